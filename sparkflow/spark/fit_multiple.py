@@ -179,6 +179,7 @@ def _key(estimator: SharesRows) -> str:
     values["layout"] = asdict(
         ClusterLayout.of(*numbers, mode, estimator.getOrDefault("modelParallel"))
     )
+    values["minWorkers"] = estimator.getOrDefault("minWorkers")
     if estimator.hasParam("standardization"):  # decides what is looked at
         values["standardization"] = estimator.getOrDefault("standardization")
     values["in_step"] = mode in ("sync", "allreduce") and estimator.getOrDefault("shuffle")

@@ -7,7 +7,8 @@ import os
 import platform
 import uuid
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,8 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         self.start_snapshot: Snapshot | None = None
         # Whether the rows of a stream come after these; set by `streaming`.
         self.continues = False
+        # For how many workers there are slots; None to ask Spark. Set by tests.
+        self.count_workers: Callable[[], int] | None = None
         # What `decided` has chosen, for the history.
         self.chosen: dict[str, Any] = {}
         self.setParams(**params)
@@ -142,9 +145,16 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
     ) -> Iterator[TrainingData]:
         """The rows checked, prepared and placed, for as long as the `with` block lasts."""
         self._check_params(validation is not None)
-        self._require_cluster(dataset.sparkSession)
-        with arranged_rows(dataset, self, validation) as (prepared, layout, placed):
-            yield TrainingData.of(prepared, layout, placed, self.look_at(prepared))
+        workers = self._require_cluster(dataset.sparkSession)
+        with arranged_rows(dataset, self, validation) as arranged:
+            facts = self.look_at(arranged.prepared)
+
+            def data(workers: int) -> TrainingData:
+                layout, placed = arranged.place(workers)
+                made = TrainingData.of(arranged.prepared, layout, placed, facts)
+                return replace(made, resized=data) if arranged.is_elastic else made
+
+            yield data(workers)
 
     def fitOnParquet(self, path: str) -> SparkTrainerModel:
         """Trains on Parquet files that the workers read themselves, without the JVM.
@@ -165,6 +175,11 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
                 "spark.read.parquet(*paths)"
             )
         self._check_params(False)
+        if self.getMinWorkers():
+            raise ValueError(
+                f"minWorkers={self.getMinWorkers()} (numWorkers=(min, max)): fitOnParquet has its "
+                "files dealt to a fixed number of workers; fit(spark.read.parquet(path)) takes it"
+            )
         session = SparkSession.active()
         self._require_cluster(session)
         looks = type(self).look_at is not BaseTrainer.look_at
@@ -192,15 +207,21 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         """This trainer, or a copy in which all is said that depends on the rows."""
         return self
 
-    def _require_cluster(self, session: Any) -> None:
-        """Says what the session's cluster cannot or may not do before any rows are looked at."""
+    def _require_cluster(self, session: Any) -> int:
+        """Says what the session's cluster cannot or may not do before any rows are looked at.
+
+        Returns:
+            The number of workers to begin with.
+        """
+        least, most, num_ps = self.getMinWorkers(), self.getNumWorkers(), self.getNumPs()
+        mode, stages = self.getSyncMode(), self.getModelParallel()
         backend = backend_for(session, self.getInProcess())
         backend.speaks_tls(self.getTls())
-        backend.require_slots(
-            ClusterLayout.of(
-                self.getNumPs(), self.getNumWorkers(), self.getSyncMode(), self.getModelParallel()
-            )
-        )
+        backend.require_slots(ClusterLayout.of(num_ps, least or most, mode, stages))
+        if not least:
+            return most
+        found = (self.count_workers or (lambda: backend.count_workers(num_ps)))()
+        return max(least, min(found, most))
 
     def _check_params(self, has_validation: bool) -> None:
         validates = (
@@ -240,30 +261,43 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
             evaluation=evaluation,
             validation_rows=data.validation_rows,
             fingerprint=fingerprint,
+            shards=data.shards,
         )
         return plan, inference
 
     def _train(
         self, data: TrainingData, plan: TrainingPlan, inference: InferenceGraph
     ) -> SparkTrainerModel:
-        config, layout = plan.config, plan.layout
+        config = plan.config
         session = data.prepared.rows.sparkSession
         name = f"sparkflow-{self.uid}-{uuid.uuid4().hex[:8]}"
         reporters = Reporters(config, self.uid, session, name, plan.graph.graph_def)
         callbacks = Callbacks((*reporters.callbacks, *self.callbacks))
-        ready = Training(
-            plan=plan,
-            row_format=data.prepared.format,
-            rows=data.placed,
-            name=name,
-            description=f"{self.uid}: {layout.num_workers} workers, {layout.num_ps} "
-            f"parameter servers, {config.sync_mode}",
-            callbacks=callbacks,
-            worker_callbacks=self.worker_callbacks,
-            start=self.start_snapshot,
-        )
+
+        def training(data: TrainingData, plan: TrainingPlan) -> Training:
+            layout = plan.layout
+            return Training(
+                plan=plan,
+                row_format=data.prepared.format,
+                rows=data.placed,
+                name=name,
+                description=f"{self.uid}: {layout.num_workers} workers, {layout.num_ps} "
+                f"parameter servers, {config.sync_mode}",
+                callbacks=callbacks,
+                worker_callbacks=self.worker_callbacks,
+                start=self.start_snapshot,
+                resized=resized if data.resized is not None else None,
+                most_workers=min(self.getNumWorkers(), data.prepared.num_rows),
+                count_workers=self.count_workers,
+            )
+
+        def resized(workers: int) -> Training:
+            assert data.resized is not None
+            other = data.resized(workers)
+            return training(other, self._build(other, config)[0])
+
         try:
-            values, history = backend_for(session, config.in_process).train(ready)
+            values, history = backend_for(session, config.in_process).train(training(data, plan))
         finally:
             callbacks.on_close()
         history.chosen = self.chosen

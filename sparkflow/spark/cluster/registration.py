@@ -46,6 +46,8 @@ PATIENCE: Final = rpc.Patience(ask_s=3.0, wait_s=3.0)
 """How long a task may not answer until the driver gives its process up."""
 # A task whose connection broke while the driver stood still is back at once.
 _GRACE_S = 1.5
+# A Spark task whose process has ended asks within this time whether to start another.
+_VACANT_S = 5.0
 # Between the arrival of the last task and its readiness there is one answer and some imports.
 _READY_S = 60.0
 
@@ -214,6 +216,8 @@ class RegistrationServer:
         with self._changed:
             while (board := self._board.enters(name, entry)) is None and not is_broken():
                 self._changed.wait()
+                if self._board.is_vacant(name):  # the Spark task of before may be there yet
+                    self._changed.wait_for(lambda: not self._board.is_vacant(name), _VACANT_S)
             if board is None:
                 return rendezvous_pb2.EnterResponse()
             self._put(board)

@@ -59,6 +59,11 @@ def require_slots(
     check_slots(lambda: count_slots(context), layout, 0.0 if local else wait_s, settings)
 
 
+def count_workers(session: SparkSession, num_ps: int) -> int:
+    """For how many workers the session has slots now, beside so many parameter servers."""
+    return max(0, count_slots(session.sparkContext) - num_ps)
+
+
 def session_gang(session: SparkSession) -> GangStart:
     """How the tasks of a classic session start."""
     context: Any = session.sparkContext

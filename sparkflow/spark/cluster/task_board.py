@@ -192,9 +192,16 @@ class TaskBoard:
         """
         if task not in self.layout.tasks:
             raise InvalidArgumentError(message=f"The job has no {task}")
-        if self.ended is None and task in self.entered:
+        if self.ended is None and task in self.entered and not self.is_vacant(task):
             return None
         return replace(self, entered={**self.entered, task: entry})
+
+    def is_vacant(self, task: TaskName) -> bool:
+        """Whether a lost worker may come back and its Spark task has not asked to restart it.
+
+        Then that Spark task has gone as well, or will ask within moments.
+        """
+        return task in self.returning and task not in self.lost and task not in self.following
 
     def answer_to_entered(self, entry: Entry) -> int | None:
         """How many tasks are at a task's place, once all have come; 0 when training is over."""

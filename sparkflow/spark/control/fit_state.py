@@ -17,6 +17,7 @@ from sparkflow.spark.control.checkpoints.store import (
     require_same_variables,
 )
 from sparkflow.spark.control.early_stopping import EarlyStopping
+from sparkflow.spark.control.elastic import ElasticWorkers
 from sparkflow.spark.control.finite import non_finite
 from sparkflow.spark.control.history import TrainingHistory
 from sparkflow.spark.control.plan import TrainingPlan
@@ -75,6 +76,7 @@ class FitState:
         self._callbacks = callbacks
         self._store = store
         self._reasons: list[tuple[str, int]] = []
+        self._remembered: Checkpoint | None = None
         if store is not None:
             store.prepare()
             if plan.config.resume == NEVER:
@@ -118,18 +120,35 @@ class FitState:
         """An attempt has failed and there will be another one."""
         made = self.history.steps
         self._callbacks.on_restart(reason)
-        self._begin(self._latest())
+        self._begin(self._remembered or self._latest())
         undone = max(0, made - self.history.steps)
         self._reasons.append((reason, undone))
         if undone:
             _log.warning("%d steps since the last checkpoint are made again", undone)
+        self._note_restarts()
+
+    def _note_restarts(self) -> None:
         # A checkpoint's history knows of the restarts before it.
         known = max(0, len(self.history.restarts) - self._restarts_before)
         for each in self._reasons[known:]:
             self._recorder.add_restart(*each)
 
-    def attempt(self) -> TrainingRun:
-        """The next run; its data begin at `positions`."""
+    def resize(self, plan: TrainingPlan) -> None:
+        """The next run has the plan's number of workers, and begins with what `remember` got."""
+        self._plan = plan
+        self._begin(self._remembered or self._latest())
+        self._note_restarts()
+
+    def remember(self, snapshot: Snapshot) -> None:
+        """Keeps a run's state in memory: what the next attempt begins with."""
+        self._remembered = Checkpoint("the driver's memory", snapshot)
+
+    def attempt(self, resizing: ElasticWorkers | None = None) -> TrainingRun:
+        """The next run; its data begin at `positions`.
+
+        Args:
+            resizing: Decides whether the number of workers changes.
+        """
         return TrainingRun(
             self._plan,
             self._credentials,
@@ -139,6 +158,7 @@ class FitState:
             snapshot=self._snapshot,
             store=self._store,
             open_master=self._open_master,
+            resizing=resizing,
         )
 
     def _latest(self) -> Checkpoint | None:
@@ -196,6 +216,8 @@ class FitState:
         if dict(position.feed) != plan.position_rule:
             # Its place in the data says nothing of these.
             done = tuple(position.epochs_done * steps for steps in plan.epoch_steps)
+        elif plan.config.in_step:
+            done = done[:1] * plan.layout.num_workers  # all have made as many
         return plan.schedule(self._callbacks.needs_epochs, done)
 
     def _begin(self, found: Checkpoint | None) -> None:
@@ -208,12 +230,15 @@ class FitState:
             self._snapshot = found.snapshot
             self._schedule = self._schedule_of(found)
             history = TrainingHistory.from_dict(found.snapshot.history)
-            if found.path not in [each["path"] for each in history.checkpoints]:
+            known = [each["path"] for each in history.checkpoints]
+            if found is not self._remembered and found.path not in known:
                 listed = {"step": found.snapshot.step, "time": history.seconds, "path": found.path}
                 history.checkpoints.append(listed)
             history.rows_per_epoch = plan.rows
             history.num_workers = plan.layout.num_workers
-            if tuple(self._schedule.done) != found.snapshot.position.done:
+            # What is in memory is of the end of an epoch wherever that matters.
+            moved = tuple(self._schedule.done) != found.snapshot.position.done
+            if moved and found is not self._remembered:
                 _log.warning(
                     "The checkpoint %s is of other rows, workers or batches: training goes on at "
                     "the beginning of epoch %d with its variables, not at its place in the data",

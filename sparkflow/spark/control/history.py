@@ -52,6 +52,8 @@ class TrainingHistory:
         seconds: From the first step to the last.
         waited_seconds: Of these, what workers spent waiting for data, summed over the workers.
         num_workers: The workers that trained.
+        resized: Where the number of workers may change, a dictionary for each change with `step`,
+            `workers`, `before` and `pause_s`: the seconds without steps.
         tasks_started: How Spark started the tasks (in a barrier stage or not), and why so.
         chosen: What the estimator has chosen by the rows, where nobody has said it: parameters by
             name, and under `columns` how each column of a wide and deep one is treated.
@@ -79,6 +81,7 @@ class TrainingHistory:
     seconds: float = 0.0
     waited_seconds: float = 0.0
     num_workers: int = 1
+    resized: list[dict[str, Any]] = field(default_factory=list)
     tasks_started: str = ""
     chosen: dict[str, Any] = field(default_factory=dict)
 

@@ -11,6 +11,7 @@ from sparkflow.spark.control.checkpoints.fingerprint import Fingerprint
 from sparkflow.spark.control.schedule import Schedule, Stops
 from sparkflow.spark.data.feed.feed_plan import ARRIVAL, PERMUTED, FeedPlan
 from sparkflow.spark.data.schema.row_format import RowFormat
+from sparkflow.spark.data.spool.share import Shards
 from sparkflow.spark.graphs.evaluation import EvaluationGraph
 from sparkflow.spark.graphs.training_graph import TrainingGraph
 from sparkflow.spark.params.config import FitConfig
@@ -29,6 +30,7 @@ class TrainingPlan:
         evaluation: What workers evaluate with; None without validation rows.
         validation_rows: Per worker the rows that it evaluates.
         fingerprint: What tells this training from others; None where nothing is kept of it.
+        shards: Where the number of workers may change, how their rows are cut; else None.
     """
 
     layout: ClusterLayout
@@ -38,6 +40,7 @@ class TrainingPlan:
     evaluation: EvaluationGraph | None = None
     validation_rows: tuple[int, ...] = ()
     fingerprint: Fingerprint | None = None
+    shards: Shards | None = None
 
     @property
     def config(self) -> FitConfig:
@@ -60,6 +63,9 @@ class TrainingPlan:
     @property
     def epoch_steps(self) -> tuple[int, ...]:
         """Per worker the steps of an epoch, where those in step make as many as the longest."""
+        if self.shards is not None:  # a step has a batch of each, whoever makes it
+            shards = epoch_steps(self.shards.rows, self.config.batch_size, in_step=True)
+            return shards[:1] * self.layout.num_workers
         return epoch_steps(self.worker_rows, self.config.batch_size, self.config.in_step)
 
     @property
@@ -90,7 +96,7 @@ class TrainingPlan:
             "shuffle": self.config.shuffle,
             "order": self.order,
             "batch_size": self.config.batch_size,
-            "worker_rows": list(self.worker_rows),
+            "worker_rows": list(self.shards.rows if self.shards is not None else self.worker_rows),
             "in_step": self.config.in_step,
         }
 
@@ -108,6 +114,7 @@ class TrainingPlan:
             order=self.order,
             shuffle=self.config.shuffle,
             seed=self.config.seed,
+            shards=self.shards,
         )
 
     def rows_of(self, worker: int, start: int, end: int) -> int:

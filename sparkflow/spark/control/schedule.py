@@ -39,7 +39,12 @@ class Stops:
             config.validation_steps if config.validates else 0,
             config.checkpoint_steps if config.checkpoint_dir else 0,
         )
-        at_epochs = needs_epochs or config.validates_at_epochs or config.saves_at_epochs
+        at_epochs = (
+            needs_epochs
+            or config.validates_at_epochs
+            or config.saves_at_epochs
+            or config.is_elastic  # where the number of workers changes
+        )
         return cls(tuple(each for each in periods if each), at_epochs, config.max_steps)
 
 
@@ -93,6 +98,13 @@ class Schedule:
         """Epochs that all workers have completed."""
         pairs = zip(self.done, self._epoch_steps, strict=True)
         return min(done // steps for done, steps in pairs if steps)
+
+    @property
+    def at_epoch_end(self) -> bool:
+        """Whether all workers have made the same number of whole epochs, and no step more."""
+        epochs = self.epochs_done
+        pairs = zip(self.done, self._epoch_steps, strict=True)
+        return all(done == epochs * steps for done, steps in pairs)
 
     @property
     def finished(self) -> bool:

@@ -23,6 +23,7 @@ from sparkflow.spark.control.checkpoints.saving import CheckpointEnded, Checkpoi
 from sparkflow.spark.control.checkpoints.snapshot import FINGERPRINT, IS_FINITE, Position, Snapshot
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
 from sparkflow.spark.control.early_stopping import EarlyStopping
+from sparkflow.spark.control.elastic import ElasticWorkers, Resize
 from sparkflow.spark.control.event_queue import EventQueue, Message
 from sparkflow.spark.control.finite import FiniteWatch
 from sparkflow.spark.control.gathering import POLL_S, Gathering, Job
@@ -68,6 +69,7 @@ class TrainingRun:
         snapshot: What the run goes on from; None to begin.
         store: Where checkpoints are written; None for nowhere.
         open_master: How the tasks are reached.
+        resizing: Decides whether the number of workers changes; None where it does not.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class TrainingRun:
         snapshot: Snapshot | None = None,
         store: CheckpointStore | None = None,
         open_master: OpenMaster = DriverMaster,
+        resizing: ElasticWorkers | None = None,
     ) -> None:
         self.events = EventQueue()
         self._plan = plan
@@ -98,6 +101,7 @@ class TrainingRun:
         self._epochs_told = self._epochs_seen = self._schedule.epochs_done
         self._rows_done = sum(recorder.history.epoch_rows)
         self._validated_at = self._saved_at = -1
+        self._resizing = resizing
         self.story = RunStory()
         self._watch = FiniteWatch(
             plan.graph.loss_name,
@@ -177,6 +181,9 @@ class TrainingRun:
         """
         try:
             return self._run(server, job)
+        except Resize as change:
+            _log.info("%s", change)
+            raise
         except BaseException as error:
             self._note(RunEvent.FAILED, str(error).split("\n", 1)[0])
             _log.info("the run so far: %s", self.story)
@@ -223,6 +230,8 @@ class TrainingRun:
             stack.callback(self._segments.end)
             self._callbacks.on_train_begin(self)
             self._recorder.start()
+            if self._resizing is not None:
+                self._resizing.begins(self.history)
             self._train()
             history = self._recorder.history
             _log.info("%d steps in %.1f s", history.steps, history.seconds)
@@ -244,10 +253,18 @@ class TrainingRun:
             self._note(RunEvent.SEGMENT_ENDED, f"step {self._schedule.total}")
             self._lost.count_repeated(self._schedule.done)
             self._between_segments()
+            self._resize()
         self._note(RunEvent.TRAINED, self._stop_reason)
         self.history.stopped = self._stop_reason or (
             "maxSteps" if self._schedule.epochs_done < self._plan.config.epochs else ""
         )
+
+    def _resize(self) -> None:
+        """Ends the run where another number of workers is to go on."""
+        if self._resizing is None or self._stop_reason or self._schedule.finished:
+            return
+        self._finish_saving()  # so that the history says that there is the checkpoint
+        self._resizing.between_segments(self._schedule, self._snapshot_now)
 
     def _between_segments(self) -> None:
         """What is due now that no step is under way."""
@@ -316,6 +333,11 @@ class TrainingRun:
         assert self._writer is not None
         self._saved_at = self._schedule.total
         self._finish_saving()  # so that the history says that there is the one before
+        self._writer.write(self._snapshot_now())
+        self._save_after = self._next_save()
+
+    def _snapshot_now(self) -> Snapshot:
+        """All that is to be remembered; no step is under way."""
         plan, early = self._plan, self._early
         has_best = early is not None and early.has_best
         with self.events.guard():
@@ -325,7 +347,7 @@ class TrainingRun:
         notes: dict[str, Any] = {IS_FINITE: is_finite}
         if plan.fingerprint is not None:
             notes[FINGERPRINT] = plan.fingerprint.to_json()
-        snapshot = Snapshot(
+        return Snapshot(
             step=self._schedule.total,
             position=position,
             shared=shared,
@@ -335,8 +357,6 @@ class TrainingRun:
             early_stopping=early.to_json() if early is not None else None,
             notes=notes,
         )
-        self._writer.write(snapshot)
-        self._save_after = self._next_save()
 
     def _final_values(self) -> Mapping[str, npt.NDArray[Any]]:
         early = self._early

@@ -91,6 +91,8 @@ class WorkerRecovery:
             and plan.layout.num_ps > 0
             and plan.evaluation is None
             and restarts < plan.config.max_restarts
+            # There the rows of a lost executor go to those that are left.
+            and not plan.config.is_elastic
         )
 
     def made(self, worker: int) -> int | None:

@@ -11,19 +11,24 @@ from typing import Any
 from sparkflow.spark.cluster.cluster import Cluster
 from sparkflow.spark.cluster.failures import is_restartable
 from sparkflow.spark.cluster.slots import (
+    count_workers,
     gpu_memory_bytes,
     require_slots,
     reserved_slots,
+    session_gang,
     warn_of_memory,
 )
 from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
+from sparkflow.spark.control.elastic import ElasticWorkers
 from sparkflow.spark.control.fit_state import FitState
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.control.retry_loop import RetryLoop
 from sparkflow.spark.encryption import new_credentials, session_speaks_tls
+from sparkflow.spark.launch.elastic_training import ElasticTraining, scouts
 from sparkflow.spark.launch.training import Trained, Training
 from sparkflow.spark.storage.session_files import files_for
+from sparkflow_runtime.security import Credentials
 
 
 class ClassicBackend:
@@ -44,6 +49,10 @@ class ClassicBackend:
         """By the driver's address."""
         return session_speaks_tls(wanted, self._session)
 
+    def count_workers(self, num_ps: int) -> int:
+        """Asks the scheduler."""
+        return count_workers(self._session, num_ps)
+
     def train(self, training: Training) -> Trained:
         """Runs attempts of the Spark job until one ends well."""
         plan, callbacks = training.plan, training.callbacks
@@ -51,6 +60,8 @@ class ClassicBackend:
         credentials = new_credentials(self.speaks_tls(plan.config.tls))
         store = self._store(plan)
         fit_state = FitState(plan, credentials, callbacks, store, start=training.start)
+        if training.resized is not None:
+            return self._train_elastic(training, fit_state, credentials)
         job_config = training.job(credentials, gpu_memory_bytes(self._session))
         cluster = Cluster(training.rows, job_config, training.name, training.description)
         feed = training.feed
@@ -71,6 +82,33 @@ class ClassicBackend:
             ):
                 values = retries.run()
                 cluster.end()
+        return values, fit_state.history
+
+    def _train_elastic(
+        self, training: Training, fit_state: FitState, credentials: Credentials
+    ) -> Trained:
+        """The same with a number of workers that follows that of the slots."""
+        session, plan = self._session, training.plan
+        config = plan.config
+        most = training.most_workers
+        elastic = ElasticWorkers(
+            config.min_workers,
+            most,
+            training.count_workers or (lambda: count_workers(session, plan.layout.num_ps)),
+            config.in_step,
+            fit_state.remember,
+        )
+        values = fit_state.finished_values
+        if values is None:
+            widest = ClusterLayout.of(config.num_ps, most, config.sync_mode)
+            elastic_training = ElasticTraining(
+                training, fit_state, elastic, credentials, gpu_memory_bytes(session)
+            )
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(reserved_slots(session, widest, training.callbacks.on_waiting))
+                if session_gang(session).grows:
+                    stack.enter_context(scouts(session, widest.num_tasks))
+                values = elastic_training.run()
         return values, fit_state.history
 
     def _store(self, plan: TrainingPlan) -> CheckpointStore | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy.typing as npt
 from pyspark.sql import DataFrame
@@ -20,8 +20,15 @@ from sparkflow.spark.data.feed.feed_plan import FeedPlan
 from sparkflow.spark.data.plan.partitioning import PlacedRows
 from sparkflow.spark.data.plan.prepare import PreparedRows
 from sparkflow.spark.data.schema.row_format import RowFormat
+from sparkflow.spark.data.spool.share import Shards
 from sparkflow.spark.endpoints import Endpoints, Ports
 from sparkflow_runtime.security import Credentials
+
+FIXED_WORKERS: Final = (
+    "minWorkers (numWorkers=(min, max)) needs a classic session, whose driver leads the training "
+    "and sees executors come and go; here the number of workers is fixed: set numWorkers to one"
+)
+"""Why a backend cannot follow the number of slots."""
 
 Trained = tuple[Mapping[str, npt.NDArray[Any]], TrainingHistory]
 """The values of the wanted variables by name, and the history."""
@@ -40,6 +47,9 @@ class Training:
         callbacks: Are told of everything.
         worker_callbacks: The user's functions for the workers.
         start: What training begins with where there is no checkpoint; None for initial values.
+        resized: The same training for another number of workers; None where it does not change.
+        most_workers: The largest number of workers there may be.
+        count_workers: For how many workers there are slots; None to ask Spark.
     """
 
     plan: TrainingPlan
@@ -50,6 +60,9 @@ class Training:
     callbacks: Callbacks
     worker_callbacks: tuple[WorkerCallback, ...] = ()
     start: Snapshot | None = None
+    resized: Callable[[int], Training] | None = None
+    most_workers: int = 0
+    count_workers: Callable[[], int] | None = None
 
     @property
     def feed(self) -> FeedPlan:
@@ -96,6 +109,13 @@ class Backend(Protocol):
             SparkTrainingError: The cluster does not allow what is wanted.
         """
 
+    def count_workers(self, num_ps: int) -> int:
+        """For how many workers there are slots now, beside so many parameter servers.
+
+        Raises:
+            SparkTrainingError: Nobody knows, or the number cannot change.
+        """
+
     def train(self, training: Training) -> Trained:
         """Trains, and blocks until it has. Raises what `SparkTrainer.fit` does."""
 
@@ -111,6 +131,8 @@ class TrainingData:
         worker_rows: By worker the rows that train.
         validation_rows: By worker the rows that validate.
         facts: What `look_at` of the estimator said of them.
+        shards: How rows are cut where the number of workers may change.
+        resized: The same rows for another number of workers; None where it does not change.
     """
 
     prepared: PreparedRows
@@ -119,6 +141,8 @@ class TrainingData:
     worker_rows: tuple[int, ...]
     validation_rows: tuple[int, ...]
     facts: Any
+    shards: Shards | None = None
+    resized: Callable[[int], TrainingData] | None = None
 
     @classmethod
     def of(
@@ -126,4 +150,4 @@ class TrainingData:
     ) -> TrainingData:
         """From what `prepare_rows` and `place_rows` gave."""
         shares = tuple(placed.worker_rows), tuple(placed.validation_rows)
-        return cls(prepared, layout, placed.df, *shares, facts)
+        return cls(prepared, layout, placed.df, *shares, facts, placed.shards)

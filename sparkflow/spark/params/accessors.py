@@ -278,6 +278,7 @@ class TrainingParams(ParamAliases):
     DEFAULTS: ClassVar[Mapping[str, Any]] = table.TRAINING.defaults
 
     numWorkers = param(table.TRAINING["numWorkers"])
+    minWorkers = param(table.TRAINING["minWorkers"])
     numPs = param(table.TRAINING["numPs"])
     inProcess = param(table.TRAINING["inProcess"])
     modelParallel = param(table.TRAINING["modelParallel"])
@@ -293,16 +294,30 @@ class TrainingParams(ParamAliases):
     modelParams = param(table.TRAINING["modelParams"])
 
     def getNumWorkers(self) -> int:
-        """The number of workers."""
+        """The number of workers, at most where it may change."""
         value: int = self.getOrDefault(self.numWorkers)
         return value
 
     def setNumWorkers(self: Self, value: int) -> Self:
         """Sets a parameter.
 
-        numWorkers: tasks that compute gradients, each on its rows.
+        numWorkers: tasks that compute gradients, each on its rows; a pair (min, max) trains
+            with as many as there are slots for, see minWorkers.
         """
         return self._set(numWorkers=value)
+
+    def getMinWorkers(self) -> int:
+        """The least number of workers; 0 where it does not change."""
+        value: int = self.getOrDefault(self.minWorkers)
+        return value
+
+    def setMinWorkers(self: Self, value: int) -> Self:
+        """Sets a parameter.
+
+        minWorkers: with how many workers training may go on while slots are missing: it takes
+            up to numWorkers as executors come and go; 0 for always numWorkers.
+        """
+        return self._set(minWorkers=value)
 
     def getNumPs(self) -> int:
         """The number of tasks that only hold variables."""

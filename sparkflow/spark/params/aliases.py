@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeVar
 from pyspark.ml.param import Param, Params
 
 from sparkflow._api.unknown_names import closest
+from sparkflow.spark.params.converters import workers_pair
 from sparkflow.spark.params.row import UNSET, Row, camel_case
 
 Self = TypeVar("Self", bound="ParamAliases")
@@ -102,6 +103,10 @@ class ParamAliases(Params):
 
     def _set(self: Self, **params: Any) -> Self:
         # pyspark's own leaves out None and hides the parameter's name in a ValueError.
+        pair = params.get("numWorkers")
+        if isinstance(pair, tuple | list) and self.hasParam("minWorkers"):
+            least, most = workers_pair(pair)
+            params = {**params, "numWorkers": most, "minWorkers": least}
         for name, value in params.items():
             param = self.getParam(name)
             self._paramMap[param] = param.typeConverter(value)

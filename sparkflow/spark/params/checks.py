@@ -40,6 +40,22 @@ def check_params(config: FitConfig, given: Collection[str]) -> None:
             f"syncMode='allreduce' has no parameter servers, but numPs={config.num_ps} was "
             "set; leave numPs out or set it to 0"
         )
+    if config.min_workers > config.num_workers:
+        raise ValueError(
+            f"minWorkers={config.min_workers} is more than numWorkers={config.num_workers}, the "
+            "most workers that there may be"
+        )
+    if config.is_elastic:
+        for name, value in (
+            ("backupWorkers", config.backup_workers),
+            ("modelParallel", config.model_parallel - 1),
+            ("gradientAccumulation", config.gradient_accumulation - 1),
+        ):
+            if value:
+                raise ValueError(
+                    f"{name} needs a fixed number of workers: leave out minWorkers="
+                    f"{config.min_workers} (numWorkers=(min, max))"
+                )
     if config.in_process == ALWAYS and config.num_workers * config.model_parallel > 1:
         raise ValueError(
             f"inProcess='always' trains inside one Spark task, so it needs numWorkers=1 and "

@@ -49,6 +49,11 @@ class FitConfig(TrainerValues):
         return self.sync_mode in ("sync", "allreduce")
 
     @property
+    def is_elastic(self) -> bool:
+        """Whether the number of workers follows that of the slots."""
+        return bool(self.min_workers)
+
+    @property
     def has_copies(self) -> bool:
         """Whether every worker has its own copy of the variables."""
         return self.sync_mode == "allreduce"

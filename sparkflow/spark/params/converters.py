@@ -132,6 +132,19 @@ def seconds_or_zero(value: Any) -> float:
     return 0.0 if not isinstance(value, bool) and value == 0 else seconds(value)
 
 
+def workers_pair(value: Sequence[Any]) -> tuple[int, int]:
+    """The least and the largest number of workers."""
+    try:
+        least, most = map(integer(1), value)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"numWorkers={value!r}: a pair of numbers (min, max): {error}") from None
+    if least > most:
+        raise ValueError(
+            f"numWorkers={value!r}: the first, the least number, is more than the other"
+        )
+    return least, most
+
+
 def ports(value: Any) -> str:
     """Ports as `Ports` writes them."""
     return str(Ports.of(value))

@@ -225,8 +225,19 @@ TRAINING: Final = Group(
             1,
             integer(1),
             "int",
-            "tasks that compute gradients, each on its rows",
-            get="The number of workers.",
+            "tasks that compute gradients, each on its rows; a pair (min, max) trains with as "
+            "many as there are slots for, see minWorkers",
+            get="The number of workers, at most where it may change.",
+        ),
+        Row(
+            "minWorkers",
+            0,
+            integer(0),
+            "int",
+            "with how many workers training may go on while slots are missing: it takes up to "
+            "numWorkers as executors come and go; 0 for always numWorkers",
+            get="The least number of workers; 0 where it does not change.",
+            decides=False,
         ),
         Row(
             "numPs",

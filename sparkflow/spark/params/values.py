@@ -46,7 +46,10 @@ class TrainerValues:
         shuffle: whether the rows come in a new order at each epoch.
         cache: whether the selected rows are cached in Spark while training starts; needed where
             the DataFrame gives other rows or another order each time.
-        num_workers: tasks that compute gradients, each on its rows.
+        num_workers: tasks that compute gradients, each on its rows; a pair (min, max) trains
+            with as many as there are slots for, see minWorkers.
+        min_workers: with how many workers training may go on while slots are missing: it takes
+            up to numWorkers as executors come and go; 0 for always numWorkers.
         num_ps: tasks that hold the variables; 0 has the workers hold them beside their work.
         in_process: whether the only worker trains inside its Spark task, without sockets and
             processes of its own: 'auto' (where Spark Connect's Python workers may have none),
@@ -126,6 +129,7 @@ class TrainerValues:
     shuffle: bool = True
     cache: bool = True
     num_workers: int = 1
+    min_workers: int = 0
     num_ps: int = 1
     in_process: str = "auto"
     model_parallel: int = 1

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from sparkflow.spark.data.schema.row_format import RowFormat
+from sparkflow.spark.data.spool.share import Shards
 
 ARRIVAL: Final = "arrival"
 """The first epoch is drawn at random from the rows that have arrived and were not used yet."""
@@ -32,6 +33,8 @@ class FeedPlan:
         seed: Decides the orders, together with the worker's index and the epoch.
         start: Where a resumed run begins: per worker the epochs that are over and the steps of the
             next one. Workers that are not mentioned begin at the beginning.
+        shards: Where the number of workers may change, how the rows are cut: a batch is then one of
+            each shard of the worker, and `batch_size` rows per shard. Needs `permuted`.
     """
 
     row_format: RowFormat
@@ -42,6 +45,7 @@ class FeedPlan:
     shuffle: bool = True
     seed: int = 0
     start: tuple[tuple[int, int], ...] = ()
+    shards: Shards | None = None
 
     def __post_init__(self) -> None:
         """Refuses an order that is not known, which only a mistake of ours can bring."""
@@ -54,11 +58,14 @@ class FeedPlan:
     def to_json(self) -> dict[str, Any]:
         """As JSON can hold it."""
         plain = {each.name: getattr(self, each.name) for each in fields(self)}
-        return plain | {"row_format": self.row_format.to_json()}
+        shards = self.shards.to_json() if self.shards is not None else None
+        return plain | {"row_format": self.row_format.to_json(), "shards": shards}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> FeedPlan:
         """Reads what `to_json` wrote."""
         start = tuple((epoch, step) for epoch, step in value["start"])
         row_format = RowFormat.from_json(value["row_format"])
-        return cls(**{**value, "row_format": row_format, "start": start})
+        given = value.get("shards")
+        shards = Shards.from_json(given) if given is not None else None
+        return cls(**{**value, "row_format": row_format, "start": start, "shards": shards})

@@ -93,6 +93,10 @@ class RowTable:
         """The positions of the rows by their numbers."""
         return self.positions[np.argsort(_joined(self._numbers), kind="stable")]
 
+    def numbers_in_order(self) -> npt.NDArray[np.int64]:
+        """The numbers of the rows, in the order of `in_order`."""
+        return np.sort(_joined(self._numbers), kind="stable")
+
     def take(self, positions: npt.NDArray[np.int64], batch_size: int) -> list[Components]:
         """The inputs' components of the rows at these positions, in batches of `batch_size`."""
         choice = Choice(positions, self._starts)

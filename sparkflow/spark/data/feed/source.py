@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from sparkflow.spark.data.feed.feed_plan import ARRIVAL, FeedPlan
 from sparkflow.spark.data.feed.order import Arrivals, Positions, portion_rows, shuffled
 from sparkflow.spark.data.feed.row_table import Chunk, Components, RowTable
+from sparkflow.spark.data.spool.share import Shards
 from sparkflow_runtime.errors import OutOfRangeError
 
 _PORTION_BYTES: Final = 2 << 20
@@ -202,6 +203,9 @@ class TrainingSource(RowSource):
             yield from self._padded(self._draw_arrivals(), 0, np.zeros(0, np.int64))
             epoch = 1
         self._wait_for_all_rows()
+        if plan.shards is not None:
+            yield from self._draw_shards(plan.shards, epoch, step)
+            return
         in_order = self._table.in_order() if epoch < plan.epochs else None
         for number in range(epoch, plan.epochs):
             assert in_order is not None
@@ -213,6 +217,36 @@ class TrainingSource(RowSource):
             rest = order[step * plan.batch_size :]
             yield from self._padded(self._portions(rest, plan.batch_size), step, order)
             step = 0
+
+    def _draw_shards(self, shards: Shards, epoch: int, step: int) -> Iterator[Portion]:
+        """Batches of one batch of each shard, in the shards' own orders."""
+        plan = self._plan
+        size = plan.batch_size
+        of_shards = shards.cut(self._worker, self._table.numbers_in_order(), self._table.in_order())
+        for number in range(epoch, plan.epochs):
+            orders = [
+                shuffled(rows, plan.seed, shard, number) if plan.shuffle else rows
+                for shard, rows in of_shards
+            ]
+            yield from self._padded(self._joined(orders, step, size), step, np.concatenate(orders))
+            step = 0
+
+    def _joined(self, orders: Sequence[Positions], step: int, size: int) -> Iterator[Portion]:
+        """From step `step` on, the next `size` rows of each order as one batch."""
+        whole = min(len(order) // size for order in orders)
+        at_once = self._portion_rows(size * len(orders)) // (size * len(orders))
+        while step < whole:
+            upto = min(step + at_once, whole)
+            # [steps, orders, size]: the batches one after the other.
+            chosen = np.stack(
+                [order[step * size : upto * size].reshape(-1, size) for order in orders], axis=1
+            ).ravel()
+            yield self._table.take(chosen, size * len(orders)), [size * len(orders)] * (upto - step)
+            step = upto
+        longest = max(-(-len(order) // size) for order in orders)
+        for last in range(step, longest):
+            chosen = np.concatenate([order[last * size : (last + 1) * size] for order in orders])
+            yield self._table.take(chosen, len(chosen)), [len(chosen)]
 
     def _draw_arrivals(self) -> Iterator[Portion]:
         size = self._plan.batch_size

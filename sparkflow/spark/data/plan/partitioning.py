@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, functions as F
@@ -24,6 +24,7 @@ from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.plan.prepare import PreparedRows
 from sparkflow.spark.data.plan.row_hashes import content_hash
 from sparkflow.spark.data.schema.row_format import ROW_NUMBER, VALIDATES
+from sparkflow.spark.data.spool.share import Shards
 
 _log = logging.getLogger(__name__)
 
@@ -48,15 +49,21 @@ class PlacedRows:
             or in permutations of it.
         worker_rows: By worker the rows that train.
         validation_rows: By worker the rows that validate.
+        shards: Where the number of workers may change, how the rows are cut; None elsewhere.
     """
 
     df: DataFrame
     worker_rows: list[int]
     validation_rows: list[int]
+    shards: Shards | None = None
 
 
 def place_rows(
-    prepared: PreparedRows, layout: ClusterLayout, seed: int, by_content: bool
+    prepared: PreparedRows,
+    layout: ClusterLayout,
+    seed: int,
+    by_content: bool,
+    num_shards: int = 0,
 ) -> PlacedRows:
     """Numbers the rows and says which partition each goes to.
 
@@ -69,7 +76,11 @@ def place_rows(
         by_content: Whether share and number of a row depend on its content instead of its place.
             Rows are dealt by number all the same, with a warning, where many equal rows would
             make one share far larger than the others.
+        num_shards: Has the rows cut into so many shares whatever the number of workers is, each of
+            which gets every so many of them; 0 for one share per worker.
     """
+    if num_shards:
+        return _place_shards(prepared, layout, seed, by_content, num_shards)
     if by_content:
         hashed = _hashed(prepared, layout, seed)
         shares = _count(hashed, prepared, layout)
@@ -87,6 +98,26 @@ def place_rows(
         return _placed(dealt, layout, _count(dealt, prepared, layout))
     rows = layout.worker_rows(sum(prepared.partition_rows.values()))
     return _placed(dealt, layout, (rows, [0] * layout.num_workers))
+
+
+def _place_shards(
+    prepared: PreparedRows, layout: ClusterLayout, seed: int, by_content: bool, num_shards: int
+) -> PlacedRows:
+    """Shards as if each were a worker's rows, and several of them on each worker."""
+    cut = ClusterLayout(0, num_shards)
+    assigned = _hashed(prepared, cut, seed) if by_content else deal_rows(prepared, cut)
+    train, validation = _count(assigned, prepared, cut)
+    if by_content and not is_even(train):
+        by_content = False
+        assigned = deal_rows(prepared, cut)
+        train, validation = _count(assigned, prepared, cut)
+    workers = layout.num_workers
+    shares = tuple(
+        [sum(each[worker::workers]) for worker in range(workers)] for each in (train, validation)
+    )
+    worker = F.pmod(F.col(WORKER), F.lit(workers))
+    placed = _placed(assigned.withColumn(WORKER, worker), layout, (shares[0], shares[1]))
+    return replace(placed, shards=Shards(tuple(train), workers, by_content))
 
 
 def deal_rows(prepared: PreparedRows, layout: ClusterLayout) -> DataFrame:

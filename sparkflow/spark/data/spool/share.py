@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -42,6 +43,53 @@ class Share:
             workers_of(numbers, self.workers, self.by_content), self.worker
         )
         return mine
+
+
+@dataclass(frozen=True, slots=True)
+class Shards:
+    """Rows cut into more shares than there may be workers.
+
+    What a step of all workers is made of is a batch of each shard, so it is the same for any number
+    of workers. Worker `w` of `n` has the shards `w`, `w + n`, and so on.
+
+    Attributes:
+        rows: By shard how many rows train.
+        workers: How many workers there are now.
+        by_content: As in `Share`.
+    """
+
+    rows: tuple[int, ...]
+    workers: int
+    by_content: bool
+
+    def of_worker(self, worker: int) -> range:
+        """The shards that a worker has."""
+        return range(worker, len(self.rows), self.workers)
+
+    def cut(
+        self, worker: int, numbers: npt.NDArray[np.int64], positions: npt.NDArray[np.int64]
+    ) -> list[tuple[int, npt.NDArray[np.int64]]]:
+        """A worker's rows by shard.
+
+        Args:
+            worker: Which one.
+            numbers: [n] int64: the rows' numbers.
+            positions: [n] int64: where they are.
+
+        Returns:
+            The shards' indices, and the positions of their rows.
+        """
+        shards = workers_of(numbers, len(self.rows), self.by_content)
+        return [(shard, positions[shards == shard]) for shard in self.of_worker(worker)]
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {"rows": list(self.rows), "workers": self.workers, "by_content": self.by_content}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Shards:
+        """Reads what `to_json` wrote."""
+        return cls(tuple(value["rows"]), value["workers"], value["by_content"])
 
 
 def workers_of(numbers: npt.NDArray[np.int64], workers: int, by_content: bool) -> npt.NDArray[Any]:

@@ -23,7 +23,7 @@ from sparkflow.spark.errors import SparkTrainingError
 from sparkflow.spark.launch.connect.job import ConnectJob, require_slots
 from sparkflow.spark.launch.connect.lead import Leadership, picklable
 from sparkflow.spark.launch.connect.outcome import Outcome
-from sparkflow.spark.launch.training import Trained, Training
+from sparkflow.spark.launch.training import FIXED_WORKERS, Trained, Training
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +56,10 @@ class ConnectBackend:
     def speaks_tls(self, wanted: bool | str) -> bool:
         """Yes, unless it is not wanted: where the tasks will be is not known here."""
         return speaks_tls(wanted, None, lambda name: self._setting(name, "false"))
+
+    def count_workers(self, num_ps: int) -> int:
+        """Raises, for the driver that could see executors come and go does not lead here."""
+        raise SparkTrainingError(FIXED_WORKERS)
 
     def train(self, training: Training) -> Trained:
         """Runs jobs until one ends well; then tells the callbacks what happened."""

@@ -21,7 +21,7 @@ from sparkflow.spark.launch.connect.job import collect_interruptibly
 from sparkflow.spark.launch.connect.lead import Leadership, picklable
 from sparkflow.spark.launch.connect.outcome import ROWS_SCHEMA, from_parts, from_rows
 from sparkflow.spark.launch.in_process.task import InTaskConfig, train_in_task
-from sparkflow.spark.launch.training import Trained, Training
+from sparkflow.spark.launch.training import FIXED_WORKERS, Trained, Training
 from sparkflow_runtime.security import Credentials
 
 _log = logging.getLogger(__name__)
@@ -61,6 +61,10 @@ class InProcessBackend:
     def speaks_tls(self, wanted: bool | str) -> bool:
         """No: nothing is said to other processes."""
         return False
+
+    def count_workers(self, num_ps: int) -> int:
+        """Raises, for the driver that could see executors come and go does not lead here."""
+        raise SparkTrainingError(FIXED_WORKERS)
 
     def train(self, training: Training) -> Trained:
         """Runs the task; then tells the callbacks what happened."""

@@ -162,6 +162,27 @@ def test_another_spark_task_takes_over_while_all_wait() -> None:
     assert again.entered[PS].task_attempt_id == 8
 
 
+def test_a_second_spark_task_takes_over_from_a_lost_worker_without_one() -> None:
+    begun = BEGUN.enters(PS, Entry("10.0.0.1", 7))
+    assert begun is not None
+    begun = begun.enters(WORKER, Entry("10.0.0.1", 8))
+    assert begun is not None
+    again = Entry("10.0.0.2", 9)
+    running = _come(begun, PS, WORKER).follows(WORKER, "its process")
+    assert running.enters(WORKER, again) is None
+    lost = running.broke(WORKER, "its process")
+    assert lost is not None
+    assert lost.enters(WORKER, again) is None  # the run decides first
+    returning = lost.returnable(WORKER, (0, 0))
+    assert returning.is_vacant(WORKER)
+    asked = returning.asks_restart(WORKER)  # only its process was lost
+    assert asked.enters(WORKER, again) is None
+    taken = returning.enters(WORKER, again)
+    assert taken is not None
+    assert taken.entered[WORKER] == again
+    assert taken.answer_to_entered(again) == 1
+
+
 def test_a_late_second_spark_task_has_nothing_to_do_after_the_end() -> None:
     here = Entry("10.0.0.1", 7)
     one = BEGUN.enters(PS, here)

@@ -1,0 +1,111 @@
+"""With how many workers a training goes on, decided between its segments."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from sparkflow.spark.control.checkpoints.snapshot import Snapshot
+from sparkflow.spark.control.history import TrainingHistory
+from sparkflow.spark.control.schedule import Schedule
+
+_log = logging.getLogger(__name__)
+
+# After a loss the driver learns within this time that the slot has gone, too.
+_SETTLE_S: Final = 3.0
+_NEW_EXECUTOR_S: Final = 120.0
+_POLL_S: Final = 0.5
+
+
+class Resize(Exception):
+    """Ends a run, well, because another number of workers goes on.
+
+    Args:
+        workers: That number.
+    """
+
+    def __init__(self, workers: int) -> None:
+        super().__init__(f"training goes on with {workers} workers")
+        self.workers = workers
+
+
+class ElasticWorkers:
+    """Follows the number of slots. Used by the thread that called `fit`.
+
+    Args:
+        least: With fewer workers training waits.
+        most: More are not used.
+        count: For how many workers there are slots, those in use included.
+        in_step: Whether all workers make their steps together; if not, the number changes only
+            where all of them have ended the same epoch.
+        remember: Keeps what the next run begins with.
+        pause: Blocks for so many seconds.
+
+    Attributes:
+        workers: How many train now.
+    """
+
+    def __init__(
+        self,
+        least: int,
+        most: int,
+        count: Callable[[], int],
+        in_step: bool,
+        remember: Callable[[Snapshot], None],
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._least = least
+        self._most = most
+        self._count = count
+        self._in_step = in_step
+        self._remember = remember
+        self._pause = pause
+        self._changed: dict[str, Any] | None = None
+        self.workers = 0
+
+    def between_segments(self, schedule: Schedule, snapshot: Callable[[], Snapshot]) -> None:
+        """Passes where the same number of workers goes on.
+
+        Raises:
+            Resize: Another number does, from what was remembered.
+        """
+        if not self._in_step and not schedule.at_epoch_end:
+            return
+        self._remember(snapshot())
+        found = self._count()
+        wanted = min(found, self._most) if found >= self._least else self.workers
+        if wanted != self.workers:
+            self._changed = {
+                "step": schedule.total,
+                "workers": wanted,
+                "before": self.workers,
+                "began": time.monotonic(),
+            }
+            raise Resize(wanted)
+
+    def begins(self, history: TrainingHistory) -> None:
+        """Notes how long training stood still, if the number has changed."""
+        changed, self._changed = self._changed, None
+        if changed is None:
+            return
+        pause_s = time.monotonic() - changed.pop("began")
+        history.resized.append({**changed, "pause_s": pause_s})
+        _log.info(
+            "%d workers train instead of %d from step %d on; the change took %.1f s",
+            changed["workers"],
+            changed["before"],
+            changed["step"],
+            pause_s,
+        )
+
+    def after_loss(self) -> int:
+        """How many workers go on after a task was lost; waits for the least that may."""
+        self._changed = None
+        self._pause(_SETTLE_S)
+        waited_s = 0.0
+        while (found := self._count()) < self._least and waited_s < _NEW_EXECUTOR_S:
+            self._pause(_POLL_S)
+            waited_s += _POLL_S
+        return max(self._least, min(found, self._most))

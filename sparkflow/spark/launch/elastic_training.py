@@ -1,0 +1,135 @@
+"""Training on a classic session with as many workers as there are slots for.
+
+Between two segments the number of workers may change. Then the variables are read, the tasks end,
+the rows are placed anew and another Spark job begins with what was read; the graph is built again,
+for it says on which tasks its variables are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+from sparkflow.spark.cluster.cluster import Cluster
+from sparkflow.spark.cluster.failures import is_restartable
+from sparkflow.spark.control.elastic import ElasticWorkers, Resize
+from sparkflow.spark.control.fit_state import FitState
+from sparkflow.spark.control.retry_loop import RetryLoop
+from sparkflow.spark.launch.training import Training
+from sparkflow_runtime.security import Credentials
+
+_log = logging.getLogger(__name__)
+
+_SCOUT_S: Final = 10.0
+
+
+class ElasticTraining:
+    """One fit. For the thread that called it.
+
+    Args:
+        training: For the number of workers that it begins with.
+        fit_state: What lives through all attempts.
+        elastic: Decides about the number.
+        credentials: What the tasks and the driver show to each other.
+        gpu_memory_bytes: How much of a GPU's memory a worker takes; None for all there is.
+    """
+
+    def __init__(
+        self,
+        training: Training,
+        fit_state: FitState,
+        elastic: ElasticWorkers,
+        credentials: Credentials,
+        gpu_memory_bytes: int | None,
+    ) -> None:
+        self._training = training
+        self._fit_state = fit_state
+        self._elastic = elastic
+        self._credentials = credentials
+        self._gpu_memory_bytes = gpu_memory_bytes
+        self._clusters = 0
+        self._cluster = self._new_cluster()
+
+    def run(self) -> Mapping[str, Any]:
+        """Trains, and returns the values of the variables. Blocks. Raises what `fit` does."""
+        config, state = self._training.plan.config, self._fit_state
+        retries = RetryLoop(self._attempt, config.max_restarts, is_restartable, state.on_restart)
+        try:
+            values = retries.run()
+            self._cluster.end()
+        finally:
+            self._cluster.close()
+        return values
+
+    def _attempt(self, number: int) -> Mapping[str, Any]:
+        if number:
+            self._go_on_with(self._elastic.after_loss())
+        while True:
+            state = self._fit_state
+            run = state.attempt(self._elastic)
+            state.history.tasks_started = str(self._cluster.gang)
+            fed = replace(self._training.feed, start=state.positions)
+            server, job = self._cluster.begin_attempt(run.events.put, json.dumps(fed.to_json()))
+            try:
+                return run.run(server, job)
+            except Resize as change:
+                workers = change.workers
+            self._go_on_with(workers)
+
+    def _go_on_with(self, workers: int) -> None:
+        if workers == self._elastic.workers:
+            return
+        assert self._training.resized is not None
+        self._cluster.close()
+        self._training = self._training.resized(workers)
+        self._fit_state.resize(self._training.plan)
+        self._cluster = self._new_cluster()
+
+    def _new_cluster(self) -> Cluster:
+        training = self._training
+        self._elastic.workers = training.plan.layout.num_workers
+        self._clusters += 1
+        name = training.name if self._clusters == 1 else f"{training.name}-{self._clusters}w"
+        config = training.job(self._credentials, self._gpu_memory_bytes)
+        return Cluster(training.rows, config, name, training.description)
+
+
+@contextlib.contextmanager
+def scouts(session: SparkSession, num_tasks: int) -> Any:
+    """Has dynamic allocation look for so many slots inside the `with` block.
+
+    Spark asks for executors only where tasks wait for slots. Scouts are such tasks, again and
+    again, and do nothing when they get one.
+    """
+    context: Any = session.sparkContext
+    over = threading.Event()
+    group = f"sparkflow-scouts-{id(over)}"
+
+    def look() -> None:
+        with contextlib.suppress(Exception):  # cancelled, or the session was stopped
+            while not over.is_set():
+                context.addJobTag(group)
+                context.setLocalProperty("spark.job.description", "looking for executors")
+                context.parallelize(range(num_tasks), num_tasks).foreach(_nothing)
+                over.wait(_SCOUT_S)
+
+    thread = threading.Thread(target=look, name="scouts", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        with contextlib.suppress(Exception):
+            context.cancelJobsWithTag(group)
+        thread.join(_SCOUT_S)
+
+
+def _nothing(_: int) -> None:
+    """What a scout does."""

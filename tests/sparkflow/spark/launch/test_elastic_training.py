@@ -1,0 +1,111 @@
+"""Trainings whose number of workers changes while they run."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import sparkflow as tf
+from sparkflow.spark import SparkTrainer
+
+pytestmark = [pytest.mark.timeout(400), pytest.mark.usefixtures("child_processes")]
+
+
+def network(features: Any, labels: Any, mode: str) -> Any:
+    """A hidden layer and Adam, whose slots have to come along."""
+    hidden = tf.layers.dense(features, 4, activation=tf.nn.tanh, name="hidden")
+    prediction = tf.squeeze(tf.layers.dense(hidden, 1, name="out"), axis=[1])
+    if mode == tf.estimator.ModeKeys.PREDICT:
+        return tf.estimator.EstimatorSpec(mode, prediction)
+    loss = tf.reduce_mean(tf.square(prediction - labels))
+    if mode == tf.estimator.ModeKeys.EVAL:
+        return tf.estimator.EstimatorSpec(mode, loss=loss)
+    train_op = tf.train.AdamOptimizer(0.01).minimize(loss, tf.train.get_or_create_global_step())
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+@pytest.fixture(scope="module")
+def df(spark: SparkSession) -> DataFrame:
+    x = np.random.default_rng(0).normal(size=(103, 3))
+    rows = [(v.tolist(), float(v[0] - v[1] * v[2])) for v in x]
+    return spark.createDataFrame(rows, "features array<double>, label double").cache()
+
+
+def _slots(*counts: int) -> Callable[[], int]:
+    """For so many workers, one number after each epoch; the last one goes on."""
+    left = list(counts)
+    return lambda: left.pop(0) if len(left) > 1 else left[0]
+
+
+def _fit(df: DataFrame, workers: Any, slots: Callable[[], int] | None = None, **params: Any) -> Any:
+    given = {"numPs": 1, "batchSize": 8, "epochs": 4, "syncMode": "sync", "seed": 5}
+    trainer = SparkTrainer(
+        model_fn=network, numWorkers=workers, progress=False, **{**given, **params}
+    )
+    trainer.count_workers = slots
+    return trainer.fit(df)
+
+
+def _assert_same(model: Any, other: Any) -> None:
+    for name, value in other.inference_model.variables.items():
+        np.testing.assert_allclose(
+            model.inference_model.variables[name], value, rtol=1e-5, atol=1e-6
+        )
+
+
+def test_one_then_three_then_two_workers_learn_what_three_do(df: DataFrame) -> None:
+    fixed = _fit(df, 3)
+    model = _fit(df, (1, 3), _slots(1, 3, 2))
+    assert [(each["before"], each["workers"]) for each in model.history.resized] == [(1, 3), (3, 2)]
+    assert all(0 < each["pause_s"] < 120 for each in model.history.resized)
+    assert model.history.steps == fixed.history.steps
+    assert model.history.restarts == []
+    _assert_same(model, fixed)
+
+
+@pytest.mark.nightly
+def test_on_their_own_workers_change_at_the_end_of_an_epoch(df: DataFrame) -> None:
+    model = _fit(df, (1, 2), _slots(1, 2), syncMode="async", epochs=3)
+    assert [each["workers"] for each in model.history.resized] == [2]
+    assert model.history.epoch_rows == [103, 103, 103]
+
+
+@pytest.mark.nightly
+def test_all_reduce_and_validation(df: DataFrame) -> None:
+    params = {"syncMode": "allreduce", "numPs": 0, "validationFraction": 0.2}
+    fixed = _fit(df, 3, **params)
+    model = _fit(df, (1, 3), _slots(2, 3, 1), **params)
+    assert [each["workers"] for each in model.history.resized] == [3, 1]
+    _assert_same(model, fixed)
+    losses = [[each["loss"] for each in it.history.validation] for it in (model, fixed)]
+    np.testing.assert_allclose(*losses, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ((3, 1), "the least number, is more than the other"),
+        ((0, 2), "numWorkers=\\(0, 2\\): a pair of numbers"),
+        ((1, 2, 3), "a pair of numbers"),
+        (("1", 2), "a pair of numbers"),
+        ("1-3", "numWorkers: "),
+        ([], "a pair of numbers"),
+    ],
+)
+def test_numbers_that_are_no_pair(value: Any, text: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=text):
+        SparkTrainer(model_fn=network, numWorkers=value)
+
+
+def test_what_does_not_go_together(df: DataFrame) -> None:
+    trainer = SparkTrainer(model_fn=network, numWorkers=(2, 4))
+    assert (trainer.getMinWorkers(), trainer.getNumWorkers()) == (2, 4)
+    with pytest.raises(ValueError, match="fitOnParquet has its files dealt to a fixed number"):
+        trainer.fitOnParquet("/nowhere")
+    with pytest.raises(ValueError, match="minWorkers=2 is more than numWorkers=1"):
+        trainer.setParams(numWorkers=1).fit(df)
+    trainer.setParams(numWorkers=(1, 4), gradientAccumulation=2)
+    with pytest.raises(ValueError, match="gradientAccumulation needs a fixed number of workers"):
+        trainer.fit(df)
