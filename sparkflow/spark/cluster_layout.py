@@ -46,12 +46,15 @@ class ClusterLayout:
         hosted_ps: Parameter servers that the first of the others host in their own processes.
         num_stages: Tasks among which each replica is divided. Stage s > 0 of replica r is task r of
             job `stage<s>`.
+        messengers: Spark tasks before those of the cluster, which tell a Connect client where it is
+            led from, and end.
     """
 
     num_ps: int
     num_workers: int
     hosted_ps: int = 0
     num_stages: int = 1
+    messengers: int = 0
 
     @classmethod
     def of(
@@ -74,8 +77,18 @@ class ClusterLayout:
 
     @property
     def num_tasks(self) -> int:
-        """All tasks of the barrier job, one per partition of the placed rows."""
+        """All tasks of the cluster."""
         return self.num_ps + self.num_workers * self.num_stages
+
+    @property
+    def num_partitions(self) -> int:
+        """Partitions of the placed rows: one per task of the barrier job."""
+        return self.messengers + self.num_tasks
+
+    @property
+    def first_worker(self) -> int:
+        """The partition of the first worker; the others follow."""
+        return self.messengers + self.num_ps
 
     @property
     def num_shards(self) -> int:
@@ -84,14 +97,14 @@ class ClusterLayout:
 
     @property
     def tasks(self) -> list[TaskName]:
-        """All tasks of the barrier job; the index in the list is the partition."""
-        return [self.task(partition) for partition in range(self.num_tasks)]
+        """All tasks of the cluster, in the order of their partitions."""
+        return [self.task(partition) for partition in range(self.messengers, self.num_partitions)]
 
     def task(self, partition: int) -> TaskName:
-        """The task that runs on a partition."""
-        if partition < self.num_ps:
-            return TaskName("ps", partition)
-        stage, replica = divmod(partition - self.num_ps, self.num_workers)
+        """The task that runs on a partition, which is not a messenger's."""
+        if partition < self.first_worker:
+            return TaskName("ps", partition - self.messengers)
+        stage, replica = divmod(partition - self.first_worker, self.num_workers)
         return TaskName(stage_job(stage), replica)
 
     def hosted_by(self, task: TaskName) -> TaskName | None:

@@ -145,8 +145,8 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
     ) -> Iterator[TrainingData]:
         """The rows checked, prepared and placed, for as long as the `with` block lasts."""
         self._check_params(validation is not None)
-        workers = self._require_cluster(dataset.sparkSession)
-        with arranged_rows(dataset, self, validation) as arranged:
+        workers, messengers = self._require_cluster(dataset.sparkSession)
+        with arranged_rows(dataset, self, validation, messengers) as arranged:
             facts = self.look_at(arranged.prepared)
 
             def data(workers: int) -> TrainingData:
@@ -181,9 +181,9 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
                 "files dealt to a fixed number of workers; fit(spark.read.parquet(path)) takes it"
             )
         session = SparkSession.active()
-        self._require_cluster(session)
+        _, messengers = self._require_cluster(session)
         looks = type(self).look_at is not BaseTrainer.look_at
-        prepared, layout, placed = parquet_rows(session, str(path), self, wants_rows=looks)
+        prepared, layout, placed = parquet_rows(session, str(path), self, looks, messengers)
         return self.fit_data(TrainingData.of(prepared, layout, placed, self.look_at(prepared)))
 
     def fit_data(self, data: TrainingData) -> SparkTrainerModel:
@@ -207,21 +207,22 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         """This trainer, or a copy in which all is said that depends on the rows."""
         return self
 
-    def _require_cluster(self, session: Any) -> int:
+    def _require_cluster(self, session: Any) -> tuple[int, int]:
         """Says what the session's cluster cannot or may not do before any rows are looked at.
 
         Returns:
-            The number of workers to begin with.
+            The number of workers to begin with, and that of messengers.
         """
         least, most, num_ps = self.getMinWorkers(), self.getNumWorkers(), self.getNumPs()
         mode, stages = self.getSyncMode(), self.getModelParallel()
         backend = backend_for(session, self.getInProcess())
         backend.speaks_tls(self.getTls())
-        backend.require_slots(ClusterLayout.of(num_ps, least or most, mode, stages))
+        wanted = ClusterLayout.of(num_ps, least or most, mode, stages)
+        messengers = backend.require_slots(wanted).messengers
         if not least:
-            return most
+            return most, messengers
         found = (self.count_workers or (lambda: backend.count_workers(num_ps)))()
-        return max(least, min(found, most))
+        return max(least, min(found, most)), messengers
 
     def _check_params(self, has_validation: bool) -> None:
         validates = (

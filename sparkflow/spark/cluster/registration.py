@@ -72,6 +72,7 @@ class RegistrationServer:
         show_lines: Takes lines of the tasks' logs, from the threads of gRPC.
         patience: When a task that does not answer is given up.
         ports: Where to listen; on any free port if None.
+        services: What else is offered at the same port, to those who know the token.
 
     Raises:
         ResourceExhaustedError: None of the ports is free.
@@ -87,6 +88,7 @@ class RegistrationServer:
         show_lines: ShowLines = lambda task, lines, dropped: None,
         patience: rpc.Patience = PATIENCE,
         ports: Ports | None = None,
+        services: Sequence[Any] = (),
     ) -> None:
         self._post = post
         self._check = check
@@ -115,7 +117,7 @@ class RegistrationServer:
 
         def serve(ports: Sequence[int]) -> rpc.RpcServer:
             return rpc.RpcServer(
-                [rpc.handlers(SERVICE, methods)],
+                [rpc.handlers(SERVICE, methods), *services],
                 host=host,
                 port=ports[0],
                 token=credentials.token,

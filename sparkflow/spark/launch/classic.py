@@ -41,9 +41,10 @@ class ClassicBackend:
     def __init__(self, session: Any) -> None:
         self._session = session
 
-    def require_slots(self, layout: ClusterLayout) -> None:
+    def require_slots(self, layout: ClusterLayout) -> ClusterLayout:
         """Asks the scheduler."""
         require_slots(self._session, layout)
+        return layout
 
     def speaks_tls(self, wanted: bool | str) -> bool:
         """By the driver's address."""

@@ -95,8 +95,11 @@ class Backend(Protocol):
     loop over attempts is.
     """
 
-    def require_slots(self, layout: ClusterLayout) -> None:
+    def require_slots(self, layout: ClusterLayout) -> ClusterLayout:
         """Passes when all tasks can run at once.
+
+        Returns:
+            The layout with what the backend adds where there is room for it: messengers.
 
         Raises:
             SparkTrainingError: They cannot; the text has both numbers.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 
@@ -35,7 +35,7 @@ class ArrangedRows:
 
 @contextlib.contextmanager
 def arranged_rows(
-    dataset: DataFrame, params: TrainerParams, validation: DataFrame | None
+    dataset: DataFrame, params: TrainerParams, validation: DataFrame | None, messengers: int = 0
 ) -> Iterator[ArrangedRows]:
     """The rows, and what places them.
 
@@ -45,6 +45,7 @@ def arranged_rows(
         dataset: The rows to train on.
         params: Columns and policies.
         validation: Validation rows, with the same columns.
+        messengers: See `ClusterLayout`.
 
     Raises:
         ValueError, TypeError: See `prepare.prepare_rows`.
@@ -64,6 +65,7 @@ def arranged_rows(
             )
         if spooled is not None:
             layout = ClusterLayout.of(params.getNumPs(), params.getNumWorkers(), mode, stages)
+            layout = replace(layout, messengers=messengers)
             placed = layout, spooled.place(layout)
             yield ArrangedRows(spooled.prepared, lambda workers: placed)
             return
@@ -75,6 +77,7 @@ def arranged_rows(
         def place(workers: int | None) -> Placed:
             count = min(workers or most, most)
             layout = ClusterLayout.of(params.getNumPs(), count, mode, stages)
+            layout = replace(layout, messengers=messengers)
             return layout, place_rows(prepared, layout, params.getSeed(), by_content, shards)
 
         yield ArrangedRows(prepared, place, is_elastic)

@@ -47,7 +47,11 @@ _VECTOR_FIELDS: Final = ("type", "size", "indices", "values")
 
 
 def parquet_rows(
-    session: SparkSession, uri: str, params: TrainerParams, wants_rows: bool = False
+    session: SparkSession,
+    uri: str,
+    params: TrainerParams,
+    wants_rows: bool = False,
+    messengers: int = 0,
 ) -> tuple[PreparedRows, ClusterLayout, PlacedRows]:
     """The rows of Parquet files, dealt to the workers by row groups.
 
@@ -60,6 +64,7 @@ def parquet_rows(
         params: Columns and policies.
         wants_rows: Whether somebody looks at all rows before training; Spark has to know the file
             system, too, then.
+        messengers: See `ClusterLayout`.
 
     Returns:
         The rows; their `rows` are the first ones only, unless `wants_rows`.
@@ -98,6 +103,7 @@ def parquet_rows(
         params.getSyncMode(),
         params.getModelParallel(),
     )
+    layout = replace(layout, messengers=messengers)
     seed = params.getSeed() if params.getShuffle() else None
     shares = [
         replace(template, pieces=pieces)
@@ -122,7 +128,7 @@ def parquet_rows(
         else "",
     )
     messages = [json.dumps({"parquet": share.to_json()}) for share in shares]
-    placed = _messages(session, layout.per_task(messages, None))
+    placed = _messages(session, [None] * messengers + layout.per_task(messages, None))
     return prepared, layout, PlacedRows(placed, train, validation)
 
 

@@ -165,13 +165,13 @@ def _placed(
 
 def to_tasks(assigned: DataFrame, layout: ClusterLayout) -> DataFrame:
     """Rows with a column `WORKER` in one partition per task of the job, without that column."""
-    target = (F.col(WORKER) + layout.num_ps).cast("int")
+    target = (F.col(WORKER) + layout.first_worker).cast("int")
     if hasattr(assigned, "repartitionById"):  # Spark 4.1
         with_task = assigned.withColumn(_TASK, target)
-        placed = with_task.repartitionById(layout.num_tasks, F.col(_TASK))
+        placed = with_task.repartitionById(layout.num_partitions, F.col(_TASK))
     else:
-        key = F.element_at(F.lit(hash_keys(layout.num_tasks)), target + 1)
-        placed = assigned.withColumn(_TASK, key).repartition(layout.num_tasks, F.col(_TASK))
+        key = F.element_at(F.lit(hash_keys(layout.num_partitions)), target + 1)
+        placed = assigned.withColumn(_TASK, key).repartition(layout.num_partitions, F.col(_TASK))
     return placed.drop(_TASK, WORKER)
 
 

@@ -73,10 +73,10 @@ class SpooledRows:
         """
         message, train, validation = self.dealt(layout.num_workers)
         session = self.prepared.rows.sparkSession
-        first = layout.num_ps
+        first = layout.first_worker
         is_worker = F.col("id").between(first, first + layout.num_workers - 1)
         text = F.when(is_worker, F.lit(json.dumps(message))).alias(MESSAGE_COLUMN)
-        tasks = session.range(0, layout.num_tasks, 1, layout.num_tasks).select(text)
+        tasks = session.range(0, layout.num_partitions, 1, layout.num_partitions).select(text)
         return PlacedRows(tasks, train, validation)
 
     def dealt(self, workers: int) -> tuple[dict[str, Any], list[int], list[int]]:

@@ -28,21 +28,30 @@ def main() -> None:
     threading.Thread(target=read_lines, args=(messages,), name="stdin", daemon=True).start()
     # Imported late, so that the lines above are in force while numpy and gRPC load.
     from sparkflow.spark.cluster.failures import is_restartable
+    from sparkflow.spark.control.callbacks import Callbacks
     from sparkflow.spark.launch.connect.lead import JobCluster, lead
-    from sparkflow.spark.launch.connect.outcome import error_to_parts, to_parts, to_rows
+    from sparkflow.spark.launch.connect.outcome import EVENTS, error_to_parts, to_parts, to_rows
+    from sparkflow.spark.launch.connect.relay import Relay
     from sparkflow_runtime.security import Credentials
 
     # Not from the network: the Spark task has written it, and Spark sent it with the task's code.
     work = pickle.loads(Path(config["work"]).read_bytes())  # noqa: S301
     credentials = Credentials.from_export(config["credentials"])
-    cluster = JobCluster(work.plan.layout, credentials, config["host"], work.plan.config.ports)
+    relay = Relay(work.needs_epochs)
+    is_live = bool(work.plan.layout.messengers)
+    services = [relay.handlers()] if is_live else []
+    cluster = JobCluster(
+        work.plan.layout, credentials, config["host"], work.plan.config.ports, services
+    )
     tell({"event": "address", "port": cluster.port})
     reason = ""
     try:
-        parts = to_parts(lead(work, credentials, cluster))
+        parts = to_parts(lead(work, credentials, cluster, Callbacks([relay] if is_live else [])))
     except Exception as error:
         reason = "Training was given up"
         parts = error_to_parts(error, is_restartable(error))
+    if is_live:
+        parts[EVENTS] = relay.end()
     folder = Path(config["outcome"])
     for index, (part, number, content) in enumerate(to_rows(parts)):
         (folder / f"{index:06d}-{number}-{part}").write_bytes(content)

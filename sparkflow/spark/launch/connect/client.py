@@ -1,4 +1,4 @@
-"""Training on Spark Connect: the chief leads on the cluster, the client waits for the outcome."""
+"""Training on Spark Connect: the chief leads on the cluster, the client follows it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from sparkflow.spark.control.history import TrainingHistory
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.encryption import new_credentials, speaks_tls
 from sparkflow.spark.errors import SparkTrainingError
-from sparkflow.spark.launch.connect.job import ConnectJob, require_slots
+from sparkflow.spark.launch.connect.job import ConnectJob, TooFewSlotsError, require_slots
 from sparkflow.spark.launch.connect.lead import Leadership, picklable
+from sparkflow.spark.launch.connect.live import Replay
 from sparkflow.spark.launch.connect.outcome import Outcome
 from sparkflow.spark.launch.training import FIXED_WORKERS, Trained, Training
 
@@ -41,17 +42,31 @@ class ConnectBackend:
     def __init__(self, session: Any) -> None:
         self._session = session
 
-    def require_slots(self, layout: ClusterLayout) -> None:
+    def require_slots(self, layout: ClusterLayout) -> ClusterLayout:
         """Runs a small barrier job, for a Connect client cannot ask the scheduler.
 
         Where there is no barrier stage, executors come while tasks wait: then only settings say no.
+        Adds a messenger where there is a slot more: then callbacks are told while training runs.
         """
         settings = self._settings()
         problem = describe_settings(settings, layout)
         if problem:
             raise SparkTrainingError(problem)
-        if gang_start(settings).barrier:
+        if not gang_start(settings).barrier:
+            return layout
+        live = replace(layout, messengers=1)
+        try:
+            require_slots(self._session, live)
+        except TooFewSlotsError:
             require_slots(self._session, layout)
+            _log.warning(
+                "progress is shown, and callbacks are called, when training has ended: on Spark "
+                "Connect this takes one task slot more than the %d of the training, and there is "
+                "none",
+                layout.num_tasks,
+            )
+            return layout
+        return live
 
     def speaks_tls(self, wanted: bool | str) -> bool:
         """Yes, unless it is not wanted: where the tasks will be is not known here."""
@@ -74,9 +89,18 @@ class ConnectBackend:
                 f"setting {SHARED_DIRECTORY}. One task (numWorkers=1, numPs=0) needs none"
             )
         restarts = plan.config.max_restarts
-        work = Leadership(picklable(plan), training.feed, restarts, training.start)
         callbacks = training.callbacks
-        callbacks.on_waiting("training on the cluster; Spark Connect tells the rest at the end")
+        is_live = bool(plan.layout.messengers)
+        work = Leadership(
+            picklable(plan),
+            training.feed,
+            restarts,
+            training.start,
+            needs_epochs=is_live and callbacks.needs_epochs,
+        )
+        if not is_live:
+            callbacks.on_waiting("training on the cluster; Spark Connect tells the rest at the end")
+        replay = Replay(callbacks, plan) if is_live else None
         credentials = new_credentials(self.speaks_tls(plan.config.tls))
         config = training.job(credentials, memory_bytes(self._setting(GPU_MEMORY, "")))
         job = ConnectJob(
@@ -87,10 +111,17 @@ class ConnectBackend:
             callbacks.on_restart,
             shared,
             self._setting("spark.driver.host", ""),
+            replay,
         )
         found = job.run()
         outcome = replace(found, history={**found.history, "tasks_started": str(gang)})
-        return tell_finished(callbacks, plan, outcome)
+        if replay is None:
+            return tell_finished(callbacks, plan, outcome)
+        history = TrainingHistory.from_dict(outcome.history)
+        if history.resumed is not None:
+            _log.warning("%s", history.resumed["text"])
+        replay.finish(outcome, history)
+        return outcome.values, history
 
     def _settings(self) -> dict[str, str]:
         """Those that say how tasks start."""

@@ -37,6 +37,7 @@ from sparkflow.spark.data.spool.spool import local_directories
 from sparkflow.spark.endpoints import joined
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow.spark.launch.connect import meeting
+from sparkflow.spark.launch.connect.outcome import ADDRESS, outcome_row
 from sparkflow_runtime.errors import OpError
 
 CHIEF: Final = TaskName("chief", 0)
@@ -68,20 +69,22 @@ class ConnectConfig:
 def run_connect_task(
     config: ConnectConfig, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """The function that `mapInArrow` runs in each task; task 0 yields the rows of the outcome."""
+    """The function that `mapInArrow` runs in each task; the chief's yields the outcome's rows."""
     from pyspark import BarrierTaskContext, TaskContext  # here, as in `cluster.task`
 
     context: Any = BarrierTaskContext.get() if config.job.barrier else TaskContext.get()
     token = config.job.credentials.token or ""
     with contextlib.ExitStack() as stack:
         chief = None
+        first = config.job.layout.messengers
+        leads = context.partitionId() == first
         # Of a task that Spark runs again the first has a chief, or had one that others are lost to.
-        if context.partitionId() == 0 and (config.job.barrier or not context.attemptNumber()):
+        if leads and (config.job.barrier or not context.attemptNumber()):
             chief = stack.enter_context(
                 contextlib.closing(_Chief(config, _own_host(config, context)))
             )
         if config.job.barrier:
-            address = context.allGather(chief.address if chief is not None else "")[0]
+            address = context.allGather(chief.address if chief is not None else "")[first]
         elif chief is not None:
             address = chief.address
             if config.meeting:
@@ -91,8 +94,14 @@ def run_connect_task(
             address = meeting.find(config.meeting, token, config.timeout_s)
         else:
             raise SparkTrainingError(LOST_LEADER)
-        if context.partitionId() == 0 and chief is None:
+        if leads and chief is None:
             _wait_for_first(address, config.job, context.taskAttemptId())
+            return
+        if context.partitionId() < first:
+            # This task ends, and Spark brings the client its row while the others run.
+            for _ in batches:
+                pass
+            yield outcome_row(ADDRESS, 0, address.encode())
             return
         job = replace(config.job, driver=address)
         try:
@@ -112,7 +121,9 @@ def _wait_for_first(address: str, job: JobConfig, task_attempt_id: int) -> None:
         SparkTrainingError: It does not any more.
     """
     try:
-        wait_for_others(address, job.credentials, job.layout.task(0), task_attempt_id)
+        wait_for_others(
+            address, job.credentials, job.layout.task(job.layout.messengers), task_attempt_id
+        )
     except OpError:
         raise SparkTrainingError(LOST_LEADER) from None
 
@@ -166,13 +177,7 @@ class _Chief:
         self._wait_for("end", _END_S)
         for path in sorted(self._outcome.iterdir()):
             _, number, part = path.name.split("-", 2)
-            yield pa.RecordBatch.from_pydict(
-                {
-                    "part": pa.array([part], pa.string()),
-                    "number": pa.array([int(number)], pa.int32()),
-                    "content": pa.array([path.read_bytes()], pa.binary()),
-                }
-            )
+            yield outcome_row(part, int(number), path.read_bytes())
 
     def close(self) -> None:
         """Ends the process and removes its files."""

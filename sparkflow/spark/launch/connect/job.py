@@ -26,7 +26,14 @@ from sparkflow.spark.control.retry_loop import RetryLoop
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow.spark.launch.connect.connect_task import ConnectConfig, run_connect_task
 from sparkflow.spark.launch.connect.lead import Leadership
-from sparkflow.spark.launch.connect.outcome import ROWS_SCHEMA, Outcome, from_parts, from_rows
+from sparkflow.spark.launch.connect.live import LiveQuery, Replay, events_in
+from sparkflow.spark.launch.connect.outcome import (
+    EVENTS,
+    ROWS_SCHEMA,
+    Outcome,
+    from_parts,
+    from_rows,
+)
 
 _TOO_FEW_SLOTS = "SPARK-24819"
 _NEW_EXECUTOR_S = 120.0
@@ -45,6 +52,8 @@ class ConnectJob:
         on_restart: Is told the reason before that.
         shared_directory: What all executors reach, where there is no barrier stage.
         driver_host: Spark's driver as executors reach it; "" if it is not known.
+        replay: Tells callbacks what the chief tells while training runs; None where there is no
+            messenger to say where it is.
     """
 
     rows: DataFrame
@@ -54,6 +63,7 @@ class ConnectJob:
     on_restart: Callable[[str], None] = field(default=lambda reason: None)
     shared_directory: str = ""
     driver_host: str = ""
+    replay: Replay | None = None
 
     def run(self) -> Outcome:
         """Trains and returns what came out. Blocks.
@@ -80,6 +90,11 @@ class ConnectJob:
         )
         task: Any = functools.partial(run_connect_task, config)
         query = self.rows.mapInArrow(task, ROWS_SCHEMA, barrier=self.config.barrier)
+        if self.replay is not None:
+            parts = from_rows(LiveQuery(query, self.config.credentials, self.replay).run())
+            # Of an error, too: callbacks hear of what was before it.
+            self.replay.take(events_in(parts.pop(EVENTS, b"[]")))
+            return from_parts(parts)
         try:
             rows = collect_interruptibly(query)
         except Exception as error:
@@ -103,6 +118,10 @@ class ConnectJob:
             time.sleep(_PAUSE_S)
 
 
+class TooFewSlotsError(SparkTrainingError):
+    """The cluster cannot run so many tasks at once."""
+
+
 def collect_interruptibly(query: DataFrame) -> list[Any]:
     """The rows of a query, which is cancelled when the caller is interrupted."""
     session: Any = query.sparkSession
@@ -121,9 +140,10 @@ def require_slots(session: Any, layout: ClusterLayout) -> None:
     """Passes when the cluster can run all tasks at once, as a small barrier job finds out.
 
     Raises:
-        SparkTrainingError: It cannot.
+        TooFewSlotsError: It cannot.
+        SparkTrainingError: The job failed otherwise.
     """
-    count = layout.num_tasks
+    count = layout.num_partitions
     probe = session.range(0, count, 1, count).mapInArrow(_nothing, "id bigint", barrier=True)
     try:
         # Not `collect`: Spark would look for more slots for ten minutes.
@@ -131,11 +151,11 @@ def require_slots(session: Any, layout: ClusterLayout) -> None:
     except Exception as error:
         text = describe_spark_failure(error)
         if _TOO_FEW_SLOTS in str(error):
-            text = (
+            raise TooFewSlotsError(
                 f"{layout.described} need {count} task slots at once, which the cluster does not "
                 f"have: {text}. Use fewer workers or parameter servers (numPs=0 has the workers "
                 "hold the variables)"
-            )
+            ) from error
         raise SparkTrainingError(text) from error
 
 

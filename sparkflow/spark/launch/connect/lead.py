@@ -44,12 +44,15 @@ class Leadership:
         feed: What workers are told about their rows.
         max_restarts: How often training may begin again in this job.
         start: What training begins with; None for initial values.
+        needs_epochs: Whether a callback of the client's must find the cluster quiet at the end of
+            epochs; only where the layout has a messenger does it hear of them in time.
     """
 
     plan: TrainingPlan
     feed: FeedPlan
     max_restarts: int
     start: Snapshot | None = None
+    needs_epochs: bool = False
 
 
 def picklable(plan: TrainingPlan) -> TrainingPlan:
@@ -110,10 +113,16 @@ class JobCluster:
         credentials: What tasks must show, and are shown.
         host: The address to listen on.
         ports: The ports of which to listen on one.
+        services: What else is offered there, see `RegistrationServer`.
     """
 
     def __init__(
-        self, layout: ClusterLayout, credentials: Credentials, host: str, ports: str = ""
+        self,
+        layout: ClusterLayout,
+        credentials: Credentials,
+        host: str,
+        ports: str = "",
+        services: Sequence[Any] = (),
     ) -> None:
         self._post: Post = lambda event: None
         self._server = RegistrationServer(
@@ -124,6 +133,7 @@ class JobCluster:
             check=check_compatibility,
             show_lines=_show_lines,
             ports=Ports.of(ports),
+            services=services,
         )
         self._attempts = 0
         self.port = self._server.port
@@ -153,8 +163,16 @@ class JobCluster:
         self._post(event)
 
 
-def lead(work: Leadership, credentials: Credentials, cluster: JobCluster) -> Outcome:
+def lead(
+    work: Leadership, credentials: Credentials, cluster: JobCluster, callbacks: Callbacks
+) -> Outcome:
     """Trains and returns what came out. Blocks.
+
+    Args:
+        work: What to train.
+        credentials: What the tasks and the chief show to each other.
+        cluster: The tasks.
+        callbacks: Are told of everything.
 
     Raises:
         Exception: As `SparkTrainer.fit` does.
@@ -163,7 +181,7 @@ def lead(work: Leadership, credentials: Credentials, cluster: JobCluster) -> Out
     store = None
     if config.checkpoint_dir:
         store = CheckpointStore(config.checkpoint_dir, config.keep_checkpoint_max, PathFiles())
-    fit_state = FitState(work.plan, credentials, Callbacks(), store, start=work.start)
+    fit_state = FitState(work.plan, credentials, callbacks, store, start=work.start)
 
     def attempt(number: int) -> Mapping[str, Any]:
         run = fit_state.attempt()

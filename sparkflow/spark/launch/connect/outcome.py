@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from sparkflow.spark import errors as own_errors
 from sparkflow.spark.errors import SparkTrainingError
@@ -24,6 +25,10 @@ ROWS_SCHEMA: Final = "part string, number int, content binary"
 """What the rows look like, in Spark's DDL."""
 
 VALUES, HISTORY, ERROR = "values", "history", "error"
+EVENTS: Final = "events"
+"""What callbacks have not been told yet, see `relay`."""
+ADDRESS: Final = "address"
+"""Where the chief is: the row of a messenger, which comes while training runs."""
 # Spark Connect sends results in messages of about this size.
 _CHUNK_BYTES: Final = 4 << 20
 _PLAIN_ERRORS: Final[Mapping[str, type[Exception]]] = {
@@ -119,6 +124,17 @@ def to_rows(parts: Parts) -> Iterator[tuple[str, int, bytes]]:
     for part, content in parts.items():
         for number, start in enumerate(range(0, len(content) or 1, _CHUNK_BYTES)):
             yield part, number, content[start : start + _CHUNK_BYTES]
+
+
+def outcome_row(part: str, number: int, content: bytes) -> pa.RecordBatch:
+    """A row as a Spark task yields it, see `ROWS_SCHEMA`."""
+    return pa.RecordBatch.from_pydict(
+        {
+            "part": pa.array([part], pa.string()),
+            "number": pa.array([number], pa.int32()),
+            "content": pa.array([content], pa.binary()),
+        }
+    )
 
 
 def from_rows(rows: Iterable[tuple[str, int, bytes]]) -> dict[str, bytes]:

@@ -40,7 +40,7 @@ class InProcessBackend:
         self._session = session
         self._reason = reason
 
-    def require_slots(self, layout: ClusterLayout) -> None:
+    def require_slots(self, layout: ClusterLayout) -> ClusterLayout:
         """Passes when there is one worker; one slot there is always, sooner or later.
 
         Raises:
@@ -57,6 +57,7 @@ class InProcessBackend:
                 "dedicated access mode)"
             )
         use_this_python(self._session)
+        return layout
 
     def speaks_tls(self, wanted: bool | str) -> bool:
         """No: nothing is said to other processes."""
@@ -99,14 +100,19 @@ class InProcessBackend:
         )
         job.start()
         try:
-            while True:
-                try:
-                    event = events.get(timeout=_POLL_S)
-                except queue.Empty:  # in short waits, so that Ctrl-C is heard
-                    continue
-                if isinstance(event, JobEnded) and event.error is not None:
-                    raise event.error
-                return found
+            event = _next(events)
+            if isinstance(event, JobEnded) and event.error is not None:
+                raise event.error
         except BaseException:
             job.finish(patience_s=0.0)
             raise
+        return found
+
+
+def _next(events: queue.SimpleQueue[Event]) -> Event:
+    """Waits in short waits, so that Ctrl-C is heard; see `connect.live` for why it is apart."""
+    while True:
+        try:
+            return events.get(timeout=_POLL_S)
+        except queue.Empty:
+            continue

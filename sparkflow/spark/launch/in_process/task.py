@@ -24,7 +24,13 @@ from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.control.resuming import AUTO, NEVER
 from sparkflow.spark.errors import LostTaskError
 from sparkflow.spark.launch.connect.lead import Leadership
-from sparkflow.spark.launch.connect.outcome import Outcome, error_to_parts, to_parts, to_rows
+from sparkflow.spark.launch.connect.outcome import (
+    Outcome,
+    error_to_parts,
+    outcome_row,
+    to_parts,
+    to_rows,
+)
 from sparkflow.spark.launch.in_process.one_task import OneTask
 from sparkflow.spark.storage.checkpoint_files import PathFiles
 from sparkflow_runtime.master.driver import OneTaskMaster
@@ -70,13 +76,7 @@ def train_in_task(
         traceback.print_exc()
         parts = error_to_parts(error, restartable=False)
     for part, number, content in to_rows(parts):
-        yield pa.RecordBatch.from_pydict(
-            {
-                "part": pa.array([part], pa.string()),
-                "number": pa.array([number], pa.int32()),
-                "content": pa.array([content], pa.binary()),
-            }
-        )
+        yield outcome_row(part, number, content)
 
 
 def train_here(

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession, functions as F
 
 import sparkflow as tf
 from sparkflow.spark import (
+    Callback,
     SparkTrainer,
     SparkTrainerModel,
     SparkTrainingError,
@@ -149,6 +150,104 @@ def interrupted(df: Any, folder: Path) -> dict[str, Any]:
     return {}
 
 
+class Watch(Callback):
+    """Reads the variables at the first steps and ends training after some hundred."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, int]] = []
+        self.values: dict[str, Any] = {}
+        self.heard: list[str] = []
+        self.times: list[float] = []
+
+    def on_train_begin(self, run: Any) -> None:
+        """Keeps the run."""
+        self.run = run
+        self.heard.append("begin")
+
+    def on_steps(self, update: Any) -> None:
+        """Looks, and stops."""
+        self.times.append(time.monotonic())
+        self.seen.append((update.first_step, update.num_steps))
+        if not self.values:
+            self.values = {k: list(np.shape(v)) for k, v in self.run.values().items()}
+        if self.run.history.steps > 200:
+            self.run.stop("enough")
+
+    def on_train_end(self, history: Any) -> None:
+        """Counts."""
+        self.heard.append("end")
+
+
+class Quiet(Callback):
+    """Reads the variables at the end of each epoch, when no step is under way."""
+
+    needs_epochs = True
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+
+    def on_train_begin(self, run: Any) -> None:
+        """Keeps the run."""
+        self.run = run
+
+    def on_epoch_end(self, epoch: int, metrics: Any) -> None:
+        """Reads them."""
+        self.values.append(self.run.values())
+
+
+class Failing(Callback):
+    """Fails at the first step."""
+
+    def on_steps(self, update: Any) -> None:
+        """Fails."""
+        raise ZeroDivisionError("a callback of the user's")
+
+
+def live(df: Any, folder: Path) -> dict[str, Any]:
+    """Training would go on for hours if the callback were not heard."""
+    watch = Watch()
+    model = trainer(epochs=1_000_000, callbacks=[watch]).fit(df)
+    history = model.history
+    return {
+        "first": watch.seen[0][0],
+        "steps": [sum(count for _, count in watch.seen), history.steps],
+        "updates": len(watch.seen),
+        "values": watch.values,
+        "stopped": history.stopped,
+        "heard": watch.heard,
+        "own_history": watch.run.history.to_dict() == history.to_dict(),
+    }
+
+
+def quiet(df: Any, folder: Path) -> dict[str, Any]:
+    watch = Quiet()
+    model = trainer(epochs=3, callbacks=[watch], syncMode="sync").fit(df)
+    last, found = watch.values[-1], model.inference_model.variables
+    return {
+        "epochs": len(watch.values),
+        "last": all(np.array_equal(last[name], found[name]) for name in found),
+        "differ": not np.array_equal(watch.values[0]["layer/kernel"], found["layer/kernel"]),
+    }
+
+
+def callback_fails(df: Any, folder: Path) -> dict[str, Any]:
+    try:
+        trainer(epochs=1_000_000, callbacks=[Failing()]).fit(df)
+    except ZeroDivisionError as error:
+        stopped = time.monotonic()
+        while processes(folder) and time.monotonic() < stopped + 60:
+            time.sleep(0.1)
+        return {"text": str(error), "left": len(processes(folder))}
+    return {}
+
+
+def exact(df: Any, folder: Path) -> dict[str, Any]:
+    """All slots are the training's, so callbacks hear of it at the end."""
+    watch = Watch()
+    model = trainer(numWorkers=3, epochs=2, callbacks=[watch]).fit(df)
+    return {"steps": model.history.steps, "heard": watch.heard}
+
+
 def records(df: Any, folder: Path) -> dict[str, Any]:
     session = df.sparkSession
     session.dataSource.register(TFRecordDataSource)
@@ -175,6 +274,10 @@ def main() -> None:
         too_many,
         interrupted,
         records,
+        live,
+        quiet,
+        callback_fails,
+        exact,
     ]
     wanted = sys.argv[3:] or [step.__name__ for step in steps]
     for step in steps:

@@ -29,12 +29,13 @@ def remote(folder: Path, connect_server: Any) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def found(remote: str, folder: Path, run_client: Any) -> dict[str, dict[str, Any]]:
-    return run_client(_PROGRAM, remote, folder, "learns", "fails", "interrupted")
+    return run_client(_PROGRAM, remote, folder, "learns", "fails", "interrupted", "live", "quiet")
 
 
 @pytest.fixture(scope="module")
 def found_by_night(remote: str, folder: Path, run_client: Any) -> dict[str, dict[str, Any]]:
-    return run_client(_PROGRAM, remote, folder, "resumes", "without_barrier", "too_many", "records")
+    steps = ("resumes", "without_barrier", "too_many", "records", "callback_fails", "exact")
+    return run_client(_PROGRAM, remote, folder, *steps)
 
 
 def test_a_model_is_trained_used_saved_and_read_again(found: dict[str, dict[str, Any]]) -> None:
@@ -82,3 +83,41 @@ def test_the_tfrecord_source_works(found_by_night: dict[str, dict[str, Any]]) ->
     step = found_by_night["records"]
     assert step.get("schema") == "struct<label:float,x:array<float>>", step
     assert step["rows"] == 400
+
+
+def test_a_callback_sees_first_steps_and_ends_training(
+    found: dict[str, dict[str, Any]],
+) -> None:
+    step = found["live"]
+    assert "failed" not in step, step["failed"]
+    assert step["first"] == 0
+    assert step["updates"] > 1
+    assert step["stopped"] == "enough"
+    assert 200 < step["steps"][0] == step["steps"][1]
+    assert step["values"] == {"layer/kernel": [3, 1], "layer/bias": [1]}
+    assert step["heard"] == ["begin", "end"]
+    assert step["own_history"]
+
+
+def test_a_callback_finds_the_cluster_quiet_at_epochs(found: dict[str, dict[str, Any]]) -> None:
+    step = found["quiet"]
+    assert "failed" not in step, step["failed"]
+    assert step["epochs"] == 3
+    assert step["last"]
+    assert step["differ"]
+
+
+@pytest.mark.nightly
+def test_what_a_callback_raises_ends_training(found_by_night: dict[str, dict[str, Any]]) -> None:
+    step = found_by_night["callback_fails"]
+    assert step.get("text") == "a callback of the user's", step
+    assert step["left"] == 0
+
+
+@pytest.mark.nightly
+def test_without_a_slot_more_callbacks_hear_at_the_end(
+    found_by_night: dict[str, dict[str, Any]],
+) -> None:
+    step = found_by_night["exact"]
+    assert "failed" not in step, step["failed"]
+    assert step["heard"] == ["begin", "end"]

@@ -1,0 +1,78 @@
+"""Small Spark tasks that ask the chief: what runs in them, and the queries that they are."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from sparkflow.spark.launch.connect.outcome import ROWS_SCHEMA, outcome_row
+from sparkflow_runtime.security import Credentials
+
+ANSWER = "answer"
+_TIMEOUT_S = 30.0
+
+
+class Asking:
+    """The way to a chief. Its queries take a slot of Spark's each. For any thread.
+
+    Args:
+        session: The session.
+        address: `host:port` of the chief.
+        credentials: What the job's tasks show to each other.
+    """
+
+    def __init__(self, session: Any, address: str, credentials: Credentials) -> None:
+        self._session = session
+        self._address = address
+        self._credentials = credentials.export()
+
+    def poll(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What has happened, see `Relay`. Blocks for some seconds where nothing has."""
+        (row,) = self._rows("Poll", json.dumps(asked).encode())
+        answer: Mapping[str, Any] = json.loads(bytes(row["content"]))
+        return answer
+
+    def values(self) -> list[tuple[str, int, bytes]]:
+        """Rows of an outcome with the variables as they are."""
+        rows = self._rows("Values", b"")
+        return [(each["part"], each["number"], bytes(each["content"])) for each in rows]
+
+    def _rows(self, method: str, request: bytes) -> list[Any]:
+        task: Any = functools.partial(ask, self._address, self._credentials, method, request)
+        rows: list[Any] = self._session.range(0, 1, 1, 1).mapInArrow(task, ROWS_SCHEMA).collect()
+        return rows
+
+
+def ask(
+    address: str,
+    credentials: Mapping[str, Any],
+    method: str,
+    request: bytes,
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """The function that `mapInArrow` runs."""
+    from google.protobuf.wrappers_pb2 import BytesValue  # here, for the client does without
+
+    from sparkflow.spark.launch.connect.relay import SERVICE
+    from sparkflow_runtime.transport import rpc
+
+    for _ in batches:
+        pass
+    shown = Credentials.from_export(credentials)
+    channel = rpc.channel(address, shown.tls)
+    try:
+        stub = rpc.Stub(channel, SERVICE, shown.token, f"The process that leads at {address}")
+        message = BytesValue(value=request)
+        if method == "Poll":
+            answer = stub.call(method, message, BytesValue.FromString, timeout_s=_TIMEOUT_S)
+            yield outcome_row(ANSWER, 0, answer.value)
+            return
+        for each in stub.stream(method, message, BytesValue.FromString):
+            part, number, content = each.value.split(b" ", 2)
+            yield outcome_row(part.decode(), int(number), content)
+    finally:
+        channel.close()

@@ -1,0 +1,237 @@
+"""What the chief tells a client while training runs, and is asked: a callback and a service.
+
+The client cannot be reached, so it asks: `Poll` brings what has happened since and takes what its
+callbacks want, `Values` the variables as they are. Who asks are small Spark tasks, see `asking`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Final
+
+from google.protobuf.wrappers_pb2 import BytesValue
+
+from sparkflow.spark.control.callbacks import Callback, RunControl, Update
+from sparkflow.spark.launch.connect.outcome import Outcome, to_parts, to_rows
+from sparkflow_runtime.errors import UnavailableError
+from sparkflow_runtime.transport import rpc
+
+if TYPE_CHECKING:
+    from sparkflow.spark.control.history import TrainingHistory
+
+SERVICE: Final = "sparkflow.spark.Relay"
+
+_log = logging.getLogger(__name__)
+
+POLL_S: Final = 5.0
+"""How long a poll waits for something to tell; for so long it takes one of Spark's slots."""
+_VALUES_S: Final = 60.0
+# A client that has not asked for so long is not waited for at the end of an epoch.
+_GONE_S: Final = 60.0
+_LOOK_S: Final = 0.1
+_MOST_STEPS: Final = 20_000
+
+
+class Relay(Callback):
+    """Keeps what happens until the client has it. `_changed` guards all fields but `needs_epochs`.
+
+    Its methods are called by the thread that leads; `handlers` by those of gRPC.
+
+    Args:
+        needs_epochs: Whether the client has callbacks that must find the cluster quiet at the end
+            of an epoch. Then the leading thread waits there until they have been called.
+    """
+
+    def __init__(self, needs_epochs: bool = False) -> None:
+        self.needs_epochs = needs_epochs
+        self._changed = threading.Condition()
+        self._events: deque[dict[str, Any]] = deque()
+        self._steps = 0
+        self._number = self._acknowledged = 0
+        self._heard_s = time.monotonic()
+        self._run: RunControl | None = None
+        self._stop: str | None = None
+        self._wanted: list[Future[list[tuple[str, int, bytes]]]] = []
+        self._said = ""
+        self._ended = False
+
+    def handlers(self) -> Any:
+        """The service, for an `RpcServer`."""
+        return rpc.handlers(
+            SERVICE,
+            {
+                "Poll": rpc.Method(self._poll, BytesValue),
+                "Values": rpc.Method(self._values, BytesValue, streams=True),
+            },
+        )
+
+    def end(self) -> bytes:
+        """What the client has not got yet, as JSON; polls end at once from now on."""
+        with self._changed:
+            self._ended = True
+            self._run = None
+            for future in self._wanted:
+                future.set_exception(UnavailableError(message="Training has ended"))
+            self._wanted = []
+            self._changed.notify_all()
+            return json.dumps(list(self._events)).encode()
+
+    # ------------------------------------------------------------------ what happens
+
+    def on_waiting(self, text: str) -> None:
+        """Tells each text once."""
+        if text != self._said:
+            self._said = text
+            self._add("waiting", text=text)
+
+    def on_resume(self, path: str, step: int, finished: bool) -> None:
+        """Tells it."""
+        self._add("resume", path=path, step=step, finished=finished)
+
+    def on_train_begin(self, run: RunControl) -> None:
+        """Tells what a run is known by."""
+        with self._changed:
+            self._run = run
+            stop = self._stop
+        if stop is not None:
+            run.stop(stop)
+        self._add("begin", total_steps=run.total_steps, history=run.history.to_dict())
+
+    def on_steps(self, update: Update) -> None:
+        """Tells them, and answers who wants variables."""
+        self._add(
+            "steps",
+            first=update.first_step,
+            losses=update.losses.tolist(),
+            rows=update.rows.tolist(),
+            worker=update.worker,
+            waited_s=update.waited_s,
+        )
+        self._answer()
+
+    def on_epoch_end(self, epoch: int, metrics: Mapping[str, float]) -> None:
+        """Tells it; waits for callbacks that need that."""
+        self._await(self._add("epoch", epoch=epoch, metrics=dict(metrics)))
+
+    def on_validation(self, metrics: Mapping[str, float]) -> None:
+        """Tells it; waits for callbacks that need that."""
+        self._await(self._add("validation", metrics=dict(metrics)))
+
+    def on_checkpoint(self, path: str) -> None:
+        """Tells it."""
+        self._add("checkpoint", path=path)
+
+    def on_restart(self, reason: str) -> None:
+        """Tells it."""
+        self._add("restart", reason=reason)
+
+    def on_train_end(self, history: TrainingHistory) -> None:
+        """The client learns it from the outcome."""
+        self._answer()
+
+    def _add(self, kind: str, **facts: Any) -> int:
+        with self._changed:
+            self._number += 1
+            last = self._events[-1] if self._events else None
+            self._steps += len(facts.get("losses", ()))
+            if kind == "steps" and last is not None and _joins(last, facts):
+                last["number"] = self._number
+                for name in ("losses", "rows"):
+                    last[name] += facts[name]
+                last["waited_s"] += facts["waited_s"]
+            else:
+                self._events.append({"number": self._number, "kind": kind, **facts})
+            if self._steps > _MOST_STEPS:
+                self._thin()
+            self._changed.notify_all()
+            return self._number
+
+    def _thin(self) -> None:
+        """Forgets the oldest steps, which nobody asks for: the history has them."""
+        for event in list(self._events):
+            if event["kind"] == "steps" and self._steps > _MOST_STEPS // 2:
+                self._events.remove(event)
+                self._steps -= len(event["losses"])
+
+    def _await(self, number: int) -> None:
+        if not self.needs_epochs:
+            return
+        began = time.monotonic()
+        while True:
+            with self._changed:
+                self._changed.wait_for(
+                    lambda: self._acknowledged >= number or bool(self._wanted), _LOOK_S
+                )
+                if self._acknowledged >= number:
+                    return
+                silent_s = time.monotonic() - max(began, self._heard_s)
+            self._answer()
+            if silent_s > _GONE_S:
+                _log.warning("the client has not asked for %.0f s: training goes on", silent_s)
+                return
+
+    def _answer(self) -> None:
+        with self._changed:
+            wanted, self._wanted = self._wanted, []
+            run = self._run
+        if not wanted or run is None:
+            return
+        try:
+            rows = list(to_rows(to_parts(Outcome(run.values(), {}))))
+        except Exception as error:
+            for future in wanted:
+                future.set_exception(error)
+            raise
+        for future in wanted:
+            future.set_result(rows)
+
+    # ------------------------------------------------------------------ what is asked
+
+    def _poll(self, request: BytesValue) -> BytesValue:
+        asked = json.loads(request.value)
+        stop = asked.get("stop")
+        with self._changed:
+            self._heard_s = time.monotonic()
+            self._acknowledged = max(self._acknowledged, int(asked["acknowledged"]))
+            while self._events and self._events[0]["number"] <= self._acknowledged:
+                self._steps -= len(self._events.popleft().get("losses", ()))
+            if stop is not None:
+                self._stop = str(stop)
+            run = self._run
+            self._changed.notify_all()
+        if stop is not None and run is not None:
+            run.stop(str(stop))
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._events) or self._ended, POLL_S)
+            answer = {"events": list(self._events), "ended": self._ended}
+            # What was told is not added to any more: the client acknowledges numbers.
+            for event in self._events:
+                event["told"] = True
+            return BytesValue(value=json.dumps(answer).encode())
+
+    def _values(self, request: BytesValue, context: Any) -> Iterator[BytesValue]:
+        future: Future[list[tuple[str, int, bytes]]] = Future()
+        with self._changed:
+            self._heard_s = time.monotonic()
+            if self._run is None:
+                raise UnavailableError(message="No step has been made yet, or training has ended")
+            self._wanted.append(future)
+            self._changed.notify_all()
+        for part, number, content in future.result(_VALUES_S):
+            yield BytesValue(value=f"{part} {number} ".encode() + content)
+
+
+def _joins(last: Mapping[str, Any], facts: Mapping[str, Any]) -> bool:
+    """Whether steps follow on the last event, which nobody has got yet."""
+    return (
+        last["kind"] == "steps"
+        and "told" not in last
+        and last["worker"] == facts["worker"]
+        and last["first"] + len(last["losses"]) == facts["first"]
+    )

@@ -1,0 +1,226 @@
+"""The client's side of a training that runs elsewhere, with a query and a chief that are fakes."""
+
+import queue
+import signal
+import threading
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from sparkflow.spark.cluster_layout import ClusterLayout
+from sparkflow.spark.control.callbacks import Callback, Callbacks
+from sparkflow.spark.control.history import TrainingHistory
+from sparkflow.spark.errors import SparkTrainingError
+from sparkflow.spark.launch.connect import live
+from sparkflow.spark.launch.connect.live import LiveQuery, Replay
+from sparkflow.spark.launch.connect.outcome import ADDRESS, Outcome
+from sparkflow_runtime.security import Credentials
+
+WAIT_S = 30
+
+
+class Plan:
+    """As much of a plan as is looked at."""
+
+    class config:
+        in_step = False
+        epochs = 2
+        params: ClassVar[dict[str, Any]] = {}
+
+    layout = ClusterLayout(0, 2, 2, messengers=1)
+    rows = 20
+
+
+class Notes(Callback):
+    def __init__(self) -> None:
+        self.heard: list[Any] = []
+        self.run: Any = None
+
+    def on_train_begin(self, run: Any) -> None:
+        self.run = run
+        self.heard.append(("begin", run.total_steps, run.history.steps))
+
+    def on_steps(self, update: Any) -> None:
+        self.heard.append(("steps", update.first_step, update.losses.tolist()))
+
+    def on_epoch_end(self, epoch: int, metrics: Any) -> None:
+        self.heard.append(("epoch", epoch))
+
+    def on_train_end(self, history: Any) -> None:
+        self.heard.append(("end", history.steps))
+
+
+def begin(number: int) -> dict[str, Any]:
+    history = TrainingHistory(rows_per_epoch=20, num_workers=2).to_dict()
+    return {"number": number, "kind": "begin", "total_steps": 4, "history": history}
+
+
+def made(number: int, first: int, *losses: float) -> dict[str, Any]:
+    facts = {"first": first, "losses": list(losses), "rows": [5] * len(losses), "worker": 1}
+    return {"number": number, "kind": "steps", "waited_s": 0.0, **facts}
+
+
+def replay_of(*callbacks: Callback) -> Replay:
+    return Replay(Callbacks(callbacks), Plan())  # type: ignore[arg-type]
+
+
+def test_callbacks_hear_each_event_once_and_the_history_grows() -> None:
+    notes = Notes()
+    replay = replay_of(notes)
+    replay.take([begin(1), made(2, 0, 4.0)])
+    assert notes.run.history.steps == 1
+    replay.take([begin(1), made(2, 0, 4.0), made(3, 1, 3.0, 2.0)])
+    replay.take([{"number": 4, "kind": "validation", "metrics": {"step": 3.0, "loss": 1.0}}])
+    replay.take([{"number": 5, "kind": "epoch", "epoch": 0, "metrics": {"loss": 3.0}}])
+    assert notes.heard == [
+        ("begin", 4, 0),
+        ("steps", 0, [4]),
+        ("steps", 1, [3, 2]),
+        ("epoch", 0),
+    ]
+    history = notes.run.history
+    assert (history.loss, history.worker) == ([4, 3, 2], [1, 1, 1])
+    assert history.validation[0]["loss"] == 1
+    assert replay.asked() == {"acknowledged": 5, "stop": None}
+    notes.run.stop("enough")
+    notes.run.stop("later")
+    assert replay.asked()["stop"] == "enough"
+
+    last = TrainingHistory(steps=9)
+    replay.finish(Outcome({"w": np.zeros(2)}, {}), last)
+    assert notes.heard[-1] == ("end", 9)
+    assert notes.run.history is last
+    assert set(notes.run.values()) == {"w"}
+
+
+def test_a_training_that_had_nothing_to_do_ends_without_a_word() -> None:
+    notes = Notes()
+    replay = replay_of(notes)
+    replay.take([{"number": 1, "kind": "resume", "path": "p", "step": 3, "finished": True}])
+    replay.finish(Outcome({}, {}), TrainingHistory())
+    assert notes.heard == []
+
+
+class Session:
+    """Knows which queries run, and ends them."""
+
+    def __init__(self) -> None:
+        self.interrupted: list[str] = []
+
+    def addTag(self, tag: str) -> None: ...
+
+    def interruptTag(self, tag: str) -> None:
+        self.interrupted.append(tag.split("-")[1])
+
+
+class Query:
+    """Gives rows as the test lets it."""
+
+    def __init__(self) -> None:
+        self.sparkSession = Session()
+        self.rows: queue.Queue[Any] = queue.Queue()
+
+    def toLocalIterator(self) -> Any:
+        while (found := self.rows.get(timeout=WAIT_S)) is not None:
+            if isinstance(found, Exception):
+                raise found
+            yield dict(zip(("part", "number", "content"), found, strict=True))
+
+
+class Chief:
+    """Tells what the test says, one answer per question."""
+
+    def __init__(self) -> None:
+        self.answers: queue.Queue[Any] = queue.Queue()
+        self.asked: list[Any] = []
+
+    def poll(self, asked: Any) -> Any:
+        self.asked.append(asked)
+        found = self.answers.get(timeout=WAIT_S)
+        if isinstance(found, Exception):
+            raise found
+        return {"events": found, "ended": False}
+
+
+@pytest.fixture
+def chief(monkeypatch: pytest.MonkeyPatch) -> Chief:
+    found = Chief()
+    monkeypatch.setattr(live, "Asking", lambda *args: found)
+    monkeypatch.setattr(live, "_PAUSE_S", 0.0)
+    return found
+
+
+def test_events_are_told_while_the_query_runs(chief: Chief) -> None:
+    query = Query()
+    begun = threading.Event()
+
+    class First(Notes):
+        def on_steps(self, update: Any) -> None:
+            super().on_steps(update)
+            begun.set()
+            self.run.stop("seen")
+            query.rows.put(("values", 0, b"v"))
+            query.rows.put(None)
+
+    notes = First()
+    query.rows.put((ADDRESS, 0, b"host:1"))
+    chief.answers.put(OSError("for a moment"))
+    chief.answers.put([begin(1), made(2, 0, 1.0)])
+    rows = LiveQuery(query, Credentials("token"), replay_of(notes)).run()  # type: ignore[arg-type]
+    assert begun.is_set()
+    assert rows == [("values", 0, b"v")]
+    assert chief.asked[0] == chief.asked[1] == {"acknowledged": 0, "stop": None}
+    assert query.sparkSession.interrupted == ["ask"]
+    chief.answers.put([])
+
+
+def test_what_a_callback_raises_ends_the_query(chief: Chief) -> None:
+    class Failing(Notes):
+        def on_train_begin(self, run: Any) -> None:
+            raise ZeroDivisionError("enough")
+
+    query = Query()
+    query.rows.put((ADDRESS, 0, b"host:1"))
+    chief.answers.put([begin(1)])
+    with pytest.raises(ZeroDivisionError, match="enough"):
+        LiveQuery(query, Credentials("token"), replay_of(Failing())).run()  # type: ignore[arg-type]
+    assert query.sparkSession.interrupted == ["train", "ask"]
+    query.rows.put(None)
+
+
+def test_a_chief_that_cannot_be_asked_does_not_end_training(
+    chief: Chief, caplog: pytest.LogCaptureFixture
+) -> None:
+    query = Query()
+    query.rows.put((ADDRESS, 0, b"host:1"))
+    for _ in range(3):
+        chief.answers.put(OSError("unreachable"))
+    ended = threading.Timer(0.5, query.rows.put, [None])
+    ended.start()
+    assert LiveQuery(query, Credentials("token"), replay_of()).run() == []  # type: ignore[arg-type]
+    ended.join()
+    assert "no live progress any more, training goes on: unreachable" in caplog.text
+
+
+def test_a_query_that_fails_is_spark_s_failure(chief: Chief) -> None:
+    query = Query()
+    query.rows.put(RuntimeError("Job aborted"))
+    with pytest.raises(SparkTrainingError, match="Job aborted"):
+        LiveQuery(query, Credentials("token"), replay_of()).run()  # type: ignore[arg-type]
+
+
+def test_an_interrupt_ends_the_query_wherever_it_comes(
+    chief: Chief, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # So that most of the time is spent where CPython 3.11 lets interrupts pass by a `try`.
+    monkeypatch.setattr(live, "_LOOK_S", 0.0)
+    for _ in range(5):
+        query = Query()
+        timer = threading.Timer(0.05, signal.raise_signal, [signal.SIGINT])
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            LiveQuery(query, Credentials("token"), replay_of()).run()  # type: ignore[arg-type]
+        timer.join()
+        query.rows.put(None)
+        assert query.sparkSession.interrupted == ["train", "ask"]
