@@ -41,6 +41,8 @@ def cases(tf: Any, threads: int) -> Callable[[str], Case | None]:
     }
 
     def make(name: str) -> Case | None:
+        if name not in makers:
+            return None
         with tf.Graph().as_default():
             fetches = makers[name](tf)
             if fetches is None:

@@ -66,6 +66,9 @@ def main() -> None:
     parser.add_argument("--round-s", type=float, default=0.3, help="seconds of calls per round")
     parser.add_argument("--threads", type=int, nargs="+", default=[1])
     parser.add_argument("--suites", nargs="+", default=list(SUITES), choices=SUITES)
+    parser.add_argument(
+        "--cases", nargs="+", help="of the suites, these only: an earlier clone may lack others"
+    )
     options = parser.parse_args()
     report = Report("pairwise", PACKAGES, options)
     before = options.before.resolve()
@@ -80,7 +83,7 @@ def main() -> None:
             commands = {BEFORE: [there, *told], AFTER: [here, *told]}
             pythons = {BEFORE: str(before / ".venv" / "bin" / "python"), AFTER: sys.executable}
             with started(commands, threads, pythons) as competitors:
-                for case in suite.cases:
+                for case in (c for c in suite.cases if c in (options.cases or suite.cases)):
                     times = compare(competitors, case, options.rounds, options.round_s)
                     ratio = times[AFTER].over(times[BEFORE])
                     rows.append(
