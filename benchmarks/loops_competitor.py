@@ -22,9 +22,9 @@ STEPS, BATCH, INPUTS, UNITS = 50, 64, 32, 128
 _generator = np.random.default_rng(0)
 X = _generator.uniform(0.1, 0.9, (64, 128)).astype(np.float32)
 SEQUENCES = _generator.normal(size=(STEPS, BATCH, INPUTS)).astype(np.float32)
+KERNEL = (_generator.normal(size=(INPUTS + UNITS, 4 * UNITS)) * 0.1).astype(np.float32)
 CELL_X = _generator.normal(size=(8, 16)).astype(np.float32)
 CELL_W = (_generator.normal(size=(16, 16)) * 0.1).astype(np.float32)
-KERNEL = (_generator.normal(size=(INPUTS + UNITS, 4 * UNITS)) * 0.1).astype(np.float32)
 
 
 def cases(tf: Any, threads: int) -> Callable[[str], Case | None]:
