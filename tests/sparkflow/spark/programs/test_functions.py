@@ -120,7 +120,7 @@ def test_the_first_failure_comes_back_and_ends_the_others(spark, child_processes
     text = str(caught.value)
     assert f"{'ps' if kind == 'ps' else 'worker'} task 0 on " in text
     assert "about to fail" in text
-    expected = "exit code 7" if kind == "exit" else "ValueError: no such thing"
+    expected = "exited with code 7" if kind == "exit" else "ValueError: no such thing"
     assert expected in text
     deadline = time.monotonic() + WAIT_S
     while child_processes():
