@@ -28,7 +28,7 @@ from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.bfloat16 import bind_kernel
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
-from sparkflow_runtime.ops.evaluation import NamedNode, evaluate, is_small
+from sparkflow_runtime.ops.evaluation import NamedNode, computed, evaluate, is_small
 from sparkflow_runtime.ops.fusion import Check, Dims, Fused, Fusion, NotFusableError
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, keyword_names
@@ -105,11 +105,17 @@ class Composed(Op):
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """One step's kernel after the other."""
         recipe = self.recipe(node.attrs)
+        last = {register: step for step in recipe.steps for register in step.inputs}
         calls = [
             (
                 bind_kernel(step.op, step.node, context),
                 step.inputs,
                 step.outputs if len(step.outputs) > 1 else step.outputs[0],
+                [
+                    register
+                    for register in set(step.inputs)
+                    if last[register] is step and register not in recipe.outputs
+                ],
             )
             for step in recipe.steps
         ]
@@ -125,8 +131,10 @@ class Composed(Op):
 
         def run(*inputs: Array) -> Any:
             registers = [*inputs, *rest]
-            for kernel, taken, given in calls:
+            for kernel, taken, given, done in calls:
                 result = kernel(*[registers[i] for i in taken])
+                for i in done:  # its memory is the next step's: new pages cost more than the step
+                    registers[i] = None
                 if isinstance(given, int):
                     registers[given] = result
                 else:
@@ -270,8 +278,13 @@ class _Writer:
         outputs = range(len(recipe.dtypes), len(recipe.dtypes) + len(dtypes))
         recipe.dtypes += dtypes
         node = NamedNode(f"{self._name}/{len(recipe.steps)}", op.op_type, complete)
-        is_of_sizes = all(dtype.is_integer for dtype in dtypes)
-        recipe.steps.append(_Step(op, node, flat, outputs, is_of_sizes))
+        given = [recipe.constants[i] for i in flat if i in recipe.constants]
+        found = computed(op, node, given) if flat and len(given) == len(flat) else None
+        if found is None:
+            is_of_sizes = all(dtype.is_integer for dtype in dtypes)
+            recipe.steps.append(_Step(op, node, flat, outputs, is_of_sizes))
+        else:  # numbers of the formula alone: once, not in every run
+            recipe.constants.update(zip(outputs, found, strict=True))
         made = [_Register(i, dtype) for i, dtype in zip(outputs, dtypes, strict=True)]
         is_one = len(signature.outputs) == 1 and not signature.outputs[0].is_list
         return made[0] if is_one else made

@@ -3,6 +3,7 @@
 The rows of `cases_*.py` test sparkflow's own ones as they test every op.
 """
 
+import tracemalloc
 from typing import Any, ClassVar
 
 import numpy as np
@@ -198,3 +199,23 @@ def test_what_consists_of_arithmetic_is_fusable(op_type: str, inputs: list[Any])
     kinds = [dtypes.as_dtype(np.asarray(each).dtype) for each in inputs]
     attrs = op.signature.complete_attrs(kinds, {})
     assert op.is_fusable(node("y", op_type, **attrs))
+
+
+def test_numbers_of_the_formula_alone_are_computed_once() -> None:
+    op = registry.lookup("FakeQuantWithMinMaxArgs")
+    assert isinstance(op, Composed)
+    steps = op.recipe({"min": -1.0, "max": 3.0, "num_bits": 8, "narrow_range": False}).steps
+    assert len(steps) < 10  # of 20, where the ends are inputs
+
+
+def test_memory_of_a_step_is_free_when_its_last_reader_has_run() -> None:
+    op = registry.lookup("LeakyRelu")
+    run = op.bind(node("y", "LeakyRelu", "x", T=dtypes.float32), new_context())
+    large = np.ones((1024, 1024), np.float32)
+    run(large)
+    tracemalloc.start()
+    try:
+        run(large)
+        assert tracemalloc.get_traced_memory()[1] < 3.5 * large.nbytes  # of four steps
+    finally:
+        tracemalloc.stop()
