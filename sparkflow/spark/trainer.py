@@ -45,6 +45,7 @@ from sparkflow.spark.graphs.model_fn import (
     takes,
 )
 from sparkflow.spark.graphs.training_graph import build_training_graph
+from sparkflow.spark.job_names import described
 from sparkflow.spark.launch.backends import backend_for
 from sparkflow.spark.launch.training import Training, TrainingData
 from sparkflow.spark.model.outputs import output_columns
@@ -145,12 +146,19 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
     ) -> Iterator[TrainingData]:
         """The rows checked, prepared and placed, for as long as the `with` block lasts."""
         self._check_params(validation is not None)
-        workers, messengers = self._require_cluster(dataset.sparkSession)
-        with arranged_rows(dataset, self, validation, messengers) as arranged:
-            facts = self.look_at(arranged.prepared)
+        session = dataset.sparkSession
+        with contextlib.ExitStack() as stack:
+            with described(session, f"{self.uid}: slots"):
+                workers, messengers = self._require_cluster(session)
+            with described(session, f"{self.uid}: rows"):
+                rows = arranged_rows(dataset, self, validation, messengers)
+                arranged = stack.enter_context(rows)
+            with described(session, f"{self.uid}: statistics"):
+                facts = self.look_at(arranged.prepared)
 
             def data(workers: int) -> TrainingData:
-                layout, placed = arranged.place(workers)
+                with described(session, f"{self.uid}: rows by worker"):
+                    layout, placed = arranged.place(workers)
                 made = TrainingData.of(arranged.prepared, layout, placed, facts)
                 return replace(made, resized=data) if arranged.is_elastic else made
 
@@ -183,8 +191,11 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         session = SparkSession.active()
         _, messengers = self._require_cluster(session)
         looks = type(self).look_at is not BaseTrainer.look_at
-        prepared, layout, placed = parquet_rows(session, str(path), self, looks, messengers)
-        return self.fit_data(TrainingData.of(prepared, layout, placed, self.look_at(prepared)))
+        with described(session, f"{self.uid}: rows"):
+            prepared, layout, placed = parquet_rows(session, str(path), self, looks, messengers)
+        with described(session, f"{self.uid}: statistics"):
+            data = TrainingData.of(prepared, layout, placed, self.look_at(prepared))
+        return self.fit_data(data)
 
     def fit_data(self, data: TrainingData) -> SparkTrainerModel:
         """Trains on rows that `training_data` gave, of this estimator or one that agrees."""

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from sparkflow.spark.control.history_views import describe_history, draw_history
+
 if TYPE_CHECKING:
     import pandas
 
@@ -13,7 +15,7 @@ MAX_ENTRIES = 10_000
 """Beyond these, neighbours become one: a history stays below a megabyte however long it is."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class TrainingHistory:
     """What the driver learnt of a training, in the order in which it learnt it.
 
@@ -84,6 +86,14 @@ class TrainingHistory:
     resized: list[dict[str, Any]] = field(default_factory=list)
     tasks_started: str = ""
     chosen: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """What there is to say in one line, as pyspark.ml's reprs have it."""
+        return describe_history(self)
+
+    def _repr_html_(self) -> str:
+        """The same and a table of the epochs, for notebooks."""
+        return draw_history(self)
 
     @property
     def epoch_loss(self) -> list[float]:

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pyspark import StorageLevel
 from pyspark.ml.classification import ProbabilisticClassificationModel
-from pyspark.ml.evaluation import (
-    BinaryClassificationEvaluator,
-    Evaluator,
-    MulticlassClassificationEvaluator,
-    RegressionEvaluator,
-)
 from pyspark.ml.functions import vector_to_array
 from pyspark.ml.linalg import DenseVector, SparseVector, Vectors
 from pyspark.ml.param.shared import HasWeightCol
 from pyspark.ml.regression import RegressionModel
 from pyspark.sql import Column, DataFrame, functions as F
-from pyspark.sql.types import BooleanType
 
-from sparkflow.spark.data.plan.prepare import release
-from sparkflow.spark.data.schema.frame import quoted
+from sparkflow.spark.data.schema.frame import quoted, require_frame
 from sparkflow.spark.data.schema.row_format import RAGGED
 from sparkflow.spark.estimators.estimator_accessors import ThresholdParams
+from sparkflow.spark.estimators.one_pass import (
+    SUMS_SCHEMA,
+    ClassSums,
+    NumberSums,
+    add_classes,
+    add_numbers,
+)
+from sparkflow.spark.job_names import described
 from sparkflow.spark.model.trainer_model import SparkTrainerModel
-
-_CLASS_METRICS = ("accuracy", "f1", "weightedPrecision", "weightedRecall", "logLoss")
-_BINARY_METRICS = ("areaUnderROC", "areaUnderPR")
-_REGRESSION_METRICS = ("rmse", "mse", "mae", "r2")
 
 
 class _PredictsRows(SparkTrainerModel, HasWeightCol):
@@ -45,6 +40,9 @@ class _PredictsRows(SparkTrainerModel, HasWeightCol):
             return -1
         return sum(int(np.prod(each.shape, dtype=np.int64)) for each in inputs)
 
+    def _facts(self) -> dict[str, Any]:
+        return {"numFeatures": self.numFeatures, **super()._facts()}
+
     def _of_row(self, value: Any) -> dict[str, npt.NDArray[Any]]:
         """The predictions for one row, without Spark."""
         if isinstance(value, Mapping):
@@ -53,23 +51,42 @@ class _PredictsRows(SparkTrainerModel, HasWeightCol):
             rows = [_plain(value)]
         return {name: found[0] for name, found in self.inference_model.predict(rows).items()}
 
-    def _weights(self) -> dict[str, Any]:
-        """The weights for evaluators, if there are any."""
-        name = self.getOrDefault(self.weightCol) if self.isDefined(self.weightCol) else ""
-        return {"weightCol": name} if name else {}
+    def _judged(self, dataset: DataFrame) -> tuple[DataFrame, Column, Column]:
+        """The predictions, and of each row the label and the weight, as doubles.
 
-    @contextlib.contextmanager
-    def _predicted(self, dataset: DataFrame) -> Iterator[DataFrame]:
-        """The predictions, cached, so that the model runs once for all metrics."""
+        Raises:
+            ValueError: The DataFrame has no label, or not the weights.
+        """
+        require_frame(dataset, "evaluate")
+        name = self.getOrDefault(self.weightCol) if self.isDefined(self.weightCol) else ""
         label: str = self.getOrDefault(self.labelCol)
-        if label in dataset.columns and isinstance(dataset.schema[label].dataType, BooleanType):
-            # Training takes these as 0 and 1, but evaluators take numbers only.
-            dataset = dataset.withColumn(label, quoted(label).cast("double"))
-        predicted = self.transform(dataset).persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            yield predicted
-        finally:
-            release(predicted)
+        missing = [each for each in (label, name) if each and each not in dataset.columns]
+        if missing:
+            raise ValueError(
+                f"evaluate needs the column {missing[0]!r}; the DataFrame has "
+                f"{', '.join(dataset.columns)}"
+            )
+        weight = quoted(name).cast("double") if name else F.lit(1.0)
+        return self.transform(dataset), quoted(label).cast("double"), weight
+
+    def _added_up(
+        self, wanted: DataFrame, add: Callable[[Iterable[Any]], Iterator[Any]]
+    ) -> list[Mapping[str, Any]]:
+        """What `add` makes of each partition, in one Spark job.
+
+        Raises:
+            ValueError: Rows cannot be judged.
+        """
+        with described(wanted.sparkSession, f"{self.uid}: evaluate, all metrics"):
+            rows = wanted.mapInArrow(add, SUMS_SCHEMA).collect()
+        found = [json.loads(row["sums"]) for row in rows]
+        bad = sum(each.get("invalid", 0) for each in found)
+        if bad:
+            raise ValueError(
+                f"{bad} rows cannot be judged: their label, prediction or weight is null, NaN or "
+                "infinite, or the weight is negative. Leave them out before evaluate"
+            )
+        return found
 
 
 class SparkTrainerClassificationModel(  # type: ignore[misc]
@@ -89,6 +106,9 @@ class SparkTrainerClassificationModel(  # type: ignore[misc]
             if each.name == "probability":
                 return int(each.shape[0] or 0) if each.shape else 2
         raise ValueError("This model predicts no probabilities")
+
+    def _facts(self) -> dict[str, Any]:
+        return {"numClasses": self.numClasses, **super()._facts()}
 
     def predict(self, value: Any) -> float:
         """The class of one row.
@@ -115,32 +135,29 @@ class SparkTrainerClassificationModel(  # type: ignore[misc]
         Returns:
             The metrics of pyspark.ml's evaluators, by name: accuracy, f1,
             weightedPrecision, weightedRecall, logLoss; of two classes areaUnderROC and areaUnderPR
-            too. With `weightCol`, rows count by their weights.
+            too, exact where evaluators put scores into 1000 bins. With `weightCol`, rows count by
+            their weights. All of it takes one Spark job, which runs the model once.
+
+        Raises:
+            ValueError: A column is missing, or a label, prediction or weight is no number.
         """
-        label: Any = self.getOrDefault(self.labelCol)
-        weights = self._weights()
-        with self._predicted(dataset) as predicted:
-            evaluators: dict[str, Evaluator] = {
-                name: MulticlassClassificationEvaluator(
-                    metricName=name,  # type: ignore[arg-type]  # a literal's type
-                    labelCol=label,
-                    predictionCol=self.getPredictionCol(),
-                    probabilityCol=self.getProbabilityCol(),
-                    **weights,
-                )
-                for name in _CLASS_METRICS
-            }
-            if self.numClasses == 2:
-                evaluators |= {
-                    name: BinaryClassificationEvaluator(
-                        metricName=name,  # type: ignore[arg-type]  # a literal's type
-                        labelCol=label,
-                        rawPredictionCol=self.getRawPredictionCol(),
-                        **weights,
-                    )
-                    for name in _BINARY_METRICS
-                }
-            return {name: each.evaluate(predicted) for name, each in evaluators.items()}
+        predicted, label, weight = self._judged(dataset)
+        probability = vector_to_array(quoted(self.getProbabilityCol()))
+        score = vector_to_array(quoted(self.getRawPredictionCol()))[1]
+        of_two = self.numClasses == 2
+        # Labels beyond the classes have no probability.
+        own = F.coalesce(F.get(probability, label.cast("int")), F.lit(0.0))
+        wanted = predicted.select(
+            label.alias("label"),
+            quoted(self.getPredictionCol()).alias("prediction"),
+            own.alias("own"),
+            (score if of_two else F.lit(float("nan"))).alias("score"),
+            weight.alias("weight"),
+        )
+        sums = ClassSums()
+        for each in self._added_up(wanted, add_classes):
+            sums.merge(ClassSums.from_json(each))
+        return sums.metrics()
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
         predicted = super()._transform(dataset)
@@ -175,19 +192,24 @@ class SparkTrainerRegressionModel(_PredictsRows, RegressionModel[Any]):  # type:
         """Metrics of the model on rows with labels.
 
         Returns:
-            The metrics of pyspark.ml's RegressionEvaluator: rmse, mse, mae, r2. With
-            `weightCol`, rows count by their weights.
+            What pyspark.ml's RegressionEvaluator says, by metric: rmse, mse, mae, r2. With
+            `weightCol`, rows count by their weights; r2 then is 1 less the weighted squares of
+            errors over those of the labels' distances from their weighted mean. All of it takes one
+            Spark job, which runs the model once.
+
+        Raises:
+            ValueError: A column is missing, or a label, prediction or weight is no number.
         """
-        with self._predicted(dataset) as predicted:
-            return {
-                name: RegressionEvaluator(
-                    metricName=name,  # type: ignore[arg-type]  # a literal's type
-                    labelCol=self.getOrDefault(self.labelCol),
-                    predictionCol=self.getPredictionCol(),
-                    **self._weights(),
-                ).evaluate(predicted)
-                for name in _REGRESSION_METRICS
-            }
+        predicted, label, weight = self._judged(dataset)
+        wanted = predicted.select(
+            label.alias("label"),
+            quoted(self.getPredictionCol()).alias("prediction"),
+            weight.alias("weight"),
+        )
+        sums = NumberSums()
+        for each in self._added_up(wanted, add_numbers):
+            sums.merge(NumberSums.from_json(each))
+        return sums.metrics()
 
 
 def _plain(value: Any) -> Any:

@@ -66,6 +66,20 @@ class SparkTrainerModel(Model, InferenceParams, MLWritable, MLReadable["SparkTra
             )
         return self._inference_model
 
+    def __repr__(self) -> str:
+        """As pyspark.ml's models have it: `SparkTrainerModel: uid=..., numParameters=7850, ...`."""
+        facts = {"uid": self.uid, **(self._facts() if self._inference_model is not None else {})}
+        listed = ", ".join(f"{name}={value}" for name, value in facts.items())
+        return f"{type(self).__name__}: {listed}"
+
+    def _facts(self) -> dict[str, Any]:
+        """What its `repr` says of it."""
+        model = self.inference_model
+        return {
+            "numParameters": sum(int(value.size) for value in model.variables.values()),
+            "outputs": "+".join(each.name for each in model.signature.outputs),
+        }
+
     def summary(self) -> ModelSummary:
         """Inputs, layers with shapes and parameter counts, predictions, and training figures.
 

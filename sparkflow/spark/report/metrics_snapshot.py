@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # The shown loss follows slowly: of each step it takes so much.
 _LOSS_SHARE = 0.05
+MUCH_WAITING = 0.2
+"""A line has the share of time spent waiting for data from here on."""
 # Rates are those of so many seconds.
 _WINDOW_S = 10.0
 
@@ -40,6 +42,7 @@ class MetricsSnapshot:
         wait_share: Share of the workers' time spent waiting for data lately.
         elapsed_s: Seconds since the beginning.
         validation: The last evaluation: `loss` and the metrics.
+        watched: The metric of it that decides, see `earlyStoppingMetric`.
         restarts: How often training was interrupted.
         ended: "" while it runs, else "done", "failed", or "returned" where nothing was left to do.
         reason: Why it was done before its last epoch; "" if it was not.
@@ -58,6 +61,7 @@ class MetricsSnapshot:
     wait_share: float = 0.0
     elapsed_s: float = 0.0
     validation: Mapping[str, float] = field(default_factory=dict)
+    watched: str = "loss"
     restarts: int = 0
     ended: str = ""
     reason: str = ""
@@ -119,6 +123,7 @@ class SnapshotTracker(Callback):
             wait_share=wait_share,
             elapsed_s=elapsed_s,
             validation=dict(self._validation),
+            watched=str(run.params.get("earlyStoppingMetric", "loss")).removeprefix("-"),
             restarts=self._restarts,
             ended=self._ended,
             reason=self._reason,
@@ -218,7 +223,11 @@ def _follow(mean: float | None, losses: npt.NDArray[np.float32]) -> float | None
 
 
 def describe(snapshot: MetricsSnapshot) -> str:
-    """The figures in one line, such as "epoch 2/5, step 120/600, loss 0.31, 45,600 rows/s"."""
+    """The figures in one line: "epoch 2/5, step 120/600, loss 0.31, val auc 0.82, 45,600 rows/s".
+
+    Of the last evaluation it has the metric that early stopping watches. Waiting for data is told
+    where it takes much of the time.
+    """
     if snapshot.phase:
         return snapshot.phase
     if not snapshot.step:
@@ -227,13 +236,18 @@ def describe(snapshot: MetricsSnapshot) -> str:
         f"epoch {snapshot.epoch}/{snapshot.epochs}",
         f"step {snapshot.step:,}/{snapshot.total_steps:,}" if snapshot.total_steps else "",
         f"loss {number(snapshot.loss)}" if snapshot.loss is not None else "",
+        _validated(snapshot),
         f"{snapshot.rows_per_s:,.0f} rows/s",
-        f"wait {snapshot.wait_share:.0%}",
-        *(f"val {name} {number(value)}" for name, value in snapshot.validation.items()),
+        f"wait {snapshot.wait_share:.0%}" if snapshot.wait_share >= MUCH_WAITING else "",
         restarts(snapshot.restarts),
         f"{snapshot.ended} ({snapshot.reason})" if snapshot.reason else snapshot.ended,
     ]
     return ", ".join(part for part in parts if part)
+
+
+def _validated(snapshot: MetricsSnapshot) -> str:
+    value = snapshot.validation.get(snapshot.watched)
+    return f"val {snapshot.watched} {number(value)}" if value is not None else ""
 
 
 def restarts(count: int) -> str:

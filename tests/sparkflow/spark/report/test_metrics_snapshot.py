@@ -1,6 +1,7 @@
 """The figures that all displays show."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -60,10 +61,7 @@ def test_the_loss_follows_slowly_and_forgets_what_is_no_number(
 def test_a_whole_run_in_words(clock: Clock, tracker: SnapshotTracker) -> None:
     whole_run(clock, tracker)
     snapshot = tracker.snapshot()
-    assert describe(snapshot) == (
-        "epoch 2/2, step 40/40, loss 2.717, 12 rows/s, wait 10%, val loss 3, val accuracy 0.75, "
-        "done"
-    )
+    assert describe(snapshot) == ("epoch 2/2, step 40/40, loss 2.717, val loss 3, 12 rows/s, done")
     assert snapshot.done == 1.0
     assert snapshot.remaining_s is None
     assert [epoch["loss"] for epoch in snapshot.epoch_rows] == [4.0, 2.0]
@@ -112,3 +110,14 @@ def test_durations(seconds: float | None, text: str) -> None:
 def test_nothing_is_divided_by_nothing() -> None:
     assert MetricsSnapshot().done == 0.0
     assert MetricsSnapshot().remaining_s is None
+
+
+def test_a_line_has_the_metric_that_decides_and_waiting_that_matters() -> None:
+    validation = {"loss": 0.5, "auc": 0.8, "accuracy": 0.7}
+    shown = MetricsSnapshot(
+        epoch=1, epochs=2, step=3, loss=0.25, rows_per_s=1000.0, validation=validation
+    )
+    assert describe(shown) == "epoch 1/2, loss 0.25, val loss 0.5, 1,000 rows/s"
+    waits = replace(shown, watched="auc", wait_share=0.31)
+    assert describe(waits) == ("epoch 1/2, loss 0.25, val auc 0.8, 1,000 rows/s, wait 31%")
+    assert "val" not in describe(replace(shown, watched="rmse"))
