@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 POLL_S: Final = 5.0
 """How long a poll waits for something to tell; for so long it takes one of Spark's slots."""
 _VALUES_S: Final = 60.0
-# A client that has not asked for so long is not waited for at the end of an epoch.
+# A client that has not asked for so long is not waited for any more until it asks again.
 _GONE_S: Final = 60.0
 _LOOK_S: Final = 0.1
 _MOST_STEPS: Final = 20_000
@@ -55,6 +55,7 @@ class Relay(Callback):
         self._steps = 0
         self._number = self._acknowledged = 0
         self._heard_s = time.monotonic()
+        self._given_up_s: float | None = None
         self._run: RunControl | None = None
         self._stop: str | None = None
         self._wanted: list[Future[list[tuple[str, int, bytes]]]] = []
@@ -170,9 +171,13 @@ class Relay(Callback):
                 )
                 if self._acknowledged >= number:
                     return
-                silent_s = time.monotonic() - max(began, self._heard_s)
+                heard_s = self._heard_s
             self._answer()
+            if heard_s == self._given_up_s:  # every epoch would wait for it once more
+                return
+            silent_s = time.monotonic() - max(began, heard_s)
             if silent_s > _GONE_S:
+                self._given_up_s = heard_s
                 _log.warning("the client has not asked for %.0f s: training goes on", silent_s)
                 return
 

@@ -126,6 +126,27 @@ def test_a_client_that_is_gone_is_not_waited_for(monkeypatch: pytest.MonkeyPatch
     relay.on_validation({"loss": 1.0})
 
 
+def test_a_client_that_is_gone_is_waited_for_once_and_again_when_it_is_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(relay_module, "_GONE_S", 0.3)
+    relay = Relay(needs_epochs=True)
+    relay.on_epoch_end(0, {"loss": 1.0})
+    monkeypatch.setattr(relay_module, "_GONE_S", 3600.0)
+    for epoch in range(1, 4):
+        relay.on_epoch_end(epoch, {"loss": 1.0})  # would take an hour each
+    poll(relay)
+    leading = threading.Thread(target=relay.on_epoch_end, args=(4, {"loss": 1.0}))
+    leading.start()
+    (number,) = (each["number"] for each in poll(relay, 4) if each["kind"] == "epoch")
+    leading.join(0.5)
+    assert leading.is_alive()
+    threading.Thread(target=poll, args=(relay, number)).start()
+    leading.join(WAIT_S)
+    assert not leading.is_alive()
+    relay.end()
+
+
 def test_the_end_has_what_is_left_and_lets_nobody_wait(relay: Relay) -> None:
     assert [each["kind"] for each in poll(relay)] == ["begin"]
     relay.on_checkpoint("a")
