@@ -156,6 +156,7 @@ class SparkflowHostedDataset(DatasetOp):
     """Batches of rows that the process of the task hosts."""
 
     is_ours = True
+    reaches = frozenset({FILES})  # its text may say where rows are
     inputs = ""
     attrs = {"source": string_attr(), **OUTPUTS}
 

@@ -40,6 +40,15 @@ def inside_a_function():
     tf.data.Dataset.from_tensors("/etc/passwd").map(tf.read_file).make_one_shot_iterator()
 
 
+def hosted_rows():
+    """Rows of a `SparkCluster.dataset`, whose text may say which files they are in."""
+    tf.raw_ops.SparkflowHostedDataset(
+        source='{"files": {"files": [{"path": "/etc/passwd"}]}}',
+        output_types=[tf.float32],
+        output_shapes=[[]],
+    )
+
+
 def inside_a_branch():
     tf.cond(tf.placeholder(tf.bool), lambda: tf.read_file("/etc/passwd"), lambda: tf.constant(""))
 
@@ -53,6 +62,7 @@ def inside_a_branch():
         (lambda: tf.print("x", output_stream="file:///tmp/x"), "PrintV2", "files"),
         (lambda: tf.data.TextLineDataset("/etc/passwd"), "TextLineDataset", "files"),
         (lambda: tf.TextLineReader(), "TextLineReaderV2", "files"),
+        (hosted_rows, "SparkflowHostedDataset", "files"),
         (inside_a_function, "ReadFile", "files"),
         (inside_a_branch, "ReadFile", "files"),
     ],
