@@ -83,8 +83,8 @@ class _PredictsRows(SparkTrainerModel, HasWeightCol):
         bad = sum(each.get("invalid", 0) for each in found)
         if bad:
             raise ValueError(
-                f"{bad} rows cannot be judged: their label, prediction or weight is null, NaN or "
-                "infinite, or the weight is negative. Leave them out before evaluate"
+                f"{bad} rows cannot be judged: their label, prediction, probability or weight is "
+                "null, NaN or infinite, or the weight is negative. Leave them out before evaluate"
             )
         return found
 
@@ -135,8 +135,9 @@ class SparkTrainerClassificationModel(  # type: ignore[misc]
         Returns:
             The metrics of pyspark.ml's evaluators, by name: accuracy, f1,
             weightedPrecision, weightedRecall, logLoss; of two classes areaUnderROC and areaUnderPR
-            too, exact where evaluators put scores into 1000 bins. With `weightCol`, rows count by
-            their weights. All of it takes one Spark job, which runs the model once.
+            too, exact for up to 65,536 different scores, where evaluators put them into 1000 bins.
+            With `weightCol`, rows count by their weights. All of it takes one Spark job, which runs
+            the model once.
 
         Raises:
             ValueError: A column is missing, or a label, prediction or weight is no number.
@@ -151,8 +152,8 @@ class SparkTrainerClassificationModel(  # type: ignore[misc]
             label.alias("label"),
             quoted(self.getPredictionCol()).alias("prediction"),
             own.alias("own"),
-            (score if of_two else F.lit(float("nan"))).alias("score"),
             weight.alias("weight"),
+            *([score.alias("score")] if of_two else []),
         )
         sums = ClassSums()
         for each in self._added_up(wanted, add_classes):

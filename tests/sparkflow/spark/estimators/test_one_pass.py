@@ -114,6 +114,31 @@ def test_rows_that_cannot_be_judged_are_counted(bad: float | None) -> None:
     )
     (told,) = add_numbers([batch])
     assert json.loads(told.column(0)[0].as_py())["invalid"] == 1
-    negative = pa.RecordBatch.from_arrays([pa.array([-1.0])] * 5, ["l", "p", "o", "s", "w"])
+    negative = pa.RecordBatch.from_arrays([pa.array([-1.0])] * 5, ["l", "p", "o", "w", "s"])
     (told,) = add_classes([negative])
     assert json.loads(told.column(0)[0].as_py())["invalid"] == 1
+
+
+@pytest.mark.parametrize(("own", "score"), [(float("nan"), 1.0), (0.5, float("nan"))])
+def test_rows_without_a_probability_are_counted_though_they_have_a_prediction(
+    own: float, score: float
+) -> None:
+    columns = [[0.0, 1.0], [0.0, 0.0], [0.5, own], [1.0, 1.0], [float("inf"), score]]
+    batch = pa.RecordBatch.from_arrays([pa.array(each) for each in columns], list("lpows"))
+    (told,) = add_classes([batch])
+    assert json.loads(told.column(0)[0].as_py())["invalid"] == 1
+
+
+def test_what_a_task_tells_of_many_scores_is_far_below_what_spark_lets_a_driver_take() -> None:
+    generator = np.random.default_rng(3)
+    count = 2 * one_pass._KEPT_SCORES
+    labels = (generator.random(count) < 0.3).astype(float)
+    scores = generator.normal(size=count).astype(np.float32).astype(float)
+    sums = ClassSums()
+    sums.add(labels, labels, np.ones(count), scores, np.ones(count))
+    assert len(sums.scores) > count * 0.9
+    text = json.dumps(sums.to_json())
+    assert len(text) < 1 << 19  # Spark's limit for all tasks is 1 GB
+    found = ClassSums.from_json(json.loads(text))
+    for name in ("scores", "positive", "negative"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(sums, name))
