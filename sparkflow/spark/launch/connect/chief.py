@@ -44,14 +44,17 @@ def main() -> None:
         work.plan.layout, credentials, config["host"], work.plan.config.ports, services
     )
     tell({"event": "address", "port": cluster.port})
-    reason = ""
+    reason, values = "", None
     try:
-        parts = to_parts(lead(work, credentials, cluster, Callbacks([relay] if is_live else [])))
+        values = parts = to_parts(
+            lead(work, credentials, cluster, Callbacks([relay] if is_live else []))
+        )
     except Exception as error:
         reason = "Training was given up"
         parts = error_to_parts(error, is_restartable(error))
     if is_live:
-        parts[EVENTS] = relay.end()
+        # A copy: what callbacks have not heard of is no part of the variables.
+        parts[EVENTS] = relay.end(None if values is None else dict(values))
     folder = Path(config["outcome"])
     for index, (part, number, content) in enumerate(to_rows(parts)):
         (folder / f"{index:06d}-{number}-{part}").write_bytes(content)

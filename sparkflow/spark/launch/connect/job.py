@@ -7,6 +7,7 @@ processes.
 from __future__ import annotations
 
 import functools
+import logging
 import pickle
 import time
 import uuid
@@ -34,6 +35,8 @@ from sparkflow.spark.launch.connect.outcome import (
     from_parts,
     from_rows,
 )
+
+_log = logging.getLogger(__name__)
 
 _TOO_FEW_SLOTS = "SPARK-24819"
 _NEW_EXECUTOR_S = 120.0
@@ -92,9 +95,17 @@ class ConnectJob:
         query = self.rows.mapInArrow(task, ROWS_SCHEMA, barrier=self.config.barrier)
         if self.replay is not None:
             parts = from_rows(LiveQuery(query, self.config.credentials, self.replay).run())
-            # Of an error, too: callbacks hear of what was before it.
-            self.replay.take(events_in(parts.pop(EVENTS, b"[]")))
-            return from_parts(parts)
+            events = events_in(parts.pop(EVENTS, b"[]"))
+            try:
+                outcome = self.replay.outcome = from_parts(parts)
+            except Exception:
+                try:  # callbacks hear of what was before it
+                    self.replay.take(events)
+                except Exception as error:  # such as that variables are gone, which comes of it
+                    _log.warning("a callback failed after training had: %r", error)
+                raise
+            self.replay.take(events)
+            return outcome
         try:
             rows = collect_interruptibly(query)
         except Exception as error:

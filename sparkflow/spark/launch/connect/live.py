@@ -27,6 +27,7 @@ from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.control.recorder import HistoryRecorder
 from sparkflow.spark.launch.connect.asking import Asking
 from sparkflow.spark.launch.connect.outcome import ADDRESS, Outcome, from_parts, from_rows
+from sparkflow_runtime.errors import UnavailableError
 from sparkflow_runtime.security import Credentials
 
 _log = logging.getLogger(__name__)
@@ -93,6 +94,7 @@ class Replay:
     Attributes:
         run: What callbacks see; None before it begins.
         acknowledged: The number of the last event that they know of.
+        outcome: What has come back; None before.
     """
 
     def __init__(self, callbacks: Callbacks, plan: TrainingPlan) -> None:
@@ -102,6 +104,7 @@ class Replay:
         self._asking: Asking | None = None
         self.run: LiveRun | None = None
         self.acknowledged = 0
+        self.outcome: Outcome | None = None
 
     @property
     def needs_epochs(self) -> bool:
@@ -166,7 +169,10 @@ class Replay:
                 callbacks.on_restart(event["reason"])
 
     def _values(self) -> Mapping[str, npt.NDArray[Any]]:
-        assert self._asking is not None, "a run without a chief"
+        if self.outcome is not None:  # the last events come with it
+            return self.outcome.values
+        if self._asking is None:
+            raise UnavailableError(message="Training has failed, and its variables are gone")
         return from_parts(from_rows(self._asking.values())).values
 
 

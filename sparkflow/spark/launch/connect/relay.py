@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.protobuf.wrappers_pb2 import BytesValue
 
 from sparkflow.spark.control.callbacks import Callback, RunControl, Update
-from sparkflow.spark.launch.connect.outcome import Outcome, to_parts, to_rows
+from sparkflow.spark.launch.connect.outcome import Outcome, Parts, to_parts, to_rows
 from sparkflow_runtime.errors import UnavailableError
 from sparkflow_runtime.transport import rpc
 
@@ -61,6 +61,7 @@ class Relay(Callback):
         self._wanted: list[Future[list[tuple[str, int, bytes]]]] = []
         self._said = ""
         self._ended = False
+        self._final: Parts | None = None
 
     def handlers(self) -> Any:
         """The service, for an `RpcServer`."""
@@ -72,13 +73,21 @@ class Relay(Callback):
             },
         )
 
-    def end(self) -> bytes:
-        """What the client has not got yet, as JSON; polls end at once from now on."""
+    def end(self, parts: Parts | None = None) -> bytes:
+        """What the client has not got yet, as JSON; polls end at once from now on.
+
+        Args:
+            parts: The outcome, for callbacks that ask for variables still; None for a failure.
+        """
         with self._changed:
             self._ended = True
             self._run = None
+            self._final = parts
             for future in self._wanted:
-                future.set_exception(UnavailableError(message="Training has ended"))
+                if parts is None:
+                    future.set_exception(UnavailableError(message="Training has ended"))
+                else:
+                    future.set_result(list(to_rows(parts)))
             self._wanted = []
             self._changed.notify_all()
             return json.dumps(list(self._events)).encode()
@@ -224,10 +233,13 @@ class Relay(Callback):
         future: Future[list[tuple[str, int, bytes]]] = Future()
         with self._changed:
             self._heard_s = time.monotonic()
-            if self._run is None:
+            if self._final is not None:
+                future.set_result(list(to_rows(self._final)))
+            elif self._run is None:
                 raise UnavailableError(message="No step has been made yet, or training has ended")
-            self._wanted.append(future)
-            self._changed.notify_all()
+            else:
+                self._wanted.append(future)
+                self._changed.notify_all()
         for part, number, content in future.result(_VALUES_S):
             yield BytesValue(value=f"{part} {number} ".encode() + content)
 

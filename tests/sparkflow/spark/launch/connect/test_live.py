@@ -1,8 +1,10 @@
 """The client's side of a training that runs elsewhere, with a query and a chief that are fakes."""
 
+import json
 import queue
 import signal
 import threading
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,9 +14,18 @@ from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.control.callbacks import Callback, Callbacks
 from sparkflow.spark.control.history import TrainingHistory
 from sparkflow.spark.errors import SparkTrainingError
-from sparkflow.spark.launch.connect import live
+from sparkflow.spark.launch.connect import job, live
+from sparkflow.spark.launch.connect.lead import Leadership
 from sparkflow.spark.launch.connect.live import LiveQuery, Replay
-from sparkflow.spark.launch.connect.outcome import ADDRESS, Outcome
+from sparkflow.spark.launch.connect.outcome import (
+    ADDRESS,
+    EVENTS,
+    Outcome,
+    error_to_parts,
+    to_parts,
+    to_rows,
+)
+from sparkflow_runtime.errors import UnavailableError
 from sparkflow_runtime.security import Credentials
 
 WAIT_S = 30
@@ -92,6 +103,55 @@ def test_callbacks_hear_each_event_once_and_the_history_grows() -> None:
     assert notes.heard[-1] == ("end", 9)
     assert notes.run.history is last
     assert set(notes.run.values()) == {"w"}
+
+
+class Values(Callback):
+    """Reads the variables in every method that tells of progress."""
+
+    def on_train_begin(self, run: Any) -> None:
+        self.run, self.found = run, []
+
+    def on_steps(self, update: Any) -> None:
+        self.found.append(self.run.values()["w"])
+
+
+class Finished(LiveQuery):
+    """A query that has ended, before its client has asked for the last events."""
+
+    def __init__(self, *parts: tuple[str, int, bytes]) -> None:
+        self._parts = list(parts)
+
+    def run(self) -> list[Any]:
+        return self._parts
+
+
+def _job(monkeypatch: pytest.MonkeyPatch, replay: Replay, parts: Any) -> job.ConnectJob:
+    events = json.dumps([begin(1), made(2, 0, 4.0)]).encode()
+    rows = list(to_rows({**parts, EVENTS: events}))
+    monkeypatch.setattr(job, "LiveQuery", lambda *_: Finished(*rows))
+    frame: Any = SimpleNamespace(mapInArrow=lambda *_, **__: None)
+    config: Any = SimpleNamespace(barrier=True, layout=Plan.layout, credentials=Credentials())
+    plan: Any = SimpleNamespace(config=SimpleNamespace(start_timeout=1.0))
+    work = Leadership(plan, None, 0)  # type: ignore[arg-type]
+    return job.ConnectJob(frame, config, work, 0, replay=replay)
+
+
+def test_callbacks_that_hear_last_events_with_the_outcome_get_its_variables(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    callback = Values()
+    outcome = to_parts(Outcome({"w": np.float32([7])}, {}))
+    _job(monkeypatch, replay_of(callback), outcome).run()
+    assert callback.found == [np.float32([7])]
+    failed = error_to_parts(ValueError("no"), restartable=False)
+    with pytest.raises(ValueError, match="no"):
+        _job(monkeypatch, replay_of(callback), failed).run()
+    with pytest.raises(UnavailableError, match="variables are gone"):
+        callback.run.values()
+    notes = Notes()
+    with pytest.raises(ValueError, match="no"):
+        _job(monkeypatch, replay_of(notes), failed).run()
+    assert notes.heard[-1] == ("steps", 0, [4])
 
 
 def test_a_training_that_had_nothing_to_do_ends_without_a_word() -> None:

@@ -11,7 +11,7 @@ from google.protobuf.wrappers_pb2 import BytesValue
 from sparkflow.spark.control.callbacks import Update
 from sparkflow.spark.control.history import TrainingHistory
 from sparkflow.spark.launch.connect import relay as relay_module
-from sparkflow.spark.launch.connect.outcome import from_parts, from_rows
+from sparkflow.spark.launch.connect.outcome import Outcome, from_parts, from_rows, to_parts
 from sparkflow.spark.launch.connect.relay import Relay
 from sparkflow_runtime.errors import UnavailableError
 
@@ -154,3 +154,18 @@ def test_the_end_has_what_is_left_and_lets_nobody_wait(relay: Relay) -> None:
     assert poll(relay, acknowledged=2) == []
     with pytest.raises(UnavailableError, match="ended"):
         list(relay._values(BytesValue(), None))
+
+
+def test_who_asks_after_the_end_gets_the_variables_of_the_outcome() -> None:
+    relay = Relay()
+    relay.on_train_begin(Run())  # type: ignore[arg-type]
+    early = relay._values(BytesValue(), None)
+    answers: list[Any] = []
+    asking = threading.Thread(target=lambda: answers.append(list(early)))
+    asking.start()
+    relay.end(to_parts(Outcome({"w": np.float32([9])}, {})))
+    asking.join(WAIT_S)
+    for rows in (*answers, list(relay._values(BytesValue(), None))):
+        parts = [each.value.split(b" ", 2) for each in rows]
+        found = from_parts(from_rows((p.decode(), int(n), c) for p, n, c in parts))
+        np.testing.assert_array_equal(found.values["w"], [9])
