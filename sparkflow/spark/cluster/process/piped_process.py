@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import signal
 import subprocess
 import sys
@@ -125,9 +126,9 @@ class PipedProcess:
     def _read_lines(self) -> None:
         stderr = self._process.stderr
         assert stderr is not None
-        with stderr:
-            for raw in stderr:
-                line = raw.decode("utf-8", "replace")
+        # Carriage returns end lines as well: bars of progress have no other ends for hours.
+        with io.TextIOWrapper(stderr, "utf-8", "replace") as lines:
+            for line in lines:
                 self._lines.append(line.rstrip("\n"))
                 sys.stderr.write(f"[{self._name}] {line}")
                 sys.stderr.flush()

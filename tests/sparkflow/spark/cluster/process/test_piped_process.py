@@ -1,6 +1,7 @@
 """A process behind pipes, with modules of Python's own in it."""
 
 import os
+import queue
 import subprocess
 import time
 
@@ -49,3 +50,15 @@ def test_one_that_does_not_end_is_killed():
     assert time.monotonic() - before < WAIT_S
     with pytest.raises(ProcessLookupError):
         os.kill(process.pid, 0)
+
+
+def test_a_bar_of_progress_is_told_while_it_grows(tmp_path):
+    (tmp_path / "bar.py").write_text(
+        "import sys\nsys.stderr.write('10%\\r20%\\r\\xff')\nsys.stderr.flush()\nsys.stdin.read()\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONIOENCODING": "latin-1"}
+    heard = queue.SimpleQueue()
+    process = PipedProcess(NAME, "bar", environment, lambda out: out.read(), heard.put)
+    assert [heard.get(timeout=WAIT_S) for _ in range(2)] == ["10%\n", "20%\n"]
+    process.end()
+    assert process.lines == ["10%", "20%", "\N{REPLACEMENT CHARACTER}"]
