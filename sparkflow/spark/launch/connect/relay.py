@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Any, Final
 
 from google.protobuf.wrappers_pb2 import BytesValue
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 POLL_S: Final = 5.0
 """How long a poll waits for something to tell; for so long it takes one of Spark's slots."""
-_VALUES_S: Final = 60.0
+_VALUES_LOOK_S: Final = 1.0
 # A client that has not asked for so long is not waited for any more until it asks again.
 _GONE_S: Final = 60.0
 _LOOK_S: Final = 0.1
@@ -240,7 +240,11 @@ class Relay(Callback):
             else:
                 self._wanted.append(future)
                 self._changed.notify_all()
-        for part, number, content in future.result(_VALUES_S):
+        # A step or an evaluation may take any time; `end` comes in any case.
+        while not wait([future], _VALUES_LOOK_S).done:
+            if not context.is_active():  # nobody waits any more
+                return
+        for part, number, content in future.result():
             yield BytesValue(value=f"{part} {number} ".encode() + content)
 
 

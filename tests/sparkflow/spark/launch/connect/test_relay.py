@@ -34,6 +34,15 @@ class Run:
         return {"w": np.float32([1, 2])}
 
 
+class Context:
+    """That of a question whose client waits, until it does not."""
+
+    waits = True
+
+    def is_active(self) -> bool:
+        return self.waits
+
+
 def poll(relay: Relay, acknowledged: int = 0, stop: str | None = None) -> list[dict[str, Any]]:
     request = BytesValue(value=json.dumps({"acknowledged": acknowledged, "stop": stop}).encode())
     found: list[dict[str, Any]] = json.loads(relay._poll(request).value)["events"]
@@ -107,7 +116,7 @@ def test_the_end_of_an_epoch_waits_for_callbacks_that_need_it() -> None:
     relay.on_train_begin(Run())  # type: ignore[arg-type]
     leading = threading.Thread(target=relay.on_epoch_end, args=(0, {"loss": 1.0}))
     leading.start()
-    answers = [list(relay._values(BytesValue(), None))]  # while it waits
+    answers = [list(relay._values(BytesValue(), Context()))]  # while it waits
     (number,) = (each["number"] for each in poll(relay, 1) if each["kind"] == "epoch")
     assert leading.is_alive()
     threading.Thread(target=poll, args=(relay, number)).start()
@@ -153,19 +162,43 @@ def test_the_end_has_what_is_left_and_lets_nobody_wait(relay: Relay) -> None:
     assert [each["kind"] for each in json.loads(relay.end())] == ["begin", "checkpoint"]
     assert poll(relay, acknowledged=2) == []
     with pytest.raises(UnavailableError, match="ended"):
-        list(relay._values(BytesValue(), None))
+        list(relay._values(BytesValue(), Context()))
 
 
 def test_who_asks_after_the_end_gets_the_variables_of_the_outcome() -> None:
     relay = Relay()
     relay.on_train_begin(Run())  # type: ignore[arg-type]
-    early = relay._values(BytesValue(), None)
+    early = relay._values(BytesValue(), Context())
     answers: list[Any] = []
     asking = threading.Thread(target=lambda: answers.append(list(early)))
     asking.start()
     relay.end(to_parts(Outcome({"w": np.float32([9])}, {})))
     asking.join(WAIT_S)
-    for rows in (*answers, list(relay._values(BytesValue(), None))):
+    for rows in (*answers, list(relay._values(BytesValue(), Context()))):
         parts = [each.value.split(b" ", 2) for each in rows]
         found = from_parts(from_rows((p.decode(), int(n), c) for p, n, c in parts))
         np.testing.assert_array_equal(found.values["w"], [9])
+
+
+def test_variables_are_waited_for_however_long_a_step_takes_but_for_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(relay_module, "_VALUES_LOOK_S", 0.01)
+    relay = Relay()
+    relay.on_train_begin(Run())  # type: ignore[arg-type]
+    gone = Context()
+    answers: list[Any] = []
+    asking: list[threading.Thread] = []
+    for context in (gone, Context()):
+        found = relay._values(BytesValue(), context)
+        asking.append(threading.Thread(target=lambda found=found: answers.append(list(found))))
+    for thread in asking:
+        thread.start()
+    gone.waits = False
+    asking[0].join(WAIT_S)
+    assert answers == [[]]
+    asking[1].join(0.1)
+    assert asking[1].is_alive()
+    relay.on_steps(steps(0, 1.0))
+    asking[1].join(WAIT_S)
+    assert len(answers[1]) == 2
