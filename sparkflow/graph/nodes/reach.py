@@ -123,6 +123,9 @@ class _Reaching:
 
     Attributes:
         nodes: The nodes; those inside of functions by the nodes that call these.
+
+    Raises:
+        PermissionDeniedError: Functions have the same name.
     """
 
     def __init__(
@@ -130,7 +133,13 @@ class _Reaching:
     ) -> None:
         if isinstance(allowed, str) and allowed != ALL:
             raise TypeError(f"allowed_ops must be a list of op types or {ALL!r}, not {allowed!r}")
-        self._functions = {each.signature.name: each for each in graph_def.library.function}
+        library = graph_def.library.function
+        self._functions = {each.signature.name: each for each in library}
+        if len(self._functions) < len(library):
+            raise PermissionDeniedError(
+                message="The graph has more than one function of a name, so nothing tells which of "
+                "them would run"
+            )
         self._allowed: Collection[str] = allowed or ()
         self._unknown = unknown
         self._all = graph_def.node
@@ -143,7 +152,7 @@ class _Reaching:
         todo: list[tuple[NodeDef, Iterable[NodeDef]]] = [(node, self._all)]
         while todo:
             each, beside = todo.pop()
-            if each.op not in self._functions and each.op not in self._allowed:
+            if each.op not in self._allowed:
                 reach = self._reach(each)
                 if reach and not (reach == {FILES} and _names_no_file(each, beside)):
                     found[each.op] = reach | found.get(each.op, _NOTHING)
@@ -156,7 +165,8 @@ class _Reaching:
 
     def _reach(self, node: NodeDef) -> Set[str]:
         if not registry.contains(node.op):
-            return self._unknown
+            # Of a function its nodes say it. An op is not hidden by a function of its name.
+            return _NOTHING if node.op in self._functions else self._unknown
         op = registry.lookup(node.op)
         if op.reaches is None:
             return frozenset({PYTHON})

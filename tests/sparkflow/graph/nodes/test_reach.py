@@ -82,6 +82,24 @@ def test_a_strange_graph_is_refused_with_what_it_does_and_what_to_say(build, op_
         tf.import_graph_def(message, allowed_ops=["Abs"])
 
 
+def test_a_function_with_the_name_of_an_op_does_not_hide_the_op():
+    message = strange(reads)
+    function = message.library.function.add()
+    function.signature.name = "ReadFile"
+    function.signature.input_arg.add(name="filename", type=tf.string.as_datatype_enum)
+    with tf.Graph().as_default(), pytest.raises(DENIED, match="ReadFile"):
+        tf.import_graph_def(message)
+
+
+def test_two_functions_of_one_name_are_refused():
+    message = strange(inside_a_branch)
+    for function in list(message.library.function):  # as if the first were not there
+        message.library.function.add().CopyFrom(function)
+        message.library.function[-1].ClearField("node_def")
+    with tf.Graph().as_default(), pytest.raises(DENIED, match="more than one function"):
+        tf.import_graph_def(message)
+
+
 def test_one_text_is_no_list_of_ops():
     with tf.Graph().as_default(), pytest.raises(TypeError, match="a list of op types or 'all'"):
         tf.import_graph_def(strange(reads), allowed_ops="ReadFile")
