@@ -56,6 +56,7 @@ class Graph(GraphInterface):
         self._gradient_overrides: Mapping[str, str] = {}
         self._operations: dict[str, Operation] = {}
         self._functions: dict[str, Any] = {}
+        self._taken_functions: set[str] = set()  # with those that are being made
         self._imported_bodies: dict[str, Any] = {}
         self._function_names: dict[str, int] = {}
         self._unfeedable: set[Tensor] = set()
@@ -214,10 +215,14 @@ class Graph(GraphInterface):
         return None
 
     def new_function_name(self, name: str) -> str:
-        """A name that no function of the root graph has."""
+        """A name that no function of the root graph has, imported ones included, or will have."""
         root = self.root
-        count = root._function_names[name] = root._function_names.get(name, -1) + 1
-        return f"{name}_{count}"
+        while True:
+            count = root._function_names[name] = root._function_names.get(name, -1) + 1
+            found = f"{name}_{count}"
+            if found not in root._taken_functions:
+                root._taken_functions.add(found)
+                return found
 
     def add_function(self, name: str, function: Any) -> None:
         """Makes a function known by name; one that is known stays.
@@ -226,7 +231,18 @@ class Graph(GraphInterface):
             name: The function's name.
             function: A `FunctionGraph`, or the message of one.
         """
+        self.root._taken_functions.add(name)
         self.root._functions.setdefault(name, function)
+
+    def has_other_function(self, function: function_pb2.FunctionDef) -> bool:
+        """Whether a function's name is that of another one, which may not be finished yet."""
+        name = function.signature.name
+        there = self.root._functions.get(name)
+        if there is None:
+            return name in self.root._taken_functions
+        if not isinstance(there, function_pb2.FunctionDef):
+            there = there.to_proto()
+        return _text(there) != _text(function)
 
     def find_function(self, name: str) -> Any:
         """The `FunctionGraph` or message of that name.
@@ -532,6 +548,15 @@ class Graph(GraphInterface):
 def _called(nodes: Iterable[node_def_pb2.NodeDef]) -> Iterator[str]:
     for node in nodes:
         yield from graph_def.called_functions(node)
+
+
+def _text(function: function_pb2.FunctionDef) -> bytes:
+    """A function without the user's lines that made it."""
+    copy = function_pb2.FunctionDef()
+    copy.CopyFrom(function)
+    for node in copy.node_def:
+        node.attr.pop(SOURCE_ATTR, None)
+    return copy.SerializeToString(deterministic=True)
 
 
 def _shape_error(

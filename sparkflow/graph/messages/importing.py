@@ -82,6 +82,7 @@ def import_graph_def(
     _require_version(graph_def.versions)
     graph_def = contained(graph_def, allowed_ops, "The graph")
     graph = get_default_graph()
+    graph_def = _with_own_functions(graph, graph_def)
     try:
         source = import_graph(graph_def)
     except InvalidArgumentError as error:
@@ -99,6 +100,32 @@ def import_graph_def(
     if return_elements is None:
         return None
     return [importer.element(each) for each in return_elements]
+
+
+def _with_own_functions(graph: Graph, graph_def: graph_pb2.GraphDef) -> graph_pb2.GraphDef:
+    """The message; where the graph has another function of a name, all have names of their own.
+
+    Programs name their functions `cond_true_0` and so on, so two models have the same names.
+    """
+    library = graph_def.library.function
+    if not any(map(graph.has_other_function, library)):
+        return graph_def
+    result = graph_pb2.GraphDef()
+    result.CopyFrom(graph_def)
+    # All of them: one that is the same may call one that is not.
+    names = {each.signature.name: graph.new_function_name(each.signature.name) for each in library}
+    for function in result.library.function:
+        function.signature.name = names[function.signature.name]
+    for gradient in result.library.gradient:
+        gradient.function_name = names.get(gradient.function_name, gradient.function_name)
+        gradient.gradient_func = names.get(gradient.gradient_func, gradient.gradient_func)
+    for nodes in (result.node, *(each.node_def for each in result.library.function)):
+        for node in nodes:
+            for value in node.attr.values():
+                called = [*value.list.func, *([value.func] if value.HasField("func") else [])]
+                for each in called:
+                    each.name = names.get(each.name, each.name)
+    return result
 
 
 def _text(name: str | bytes) -> str:

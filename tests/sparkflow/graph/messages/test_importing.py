@@ -181,3 +181,26 @@ def test_a_graph_is_of_the_oldest_version_that_it_has_nodes_of(message):
         message.versions.producer = 30
         tf.import_graph_def(message)
         assert graph.as_graph_def().versions.producer == 27
+
+
+def repeated_product(factor):
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [], name="x")
+        three = tf.while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, v * factor), [0, x])[1]
+        result = tf.cond(x > 0, lambda: three * factor, lambda: three)
+        tf.identity(result, name="y")
+    return graph.as_graph_def()
+
+
+def test_functions_of_two_messages_with_the_same_names_are_two():
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        x = tf.constant(1.0)
+        found = [
+            tf.import_graph_def(repeated_product(factor), {"x:0": x}, ["y:0"])[0]
+            for factor in (2.0, 3.0)
+        ]
+        own = tf.cond(x > 0, lambda: x * 10.0, lambda: x)
+        assert session.run([*found, own]) == [16.0, 81.0, 10.0]
+        count = len(graph.as_graph_def().library.function)
+        tf.import_graph_def(repeated_product(2.0))
+        assert len(graph.as_graph_def().library.function) == count
