@@ -53,7 +53,7 @@ def user_token() -> UserToken:
     """This user's token on this machine; the same for all programs of the user.
 
     It lies in `sparkflow/token` in `$XDG_RUNTIME_DIR`, or in `sparkflow-<uid>/token` in the
-    directory for temporary files where there is no such variable.
+    directory for temporary files where there is no such directory of this user's.
 
     Raises:
         PermissionDeniedError: The folder cannot be made, or others can write to it or to the file.
@@ -77,8 +77,12 @@ def user_token() -> UserToken:
 
 def _folder() -> Path:
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    if runtime and os.path.isabs(runtime) and os.path.isdir(runtime):
-        return Path(runtime, "sparkflow")
+    if runtime and os.path.isabs(runtime):
+        # `su` and `sudo -E` leave that of another user, where root would make what is not his.
+        with contextlib.suppress(OSError):
+            found = os.stat(runtime)
+            if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
+                return Path(runtime, "sparkflow")
     return Path(tempfile.gettempdir(), f"sparkflow-{os.geteuid()}")
 
 

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -54,6 +55,26 @@ def test_without_a_runtime_directory_it_lies_among_temporary_files(
     assert (tmp_path / f"sparkflow-{os.geteuid()}" / "token").read_text() == found
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "missing"))
     assert user_token() == found
+
+
+def test_the_runtime_directory_of_another_user_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))  # as `sudo -E` leaves it
+    (tmp_path / "run").mkdir()
+    real = os.stat
+
+    def stat_of(path: Any, *args: Any, **kwargs: Any) -> os.stat_result:
+        found = real(path, *args, **kwargs)
+        if path == str(tmp_path / "run"):
+            return os.stat_result((*found[:4], os.geteuid() + 1, *found[5:]))
+        return found
+
+    monkeypatch.setattr(os, "stat", stat_of)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    found = user_token()
+    assert list((tmp_path / "run").iterdir()) == []
+    assert (tmp_path / f"sparkflow-{os.geteuid()}" / "token").read_text() == found
 
 
 @pytest.mark.parametrize("what", ["folder", "file"])
