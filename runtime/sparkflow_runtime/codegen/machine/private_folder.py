@@ -108,7 +108,8 @@ def read_private(name: str, folder: int) -> bytes:
             raise NotPrivateError(errno.EPERM, "it is no plain file", name)
         if status.st_uid != os.getuid() or status.st_mode & _OTHERS_MAY_WRITE:
             raise NotPrivateError(errno.EPERM, "others may have written it", name)
-        os.utime(file)
+        with contextlib.suppress(OSError):  # of a file system that is only read, as in an image
+            os.utime(file)
         return stream.read()
 
 

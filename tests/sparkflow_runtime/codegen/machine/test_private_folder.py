@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import multiprocessing
 import os
@@ -160,3 +161,15 @@ def test_a_race_for_the_path_is_never_won(
     other.join(10)
     assert b"evil" not in found
     assert (found == {None}) == is_other_parent
+
+
+def test_a_file_system_that_is_only_read_has_kernels_as_well(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ObjectCache(folder).store("key", b"code")
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(os, "utime", refuse)
+    assert ObjectCache(folder).load("key") == b"code"
