@@ -264,6 +264,11 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
                 placement(config.params),
                 GraphDigest.of(training.graph_def),
                 _print_of(prepared),
+                shape={
+                    "workers": layout.num_workers,
+                    "stages": layout.num_stages,
+                    "micro_batches": config.micro_batches,
+                },
             )
         plan = TrainingPlan(
             layout=layout,

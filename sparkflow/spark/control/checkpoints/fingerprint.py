@@ -7,7 +7,7 @@ knows whether it is its own. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sparkflow.spark.graphs.digest import GraphDigest, changed_constants, changed_scopes
@@ -76,6 +76,9 @@ class Fingerprint:
         rows: The rows.
         version: The sparkflow that built the graph: another one may call its operations otherwise,
             so only values of constants are compared then.
+        shape: How many tasks and parts the graph was built for, whatever the parameters say of
+            them; nothing that is learnt depends on it, and only values of constants are compared
+            where it differs.
     """
 
     params: Mapping[str, Any]
@@ -83,6 +86,7 @@ class Fingerprint:
     graph: GraphDigest
     rows: RowsPrint
     version: str = SPARKFLOW_VERSION
+    shape: Mapping[str, int] = field(default_factory=dict)
 
     def changes(self, new: Fingerprint, *, elsewhere: bool) -> list[str]:
         """What is to be said of the differences to another training; nothing if it is the same.
@@ -97,7 +101,8 @@ class Fingerprint:
         if not elsewhere:
             found += moved
         graph = list(changed_constants(self.graph, new.graph))
-        if not graph and not moved and self.version == new.version:
+        same_shape = not any(_changed(self.shape, new.shape))
+        if not graph and not moved and same_shape and self.version == new.version:
             graph = list(changed_scopes(self.graph, new.graph))
         # Other parameters are why the graph differs; that is no news.
         found += [f"{GRAPH}{each}" for each in graph] if not found else []
@@ -112,6 +117,7 @@ class Fingerprint:
             "placement": dict(self.placement),
             "graph": self.graph.to_json(),
             "version": self.version,
+            "shape": dict(self.shape),
             "rows": {
                 "columns": dict(self.rows.columns),
                 "rows": self.rows.rows,
@@ -139,6 +145,7 @@ class Fingerprint:
                 str(rows["content"]),
             ),
             version=str(value["version"]),
+            shape=dict(value.get("shape", {})),  # sparkflow before 2026-11-24 had none
         )
 
 

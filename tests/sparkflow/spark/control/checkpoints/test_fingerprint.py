@@ -15,10 +15,20 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
+from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.control.checkpoints.fingerprint import Fingerprint, RowsPrint
+from sparkflow.spark.data.schema.row_format import Input, RowFormat
 from sparkflow.spark.errors import OtherTrainingError
 from sparkflow.spark.graphs.digest import GraphDigest
+from sparkflow.spark.graphs.model_fn import ModelInputs
+from sparkflow.spark.graphs.training_graph import build_training_graph
 
+ROWS = RowFormat(
+    (Input("features", "dense", "float32", (3,)),),
+    Input("label", "dense", "float32", ()),
+    None,
+    False,
+)
 MODES = ["async", "sync", "ssp", "allreduce"]
 
 
@@ -267,3 +277,34 @@ def test_parameters_are_compared_by_name() -> None:
         "modelParams.lr: 0.1 -> 0.2",
         "input x: dense float32 [3] -> dense float32 [4]",
     ]
+
+
+@pytest.mark.parametrize("finished", [True, False])
+@pytest.mark.parametrize(("workers", "stages"), [(3, 1), (2, 2)])
+def test_for_how_many_tasks_a_graph_was_built_is_no_other_training(
+    rig: Any, workers: int, stages: int, finished: bool
+) -> None:
+    """Elastic workers and modelParallel say nothing of what is learnt; placement is the same."""
+
+    def built(workers: int, stages: int) -> Fingerprint:
+        layout = ClusterLayout.of(1, workers, "async", stages)
+        config = replace(rig.config, sync_mode="async", num_ps=1)
+        inputs = ModelInputs(ROWS, {}, 3)
+        graph = build_training_graph(deep, inputs, layout, config).graph_def
+        shape = {"workers": workers, "stages": stages}
+        rows = RowsPrint({}, 1, 0)
+        return Fingerprint({}, {}, GraphDigest.of(graph), rows, shape=shape)
+
+    first, second = built(2, 1), built(workers, stages)
+    assert first.changes(second, elsewhere=not finished) == []
+    assert Fingerprint.from_json(json.loads(json.dumps(first.to_json()))) == first
+    unknown = replace(first, shape={})
+    assert any("operations" in each for each in unknown.changes(second, elsewhere=not finished))
+
+
+def deep(features: Any, labels: Any, mode: str) -> Any:
+    """Two layers, for two stages."""
+    predicted = tf.layers.dense(tf.layers.dense(features, 4), 1)[:, 0]
+    loss = tf.reduce_mean(tf.square(predicted - labels))
+    train_op = tf.train.AdamOptimizer(0.01).minimize(loss)
+    return tf.estimator.EstimatorSpec(mode, predicted, loss, train_op)
