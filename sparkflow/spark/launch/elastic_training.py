@@ -113,12 +113,15 @@ def scouts(session: SparkSession, num_tasks: int) -> Any:
     group = f"sparkflow-scouts-{id(over)}"
 
     def look() -> None:
-        with contextlib.suppress(Exception):  # cancelled, or the session was stopped
-            while not over.is_set():
+        while not over.is_set():
+            try:
                 context.addJobTag(group)
                 context.setLocalProperty("spark.job.description", "looking for executors")
                 context.parallelize(range(num_tasks), num_tasks).foreach(_nothing)
-                over.wait(_SCOUT_S)
+            except Exception as error:  # an executor was lost, say: that is when they are needed
+                if not over.is_set():
+                    _log.info("looking for executors failed: %s", str(error).split("\n", 1)[0])
+            over.wait(_SCOUT_S)
 
     thread = threading.Thread(target=look, name="scouts", daemon=True)
     thread.start()
