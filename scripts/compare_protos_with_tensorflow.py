@@ -39,7 +39,7 @@ FIRST_OWN_FIELD = 1000
 OURS = frozenset({"pass_graph", "plan_stats", "rendezvous", "run_loop"})
 # Messages of ours in files that TensorFlow has.
 OUR_MESSAGES = frozenset(
-    {"ChannelAddress", "KeepWorkerSessionRequest", "KeepWorkerSessionResponse"}
+    {"ChannelAddress", "KeepWorkerSessionRequest", "KeepWorkerSessionResponse", "Protocol"}
 )
 # Not in TensorFlow's Python package; their descriptors are compiled into its C++ library.
 ONLY_IN_LIBRARY = (

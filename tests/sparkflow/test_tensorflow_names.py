@@ -208,6 +208,7 @@ PARAMETERS = {
     *("nn.embedding_lookup_sparse", "nn.safe_embedding_lookup_sparse"),
     *(f"random.stateless_{what}" for what in ("normal", "truncated_normal", "uniform")),
     *("saved_model.Builder.save", "saved_model.builder.SavedModelBuilder.save"),
+    *("saved_model.load", "saved_model.loader.load"),
     "saved_model.build_signature_def",
     "saved_model.signature_def_utils.build_signature_def",
     *("train.MonitoredTrainingSession", "train.assert_global_step"),

@@ -204,6 +204,8 @@ def _names(node: ast.expr) -> Iterator[ast.expr]:
 
 REPLACED = {
     "runtime/sparkflow_runtime/codegen/machine/threads.py": {"_limit", "_lock"},
+    "runtime/sparkflow_runtime/resources/datasets/hosted_datasets.py": {"_find"},
+    "runtime/sparkflow_runtime/security/defaults.py": {"_given"},
 }
 """Names of modules that functions may bind anew: settings, and locks in a forked child."""
 

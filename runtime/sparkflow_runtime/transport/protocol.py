@@ -6,7 +6,6 @@ Tensor channels have a version of their own, see `channel.handshake`.
 from __future__ import annotations
 
 import sys
-from functools import cache
 from typing import Final
 
 import numpy as np
@@ -14,13 +13,14 @@ import numpy as np
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import FailedPreconditionError
 from sparkflow_runtime.events.crc32c import crc32c
+from sparkflow_runtime.once import once
 from sparkflow_runtime.protos.worker_pb2 import Protocol
 
 VERSION: Final = 1
 """Of the messages between masters and workers: grows when an older side would misread a newer."""
 
 
-@cache
+@once
 def own() -> Protocol:
     """What this process speaks."""
     return Protocol(version=VERSION, byte_order=sys.byteorder, dtypes=_layout())

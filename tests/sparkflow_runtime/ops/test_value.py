@@ -66,6 +66,8 @@ ROWS = [
      {"begin_mask": 1, "end_mask": 1}, [[3, U, 1]]),
     ("StridedSlice", [value([1, U, 3]), value([1]), value([2]), value([1])],
      {"shrink_axis_mask": 1}, [None]),
+    ("StridedSliceGrad", [value([3]), value([1]), value([3]), value([1]), value([U, 5])], {},
+     [[0, U, 5]]),
     ("ReverseV2", [value([1, U, 3]), value([0])], {}, [[3, U, 1]]),
     ("Transpose", [value([[1, U], [3, 4]]), value([1, 0])], {}, [[1, 3, U, 4]]),
     ("BroadcastTo", [value([[1], [U]]), value([2, 2])], {}, [[1, 1, U, U]]),

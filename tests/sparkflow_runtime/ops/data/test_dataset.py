@@ -8,7 +8,8 @@ import pytest
 from pyarrow import parquet
 
 import sparkflow as tf
-from sparkflow.data import iterator
+from sparkflow.data import iterator, structure
+from sparkflow.data.sources import dataset_of
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import (
     AlreadyExistsError,
@@ -632,3 +633,15 @@ def test_ops_of_files(tmp_path):
             assert dataset._variant_tensor.op.type == op_type
             found = session.run(E.get_single_element(dataset.batch(5)))
             assert found["n"].tolist() == [1, 2, 3]
+
+
+def test_rows_that_nobody_hosts_are_told():
+    """`SparkflowHostedDataset`; `test_hosted_datasets.py` has those that are hosted."""
+    element = structure.Component(tf.float32, (2,))
+    with tf.Graph().as_default(), tf.Session() as session:
+        rows = dataset_of(
+            "SparkflowHostedDataset", [], element, source="those", **structure.attrs(element)
+        )
+        batch = rows.make_one_shot_iterator().get_next()
+        with pytest.raises(tf.errors.NotFoundError, match="hosts no rows of a DataFrame"):
+            session.run(batch)

@@ -177,7 +177,9 @@ def test_errors_of_the_graph_arrive_as_what_they_are(df: DataFrame) -> None:
 
 
 def test_it_needs_one_worker_which_is_said_before_any_job(df: DataFrame) -> None:
-    with pytest.raises(ValueError, match="needs numWorkers=1; numWorkers is 2"):
+    with pytest.raises(
+        ValueError, match="needs numWorkers=1 and modelParallel=1; they are 2 and 1"
+    ):
         trainer(numWorkers=2).fit(df)
 
 
