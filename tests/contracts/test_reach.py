@@ -29,6 +29,7 @@ OUTSIDE = (
     "sparkflow_runtime.transport",
     "sparkflow_runtime.resources.py_functions",
     "sparkflow_runtime.resources.collectives",
+    "sparkflow_runtime.resources.datasets.hosted_datasets",
     "sparkflow_runtime.rendezvous",
 )
 """Modules that lead out of a step."""
