@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -325,9 +324,7 @@ class RemoteLink:
 
     def _post(self, name: str, request: Any, response: Any) -> None:
         """Sends a request whose answer nobody needs: a worker that is gone has forgotten it all."""
-        with contextlib.suppress(CancelledError):  # The channel is closed.
-            call = self._stub.future(name, request, response.FromString, CONTROL_TIMEOUT_S)
-            call.add_done_callback(_forget)
+        self._stub.post(name, request, response.FromString, CONTROL_TIMEOUT_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,10 +348,6 @@ def own(value: Any) -> Any:
     if value.ndim == 0:
         return value[()]
     return value if value.flags.writeable else value.copy()
-
-
-def _forget(_: Any) -> None:
-    """Keeps a posted rpc alive to its end."""
 
 
 def import_update(update: RunLoopUpdate) -> LoopUpdate:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import time
 from collections.abc import Sequence
@@ -11,7 +10,6 @@ from typing import Any, Final
 import numpy as np
 
 from sparkflow_runtime.errors import (
-    CancelledError,
     DeadlineExceededError,
     UnavailableError,
     from_status,
@@ -212,9 +210,7 @@ class RemoteSession:
     def _release_callable(self, number: int) -> None:
         request = master_pb2.ReleaseCallableRequest(session_handle=self._handle, handle=number)
         response = master_pb2.ReleaseCallableResponse.FromString
-        with contextlib.suppress(CancelledError):  # The channel is closed.
-            call = self._stub.future("ReleaseCallable", request, response, ANSWER_TIME_S)
-            call.add_done_callback(lambda _: None)  # which keeps it alive to its end
+        self._stub.post("ReleaseCallable", request, response, ANSWER_TIME_S)
 
     def _call(self, name: str, request: Any, response: Any, timeout_s: float | None = None) -> Any:
         return self._stub.call(name, request, response.FromString, timeout_s)

@@ -335,6 +335,11 @@ class Stub:
         """
         return self._invoke(self._unary(name, response).future, request, timeout=timeout_s)
 
+    def post(self, name: str, request: Any, response: Any, timeout_s: float) -> None:
+        """Sends a unary rpc whose answer nobody needs; nothing where the channel is closed."""
+        with contextlib.suppress(CancelledError):
+            self.future(name, request, response, timeout_s).add_done_callback(_forget)
+
     def stream(self, name: str, request: Any, response: Any) -> Any:
         """A response-streaming rpc: an iterator that can be cancelled; errors are grpc's."""
         method = self._channel.unary_stream(
@@ -357,3 +362,7 @@ class Stub:
                 f"/{self._service}/{name}", _serialize, _parser(response)
             )
         return method
+
+
+def _forget(_: Any) -> None:
+    """Keeps a posted rpc alive to its end."""
