@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import sparkflow as tf
 from sparkflow.spark.params.config import FitConfig
-from sparkflow.train.optimizers.strategy import AsyncReplication, Replication, nodes_of
+from sparkflow.train.optimizers.strategy import AsyncReplication, Replication, Wrapping, nodes_of
 from sparkflow.train.replication.all_reduce import AllReduceReplication
 from sparkflow.train.replication.gradient_accumulation import GradientAccumulationOptimizer
 from sparkflow.train.replication.staleness import BoundedStaleness
@@ -59,7 +59,7 @@ def replica_graph(strategy: Replication, graph_def: GraphDef, index: int, count:
     return specialised
 
 
-class _Accumulating(Replication):
+class _Accumulating(Wrapping):
     """Another strategy, whose updates are each made of the gradients of several batches.
 
     Args:
@@ -69,16 +69,9 @@ class _Accumulating(Replication):
     """
 
     def __init__(self, inner: Replication, num_batches: int, num_rows: Any) -> None:
-        super().__init__(inner.graph, replica=inner.replica, num_replicas=inner.num_replicas)
-        self._inner = inner
+        super().__init__(inner)
         self._num_batches = num_batches
         self._num_rows = num_rows
-        self.leave_ops = inner.leave_ops
-
-    @property
-    def join_ops(self) -> list[Any]:
-        """As the inner strategy has them."""
-        return self._inner.join_ops
 
     def apply_gradients(
         self,
@@ -98,7 +91,3 @@ class _Accumulating(Replication):
         return self._inner.apply_gradients(
             accumulating, grads_and_vars, global_step, name, condition
         )
-
-    def specialised(self, graph_def: GraphDef, replica: int, num_replicas: int) -> GraphDef:
-        """As the inner strategy has it."""
-        return self._inner.specialised(graph_def, replica, num_replicas)

@@ -139,6 +139,39 @@ class Replication:
         return specialised
 
 
+class Wrapping(Replication):
+    """A strategy around another one, which brings the updates to the variables.
+
+    Args:
+        inner: The other strategy.
+    """
+
+    def __init__(self, inner: Replication) -> None:
+        super().__init__(inner.graph, replica=inner.replica, num_replicas=inner.num_replicas)
+        self._inner = inner
+        self.leave_ops = inner.leave_ops
+
+    @property
+    def join_ops(self) -> list[Operation]:
+        """As the inner strategy has them."""
+        return self._inner.join_ops
+
+    def apply_gradients(
+        self,
+        optimizer: Optimizer,
+        grads_and_vars: Sequence[tuple[Any, Any]],
+        global_step: Any = None,
+        name: str | None = None,
+        condition: Any = None,
+    ) -> Operation:
+        """The inner strategy's update."""
+        return self._inner.apply_gradients(optimizer, grads_and_vars, global_step, name, condition)
+
+    def specialised(self, graph_def: GraphDef, replica: int, num_replicas: int) -> GraphDef:
+        """As the inner strategy has it."""
+        return self._inner.specialised(graph_def, replica, num_replicas)
+
+
 def nodes_of(graph_def: GraphDef) -> Iterator[NodeDef]:
     """All nodes of a graph, those of its functions too."""
     yield from graph_def.node

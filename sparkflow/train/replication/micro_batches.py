@@ -21,7 +21,7 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.indexed_slices import IndexedSlices
 from sparkflow.ops.elementwise import elementwise
 from sparkflow.ops.shape import arrays
-from sparkflow.train.optimizers.strategy import Replication
+from sparkflow.train.optimizers.strategy import Replication, Wrapping
 from sparkflow_runtime.ir import graph_def as messages
 from sparkflow_runtime.ir.node import CLASS_ATTR, TURN_ATTR
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
@@ -34,7 +34,7 @@ Stage = Callable[[Operation], int | None]
 """Gives the stage of an operation; None for one that belongs to none."""
 
 
-class MicroBatches(Replication):
+class MicroBatches(Wrapping):
     """Has another strategy get the gradients of whole batches, computed by micro-batches.
 
     The loss is taken for a mean over rows, as replicas that train in step do: the gradients of a
@@ -63,10 +63,8 @@ class MicroBatches(Replication):
         num_stages: int,
         place: Callable[[Sequence[Operation]], None] | None = None,
     ) -> None:
-        super().__init__(inner.graph, replica=inner.replica, num_replicas=inner.num_replicas)
+        super().__init__(inner)
         self.is_waited_for = inner.is_waited_for
-        self.leave_ops = inner.leave_ops
-        self._inner = inner
         self._stage = stage
         self._num_stages = num_stages
         self._place = place
@@ -83,26 +81,6 @@ class MicroBatches(Replication):
                 tensor.op._set_attr(TURN_ATTR, 2 * number)
         self._forward: set[str] = set()
         self.is_used = False
-
-    @property
-    def join_ops(self) -> list[Any]:
-        """As the inner strategy has them."""
-        return self._inner.join_ops
-
-    def apply_gradients(
-        self,
-        optimizer: Any,
-        grads_and_vars: Sequence[tuple[Any, Any]],
-        global_step: Any = None,
-        name: str | None = None,
-        condition: Any = None,
-    ) -> Any:
-        """The inner strategy's update."""
-        return self._inner.apply_gradients(optimizer, grads_and_vars, global_step, name, condition)
-
-    def specialised(self, graph_def: GraphDef, replica: int, num_replicas: int) -> GraphDef:
-        """As the inner strategy has it."""
-        return self._inner.specialised(graph_def, replica, num_replicas)
 
     def compute_gradients(
         self, loss: Any, compute: Callable[[bool], list[tuple[Any, Any]]]
