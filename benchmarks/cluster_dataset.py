@@ -19,7 +19,7 @@ from typing import Any
 import local_spark
 import machine
 from report import Report, Table, add_options, rate_text, ratio_text, time_text
-from spark_feed import BATCH, DATA_SETS, NUM_PS, NUM_WORKERS, DataSet, write
+from spark_feed import BATCH, NUM_PS, NUM_WORKERS, DataSet, written
 from timing import measured
 
 
@@ -32,10 +32,7 @@ def main() -> None:
     report = Report("cluster_dataset", local_spark.PACKAGES, options)
     rows = []
     with tempfile.TemporaryDirectory() as folder, local_spark.started(Path(folder)) as spark:
-        for whole in DATA_SETS:
-            data = DataSet(whole.rows // options.shrink, whole.dim, whole.scalars)
-            path = Path(folder) / f"{data.dim}.parquet"
-            write(data, path)
+        for data, path in written(Path(folder), options.shrink):
             feed, dataset = _rates(spark, path, data, options.rounds)
             rows.append(
                 [str(data), rate_text(feed), rate_text(dataset), ratio_text(dataset.over(feed))]

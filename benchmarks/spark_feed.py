@@ -77,6 +77,15 @@ class Phases:
 DATA_SETS = (DataSet(100_000, 784, scalars=False), DataSet(1_000_000, 28, scalars=True))
 
 
+def written(folder: Path, shrink: int) -> Iterator[tuple[DataSet, Path]]:
+    """Each data set with so many times fewer rows, and the files it was written to."""
+    for whole in DATA_SETS:
+        data = DataSet(whole.rows // shrink, whole.dim, whole.scalars)
+        path = folder / f"{data.dim}.parquet"
+        write(data, path)
+        yield data, path
+
+
 def main() -> None:
     machine.clean_own_environment()
     parser = argparse.ArgumentParser(description=__doc__)
@@ -86,10 +95,7 @@ def main() -> None:
     report = Report("spark_feed", local_spark.PACKAGES, options)
     rows = []
     with tempfile.TemporaryDirectory() as folder, local_spark.started(Path(folder)) as spark:
-        for whole in DATA_SETS:
-            data = DataSet(whole.rows // options.shrink, whole.dim, whole.scalars)
-            path = Path(folder) / f"{data.dim}.parquet"
-            write(data, path)
+        for data, path in written(Path(folder), options.shrink):
             rows += [[str(data), *cells] for cells in _cells(spark, path, data, options.rounds)]
     headings = [
         "rows",
