@@ -90,15 +90,6 @@ def test_loops_compare_what_is_installed():
 
 
 @pytest.mark.nightly
-def test_branches_are_compared_with_none():
-    found = rows(run("branches", "--round-s", "0.001", "--cases", "sums").stdout)
-    threads, ours, without, *_ = found["running sums of 4 tensors (1024, 512), twice each"]
-    assert threads == "2"
-    assert ours.endswith("±0%")
-    assert without.endswith("±0%")
-
-
-@pytest.mark.nightly
 def test_matrix_products_are_compared():
     found = rows(run("matrix_products", "--round-s", "0.001", "--cases", "10×10×10").stdout)
     threads, ours, by_numpy, *_, share = found["10×10×10"]
