@@ -244,6 +244,14 @@ class Graph(GraphInterface):
             there = there.to_proto()
         return _text(there) != _text(function)
 
+    def functions_beside(self, graph_def: graph_pb2.GraphDef) -> list[function_pb2.FunctionDef]:
+        """The functions of this graph that the nodes of a message would call, and it lacks."""
+        library = graph_def.library.function
+        called = [*_called(graph_def.node)]
+        for each in library:
+            called += _called(each.node_def)
+        return [*self._called_from(called, {each.signature.name for each in library})]
+
     def find_function(self, name: str) -> Any:
         """The `FunctionGraph` or message of that name.
 
@@ -532,17 +540,19 @@ class Graph(GraphInterface):
 
     def _add_library(self, graph_def: graph_pb2.GraphDef) -> None:
         """Adds the functions that the nodes call, directly or through others."""
-        stack = list(_called(graph_def.node))
-        added: set[str] = set()
-        while stack:
-            name = stack.pop()
-            if name not in added and name in self._functions:
-                added.add(name)
-                function = self._functions[name]
+        graph_def.library.function.extend(self._called_from([*_called(graph_def.node)], set()))
+
+    def _called_from(self, names: list[str], known: set[str]) -> Iterator[function_pb2.FunctionDef]:
+        """The functions of these names, and those they call, but for those that are known."""
+        while names:
+            name = names.pop()
+            if name not in known and name in self.root._functions:
+                known.add(name)
+                function = self.root._functions[name]
                 if not isinstance(function, function_pb2.FunctionDef):
                     function = function.to_proto()
-                graph_def.library.function.append(function)
-                stack += _called(function.node_def)
+                yield function
+                names += _called(function.node_def)
 
 
 def _called(nodes: Iterable[node_def_pb2.NodeDef]) -> Iterator[str]:

@@ -25,11 +25,20 @@ class Reader:
         name: For error texts.
         records: From a file's name to its records; closes the file when it is closed itself.
         single: Whether each file is one record, and finished when that has been read.
+        kind: What it reads, as the op type that makes it.
+
+    Attributes:
+        kind: What it reads.
     """
 
     def __init__(
-        self, name: str, records: Callable[[bytes], Iterator[Record]], single: bool = False
+        self,
+        name: str,
+        records: Callable[[bytes], Iterator[Record]],
+        single: bool = False,
+        kind: str = "",
     ) -> None:
+        self.kind = kind
         self._single = single
         self._name = name
         self._records = records

@@ -80,8 +80,9 @@ def import_graph_def(
             raise TypeError(f"return_elements must be a list of strings, got {return_elements!r}")
         return_elements = tuple(map(_text, return_elements))
     _require_version(graph_def.versions)
-    graph_def = contained(graph_def, allowed_ops, "The graph")
     graph = get_default_graph()
+    beside = graph.functions_beside(graph_def)
+    graph_def = contained(graph_def, allowed_ops, "The graph", beside=beside)
     graph_def = _with_own_functions(graph, graph_def)
     try:
         source = import_graph(graph_def)

@@ -229,6 +229,7 @@ def restore_meta_graph(
         origin,
         filenames=_filenames(meta_graph),
         assets=assets,
+        beside=graph.functions_beside(meta_graph.graph_def),
     )
     if clear_devices:
         kept, nodes = nodes, GraphDef()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from sparkflow.graph.nodes.op_defs import without_default_attrs
 from sparkflow_runtime.ir.graph_def import called_functions
+from sparkflow_runtime.protos.function_pb2 import FunctionDef
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.protos.node_def_pb2 import NodeDef
 
@@ -16,11 +17,17 @@ class Digests:
 
     What they only wait for does not count, nor do names, devices, attributes that begin with `_`,
     and attributes that say what is taken for granted.
+
+    Args:
+        graph_def: The graph.
+        functions: What its nodes may call, by name; what it has itself if None.
     """
 
-    def __init__(self, graph_def: GraphDef) -> None:
+    def __init__(
+        self, graph_def: GraphDef, functions: Mapping[str, FunctionDef] | None = None
+    ) -> None:
         self._nodes = {node.name: node for node in graph_def.node}
-        self._functions = {each.signature.name: each for each in graph_def.library.function}
+        self._functions = library_of(graph_def) if functions is None else functions
         self._found: dict[str, bytes | None] = {}
 
     def of(self, name: str) -> bytes | None:
@@ -76,6 +83,16 @@ class Digests:
         parts = [copy.SerializeToString(deterministic=True)]
         parts += [content for _, content in sorted(called.items())]
         return b"".join(len(each).to_bytes(8, "little") + each for each in parts)
+
+
+def library_of(graph_def: GraphDef, beside: Iterable[FunctionDef] = ()) -> dict[str, FunctionDef]:
+    """The functions that the nodes of a message call, by name.
+
+    Args:
+        graph_def: The message.
+        beside: Functions of the graph that the nodes get into; the message's own come before.
+    """
+    return {each.signature.name: each for each in (*beside, *graph_def.library.function)}
 
 
 def callees(node: NodeDef) -> Iterator[str]:

@@ -4,7 +4,8 @@ A graph that comes from elsewhere may have such nodes only where the program nam
 (ADR 0034), or where what they do is known:
 
 - the program made them itself: `remember` knows every node that left this process in a message, by
-  what it computes, so that it is known again under another name and in a part of the graph;
+  what it computes, so that it is known again under another name and in a part of the graph; where
+  it computes from variables, queues or readers, whoever changes those has to be known, too;
 - they save and restore what the caller says: the name of the checkpoint comes from a placeholder
   alone. A name for when nothing is fed is taken away (`Placeholder` for `PlaceholderWithDefault`);
 - they read files of the model: the name comes from an asset of the model alone.
@@ -12,17 +13,20 @@ A graph that comes from elsewhere may have such nodes only where the program nam
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 
-from sparkflow.graph.nodes.content import Digests, callees
+from sparkflow.graph.nodes.content import Digests, callees, library_of
+from sparkflow.graph.nodes.kept_state import KeptState
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import PermissionDeniedError
 from sparkflow_runtime.ir.graph_def import import_attr
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.op import CHECKPOINTS, FILES, PYTHON, REACHES
+from sparkflow_runtime.protos.function_pb2 import FunctionDef
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.protos.node_def_pb2 import NodeDef
 from sparkflow_runtime.tensor_proto import export_constant
@@ -35,15 +39,20 @@ Allowed = Collection[str] | None
 _NOTHING: Final[Set[str]] = frozenset()
 _ours: set[bytes] = set()
 """Digests of the nodes that reach something and left this process in a message."""
+_changers: set[bytes | None] = set()
+"""Digests of the nodes that change what those read of kept state."""
 
 
 def remember(graph_def: GraphDef) -> None:
     """Notes that this program made the nodes, so that `contained` lets them pass."""
     graph = _Reaching(graph_def)
     if graph.nodes:
-        digests = Digests(graph_def)
-        found = (digests.of(node.name) for node in graph.nodes)
-        _ours.update(each for each in found if each is not None)
+        known = _Known(graph_def, graph)
+        for node in graph.nodes:
+            digest = known.digests.of(node.name)
+            if digest is not None:
+                _ours.add(digest)
+                _changers.update(known.changers(node) - {None})
 
 
 def contained(
@@ -53,6 +62,7 @@ def contained(
     *,
     filenames: Collection[str] = (),
     assets: Mapping[str, str] | None = None,
+    beside: Sequence[FunctionDef] = (),
 ) -> GraphDef:
     """A graph whose nodes reach no more than they may.
 
@@ -62,6 +72,8 @@ def contained(
         origin: What it is, for error texts.
         filenames: Nodes that are fed the name of a checkpoint, besides placeholders.
         assets: The paths of assets, by the nodes that are their names: these become constants.
+        beside: Functions that the nodes call and the message lacks, for the graph that it gets into
+            has them.
 
     Raises:
         PermissionDeniedError: A node reaches what it may not.
@@ -70,13 +82,13 @@ def contained(
     changed: dict[str, NodeDef] = {
         name: _constant(name, path) for name, path in (assets or {}).items()
     }
-    graph = _Reaching(graph_def, allowed)
+    graph = _Reaching(graph_def, allowed, beside=beside)
     if graph.nodes:
         sources = _Sources(graph_def, filenames, assets or {})
-        digests = Digests(graph_def)
+        known = _Known(graph_def, graph)
         refused: list[NodeDef] = []
         for node in graph.nodes:
-            if digests.of(node.name) in _ours:
+            if known.is_ours(node):
                 continue
             fed = sources.explain(node)
             if fed is None:
@@ -107,8 +119,8 @@ def require_contained(graph_def: GraphDef, allowed: Allowed, origin: str) -> Non
     """
     graph = _Reaching(graph_def, allowed, unknown=frozenset({PYTHON}))
     if graph.nodes:
-        digests = Digests(graph_def)
-        refused = [node for node in graph.nodes if digests.of(node.name) not in _ours]
+        known = _Known(graph_def, graph)
+        refused = [node for node in graph.nodes if not known.is_ours(node)]
         if refused:
             raise PermissionDeniedError(message=graph.refusal(refused, origin))
 
@@ -120,22 +132,28 @@ class _Reaching:
         graph_def: The graph.
         allowed: Op types that are not asked.
         unknown: What ops reach that are not registered here.
+        beside: Functions that nodes call and the graph lacks.
 
     Attributes:
         nodes: The nodes; those inside of functions by the nodes that call these.
+        functions: What nodes may call, by name.
 
     Raises:
         PermissionDeniedError: Functions have the same name.
     """
 
     def __init__(
-        self, graph_def: GraphDef, allowed: Allowed = None, unknown: Set[str] = _NOTHING
+        self,
+        graph_def: GraphDef,
+        allowed: Allowed = None,
+        unknown: Set[str] = _NOTHING,
+        beside: Sequence[FunctionDef] = (),
     ) -> None:
         if isinstance(allowed, str) and allowed != ALL:
             raise TypeError(f"allowed_ops must be a list of op types or {ALL!r}, not {allowed!r}")
         library = graph_def.library.function
-        self._functions = {each.signature.name: each for each in library}
-        if len(self._functions) < len(library):
+        self.functions = library_of(graph_def, beside)
+        if len({each.signature.name for each in library}) < len(library):
             raise PermissionDeniedError(
                 message="The graph has more than one function of a name, so nothing tells which of "
                 "them would run"
@@ -157,16 +175,16 @@ class _Reaching:
                 if reach and not (reach == {FILES} and _names_no_file(each, beside)):
                     found[each.op] = reach | found.get(each.op, _NOTHING)
             for name in callees(each):
-                if name not in called and name in self._functions:
+                if name not in called and name in self.functions:
                     called.add(name)
-                    nodes = self._functions[name].node_def
+                    nodes = self.functions[name].node_def
                     todo += ((inner, nodes) for inner in nodes)
         return found
 
     def _reach(self, node: NodeDef) -> Set[str]:
         if not registry.contains(node.op):
             # Of a function its nodes say it. An op is not hidden by a function of its name.
-            return _NOTHING if node.op in self._functions else self._unknown
+            return _NOTHING if node.op in self.functions else self._unknown
         op = registry.lookup(node.op)
         if op.reaches is None:
             return frozenset({PYTHON})
@@ -193,6 +211,40 @@ class _Reaching:
             "rights of this process. If you trust whoever made it, allow them by name: "
             f"allowed_ops={sorted(by_type)}"
         )
+
+
+class _Known:
+    """Which nodes this program made itself.
+
+    Args:
+        graph_def: The graph.
+        graph: What of it reaches something.
+
+    Attributes:
+        digests: Of its nodes.
+    """
+
+    def __init__(self, graph_def: GraphDef, graph: _Reaching) -> None:
+        self.digests = Digests(graph_def, graph.functions)
+        self._graph_def = graph_def
+        self._functions = graph.functions
+
+    def is_ours(self, node: NodeDef) -> bool:
+        """Whether a node is one of those, and nobody else decides where it reaches."""
+        return self.digests.of(node.name) in _ours and self.changers(node) <= _changers
+
+    def changers(self, node: NodeDef) -> set[bytes | None]:
+        """Digests of what changes the state that decides where a node reaches."""
+        inputs = [each for each in node.input if not each.startswith("^")]
+        op = registry.find(node.op) if registry.contains(node.op) else None
+        if op is not None and op.paths and not any(arg.is_list for arg in op.signature.inputs):
+            names = [arg.name for arg in op.signature.inputs]
+            inputs = [inputs[names.index(path)] for path in op.paths]
+        return self._state.changers(node, inputs)
+
+    @cached_property
+    def _state(self) -> KeptState:
+        return KeptState(self._graph_def, self._functions, self.digests)
 
 
 class _Sources:

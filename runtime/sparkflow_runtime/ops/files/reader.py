@@ -40,14 +40,26 @@ class _MakesReader(_ReaderOp):
     infer = scalars
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """Finds or makes the reader; the kernel returns it."""
+        """Finds or makes the reader; the kernel returns it.
+
+        Raises:
+            InvalidArgumentError: The reader of that name reads something else: a graph from a file
+                may have one that reads nothing, and must not get hold of one that reads files.
+        """
         shared: str = node.attrs["shared_name"]
         scope = context.resources if shared else context.session
         records = self.records(node)
         name = shared or node.name
         reader = scope.get_or_create(
-            node.attrs["container"], name, Reader, lambda: Reader(name, records, self.single)
+            node.attrs["container"],
+            name,
+            Reader,
+            lambda: Reader(name, records, self.single, self.op_type),
         )
+        if reader.kind != self.op_type:
+            raise InvalidArgumentError(
+                message=f"The reader {name!r} is a {reader.kind}, not a {self.op_type}"
+            )
         return lambda: reader
 
     def records(self, node: NodeView) -> Callable[[bytes], Iterator[Record]]:

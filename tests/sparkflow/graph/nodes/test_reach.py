@@ -21,6 +21,7 @@ DENIED = tf.errors.PermissionDeniedError
 def _stranger(monkeypatch):
     """As if another process had made the graphs, unless a test says `remembered`."""
     monkeypatch.setattr(reach, "_ours", set())
+    monkeypatch.setattr(reach, "_changers", set())
 
 
 def strange(build) -> GraphDef:
@@ -241,3 +242,48 @@ def test_long_chains_and_circles_end():
     message.node[-2].input[:] = ["other"]
     message.node[-2].op = "Placeholder"
     assert Digests(message).of("read") is None
+
+
+def test_a_strange_graph_may_not_call_the_programs_own_functions_that_reach_files():
+    """It names them; what they do is in no message."""
+    with tf.Graph().as_default():
+        inside_a_branch()
+        theirs = tf.get_default_graph().as_graph_def()
+    reach._ours.clear()
+    del theirs.library.function[:]
+    for node in theirs.node:
+        if node.op == "Const" and node.attr["dtype"].type == tf.string.as_datatype_enum:
+            node.attr["value"].tensor.string_val[:] = [b"/etc/shadow"]
+    with tf.Graph().as_default():
+        inside_a_branch()  # the program's own, under the same names
+        with pytest.raises(DENIED, match="ReadFile"):
+            tf.import_graph_def(theirs, name="theirs")
+        with pytest.raises(DENIED, match="ReadFile"):
+            tf.train.import_meta_graph(MetaGraphDef(graph_def=theirs))
+        tf.import_graph_def(theirs, name="theirs", allowed_ops=["ReadFile"])
+
+
+def test_a_reader_of_names_is_not_the_programs_reader_of_files(tmp_path):
+    """Readers are found by shared names; one that reaches nothing must find none that does."""
+    (tmp_path / "file").write_text("secret\n")
+
+    def theirs():
+        names = tf.FIFOQueue(3, [tf.string], [()])
+        names.enqueue([str(tmp_path / "file")], name="put")
+        handle = tf.raw_ops.IdentityReaderV2(shared_name="lines")
+        tf.identity(
+            tf.raw_ops.ReaderReadV2(reader_handle=handle, queue_handle=names.queue_ref).value,
+            name="got",
+        )
+
+    message = strange(theirs)
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        mine = tf.FIFOQueue(3, [tf.string], [()])
+        lines = tf.raw_ops.TextLineReaderV2(shared_name="lines")
+        value = tf.raw_ops.ReaderReadV2(reader_handle=lines, queue_handle=mine.queue_ref).value
+        session.run(mine.enqueue([str(tmp_path / "file")]))
+        assert session.run(value) == b"secret"
+        tf.import_graph_def(message, name="theirs")
+        session.run("theirs/put")
+        with pytest.raises(tf.errors.InvalidArgumentError, match="TextLineReader"):
+            session.run(graph.get_tensor_by_name("theirs/got:0"))
