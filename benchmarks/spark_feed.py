@@ -192,8 +192,9 @@ def feed(frame: Any, features_col: str | list[str], way: str) -> Phases:
     began = time.monotonic()  # the same clock in all processes
     with (
         mock.patch.object(spooled, "is_local", return_value=is_spooled),
-        arranged_rows(frame, params, None) as (prepared, _, placed),
+        arranged_rows(frame, params.config(), None) as rows,
     ):
+        prepared, (_, placed) = rows.prepared, rows.place(None)
         arranged = time.monotonic()
         workers = _run(placed.df, prepared.format)
     if sum(worker["rows"] for worker in workers) != prepared.num_rows:

@@ -19,7 +19,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sparkflow.export import InferenceModel
 from sparkflow.spark.cluster.worker_callbacks import WorkerCallback, require_callbacks
-from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.control.callbacks import Callback, Callbacks
 from sparkflow.spark.control.checkpoints.fingerprint import Fingerprint, RowsPrint
 from sparkflow.spark.control.checkpoints.snapshot import Snapshot
@@ -145,13 +144,13 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         self, dataset: DataFrame, validation: DataFrame | None = None
     ) -> Iterator[TrainingData]:
         """The rows checked, prepared and placed, for as long as the `with` block lasts."""
-        self._check_params(validation is not None)
+        config = self._check_params(validation is not None)
         session = dataset.sparkSession
         with contextlib.ExitStack() as stack:
             with described(session, f"{self.uid}: slots"):
-                workers, messengers = self._require_cluster(session)
+                workers, messengers = self._require_cluster(session, config)
             with described(session, f"{self.uid}: rows"):
-                rows = arranged_rows(dataset, self, validation, messengers)
+                rows = arranged_rows(dataset, config, validation, messengers)
                 arranged = stack.enter_context(rows)
             with described(session, f"{self.uid}: statistics"):
                 facts = self.look_at(arranged.prepared)
@@ -182,17 +181,17 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
                 f"{type(path).__name__}; fit takes a DataFrame, such as that of several files: "
                 "spark.read.parquet(*paths)"
             )
-        self._check_params(False)
-        if self.getMinWorkers():
+        config = self._check_params(False)
+        if config.is_elastic:
             raise ValueError(
-                f"minWorkers={self.getMinWorkers()} (numWorkers=(min, max)): fitOnParquet has its "
+                f"minWorkers={config.min_workers} (numWorkers=(min, max)): fitOnParquet has its "
                 "files dealt to a fixed number of workers; fit(spark.read.parquet(path)) takes it"
             )
         session = SparkSession.active()
-        _, messengers = self._require_cluster(session)
+        _, messengers = self._require_cluster(session, config)
         looks = type(self).look_at is not BaseTrainer.look_at
         with described(session, f"{self.uid}: rows"):
-            prepared, layout, placed = parquet_rows(session, str(path), self, looks, messengers)
+            prepared, layout, placed = parquet_rows(session, str(path), config, looks, messengers)
         with described(session, f"{self.uid}: statistics"):
             data = TrainingData.of(prepared, layout, placed, self.look_at(prepared))
         return self.fit_data(data)
@@ -206,43 +205,36 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         plan, inference = trainer._build(data, config)
         return trainer._train(data, plan, inference)
 
-    def config(self, validates: bool) -> FitConfig:
-        """What a fit is asked for.
-
-        Args:
-            validates: Whether there are validation rows.
-        """
-        return FitConfig.of({p.name: v for p, v in self.extractParamMap().items()}, validates)
-
     def decided(self, data: TrainingData) -> BaseTrainer:
         """This trainer, or a copy in which all is said that depends on the rows."""
         return self
 
-    def _require_cluster(self, session: Any) -> tuple[int, int]:
+    def _require_cluster(self, session: Any, config: FitConfig) -> tuple[int, int]:
         """Says what the session's cluster cannot or may not do before any rows are looked at.
 
         Returns:
             The number of workers to begin with, and that of messengers.
         """
-        least, most, num_ps = self.getMinWorkers(), self.getNumWorkers(), self.getNumPs()
-        mode, stages = self.getSyncMode(), self.getModelParallel()
-        backend = backend_for(session, self.getInProcess())
-        backend.speaks_tls(self.getTls())
-        wanted = ClusterLayout.of(num_ps, least or most, mode, stages)
-        messengers = backend.require_slots(wanted).messengers
+        least, most = config.min_workers, config.num_workers
+        backend = backend_for(session, config.in_process)
+        backend.speaks_tls(config.tls)
+        messengers = backend.require_slots(config.layout(least or most)).messengers
         if not least:
             return most, messengers
-        found = (self.count_workers or (lambda: backend.count_workers(num_ps)))()
+        found = (self.count_workers or (lambda: backend.count_workers(config.num_ps)))()
         return max(least, min(found, most)), messengers
 
-    def _check_params(self, has_validation: bool) -> None:
+    def _check_params(self, has_validation: bool) -> FitConfig:
+        """What is asked for, where it makes sense."""
         validates = (
             has_validation
             or bool(self.getValidationIndicatorCol())
             or self.getValidationFraction() > 0
         )
         given = {param.name for param in self._paramMap}
-        check_params(self.config(validates), given)
+        config = self.config(validates)
+        check_params(config, given)
+        return config
 
     def _build(self, data: TrainingData, config: FitConfig) -> tuple[TrainingPlan, InferenceGraph]:
         model_fn = self.model_fn_for(data)
@@ -304,7 +296,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
                 worker_callbacks=self.worker_callbacks,
                 start=self.start_snapshot,
                 resized=resized if data.resized is not None else None,
-                most_workers=min(self.getNumWorkers(), data.prepared.num_rows),
+                most_workers=min(config.num_workers, data.prepared.num_rows),
                 count_workers=self.count_workers,
             )
 

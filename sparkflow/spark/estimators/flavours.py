@@ -37,6 +37,7 @@ from sparkflow.spark.estimators.sizes import Size, size_of
 from sparkflow.spark.estimators.statistics import Moments, RowStatistics, row_statistics
 from sparkflow.spark.graphs.model_fn import require_callable, takes
 from sparkflow.spark.launch.training import TrainingData
+from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.trainer import BaseTrainer
 
 _log = logging.getLogger(__name__)
@@ -78,7 +79,7 @@ class HeadTrainer(BaseTrainer, OptimizerParams):
         """How long and in what portions is trained."""
         return size_of(
             data.worker_rows,
-            in_step=self.config(False).in_step,
+            in_step=self.config().in_step,
             least_epochs=self.LEAST_EPOCHS,
             batch_size=self.getBatchSize(),
             # What comes after these rows counts as much as they do.
@@ -147,9 +148,10 @@ class HeadTrainer(BaseTrainer, OptimizerParams):
         """What is to be said of how columns are treated."""
         return {}
 
-    def _check_params(self, has_validation: bool) -> None:
-        super()._check_params(has_validation)
+    def _check_params(self, has_validation: bool) -> FitConfig:
+        config = super()._check_params(has_validation)
         self.require_known()
+        return config
 
 
 # pyspark.ml's own know of one features column only.

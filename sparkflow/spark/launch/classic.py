@@ -101,7 +101,7 @@ class ClassicBackend:
         )
         values = fit_state.finished_values
         if values is None:
-            widest = ClusterLayout.of(config.num_ps, most, config.sync_mode)
+            widest = config.layout(most)
             elastic_training = ElasticTraining(
                 training, fit_state, elastic, credentials, gpu_memory_bytes(session)
             )

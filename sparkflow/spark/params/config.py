@@ -6,9 +6,11 @@ Knows no pyspark, because what leads a training may run where there is none.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
+from sparkflow.spark.cluster_layout import ClusterLayout
+from sparkflow.spark.params.converters import FeaturesCol
 from sparkflow.spark.params.row import camel_case
 from sparkflow.spark.params.values import TrainerValues
 
@@ -20,28 +22,51 @@ class FitConfig(TrainerValues):
     Attributes:
         validates: Whether there are validation rows.
         own: The values of those that only its estimator has, by name.
+        takes_labels: Whether the model is trained with labels; `label_col` is not read otherwise.
+        takes_weights: Whether the model's loss can weigh rows.
+        made_features: `features_col` of an estimator that makes it of parameters of its own.
     """
 
     validates: bool = False
     own: Mapping[str, Any] = field(default_factory=dict)
+    takes_labels: bool = True
+    takes_weights: bool = True
+    made_features: FeaturesCol | None = None
 
     @classmethod
-    def of(cls, params: Mapping[str, Any], validates: bool) -> FitConfig:
+    def of(cls, params: Mapping[str, Any], validates: bool, **estimator: Any) -> FitConfig:
         """From an estimator's parameters.
 
         Args:
             params: All of them, by name.
             validates: Whether there are validation rows.
+            **estimator: The other attributes but `own`.
         """
         known = {_FIELDS[name]: value for name, value in params.items() if name in _FIELDS}
         own = {name: value for name, value in params.items() if name not in _FIELDS}
-        return cls(**known, validates=validates, own=own)
+        return cls(**known, validates=validates, own=own, **estimator)
 
     @property
     def params(self) -> dict[str, Any]:
         """All parameters by name."""
         values = {name: getattr(self, given) for name, given in _FIELDS.items()}
         return dict(sorted({**values, **self.own}.items()))
+
+    @property
+    def features(self) -> FeaturesCol:
+        """The columns of features."""
+        return self.features_col if self.made_features is None else self.made_features
+
+    def layout(self, num_workers: int | None = None, messengers: int = 0) -> ClusterLayout:
+        """The tasks that train.
+
+        Args:
+            num_workers: In place of the number that is asked for.
+            messengers: See `ClusterLayout`.
+        """
+        workers = self.num_workers if num_workers is None else num_workers
+        found = ClusterLayout.of(self.num_ps, workers, self.sync_mode, self.model_parallel)
+        return replace(found, messengers=messengers)
 
     @property
     def in_step(self) -> bool:

@@ -15,6 +15,7 @@ from sparkflow.spark.params.accessors import (
     TrainingParams,
 )
 from sparkflow.spark.params.column_params import ColumnParams
+from sparkflow.spark.params.config import FitConfig
 
 
 class TrainerParams(
@@ -29,3 +30,17 @@ class TrainerParams(
     def takes_weights(self) -> bool:
         """Whether the model's loss can weigh rows."""
         return True
+
+    def config(self, validates: bool = False) -> FitConfig:
+        """What a fit is asked for.
+
+        Args:
+            validates: Whether there are validation rows.
+        """
+        return FitConfig.of(
+            {param.name: value for param, value in self.extractParamMap().items()},
+            validates,
+            takes_labels=self.takes_labels(),
+            takes_weights=self.takes_weights(),
+            made_features=self.getFeaturesCol(),
+        )

@@ -180,14 +180,15 @@ def make_dataset(
     """
     asked = DatasetParams()
     asked.setParams(featuresCol=_by_name(columns), numWorkers=layout.num_workers, **params)
+    config = asked.config()
     with contextlib.ExitStack() as stack:
         try:
             if is_local(df):
-                spooled = stack.enter_context(spooled_for_all(df, asked))
+                spooled = stack.enter_context(spooled_for_all(df, config))
                 row_format, rows = spooled.prepared.format, None
                 files, worker_rows, _ = spooled.dealt(layout.num_workers)
             else:
-                prepared = stack.enter_context(prepare_rows(df, asked))
+                prepared = stack.enter_context(prepare_rows(df, config))
                 row_format, rows = prepared.format, deal_rows(prepared, layout)
                 files, worker_rows = None, layout.worker_rows(prepared.num_rows)
         except (ValueError, TypeError) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
@@ -12,7 +12,7 @@ from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.plan.partitioning import PlacedRows, place_rows
 from sparkflow.spark.data.plan.prepare import PreparedRows, prepare_rows
 from sparkflow.spark.data.plan.spooled import spooled_rows
-from sparkflow.spark.params.trainer_params import TrainerParams
+from sparkflow.spark.params.config import FitConfig
 
 Placed = tuple[ClusterLayout, PlacedRows]
 """The tasks of the job, and which of them gets which rows."""
@@ -35,7 +35,7 @@ class ArrangedRows:
 
 @contextlib.contextmanager
 def arranged_rows(
-    dataset: DataFrame, params: TrainerParams, validation: DataFrame | None, messengers: int = 0
+    dataset: DataFrame, config: FitConfig, validation: DataFrame | None, messengers: int = 0
 ) -> Iterator[ArrangedRows]:
     """The rows, and what places them.
 
@@ -43,7 +43,7 @@ def arranged_rows(
 
     Args:
         dataset: The rows to train on.
-        params: Columns and policies.
+        config: Columns and policies.
         validation: Validation rows, with the same columns.
         messengers: See `ClusterLayout`.
 
@@ -51,33 +51,27 @@ def arranged_rows(
         ValueError, TypeError: See `prepare.prepare_rows`.
         ResourceExhaustedError: The disk is full.
     """
-    mode, stages = params.getSyncMode(), params.getModelParallel()
-    in_step = mode in ("sync", "allreduce")
     # Without shuffling, what counts is the order of the DataFrame.
-    by_content = in_step and params.getShuffle()
-    is_elastic = bool(params.getMinWorkers())
+    by_content = config.in_step and config.shuffle
     with contextlib.ExitStack() as stack:
         # Files of a local session are written for one number of workers.
         spooled = None
-        if not is_elastic:
+        if not config.is_elastic:
             spooled = stack.enter_context(
-                spooled_rows(dataset, params, validation, by_content=by_content)
+                spooled_rows(dataset, config, validation, by_content=by_content)
             )
         if spooled is not None:
-            layout = ClusterLayout.of(params.getNumPs(), params.getNumWorkers(), mode, stages)
-            layout = replace(layout, messengers=messengers)
+            layout = config.layout(messengers=messengers)
             placed = layout, spooled.place(layout)
             yield ArrangedRows(spooled.prepared, lambda workers: placed)
             return
-        prepared = stack.enter_context(prepare_rows(dataset, params, validation))
+        prepared = stack.enter_context(prepare_rows(dataset, config, validation))
         # A worker without rows would have nothing to do.
-        most = min(params.getNumWorkers(), prepared.num_rows)
-        shards = most if is_elastic and in_step else 0
+        most = min(config.num_workers, prepared.num_rows)
+        shards = most if config.is_elastic and config.in_step else 0
 
         def place(workers: int | None) -> Placed:
-            count = min(workers or most, most)
-            layout = ClusterLayout.of(params.getNumPs(), count, mode, stages)
-            layout = replace(layout, messengers=messengers)
-            return layout, place_rows(prepared, layout, params.getSeed(), by_content, shards)
+            layout = config.layout(min(workers or most, most), messengers)
+            return layout, place_rows(prepared, layout, config.seed, by_content, shards)
 
-        yield ArrangedRows(prepared, place, is_elastic)
+        yield ArrangedRows(prepared, place, config.is_elastic)

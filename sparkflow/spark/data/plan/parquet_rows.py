@@ -38,8 +38,8 @@ from sparkflow.spark.data.plan.weights import class_factors
 from sparkflow.spark.data.schema.row_format import DENSE, RowFormat
 from sparkflow.spark.data.schema.row_schema import LABEL, SCALARS, InputColumns
 from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
+from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.params.table import STRATIFIED
-from sparkflow.spark.params.trainer_params import TrainerParams
 from sparkflow_runtime.resources.datasets.arrow_columns import as_objects
 
 _SAMPLE_ROWS: Final = 64
@@ -49,7 +49,7 @@ _VECTOR_FIELDS: Final = ("type", "size", "indices", "values")
 def parquet_rows(
     session: SparkSession,
     uri: str,
-    params: TrainerParams,
+    config: FitConfig,
     wants_rows: bool = False,
     messengers: int = 0,
 ) -> tuple[PreparedRows, ClusterLayout, PlacedRows]:
@@ -61,7 +61,7 @@ def parquet_rows(
         session: Where training runs.
         uri: A file or a directory on a file system that pyarrow knows and that driver and executors
             reach under the same name.
-        params: Columns and policies.
+        config: Columns and policies.
         wants_rows: Whether somebody looks at all rows before training; Spark has to know the file
             system, too, then.
         messengers: See `ClusterLayout`.
@@ -78,16 +78,16 @@ def parquet_rows(
     if not files.rows:
         raise ValueError(f"The Parquet files in {uri!r} have no rows: there is nothing to train on")
     try:
-        plan = plan_rows(_sample(session, files), params)
+        plan = plan_rows(_sample(session, files), config)
     except ValueError as error:
         raise ValueError(f"{error}{_about_partitions(files, str(error))}") from error
     profile = profile_rows(plan.selected.coalesce(1), plan.sources)
     for source in plan.sources:
         if is_uneven(source, profile.sources[source.name]):
             refuse_lengths(plan.selected, source, profile.total)
-    classes = params.getClassWeights()
+    classes = config.class_weights
     row_format = prepare.format_of(plan, profile, weighted=bool(classes))
-    template = _template(files, plan, row_format, params)
+    template = _template(files, plan, row_format, config)
     files.require_columns(template.names)
     label = plan.of_role(LABEL)
     factors: Mapping[float, float] = {}
@@ -97,20 +97,14 @@ def parquet_rows(
         template = replace(
             template, class_column=label.columns[0], class_weights=tuple(factors.items())
         )
-    layout = ClusterLayout.of(
-        params.getNumPs(),
-        min(params.getNumWorkers(), files.rows),
-        params.getSyncMode(),
-        params.getModelParallel(),
-    )
-    layout = replace(layout, messengers=messengers)
-    seed = params.getSeed() if params.getShuffle() else None
+    layout = config.layout(min(config.num_workers, files.rows), messengers)
+    seed = config.seed if config.shuffle else None
     shares = [
         replace(template, pieces=pieces)
         for pieces in deal_groups(files.groups, layout.num_workers, seed)
     ]
     train, validation = _count(session, files, shares)
-    seen = plan_rows(session.read.parquet(uri), params) if wants_rows else plan
+    seen = plan_rows(session.read.parquet(uri), config) if wants_rows else plan
     columns = prepare.final_columns(seen, row_format, profile, factors, [], None)
     prepared = PreparedRows(
         rows=seen.selected.select(*columns),
@@ -123,9 +117,7 @@ def parquet_rows(
         else {},
         num_classes=_num_classes(files, row_format, label.columns[0] if label else ""),
         class_factors=factors,
-        content=f"bytes:{column_digest(files, template.names)}"
-        if params.getCheckpointDir()
-        else "",
+        content=f"bytes:{column_digest(files, template.names)}" if config.checkpoint_dir else "",
     )
     messages = [json.dumps({"parquet": share.to_json()}) for share in shares]
     placed = _messages(session, [None] * messengers + layout.per_task(messages, None))
@@ -177,7 +169,7 @@ def _vector(value: Mapping[str, Any]) -> DenseVector | SparseVector:
 
 
 def _template(
-    files: ParquetFiles, plan: Plan, row_format: RowFormat, params: TrainerParams
+    files: ParquetFiles, plan: Plan, row_format: RowFormat, config: FitConfig
 ) -> ParquetShare:
     """What is the same for all workers."""
     inputs = {each.name: each for each in row_format.inputs}
@@ -190,7 +182,7 @@ def _template(
         )
         for each in plan.sources
     )
-    if params.getValidationFraction() and params.getValidationDraw() == STRATIFIED:
+    if config.validation_fraction and config.validation_draw == STRATIFIED:
         raise ValueError(
             "validationDraw='stratified' needs to see all labels before rows are read; "
             "fitOnParquet draws rows singly. Use fit(spark.read.parquet(...)), or mark rows in "
@@ -200,11 +192,11 @@ def _template(
         files.uri,
         (),
         columns,
-        invalid=params.getHandleInvalid(),
-        fill=params.getFillValue(),
-        indicator=params.getValidationIndicatorCol(),
-        fraction=params.getValidationFraction(),
-        seed=params.getSeed(),
+        invalid=config.handle_invalid,
+        fill=config.fill_value,
+        indicator=config.validation_indicator_col,
+        fraction=config.validation_fraction,
+        seed=config.seed,
         weight=row_format.weight.name if row_format.weight is not None else "",
     )
 

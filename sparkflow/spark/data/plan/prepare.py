@@ -42,8 +42,7 @@ from sparkflow.spark.data.plan.weights import BALANCED, class_factors, require_c
 from sparkflow.spark.data.schema.frame import Schema, quoted
 from sparkflow.spark.data.schema.row_format import DENSE, VALIDATES, Input, RowFormat
 from sparkflow.spark.data.schema.row_schema import FEATURES, LABEL, WEIGHT
-from sparkflow.spark.params.accessors import DataParams
-from sparkflow.spark.params.trainer_params import TrainerParams
+from sparkflow.spark.params.config import FitConfig
 
 _log = logging.getLogger(__name__)
 
@@ -103,14 +102,14 @@ class Plan:
 
 def plan_rows(
     dataset: DataFrame,
-    params: TrainerParams,
+    config: FitConfig,
     validation: DataFrame | None = None,
 ) -> Plan:
     """Checks the schema and selects the columns. Starts no Spark job.
 
     Args:
         dataset: The rows to train on.
-        params: Columns and policies.
+        config: Columns and policies.
         validation: Validation rows, with the same columns.
 
     Raises:
@@ -118,23 +117,23 @@ def plan_rows(
         TypeError: A column's type cannot be made a tensor, or is another one in `validation`.
     """
     _require_batch(dataset, validation)
-    require_one_way(params, validation)
-    _require_use_of_weights(params)
+    require_one_way(config, validation)
+    _require_use_of_weights(config)
     schema = Schema.of(dataset)
-    sources, named = _sources(schema, params)
-    _require_fill(params, sources)
+    sources, named = _sources(schema, config)
+    _require_fill(config, sources)
     label = next((each for each in sources if each.role == LABEL), None)
-    require_classes(label, params.getClassWeights())
+    require_classes(label, config.class_weights)
     columns = [held(each).alias(each.name) for each in sources]
-    if column := params.getValidationIndicatorCol():
+    if column := config.validation_indicator_col:
         columns.append(indicator(schema, column))
     selected = dataset.select(*columns)
-    if fraction := params.getValidationFraction():
-        how = params.getValidationDraw()
-        share = drawn([each.name for each in sources], fraction, params.getSeed(), how, label)
+    if fraction := config.validation_fraction:
+        how = config.validation_draw
+        share = drawn([each.name for each in sources], fraction, config.seed, how, label)
         selected = selected.withColumn(VALIDATES, share)
     if validation is not None:
-        theirs, _ = _sources(Schema.of(validation, "the validation DataFrame"), params)
+        theirs, _ = _sources(Schema.of(validation, "the validation DataFrame"), config)
         require_same(sources, theirs)
         others = validation.select(*(held(each).alias(each.name) for each in theirs))
         selected = selected.withColumn(VALIDATES, F.lit(False)).unionByName(
@@ -146,7 +145,7 @@ def plan_rows(
 @contextlib.contextmanager
 def prepare_rows(
     dataset: DataFrame,
-    params: TrainerParams,
+    config: FitConfig,
     validation: DataFrame | None = None,
 ) -> Iterator[PreparedRows]:
     """Checks, selects and counts the rows, which stay cached inside the `with` block.
@@ -155,7 +154,7 @@ def prepare_rows(
 
     Args:
         dataset: The rows to train on.
-        params: Columns and policies.
+        config: Columns and policies.
         validation: Validation rows, with the same columns.
 
     Raises:
@@ -163,10 +162,10 @@ def prepare_rows(
         ValueError: No rows; nulls and the like, unless `handleInvalid` says what to do with them;
             arrays or vectors of different lengths or without elements.
     """
-    plan = plan_rows(dataset, params, validation)
-    with _cached(dataset, plan.selected, params) as rows:
+    plan = plan_rows(dataset, config, validation)
+    with _cached(dataset, plan.selected, config) as rows:
         started = time.monotonic()
-        prepared = _prepared(rows, plan, params)
+        prepared = _prepared(rows, plan, config)
         _log.info(
             "looked at %d rows and %d that validate in %.1f s",
             prepared.num_rows,
@@ -176,15 +175,15 @@ def prepare_rows(
         yield prepared
 
 
-def _prepared(rows: DataFrame, plan: Plan, params: TrainerParams) -> PreparedRows:
-    policy, classes = params.getHandleInvalid(), params.getClassWeights()
+def _prepared(rows: DataFrame, plan: Plan, config: FitConfig) -> PreparedRows:
+    policy, classes = config.handle_invalid, config.class_weights
     skip = policy == SKIP
     profile = profile_rows(
         rows,
         plan.sources,
         skip=skip,
         count_classes=classes == BALANCED,
-        hashes=bool(params.getCheckpointDir()),
+        hashes=bool(config.checkpoint_dir),
     )
     if not profile.total:
         raise ValueError("The DataFrame has no rows: there is nothing to train on")
@@ -206,7 +205,7 @@ def _prepared(rows: DataFrame, plan: Plan, params: TrainerParams) -> PreparedRow
     if skip:
         for source in invalid:
             rows = rows.where(~is_invalid(source, quoted(source.name)))
-    fill = params.getFillValue() if policy == FILL else None
+    fill = config.fill_value if policy == FILL else None
     columns = final_columns(plan, row_format, profile, factors, invalid, fill)
     return PreparedRows(
         rows=rows.select(*columns, *([VALIDATES] if plan.validates else [])),
@@ -222,14 +221,14 @@ def _prepared(rows: DataFrame, plan: Plan, params: TrainerParams) -> PreparedRow
     )
 
 
-def _sources(schema: Schema, params: TrainerParams) -> tuple[tuple[Source, ...], bool]:
+def _sources(schema: Schema, config: FitConfig) -> tuple[tuple[Source, ...], bool]:
     sources, named = feature_sources(
-        schema, params.getFeaturesCol(), params.getInputShapes(), params.getVectorFormat()
+        schema, config.features, config.input_shapes, config.vector_format
     )
     taken = [each.name for each in sources]
-    if params.takes_labels():
-        sources += (label_source(schema, params.getLabelCol(), taken),)
-    if column := params.getWeightCol():
+    if config.takes_labels:
+        sources += (label_source(schema, config.label_col, taken),)
+    if column := config.weight_col:
         sources += (weight_source(schema, column, taken),)
     return sources, named
 
@@ -242,9 +241,9 @@ def _require_batch(*frames: DataFrame | None) -> None:
         )
 
 
-def _require_use_of_weights(params: TrainerParams) -> None:
-    given = "weightCol" if params.getWeightCol() else "classWeights"
-    if (params.getWeightCol() or params.getClassWeights()) and not params.takes_weights():
+def _require_use_of_weights(config: FitConfig) -> None:
+    given = "weightCol" if config.weight_col else "classWeights"
+    if (config.weight_col or config.class_weights) and not config.takes_weights:
         raise ValueError(
             f"{given} is set, but model_fn has no argument called weights. Take it, "
             "model_fn(features, labels, mode, params, weights), and give it to the loss, as in "
@@ -252,10 +251,10 @@ def _require_use_of_weights(params: TrainerParams) -> None:
         )
 
 
-def _require_fill(params: DataParams, sources: Sequence[Source]) -> None:
-    value = params.getFillValue()
+def _require_fill(config: FitConfig, sources: Sequence[Source]) -> None:
+    value = config.fill_value
     whole = [each for each in sources if each.role == FEATURES and each.dtype == "int64"]
-    if params.getHandleInvalid() == FILL and whole and value != int(value):
+    if config.handle_invalid == FILL and whole and value != int(value):
         raise ValueError(
             f"fillValue is {value:g}, but the {whole[0].describe()} holds integers; fill with an "
             "integer, or cast the column to double"
@@ -327,10 +326,10 @@ def _num_classes(profile: RowProfile) -> int | None:
 
 
 @contextlib.contextmanager
-def _cached(dataset: DataFrame, rows: DataFrame, params: DataParams) -> Iterator[DataFrame]:
+def _cached(dataset: DataFrame, rows: DataFrame, config: FitConfig) -> Iterator[DataFrame]:
     """The rows, cached unless the DataFrame is, so that two passes cost one and agree."""
     level = dataset.storageLevel
-    if not params.getCache() or level.useMemory or level.useDisk or level.useOffHeap:
+    if not config.cache or level.useMemory or level.useDisk or level.useOffHeap:
         yield rows
         return
     rows.persist(StorageLevel.MEMORY_AND_DISK)

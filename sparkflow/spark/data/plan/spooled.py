@@ -42,7 +42,7 @@ from sparkflow.spark.data.spool.partition_files import (
     read_facts,
 )
 from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
-from sparkflow.spark.params.trainer_params import TrainerParams
+from sparkflow.spark.params.config import FitConfig
 from sparkflow_runtime.errors import DataLossError
 
 _log = logging.getLogger(__name__)
@@ -112,7 +112,7 @@ class SpooledRows:
 @contextlib.contextmanager
 def spooled_rows(
     dataset: DataFrame,
-    params: TrainerParams,
+    config: FitConfig,
     validation: DataFrame | None,
     *,
     by_content: bool,
@@ -124,7 +124,7 @@ def spooled_rows(
 
     Args:
         dataset: The rows to train on.
-        params: Columns and policies.
+        config: Columns and policies.
         validation: Validation rows, with the same columns.
         by_content: See `placement.place_rows`.
 
@@ -133,8 +133,8 @@ def spooled_rows(
         ResourceExhaustedError: The disk is full.
     """
     found = None
-    if is_local(dataset) and not params.getClassWeights():
-        found = _spool(plan_rows(dataset, params, validation), params, by_content)
+    if is_local(dataset) and not config.class_weights:
+        found = _spool(plan_rows(dataset, config, validation), config, by_content)
     try:
         yield found
     finally:
@@ -143,21 +143,21 @@ def spooled_rows(
 
 
 @contextlib.contextmanager
-def spooled_for_all(dataset: DataFrame, params: TrainerParams) -> Iterator[SpooledRows]:
+def spooled_for_all(dataset: DataFrame, config: FitConfig) -> Iterator[SpooledRows]:
     """The rows of a local session in files, also where they need a second look or are few.
 
     Args:
         dataset: The rows; none of them validates.
-        params: Columns and policies.
+        config: Columns and policies.
 
     Raises:
         ValueError, TypeError: See `prepare.prepare_rows`.
         ResourceExhaustedError: The disk is full.
     """
-    found = _spool(plan_rows(dataset, params), params, False, every_worker=False)
+    found = _spool(plan_rows(dataset, config), config, False, every_worker=False)
     if found is None:
-        with prepare.prepare_rows(dataset, params) as prepared:
-            found = _written(prepared.rows, prepared.format, params, False)
+        with prepare.prepare_rows(dataset, config) as prepared:
+            found = _written(prepared.rows, prepared.format, config, False)
     try:
         yield found
     finally:
@@ -175,14 +175,14 @@ def is_local(dataset: DataFrame) -> bool:
 
 
 def _spool(
-    plan: Plan, params: TrainerParams, by_content: bool, every_worker: bool = True
+    plan: Plan, config: FitConfig, by_content: bool, every_worker: bool = True
 ) -> SpooledRows | None:
     typed = _typed_rows(plan)
     if typed is None:
         return None
-    workers = params.getNumWorkers()
+    workers = config.num_workers
     try:
-        spooled = _written(*typed, params, by_content)
+        spooled = _written(*typed, config, by_content)
     except DataLossError as error:
         _log.info("the rows are prepared the usual way: %s", error.message)
         return None
@@ -202,7 +202,7 @@ def _spool(
 
 
 def _written(
-    rows: DataFrame, row_format: RowFormat, params: TrainerParams, by_content: bool
+    rows: DataFrame, row_format: RowFormat, config: FitConfig, by_content: bool
 ) -> SpooledRows:
     """Runs the job that writes rows of a format to files.
 
@@ -210,13 +210,13 @@ def _written(
         DataLossError: A row is not of that format.
         ResourceExhaustedError: The disk is full.
     """
-    number = content_hash(rows, params.getSeed()) if by_content else place_in_partition()
+    number = content_hash(rows, config.seed) if by_content else place_in_partition()
     numbered = rows.withColumn(ROW_NUMBER, number)
     hashes = ""
-    if params.getCheckpointDir():
+    if config.checkpoint_dir:
         hashes = ROW_NUMBER if by_content else _HASH
-        numbered = numbered.withColumn(hashes, content_hash(rows, params.getSeed()))
-    writing = PartitionWriting(row_format, params.getNumWorkers(), by_content, hashes)
+        numbered = numbered.withColumn(hashes, content_hash(rows, config.seed))
+    writing = PartitionWriting(row_format, config.num_workers, by_content, hashes)
     written = numbered.mapInArrow(writing, RESULT_SCHEMA).collect()
     files = read_facts(row["facts"] for row in written)
     counts = {

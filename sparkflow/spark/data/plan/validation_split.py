@@ -11,21 +11,21 @@ from pyspark.sql.types import BooleanType
 from sparkflow.spark.data.plan.sources import SCALAR, Source
 from sparkflow.spark.data.schema.frame import Schema, quoted
 from sparkflow.spark.data.schema.row_format import VALIDATES
-from sparkflow.spark.params.accessors import DataParams
+from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.params.table import CONTENT, SINGLE, STRATIFIED
 
 _STEPS: Final = 1 << 31
 
 
-def require_one_way(params: DataParams, validation: DataFrame | None) -> None:
+def require_one_way(config: FitConfig, validation: DataFrame | None) -> None:
     """Passes where rows are chosen in one way at most.
 
     Raises:
         ValueError: In several.
     """
     given = {
-        "validationIndicatorCol": bool(params.getValidationIndicatorCol()),
-        "validationFraction": params.getValidationFraction() > 0,
+        "validationIndicatorCol": bool(config.validation_indicator_col),
+        "validationFraction": config.validation_fraction > 0,
         "a DataFrame of validation rows": validation is not None,
     }
     asked = [name for name, is_given in given.items() if is_given]

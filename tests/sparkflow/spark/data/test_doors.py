@@ -49,6 +49,7 @@ from sparkflow.spark.data.schema.row_schema import (
 from sparkflow.spark.data.spool.chunks import MappedChunks
 from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
 from sparkflow.spark.model.input_columns import input_columns
+from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.params.trainer_params import TrainerParams
 from sparkflow_runtime.errors import DataLossError, InvalidArgumentError
 
@@ -145,7 +146,7 @@ def _field(name: str, kind: str) -> StructField:
     return field
 
 
-def _params(policy: str, fill: float = 7.0, vectors: str = "auto") -> TrainerParams:
+def _params(policy: str, fill: float = 7.0, vectors: str = "auto") -> FitConfig:
     made = TrainerParams()
     made.setParams(
         featuresCol=GIVEN,
@@ -156,7 +157,7 @@ def _params(policy: str, fill: float = 7.0, vectors: str = "auto") -> TrainerPar
         numWorkers=1,
         shuffle=False,
     )
-    return made
+    return made.config()
 
 
 def _through_fit(prepared: PreparedRows) -> list[np.ndarray]:
@@ -170,7 +171,7 @@ def _through_fit(prepared: PreparedRows) -> list[np.ndarray]:
     return list(components)
 
 
-def _through_files(spark: SparkSession, path: str, params: TrainerParams) -> list[np.ndarray]:
+def _through_files(spark: SparkSession, path: str, params: FitConfig) -> list[np.ndarray]:
     prepared, _, placed = parquet_rows(spark, path, params)
     messages = [row[MESSAGE_COLUMN] for row in placed.df.collect() if row[MESSAGE_COLUMN]]
     feed = WorkerFeed(FeedPlan(prepared.format, ROWS, shuffle=False), 0)

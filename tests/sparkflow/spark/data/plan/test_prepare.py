@@ -11,16 +11,17 @@ from pyspark.sql import DataFrame, Row, SparkSession, functions as F
 
 from sparkflow.spark.data.plan.prepare import PreparedRows, plan_rows, prepare_rows
 from sparkflow.spark.data.schema.row_format import Input, RowFormat
+from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.params.trainer_params import TrainerParams
 
 NAN, INF = math.nan, math.inf
 SPARSE_SIZE = 100
 
 
-def params(**given: Any) -> TrainerParams:
+def params(**given: Any) -> FitConfig:
     made = TrainerParams()
     made.setParams(**given)
-    return made
+    return made.config()
 
 
 class Unsupervised(TrainerParams):
@@ -182,11 +183,11 @@ def test_labels_of_several_numbers(df: DataFrame) -> None:
     assert found.num_classes is None
     without = Unsupervised()
     without.setParams(featuresCol="flat")
-    with prepare_rows(df.drop("label"), without) as unlabelled:
+    with prepare_rows(df.drop("label"), without.config()) as unlabelled:
         assert unlabelled.format.label is None
     for given in ({"weightCol": "weight"}, {"classWeights": "balanced"}):
         with pytest.raises(ValueError, match="model_fn has no argument called weights"):
-            plan_rows(df, without.copy().setParams(**given))
+            plan_rows(df, without.copy().setParams(**given).config())
 
 
 FAULTY = "features double, label int, weight double, numbers array<float>, words array<string>"

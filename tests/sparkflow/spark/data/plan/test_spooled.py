@@ -18,6 +18,7 @@ from sparkflow.spark.data.plan.partitioning import place_rows
 from sparkflow.spark.data.plan.prepare import prepare_rows
 from sparkflow.spark.data.plan.spooled import SpooledRows, spooled_rows
 from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
+from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.params.trainer_params import TrainerParams
 
 pytestmark = pytest.mark.spark
@@ -25,9 +26,9 @@ pytestmark = pytest.mark.spark
 LAYOUT = ClusterLayout(num_ps=1, num_workers=2)
 
 
-def _params(**params: Any) -> TrainerParams:
+def _params(**params: Any) -> FitConfig:
     made = TrainerParams()
-    return made._set(numWorkers=2, **params)
+    return made._set(numWorkers=2, **params).config()
 
 
 def _rows(spark: SparkSession, rows: int = 41) -> DataFrame:
@@ -73,7 +74,7 @@ def test_workers_get_what_an_exchange_would_have_given_them(
         found = _fed(spooled)
     assert not any(path.exists() for path in paths)
     with prepare_rows(df, params) as prepared:
-        placed = place_rows(prepared, LAYOUT, params.getSeed(), by_content)
+        placed = place_rows(prepared, LAYOUT, params.seed, by_content)
         rows = placed.df.withColumn("p", F.spark_partition_id()).orderBy("row_number").collect()
     assert found == [
         tuple(
