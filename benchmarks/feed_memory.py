@@ -15,10 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from sparkflow.spark.data.feed.feed_plan import PERMUTED, FeedPlan
-from sparkflow.spark.data.feed.row_table import Chunk, RowTable
+from sparkflow.spark.data.feed.row_table import Chunk, MappedChunks, RowTable
 from sparkflow.spark.data.feed.source import TrainingSource
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
-from sparkflow.spark.data.spool.chunks import MappedChunks
 from sparkflow.spark.data.spool.spool import RowSpool, local_directories
 from sparkflow_runtime.errors import OutOfRangeError
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkflow.spark.control.callbacks import Update
-from sparkflow.spark.data.schema.finite_values import all_finite
+from sparkflow.spark.data.schema.row_schema import all_finite
 from sparkflow.spark.errors import NonFiniteError
 from sparkflow_runtime import dtypes
 

@@ -23,7 +23,7 @@ from sparkflow.spark import (
     SparkTrainingError,
     StreamingTrainer,
 )
-from sparkflow.spark.data.plan.first_rows import first_rows
+from sparkflow.spark.data.plan.spooled import first_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -206,7 +206,7 @@ def test_no_pipe_is_broken_by_looking_at_them(tmp_path: Path) -> None:
     program = """
 import time
 from pyspark.sql import SparkSession
-from sparkflow.spark.data.plan.first_rows import first_rows
+from sparkflow.spark.data.plan.spooled import first_rows
 session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
 rows = [([float(i)] * 3, float(i)) for i in range(60000)]
 frame = session.createDataFrame(rows, "features array<float>, label float")

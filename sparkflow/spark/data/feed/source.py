@@ -1,6 +1,8 @@
 """Sources of batches: a thread prepares the next ones while a step runs.
 
 How long steps wait for data is part of every batch, so that the driver sums it up with the losses.
+
+The order of rows is that of their positions: numbers by the order in which they came.
 """
 
 from __future__ import annotations
@@ -12,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from sparkflow.spark.data.feed.feed_plan import ARRIVAL, FeedPlan
-from sparkflow.spark.data.feed.order import Arrivals, Positions, portion_rows, shuffled
 from sparkflow.spark.data.feed.row_table import Chunk, Components, RowTable
 from sparkflow.spark.data.spool.share import Shards
 from sparkflow_runtime.errors import OutOfRangeError
@@ -24,6 +26,7 @@ _PORTION_BYTES: Final = 2 << 20
 _PORTIONS_AHEAD: Final = 2
 _END = "End of the {} data"
 
+Positions: TypeAlias = npt.NDArray[np.int64]
 Portion: TypeAlias = tuple[list[Components], list[int]]
 """Batches, and their numbers of rows."""
 
@@ -310,3 +313,59 @@ class ValidationSource(RowSource):
 
 def _counts(rows: int, batch_size: int) -> list[int]:
     return [min(batch_size, rows - first) for first in range(0, rows, batch_size)]
+
+
+def shuffled(in_order: Positions, seed: int, worker: int, epoch: int) -> Positions:
+    """The positions of all rows in an order drawn for the epoch.
+
+    Args:
+        in_order: Positions by the numbers of their rows, so that the order does not depend on how
+            the rows arrived.
+        seed: With the others what it is drawn from.
+        worker: The worker's index.
+        epoch: From 0.
+    """
+    return in_order[np.random.default_rng([seed, worker, epoch]).permutation(len(in_order))]
+
+
+class Arrivals:
+    """The rows of the first epoch that have arrived and were not used.
+
+    Args:
+        seed, worker: What the order is drawn from; it also depends on how the rows arrive.
+    """
+
+    def __init__(self, seed: int, worker: int) -> None:
+        self._generator = np.random.default_rng([seed, worker])
+        self._unused: Positions = np.zeros(0, np.int64)
+        self._next = 0
+        self._count = 0
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._unused) - self._next
+
+    def grow(self, positions: Positions) -> None:
+        """All that have arrived by now; new ones are mixed with those not used yet."""
+        if len(positions) == self._count:
+            return
+        new = positions[self._count :]
+        self._count = len(positions)
+        self._unused = np.concatenate([self._unused[self._next :], new])
+        self._generator.shuffle(self._unused)
+        self._next = 0
+
+    def draw(self, count: int) -> Positions:
+        """At most so many positions; none of them comes again."""
+        drawn = self._unused[self._next : self._next + count]
+        self._next += len(drawn)
+        return drawn
+
+
+def portion_rows(row_bytes: float, batch_size: int, portion_bytes: int) -> int:
+    """How many rows are gathered at once: whole batches of about `portion_bytes`, at least one.
+
+    Gathering has a price per call, whatever its size.
+    """
+    batches = int(portion_bytes / max(row_bytes * batch_size, 1))
+    return batch_size * max(1, min(batches, 64))

@@ -10,10 +10,9 @@ import pyarrow as pa
 
 from sparkflow.spark.data.feed.feed_plan import FeedPlan
 from sparkflow.spark.data.feed.hosted_rows import HostedRows
-from sparkflow.spark.data.feed.row_table import Chunk, RowTable
+from sparkflow.spark.data.feed.row_table import Chunk, MappedChunks, RowTable, spare_bytes
 from sparkflow.spark.data.feed.source import RowSource, TrainingSource, ValidationSource
 from sparkflow.spark.data.schema.row_format import EVAL_DATA, TRAIN_DATA
-from sparkflow.spark.data.spool.chunks import MappedChunks, spare_bytes
 from sparkflow.spark.data.spool.share import Share
 from sparkflow.spark.data.spool.spool import MemorySpool, RowSpool, local_directories
 from sparkflow_runtime.resources.datasets import hosted_datasets

@@ -14,7 +14,15 @@ from dataclasses import dataclass, field
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, functions as F
 
-from sparkflow.spark.data.plan.invalid import ERROR, FILL, SKIP, find_faults, require_none
+from sparkflow.spark.data.plan.invalid import (
+    ERROR,
+    FILL,
+    SKIP,
+    filled,
+    find_faults,
+    is_invalid,
+    require_none,
+)
 from sparkflow.spark.data.plan.profile import (
     RowProfile,
     is_uneven,
@@ -37,7 +45,6 @@ from sparkflow.spark.data.plan.validation_split import (
     require_same,
     require_some,
 )
-from sparkflow.spark.data.plan.value_checks import filled, is_invalid
 from sparkflow.spark.data.plan.weights import BALANCED, class_factors, require_classes, weight
 from sparkflow.spark.data.schema.frame import Schema, quoted
 from sparkflow.spark.data.schema.row_format import DENSE, VALIDATES, Input, RowFormat

@@ -2,7 +2,8 @@
 
 It counts rows by partition (placement needs that), finds sizes of arrays and vectors, counts the
 rows that cannot be trained on, and the classes where they are weighted. The rows it reads stay
-cached. Only where something is wrong do further jobs find out what exactly.
+cached. Only where something is wrong do further jobs find out what exactly. Where checkpoints are
+written, it hashes what is in the rows, too: of each row, and of all in whatever order they come.
 """
 
 from __future__ import annotations
@@ -14,15 +15,9 @@ from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, Row, functions as F
 
-from sparkflow.spark.data.plan.row_hashes import (
-    CONTENT_SUMS,
-    content_hash,
-    content_sums,
-    content_text,
-)
+from sparkflow.spark.data.plan.invalid import is_invalid
 from sparkflow.spark.data.plan.selection import STORED, THIN, is_struct, is_thin, measure
 from sparkflow.spark.data.plan.sources import SCALAR, Source
-from sparkflow.spark.data.plan.value_checks import is_invalid
 from sparkflow.spark.data.schema.frame import quoted
 from sparkflow.spark.data.schema.row_format import DENSE, RAGGED, SPARSE, VALIDATES, Input
 from sparkflow.spark.data.schema.row_schema import ARRAY, LABEL, SCALARS, VECTOR
@@ -32,6 +27,10 @@ _PARTITION: Final = "partition"
 _CLASS: Final = "class"
 MOST_CLASSES: Final = 10_000
 """Labels with more values than that are no classes."""
+CONTENT_SUMS: Final = ("content_high", "content_low")
+
+_HALF: Final = 32
+_MASK: Final = (1 << _HALF) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,3 +262,30 @@ def _length(row: Row) -> str:
 
 def _product(shape: Sequence[int]) -> int:
     return reduce(lambda one, other: one * other, shape, 1)
+
+
+def content_hash(rows: DataFrame, seed: int) -> Column:
+    """A bigint that depends on what is in the row, and on the seed."""
+    return F.xxhash64(F.lit(seed), *(quoted(name) for name in sorted(rows.columns)))
+
+
+def content_sums(hashed: Column) -> dict[str, Column]:
+    """Sums over the hashes of rows, in halves, so that no sum overflows."""
+    high, low = CONTENT_SUMS
+    return {
+        high: F.sum(F.shiftright(hashed, _HALF)),
+        low: F.sum(hashed.bitwiseAND(F.lit(_MASK))),
+    }
+
+
+def content_text(way: str, high: int, low: int) -> str:
+    """The hash of all rows, from the sums over parts of them; "" where nothing was summed up.
+
+    Args:
+        way: What was hashed; hashes of other ways say nothing of this one.
+        high: The sum over the upper halves.
+        low: The sum over the lower ones.
+    """
+    if not high and not low:
+        return ""
+    return f"{way}:{((high << _HALF) + low) % (1 << 2 * _HALF):016x}"

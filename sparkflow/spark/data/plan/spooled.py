@@ -9,6 +9,11 @@ look at, cache, exchange and write them.
 What the rows look like is judged by the first ones. If that turns out wrong for a later row, or a
 row cannot be trained on, the files are deleted and the rows go the usual way, which knows how to
 explain, skip and fill.
+
+The first rows are not always those of `take`: it ends a task as soon as it has its rows. Where a
+Python worker makes them, it is still writing then, and Spark's daemon prints the traceback of its
+BrokenPipeError into the user's terminal. Such DataFrames (of lists of Python, of functions in
+Python) are read to the end of a partition instead.
 """
 
 from __future__ import annotations
@@ -18,19 +23,25 @@ import json
 import logging
 import math
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, functions as F
+import pyarrow as pa
+from pyspark.sql import DataFrame, Row, functions as F
 
 from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.plan import prepare
-from sparkflow.spark.data.plan.first_rows import first_rows
 from sparkflow.spark.data.plan.partitioning import PlacedRows, is_even, place_in_partition
 from sparkflow.spark.data.plan.prepare import Plan, PreparedRows, plan_rows
-from sparkflow.spark.data.plan.profile import RowProfile, SourceProfile, is_uneven
-from sparkflow.spark.data.plan.row_hashes import content_hash, content_text
+from sparkflow.spark.data.plan.profile import (
+    RowProfile,
+    SourceProfile,
+    content_hash,
+    content_text,
+    is_uneven,
+)
 from sparkflow.spark.data.plan.selection import INDICES, SHAPE, SIZE, STORED, VALUES, is_struct
 from sparkflow.spark.data.plan.sources import Source
 from sparkflow.spark.data.schema.row_format import RAGGED, ROW_NUMBER, VALIDATES, RowFormat
@@ -49,6 +60,7 @@ _log = logging.getLogger(__name__)
 
 _SAMPLE_ROWS: Final = 64
 _HASH: Final = "row_hash"
+_BY_PYTHON: Final = re.compile(r"Python|Pandas|InArrow|ExistingRDD")
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,3 +323,35 @@ def _num_classes(files: Sequence[PartitionFile]) -> int | None:
     if not known or min(least for least, _ in known) < 0:
         return None
     return max(greatest for _, greatest in known) + 1
+
+
+def first_rows(df: DataFrame, count: int) -> list[Row]:
+    """Some of the first rows, for sessions that have a driver. Blocks for a Spark job or more.
+
+    Args:
+        df: The rows.
+        count: How many are wanted. Of those that Python makes, they are of one partition: fewer
+            where it has fewer, none only if all partitions are empty.
+    """
+    frame: Any = df
+    plan = frame._jdf.queryExecution().executedPlan().toString()
+    if not _BY_PYTHON.search(plan):
+        return df.take(count)
+    few: Any = df.mapInArrow(_first_of(count), df.schema).rdd
+    context: Any = frame.sparkSession.sparkContext
+    for partition in range(few.getNumPartitions()):
+        found: list[Row] = context.runJob(few, list, [partition])
+        if found:
+            return found
+    return []
+
+
+def _first_of(count: int) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def first(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        left = count
+        for batch in batches:
+            if left and batch.num_rows:
+                yield batch.slice(0, left)
+                left -= min(left, batch.num_rows)
+
+    return first

@@ -10,9 +10,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from sparkflow.spark.data.schema.conversion import CHANGED
 from sparkflow.spark.data.schema.row_format import ROW_NUMBER, RowFormat
-from sparkflow.spark.data.spool.spool import RowSpool, Tell
+from sparkflow.spark.data.spool.spool import CHANGED, RowSpool, Tell
 from sparkflow_runtime.errors import DataLossError
 from sparkflow_runtime.resources.datasets.arrow_columns import numbers
 

@@ -4,12 +4,15 @@ A chunk is an Arrow file with one record batch, so that its columns are contiguo
 each file open and unlinks it at once: the child, which belongs to the same user, opens it as
 `/proc/<task>/fd/<number>`. So a child that is started again finds all rows, and a task that is
 killed leaves nothing on the disk.
+
+On the way the columns that Spark's SQL selected become those of the `RowFormat`, by `convert`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import json
 import os
 import shutil
@@ -19,10 +22,16 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from sparkflow.spark.data.schema.conversion import convert
-from sparkflow.spark.data.schema.row_format import VALIDATES, RowFormat
-from sparkflow.spark.data.schema.row_schema import NOTHING
-from sparkflow_runtime.errors import ResourceExhaustedError
+from sparkflow.spark.data.schema.row_format import DENSE, SPARSE, VALIDATES, Input, RowFormat
+from sparkflow.spark.data.schema.row_schema import (
+    ARRAY,
+    NOTHING,
+    PAIRS,
+    SCALARS,
+    InputColumns,
+    RowSchema,
+)
+from sparkflow_runtime.errors import DataLossError, InvalidArgumentError, ResourceExhaustedError
 from sparkflow_runtime.resources.datasets.arrow_columns import as_objects
 
 # Few and large, because a batch that is drawn at random touches every chunk; but training starts
@@ -37,6 +46,11 @@ MESSAGE_COLUMN: Final = "feed_message"
 
 Tell = Callable[[Mapping[str, Any]], object]
 """Sends a message to the child."""
+
+CHANGED: Any = (
+    "The DataFrame gives other rows each time it is evaluated: cache it (the parameter cache does) "
+    "or write it to a file first"
+)
 
 
 class RowSpool:
@@ -76,10 +90,10 @@ class RowSpool:
         """Writes what arrives from Spark, until it ends.
 
         Args:
-            batches: See `conversion.convert`; with a column `validates` where rows validate.
+            batches: See `convert`; with a column `validates` where rows validate.
 
         Raises:
-            DataLossError: See `conversion.convert`.
+            DataLossError: See `convert`.
             ResourceExhaustedError: The disk is full.
         """
         for batch in batches:
@@ -249,3 +263,50 @@ def local_directories(environment: Mapping[str, str]) -> list[str]:
     """Where Spark puts its own shuffle files: large, and cleaned when the executor ends."""
     listed = environment.get("SPARK_LOCAL_DIRS", "").split(",")
     return [each for each in listed if each and os.path.isdir(each)]
+
+
+def convert(batch: pa.RecordBatch, row_format: RowFormat, refuses: str = NOTHING) -> pa.RecordBatch:
+    """The columns of the format, of its types, in its order; values are copied only for a cast.
+
+    Args:
+        batch: Columns of the inputs' names, and `row_number` int64. Dense inputs are scalars or
+            lists of `size` elements, sparse ones structs of `indices` and `values`, ragged ones
+            lists.
+        row_format: What they have to be.
+        refuses: Which numbers are wrong, see `row_schema`; nothing where all were looked at before.
+
+    Raises:
+        DataLossError: What no network can be trained on, although the driver saw none: the
+            DataFrame changed between two of its evaluations.
+        KeyError: A column is not there.
+    """
+    schema = row_format.schema
+    try:
+        found = _schema(row_format, refuses).decode(
+            [batch.column(each.name) for each in row_format.inputs]
+        )
+    except InvalidArgumentError as error:
+        raise DataLossError(message=f"{error.message}, although none did. {CHANGED}") from None
+    columns = []
+    for each, rows in zip(row_format.inputs, found, strict=True):
+        if rows.invalid is not None:
+            count = int(rows.invalid.sum())
+            raise DataLossError(
+                message=f"{count} of {rows.count} rows hold nulls, NaNs or infinities in "
+                f"{each.name!r}, although none did when the driver looked. {CHANGED}"
+            )
+        columns.append(rows.column())
+    return pa.RecordBatch.from_arrays([*columns, batch.column(schema.names[-1])], schema=schema)
+
+
+@functools.lru_cache(maxsize=8)
+def _schema(row_format: RowFormat, refuses: str) -> RowSchema:
+    return RowSchema(
+        tuple(InputColumns(each, _form(each), (each.name,)) for each in row_format.inputs), refuses
+    )
+
+
+def _form(wanted: Input) -> str:
+    if wanted.kind == SPARSE:
+        return PAIRS
+    return SCALARS if wanted.kind == DENSE and wanted.shape == () else ARRAY

@@ -22,12 +22,11 @@ from pyspark.sql.types import StructField, StructType
 import sparkflow as tf
 from sparkflow.export import Input as ModelInput, Signature
 from sparkflow.spark.data.feed.feed_plan import FeedPlan
-from sparkflow.spark.data.feed.row_table import Chunk, RowTable
+from sparkflow.spark.data.feed.row_table import Chunk, MappedChunks, RowTable
 from sparkflow.spark.data.feed.worker_feed import WorkerFeed
+from sparkflow.spark.data.plan.invalid import is_invalid
 from sparkflow.spark.data.plan.parquet_rows import parquet_rows
 from sparkflow.spark.data.plan.prepare import PreparedRows, plan_rows, prepare_rows
-from sparkflow.spark.data.plan.value_checks import is_invalid
-from sparkflow.spark.data.schema.conversion import convert
 from sparkflow.spark.data.schema.frame import quoted
 from sparkflow.spark.data.schema.row_format import (
     DENSE,
@@ -46,8 +45,7 @@ from sparkflow.spark.data.schema.row_schema import (
     InputColumns,
     RowSchema,
 )
-from sparkflow.spark.data.spool.chunks import MappedChunks
-from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
+from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN, convert
 from sparkflow.spark.model.input_columns import input_columns
 from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.params.trainer_params import TrainerParams

@@ -14,11 +14,10 @@ import pyarrow as pa
 import pytest
 
 from sparkflow.spark.data.feed.feed_plan import ARRIVAL, PERMUTED, FeedPlan
-from sparkflow.spark.data.feed.row_table import Chunk, RowTable
+from sparkflow.spark.data.feed.row_table import Chunk, MappedChunks, RowTable
 from sparkflow.spark.data.feed.worker_feed import WorkerFeed
 from sparkflow.spark.data.schema.row_format import DENSE, RAGGED, SPARSE, Input, RowFormat
 from sparkflow.spark.data.spool import spool as spool_module
-from sparkflow.spark.data.spool.chunks import MappedChunks
 from sparkflow.spark.data.spool.spool import RowSpool
 from sparkflow_runtime.errors import DataLossError, OutOfRangeError
 from sparkflow_runtime.resources.datasets.batch_source import BatchSource
@@ -368,7 +367,7 @@ def test_rows_that_are_large_beside_the_memory_are_given_back_and_read_again(
     )
     spool.take([_batch([0, 1], NARROW), _batch([2, 3, 4], NARROW)])
     chunks = MappedChunks(memory_bytes=0)
-    monkeypatch.setattr("sparkflow.spark.data.spool.chunks._mapped_bytes", lambda: 1 << 60)
+    monkeypatch.setattr("sparkflow.spark.data.feed.row_table._mapped_bytes", lambda: 1 << 60)
     chunks._before = 0
     table = RowTable(NARROW, chunks)
     for path in paths:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparkflow.spark.data.schema.finite_values import all_finite, nans, not_finite
+from sparkflow.spark.data.schema.row_schema import all_finite, nans, not_finite
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkflow.spark.data.feed import chunked_columns as columns, gather
+from sparkflow.spark.data.feed import chunked_columns as columns
 from sparkflow.spark.data.feed.chunked_columns import Choice, column_of
 from sparkflow.spark.data.schema.row_format import DENSE, Input
 
@@ -21,7 +21,7 @@ def test_rows_are_copied_byte_by_byte(row_bytes: int, count: int) -> None:
     chunks, rows = generator.integers(0, 3, count), generator.integers(0, 50, count)
     bases = np.array([part.ctypes.data for part in parts])
     out = np.zeros((count, row_bytes), np.uint8)
-    assert gather.gather_rows(out, bases[chunks] + rows * row_bytes, row_bytes)
+    assert columns.gather_rows(out, bases[chunks] + rows * row_bytes, row_bytes)
     expected = [parts[chunk][row] for chunk, row in zip(chunks, rows, strict=True)]
     np.testing.assert_array_equal(out, np.reshape(expected, (count, row_bytes)))
 
