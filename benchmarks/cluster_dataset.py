@@ -68,8 +68,8 @@ def _drain(shares: Any, rounds: int) -> Any:
     import os
 
     import sparkflow as tf
-    from sparkflow.spark.data.feed.feed_plan import FeedPlan
-    from sparkflow.spark.data.feed.hosted_rows import HostedRows
+    from sparkflow.spark.data.feed_plan import FeedPlan
+    from sparkflow.spark.data.hosted.hosted_rows import HostedRows
     from sparkflow_runtime.errors import OutOfRangeError
 
     task = json.loads(os.environ["TF_CONFIG"])["task"]

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparkflow.spark.data.feed.feed_plan import PERMUTED, FeedPlan
 from sparkflow.spark.data.feed.row_table import Chunk, MappedChunks, RowTable
 from sparkflow.spark.data.feed.source import TrainingSource
+from sparkflow.spark.data.feed_plan import PERMUTED, FeedPlan
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
 from sparkflow.spark.data.spool.spool import RowSpool, local_directories
 from sparkflow_runtime.errors import OutOfRangeError

@@ -8,8 +8,8 @@ import threading
 import time
 from typing import Any
 
-from sparkflow.spark.data.feed.feed_plan import FeedPlan
 from sparkflow.spark.data.feed.worker_feed import WorkerFeed
+from sparkflow.spark.data.feed_plan import FeedPlan
 from sparkflow_runtime.errors import OutOfRangeError
 
 

@@ -222,7 +222,7 @@ def _without_rows(spark: Any) -> float:
 
 
 def _run(placed: Any, row_format: Any) -> Any:
-    from sparkflow.spark.data.feed.feed_plan import FeedPlan
+    from sparkflow.spark.data.feed_plan import FeedPlan
 
     plan = FeedPlan(row_format, BATCH, seed=0)
     schema = "first double, last double, rows bigint"

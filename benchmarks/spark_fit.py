@@ -272,8 +272,8 @@ def _read_alone(path: Path) -> None:
 
 def _feed(path: Path, data: DataSet) -> None:
     """What one worker does with all files, up to the last batch."""
-    from sparkflow.spark.data.feed.feed_plan import FeedPlan
     from sparkflow.spark.data.feed.worker_feed import WorkerFeed
+    from sparkflow.spark.data.feed_plan import FeedPlan
     from sparkflow.spark.data.parquet.footers import read_footers
     from sparkflow.spark.data.parquet.shares import ParquetShare, deal_groups
     from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat

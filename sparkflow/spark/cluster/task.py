@@ -22,8 +22,8 @@ from sparkflow.spark.cluster.process.process_supervisor import ProcessSupervisor
 from sparkflow.spark.cluster.task_logs import LineSender
 from sparkflow.spark.cluster.worker_callbacks import WorkerCallback, event_listener
 from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
+from sparkflow.spark.data.hosted.dataset_spool import DatasetSpool, TravellingDataset
 from sparkflow.spark.data.schema.row_format import RowFormat
-from sparkflow.spark.data.spool.dataset_spool import DatasetSpool, TravellingDataset
 from sparkflow.spark.data.spool.spool import RowSpool, local_directories
 from sparkflow.spark.endpoints import Endpoints
 from sparkflow_runtime.process import worker_environment

@@ -290,8 +290,8 @@ class TaskLifecycle:
 
 def _feed_maker() -> MakeFeed:
     # Imported here, because parameter servers start sooner without pyarrow.
-    from sparkflow.spark.data.feed.feed_plan import FeedPlan
     from sparkflow.spark.data.feed.worker_feed import WorkerFeed
+    from sparkflow.spark.data.feed_plan import FeedPlan
 
     return lambda plan, worker: WorkerFeed(FeedPlan.from_json(plan), worker)
 

@@ -16,7 +16,7 @@ from sparkflow.spark.control.callbacks import Callbacks
 from sparkflow.spark.control.checkpoints.snapshot import Snapshot
 from sparkflow.spark.control.history import TrainingHistory
 from sparkflow.spark.control.plan import TrainingPlan
-from sparkflow.spark.data.feed.feed_plan import FeedPlan
+from sparkflow.spark.data.feed_plan import FeedPlan
 from sparkflow.spark.data.plan.partitioning import PlacedRows
 from sparkflow.spark.data.plan.prepare import PreparedRows
 from sparkflow.spark.data.schema.row_format import RowFormat

@@ -14,13 +14,13 @@ from pyspark.sql import DataFrame
 from sparkflow.data import sources, structure
 from sparkflow.data.dataset import Dataset
 from sparkflow.spark.cluster_layout import ClusterLayout
-from sparkflow.spark.data.feed.feed_plan import PERMUTED, FeedPlan
-from sparkflow.spark.data.feed.hosted_rows import FOR_EVER, HostedSource
+from sparkflow.spark.data.feed_plan import PERMUTED, FeedPlan
+from sparkflow.spark.data.hosted.dataset_spool import TravellingDataset
+from sparkflow.spark.data.hosted.hosted_rows import FOR_EVER, HostedSource
 from sparkflow.spark.data.plan.partitioning import deal_rows
 from sparkflow.spark.data.plan.prepare import prepare_rows
 from sparkflow.spark.data.plan.spooled import is_local, spooled_for_all
 from sparkflow.spark.data.schema.row_format import DENSE, RowFormat
-from sparkflow.spark.data.spool.dataset_spool import TravellingDataset
 from sparkflow.spark.graphs.batch_tensors import joined
 from sparkflow.spark.params.trainer_params import TrainerParams
 

@@ -77,7 +77,7 @@ class _Hosted:
         with self._lock:
             if self._made is None:
                 # With pyarrow, which is a fifth of a process's start.
-                from sparkflow.spark.data.feed.hosted_rows import HostedRows
+                from sparkflow.spark.data.hosted.hosted_rows import HostedRows
 
                 self._made = HostedRows(self._worker)
                 for message in self._rows:

@@ -35,8 +35,8 @@ from sparkflow.spark.cluster.registration_client import RegistrationClient
 from sparkflow.spark.cluster.slots import describe_session_slots, session_gang
 from sparkflow.spark.cluster.task import ROLE, child_environment, wait_for_others
 from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
-from sparkflow.spark.data.plan.travelling import rows_for_tasks
-from sparkflow.spark.data.spool.dataset_spool import DatasetSpool, TravellingDataset
+from sparkflow.spark.data.hosted.dataset_spool import DatasetSpool, TravellingDataset
+from sparkflow.spark.data.hosted.travelling import rows_for_tasks
 from sparkflow.spark.data.spool.spool import local_directories
 from sparkflow.spark.endpoints import Endpoints, Ports, joined
 from sparkflow.spark.errors import SparkTrainingError

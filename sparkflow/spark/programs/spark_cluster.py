@@ -29,9 +29,9 @@ from sparkflow.spark.cluster.slots import (
 )
 from sparkflow.spark.cluster.task import JobConfig
 from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
-from sparkflow.spark.data.feed.feed_plan import FeedPlan
+from sparkflow.spark.data.feed_plan import FeedPlan
+from sparkflow.spark.data.hosted.travelling import rows_for_tasks
 from sparkflow.spark.data.plan.spooled import is_local
-from sparkflow.spark.data.plan.travelling import rows_for_tasks
 from sparkflow.spark.data.schema.frame import require_frame
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
 from sparkflow.spark.encryption import AUTO, new_credentials, session_speaks_tls

@@ -16,8 +16,8 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sparkflow.spark.data.feed.feed_plan import ARRIVAL, FeedPlan
 from sparkflow.spark.data.feed.row_table import Chunk, Components, RowTable
+from sparkflow.spark.data.feed_plan import ARRIVAL, FeedPlan
 from sparkflow.spark.data.spool.share import Shards
 from sparkflow_runtime.errors import OutOfRangeError
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sparkflow.spark.data.feed.feed_plan import FeedPlan
-from sparkflow.spark.data.feed.hosted_rows import HostedRows
 from sparkflow.spark.data.feed.row_table import Chunk, MappedChunks, RowTable, spare_bytes
 from sparkflow.spark.data.feed.source import RowSource, TrainingSource, ValidationSource
+from sparkflow.spark.data.feed_plan import FeedPlan
+from sparkflow.spark.data.hosted.hosted_rows import HostedRows
 from sparkflow.spark.data.schema.row_format import EVAL_DATA, TRAIN_DATA
 from sparkflow.spark.data.spool.share import Share
 from sparkflow.spark.data.spool.spool import MemorySpool, RowSpool, local_directories

@@ -24,7 +24,7 @@ from sparkflow.spark.control.checkpoints.store import CheckpointStore
 from sparkflow.spark.control.fit_state import FitState
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.control.retry_loop import RetryLoop
-from sparkflow.spark.data.feed.feed_plan import FeedPlan
+from sparkflow.spark.data.feed_plan import FeedPlan
 from sparkflow.spark.endpoints import Ports
 from sparkflow.spark.errors import LostTaskError
 from sparkflow.spark.launch.connect.outcome import Outcome

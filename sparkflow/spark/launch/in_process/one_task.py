@@ -20,8 +20,8 @@ from sparkflow.spark.cluster.reports import StepCounter, describe_state
 from sparkflow.spark.cluster.task_board import Progress
 from sparkflow.spark.cluster.worker_callbacks import WorkerCallback, event_listener
 from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
-from sparkflow.spark.data.feed.feed_plan import FeedPlan
 from sparkflow.spark.data.feed.worker_feed import WorkerFeed
+from sparkflow.spark.data.feed_plan import FeedPlan
 from sparkflow.spark.data.spool.spool import RowSpool, local_directories
 from sparkflow_runtime.errors import CancelledError
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef

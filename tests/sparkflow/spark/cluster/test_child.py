@@ -12,7 +12,7 @@ import pytest
 
 from sparkflow.spark.cluster.registration import RegistrationServer
 from sparkflow.spark.cluster_layout import ClusterLayout
-from sparkflow.spark.data.feed.feed_plan import FeedPlan
+from sparkflow.spark.data.feed_plan import FeedPlan
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
 from sparkflow_runtime.security import Credentials
 

@@ -27,7 +27,7 @@ from sparkflow.spark.control.checkpoints.store import CheckpointStore
 from sparkflow.spark.control.fit_state import FitState
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.control.retry_loop import RetryLoop
-from sparkflow.spark.data.feed.feed_plan import PERMUTED
+from sparkflow.spark.data.feed_plan import PERMUTED
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
 from sparkflow.spark.errors import StalledError
 from sparkflow.spark.graphs.model_fn import ModelFn, ModelInputs

@@ -21,9 +21,9 @@ from pyspark.sql.types import StructField, StructType
 
 import sparkflow as tf
 from sparkflow.export import Input as ModelInput, Signature
-from sparkflow.spark.data.feed.feed_plan import FeedPlan
 from sparkflow.spark.data.feed.row_table import Chunk, MappedChunks, RowTable
 from sparkflow.spark.data.feed.worker_feed import WorkerFeed
+from sparkflow.spark.data.feed_plan import FeedPlan
 from sparkflow.spark.data.plan.invalid import is_invalid
 from sparkflow.spark.data.plan.parquet_rows import parquet_rows
 from sparkflow.spark.data.plan.prepare import PreparedRows, plan_rows, prepare_rows

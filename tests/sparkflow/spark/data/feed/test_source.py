@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkflow.spark.data.feed.feed_plan import ARRIVAL, PERMUTED, FeedPlan
 from sparkflow.spark.data.feed.row_table import Chunk, MappedChunks, RowTable
 from sparkflow.spark.data.feed.worker_feed import WorkerFeed
+from sparkflow.spark.data.feed_plan import ARRIVAL, PERMUTED, FeedPlan
 from sparkflow.spark.data.schema.row_format import DENSE, RAGGED, SPARSE, Input, RowFormat
 from sparkflow.spark.data.spool import spool as spool_module
 from sparkflow.spark.data.spool.spool import RowSpool

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparkflow.spark.data.feed import worker_feed as worker_feed_module
-from sparkflow.spark.data.feed.feed_plan import PERMUTED, FeedPlan
 from sparkflow.spark.data.feed.worker_feed import WorkerFeed
+from sparkflow.spark.data.feed_plan import PERMUTED, FeedPlan
 from sparkflow.spark.data.parquet.footers import ParquetFiles, read_footers
 from sparkflow.spark.data.parquet.shares import (
     ParquetShare,

@@ -12,8 +12,8 @@ from pyspark.ml.linalg import Vectors
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from sparkflow.spark.cluster_layout import ClusterLayout
-from sparkflow.spark.data.feed.feed_plan import PERMUTED, FeedPlan
 from sparkflow.spark.data.feed.worker_feed import WorkerFeed
+from sparkflow.spark.data.feed_plan import PERMUTED, FeedPlan
 from sparkflow.spark.data.plan.partitioning import place_rows
 from sparkflow.spark.data.plan.prepare import prepare_rows
 from sparkflow.spark.data.plan.spooled import SpooledRows, spooled_rows

@@ -8,7 +8,7 @@ import pytest
 from sparkflow.spark.cluster.events import TaskFailed
 from sparkflow.spark.cluster.worker_callbacks import WorkerEvent
 from sparkflow.spark.cluster_layout import ClusterLayout
-from sparkflow.spark.data.feed.feed_plan import FeedPlan
+from sparkflow.spark.data.feed_plan import FeedPlan
 from sparkflow.spark.data.schema.row_format import DENSE, ROW_NUMBER, Input, RowFormat
 from sparkflow.spark.launch.in_process.one_task import OneTask
 from sparkflow_runtime.errors import DataLossError

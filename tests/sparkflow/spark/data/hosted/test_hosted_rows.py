@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkflow.spark.data.feed.feed_plan import PERMUTED, FeedPlan
-from sparkflow.spark.data.feed.hosted_rows import FOR_EVER, HostedRows, HostedSource
+from sparkflow.spark.data.feed_plan import PERMUTED, FeedPlan
+from sparkflow.spark.data.hosted.hosted_rows import FOR_EVER, HostedRows, HostedSource
 from sparkflow.spark.data.schema.row_format import DENSE, RAGGED, Input, RowFormat
 from sparkflow.spark.data.spool.spool import RowSpool
 from sparkflow_runtime.errors import InvalidArgumentError, NotFoundError

@@ -4,13 +4,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
-from sparkflow.spark.data.spool.dataset_spool import (
+from sparkflow.spark.data.hosted.dataset_spool import (
     DATASET_COLUMN,
     DatasetSpool,
     TravellingDataset,
     column_of_dataset,
 )
+from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
 from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
 from sparkflow_runtime.errors import DataLossError
 

@@ -3,10 +3,10 @@
 from pyspark.sql import functions as F
 
 from sparkflow.spark.cluster_layout import ClusterLayout
+from sparkflow.spark.data.hosted.dataset_spool import DATASET_COLUMN, TravellingDataset
+from sparkflow.spark.data.hosted.travelling import rows_for_tasks
 from sparkflow.spark.data.plan.partitioning import WORKER
-from sparkflow.spark.data.plan.travelling import rows_for_tasks
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
-from sparkflow.spark.data.spool.dataset_spool import DATASET_COLUMN, TravellingDataset
 from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
 
 LAYOUT = ClusterLayout(num_ps=1, num_workers=2)

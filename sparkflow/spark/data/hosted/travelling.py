@@ -12,13 +12,13 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from sparkflow.spark.cluster_layout import ClusterLayout
-from sparkflow.spark.data.plan.partitioning import WORKER, to_tasks
-from sparkflow.spark.data.schema.frame import quoted
-from sparkflow.spark.data.spool.dataset_spool import (
+from sparkflow.spark.data.hosted.dataset_spool import (
     DATASET_COLUMN,
     TravellingDataset,
     column_of_dataset,
 )
+from sparkflow.spark.data.plan.partitioning import WORKER, to_tasks
+from sparkflow.spark.data.schema.frame import quoted
 from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
 
 
