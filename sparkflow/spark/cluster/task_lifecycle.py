@@ -24,11 +24,13 @@ from sparkflow.spark.cluster.addresses import own_address
 from sparkflow.spark.cluster.registration_client import RegistrationClient
 from sparkflow.spark.cluster.reports import StepCounter, describe_state
 from sparkflow.spark.cluster_layout import TaskName
+from sparkflow.spark.data.hosted.on_demand import HostedOnDemand
 from sparkflow.spark.endpoints import Ports
 from sparkflow.version import SPARKFLOW_VERSION
 from sparkflow_runtime.device.device import gpu_uuids
 from sparkflow_runtime.errors import AbortedError, CancelledError, UnavailableError
 from sparkflow_runtime.protos.rendezvous_pb2 import AwaitEndResponse, TaskInfo
+from sparkflow_runtime.resources.datasets import hosted_datasets
 from sparkflow_runtime.security import Credentials
 from sparkflow_runtime.server import Server
 
@@ -154,16 +156,22 @@ class TaskLifecycle:
             self._client.data_ready(self._name, rows=0, validation_rows=0, size_bytes=0)
             return None
         feed = self._rows = make_feed(plan, self._name.index)
+        hosted = HostedOnDemand(self._name.index)
+        hosted_datasets.host(hosted.find)
+
+        def take(message: Mapping[str, Any]) -> None:
+            (hosted if "dataset" in message else feed).take(message)
+
         for name, source in feed.sources().items():
             server.resources.put("", name, source)
         self._client.task_ready(self._name)
         for message in self._messages:  # of an attempt before
-            feed.take(message)
+            take(message)
         while not feed.is_complete:
             instruction = self._take()
             if instruction is not None:
                 return instruction
-            feed.take(self._messages[-1])
+            take(self._messages[-1])
         self._client.data_ready(self._name, feed.rows, feed.validation_rows, feed.size_bytes)
         self._tell({"event": "rows", "rows": feed.rows})
         return None

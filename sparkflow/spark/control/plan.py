@@ -9,9 +9,8 @@ from typing import Any
 from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.control.checkpoints.fingerprint import Fingerprint
 from sparkflow.spark.control.schedule import Schedule, Stops
-from sparkflow.spark.data.feed_plan import ARRIVAL, PERMUTED, FeedPlan
+from sparkflow.spark.data.feed_plan import ARRIVAL, PERMUTED, FeedPlan, Shards
 from sparkflow.spark.data.schema.row_format import RowFormat
-from sparkflow.spark.data.spool.share import Shards
 from sparkflow.spark.graphs.evaluation import EvaluationGraph
 from sparkflow.spark.graphs.training_graph import TrainingGraph
 from sparkflow.spark.params.config import FitConfig

@@ -1,4 +1,4 @@
-"""How a worker feeds its rows: what the driver decides and the worker's process carries out."""
+"""Which rows a worker feeds and how: the driver decides it, its tasks carry it out. No pyspark."""
 
 from __future__ import annotations
 
@@ -6,13 +6,97 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
+
 from sparkflow.spark.data.schema.row_format import RowFormat
-from sparkflow.spark.data.spool.share import Shards
 
 ARRIVAL: Final = "arrival"
 """The first epoch is drawn at random from the rows that have arrived and were not used yet."""
 PERMUTED: Final = "permuted"
 """Each epoch is a permutation of the rows in the order of their numbers, drawn from the seed."""
+
+_P1, _P2, _P3, _P4, _P5 = (
+    np.uint64(each)
+    for each in (
+        0x9E3779B185EBCA87,
+        0xC2B2AE3D27D4EB4F,
+        0x165667B19E3779F9,
+        0x85EBCA77C2B2AE63,
+        0x27D4EB2F165667C5,
+    )
+)
+_SPARK_SEED: Final = np.uint64(42)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One worker of several.
+
+    Attributes:
+        worker: Its index.
+        workers: How many there are.
+        by_content: Whether rows go where a hash of their numbers, themselves hashes, sends them;
+            else they are dealt out by their numbers.
+    """
+
+    worker: int
+    workers: int
+    by_content: bool
+
+    def of(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """[n] bool: which of the rows with these numbers are the worker's."""
+        mine: npt.NDArray[np.bool_] = np.equal(
+            workers_of(numbers, self.workers, self.by_content), self.worker
+        )
+        return mine
+
+
+@dataclass(frozen=True, slots=True)
+class Shards:
+    """Rows cut into more shares than there may be workers.
+
+    What a step of all workers is made of is a batch of each shard, so it is the same for any number
+    of workers. Worker `w` of `n` has the shards `w`, `w + n`, and so on.
+
+    Attributes:
+        rows: By shard how many rows train.
+        workers: How many workers there are now.
+        by_content: As in `Share`.
+    """
+
+    rows: tuple[int, ...]
+    workers: int
+    by_content: bool
+
+    def of_worker(self, worker: int) -> range:
+        """The shards that a worker has."""
+        return range(worker, len(self.rows), self.workers)
+
+    def cut(
+        self, worker: int, numbers: npt.NDArray[np.int64], positions: npt.NDArray[np.int64]
+    ) -> list[tuple[int, npt.NDArray[np.int64]]]:
+        """A worker's rows by shard.
+
+        Args:
+            worker: Which one.
+            numbers: [n] int64: the rows' numbers.
+            positions: [n] int64: where they are.
+
+        Returns:
+            The shards' indices, and the positions of their rows.
+        """
+        shards = workers_of(numbers, len(self.rows), self.by_content)
+        return [(shard, positions[shards == shard]) for shard in self.of_worker(worker)]
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {"rows": list(self.rows), "workers": self.workers, "by_content": self.by_content}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Shards:
+        """Reads what `to_json` wrote."""
+        return cls(tuple(value["rows"]), value["workers"], value["by_content"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +153,24 @@ class FeedPlan:
         given = value.get("shards")
         shards = Shards.from_json(given) if given is not None else None
         return cls(**{**value, "row_format": row_format, "start": start, "shards": shards})
+
+
+def workers_of(numbers: npt.NDArray[np.int64], workers: int, by_content: bool) -> npt.NDArray[Any]:
+    """[n] int64: the worker of each row; as `placement` has it in SQL."""
+    return (xxhash64(numbers) if by_content else numbers) % workers
+
+
+def xxhash64(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Spark's `xxhash64` of a bigint column."""
+    with np.errstate(over="ignore"):
+        h = np.full(len(values), _SPARK_SEED + _P5 + np.uint64(8))
+        h ^= _rotated(values.view(np.uint64) * _P2, 31) * _P1
+        h = _rotated(h, 27) * _P1 + _P4
+        h = (h ^ h >> np.uint64(33)) * _P2
+        h = (h ^ h >> np.uint64(29)) * _P3
+        h ^= h >> np.uint64(32)
+    return h.view(np.int64)
+
+
+def _rotated(values: npt.NDArray[np.uint64], bits: int) -> npt.NDArray[np.uint64]:
+    return values << np.uint64(bits) | values >> np.uint64(64 - bits)

@@ -16,11 +16,10 @@ from sparkflow.spark.control.callbacks import Callbacks
 from sparkflow.spark.control.checkpoints.snapshot import Snapshot
 from sparkflow.spark.control.history import TrainingHistory
 from sparkflow.spark.control.plan import TrainingPlan
-from sparkflow.spark.data.feed_plan import FeedPlan
+from sparkflow.spark.data.feed_plan import FeedPlan, Shards
 from sparkflow.spark.data.plan.partitioning import PlacedRows
 from sparkflow.spark.data.plan.prepare import PreparedRows
 from sparkflow.spark.data.schema.row_format import RowFormat
-from sparkflow.spark.data.spool.share import Shards
 from sparkflow.spark.endpoints import Endpoints, Ports
 from sparkflow_runtime.security import Credentials
 

@@ -1,8 +1,8 @@
 """The process of a function: `python -m sparkflow.spark.programs.function_child`.
 
 Its Spark task writes to stdin what it hosts, as JSON, and the pickled function and its arguments,
-each after its length, and reads from stdout what it
-returned, pickled, or its traceback. The process goes on, and ends when stdin does.
+each after its length, and reads from stdout what it returned, pickled, or its traceback. The
+process goes on, and ends when stdin does.
 """
 
 from __future__ import annotations
@@ -13,15 +13,12 @@ import pickle
 import sys
 import threading
 import traceback
-from collections.abc import Mapping, Sequence
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO
 
 from sparkflow.spark.cluster.child import ORPHANED, die_with_parent
+from sparkflow.spark.data.hosted.on_demand import HostedOnDemand
 from sparkflow.spark.programs.function_process import RAISED, RETURNED, SIZE
 from sparkflow_runtime.security.defaults import give_process
-
-if TYPE_CHECKING:
-    from sparkflow_runtime.resources.datasets.dataset import Dataset
 
 
 def main() -> None:
@@ -34,7 +31,7 @@ def main() -> None:
     if hosted["worker"] is not None:
         from sparkflow_runtime.resources.datasets import hosted_datasets
 
-        hosted_datasets.host(_Hosted(hosted["worker"], hosted["rows"]).find)
+        hosted_datasets.host(HostedOnDemand(hosted["worker"], hosted["rows"]).find)
     over = threading.Event()
     threading.Thread(target=_end_with, args=(stdin,), daemon=True).start()
     try:
@@ -59,31 +56,6 @@ def _part(stdin: IO[bytes]) -> bytes:
     if len(head) < SIZE.size:
         os._exit(ORPHANED)
     return stdin.read(*SIZE.unpack(head))
-
-
-class _Hosted:
-    """The rows of the process, made with the first question: most functions ask none.
-
-    `_lock` guards `_made`.
-    """
-
-    def __init__(self, worker: int, rows: Sequence[Mapping[str, Any]]) -> None:
-        self._worker = worker
-        self._rows = rows
-        self._lock = threading.Lock()
-        self._made: Any = None
-
-    def find(self, source: str) -> Dataset:
-        with self._lock:
-            if self._made is None:
-                # With pyarrow, which is a fifth of a process's start.
-                from sparkflow.spark.data.hosted.hosted_rows import HostedRows
-
-                self._made = HostedRows(self._worker)
-                for message in self._rows:
-                    self._made.take(message)
-        found: Dataset = self._made.find(source)
-        return found
 
 
 def _end_with(stdin: object) -> None:

@@ -18,8 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkflow.spark.data.feed.chunked_columns import Choice, column_of
+from sparkflow.spark.data.feed_plan import Share
 from sparkflow.spark.data.schema.row_format import ROW_NUMBER, RowFormat
-from sparkflow.spark.data.spool.share import Share
 from sparkflow_runtime.resources.datasets.arrow_columns import numbers
 
 Components = tuple[npt.NDArray[Any], ...]

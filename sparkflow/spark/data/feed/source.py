@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkflow.spark.data.feed.row_table import Chunk, Components, RowTable
-from sparkflow.spark.data.feed_plan import ARRIVAL, FeedPlan
-from sparkflow.spark.data.spool.share import Shards
+from sparkflow.spark.data.feed_plan import ARRIVAL, FeedPlan, Shards
 from sparkflow_runtime.errors import OutOfRangeError
 
 _PORTION_BYTES: Final = 2 << 20

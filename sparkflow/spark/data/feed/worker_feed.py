@@ -10,12 +10,9 @@ import pyarrow as pa
 
 from sparkflow.spark.data.feed.row_table import Chunk, MappedChunks, RowTable, spare_bytes
 from sparkflow.spark.data.feed.source import RowSource, TrainingSource, ValidationSource
-from sparkflow.spark.data.feed_plan import FeedPlan
-from sparkflow.spark.data.hosted.hosted_rows import HostedRows
+from sparkflow.spark.data.feed_plan import FeedPlan, Share
 from sparkflow.spark.data.schema.row_format import EVAL_DATA, TRAIN_DATA
-from sparkflow.spark.data.spool.share import Share
 from sparkflow.spark.data.spool.spool import MemorySpool, RowSpool, local_directories
-from sparkflow_runtime.resources.datasets import hosted_datasets
 
 if TYPE_CHECKING:
     from sparkflow.spark.data.parquet.shares import ParquetShare
@@ -45,8 +42,6 @@ class WorkerFeed:
         self._plan = plan
         self._worker = worker
         self._spool: RowSpool | None = None
-        self._hosted = HostedRows(worker)
-        hosted_datasets.host(self._hosted.find)
         row_format = plan.row_format
         self.train = TrainingSource(RowTable(row_format, MappedChunks()), plan, worker)
         self.validation = ValidationSource(RowTable(row_format, MappedChunks()), plan.batch_size)
@@ -64,9 +59,7 @@ class WorkerFeed:
             OpError, OSError: Parquet files cannot be read or hold what cannot be trained on, or the
                 disk is full.
         """
-        if "dataset" in message:
-            self._hosted.take(message)
-        elif "chunk" in message:
+        if "chunk" in message:
             self._add(Chunk(message["chunk"]), message)
         elif "files" in message:
             for each in message["files"]:

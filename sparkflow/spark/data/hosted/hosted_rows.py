@@ -15,8 +15,7 @@ from typing import Any, Final
 
 from sparkflow.spark.data.feed.row_table import Chunk, MappedChunks, RowTable
 from sparkflow.spark.data.feed.source import TrainingSource
-from sparkflow.spark.data.feed_plan import PERMUTED, FeedPlan
-from sparkflow.spark.data.spool.share import Share
+from sparkflow.spark.data.feed_plan import PERMUTED, FeedPlan, Share
 from sparkflow_runtime.errors import InvalidArgumentError, NotFoundError, OutOfRangeError
 from sparkflow_runtime.resources.datasets.dataset import Dataset, Element, ElementIterator
 

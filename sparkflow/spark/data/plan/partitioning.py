@@ -21,10 +21,10 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, functions as F
 
 from sparkflow.spark.cluster_layout import ClusterLayout
+from sparkflow.spark.data.feed_plan import Shards
 from sparkflow.spark.data.plan.prepare import PreparedRows
 from sparkflow.spark.data.plan.profile import content_hash
 from sparkflow.spark.data.schema.row_format import ROW_NUMBER, VALIDATES
-from sparkflow.spark.data.spool.share import Shards
 
 _log = logging.getLogger(__name__)
 

@@ -15,9 +15,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from sparkflow.spark.data.feed_plan import workers_of
 from sparkflow.spark.data.schema.row_format import ROW_NUMBER, RowFormat
 from sparkflow.spark.data.schema.row_schema import NON_FINITE
-from sparkflow.spark.data.spool.share import workers_of
 from sparkflow.spark.data.spool.spool import RowSpool, local_directories
 from sparkflow_runtime.errors import DataLossError, ResourceExhaustedError
 from sparkflow_runtime.resources.datasets.arrow_columns import numbers, whole

@@ -7,10 +7,10 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession, functions as F
 
 from sparkflow.spark.cluster_layout import ClusterLayout
+from sparkflow.spark.data.feed_plan import xxhash64
 from sparkflow.spark.data.plan.partitioning import PlacedRows, hash_keys, place_rows
 from sparkflow.spark.data.plan.prepare import PreparedRows
 from sparkflow.spark.data.schema.row_format import DENSE, ROW_NUMBER, Input, RowFormat
-from sparkflow.spark.data.spool.share import xxhash64
 
 FORMAT = RowFormat((Input("part", DENSE, "int64", ()),), None, None, named=False)
 LAYOUT = ClusterLayout(num_ps=2, num_workers=3)

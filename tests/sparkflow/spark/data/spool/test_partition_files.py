@@ -11,11 +11,10 @@ import pyarrow as pa
 import pytest
 
 from sparkflow.spark.data.feed.worker_feed import WorkerFeed
-from sparkflow.spark.data.feed_plan import PERMUTED, FeedPlan
+from sparkflow.spark.data.feed_plan import PERMUTED, FeedPlan, workers_of
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
 from sparkflow.spark.data.spool import spool as spool_module
 from sparkflow.spark.data.spool.partition_files import PartitionWriting, read_facts
-from sparkflow.spark.data.spool.share import workers_of
 from sparkflow_runtime.errors import DataLossError, OutOfRangeError, ResourceExhaustedError
 
 FORMAT = RowFormat(
