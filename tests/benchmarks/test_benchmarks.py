@@ -100,6 +100,17 @@ def test_matrix_products_are_compared():
     assert float(found["cube of 2048"][-1].rstrip("%")) > 0
 
 
+def test_a_timeline_of_a_step_shows_every_kernel():
+    output = run("step_timeline", "--case", "mlp", "--threads", "2").stdout
+    kernels = [line.split("|")[2:5] for line in output.splitlines() if line.startswith("| ")]
+    names = [name.strip() for name, *_ in kernels]
+    assert names[-1] == "between kernels"
+    assert names.count("MatMul") >= 5
+    _, taken, busy = kernels[names.index("MatMul")]
+    assert float(taken) > 0
+    assert float(busy) > 0  # of all threads; late ones make the kernel take longer
+
+
 def test_executor_says_what_was_reached_of_each_goal():
     arguments = ["--round-s", "0.001", "--threads", "1", "--cases"]
     found = rows(run("executor", *arguments, "add_callable", "mlp_large").stdout)

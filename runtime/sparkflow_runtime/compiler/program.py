@@ -508,7 +508,14 @@ class _Compiler:
             own = [locating(self.kernels[node.name], node) for node in nodes]
             return update_group.bind(nodes, context, own)
 
-        kernels = Kernels(lambda node: self.kernels[node.name], bind_out, bind_group=bind_group)
+        given = {node.name: node.op for node in self.nodes}
+
+        def bind(node: Node) -> Callable[..., Any]:
+            if given.get(node.name) == node.op:
+                return self.kernels[node.name]
+            return self._kernel(registry.lookup(node.op), node)  # a plan's own, see `products`
+
+        kernels = Kernels(bind, bind_out, bind_group=bind_group)
 
         def plan(shapes: Sequence[Any]) -> Planned:
             by_index = dict(zip(order, shapes, strict=True))

@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from sparkflow_runtime.compiler import emit
 from sparkflow_runtime.compiler.known import Known, find_known, without_shapes
 from sparkflow_runtime.compiler.plan import Unit, make_units, single_units
@@ -172,6 +174,23 @@ def find_units(
     return make_units(nodes, known, can_generate, least_alone)
 
 
+def _may_join(nodes: Sequence[Node], known: object, copied: object, kernels: Kernels) -> bool:
+    from sparkflow_runtime.compiler.products import may_join
+
+    return kernels.xp is np and may_join(nodes)
+
+
+def _joined(
+    nodes: Sequence[Node],
+    known: dict[Endpoint, Known],
+    copied: set[tuple[str, int]],
+    kernels: Kernels,
+) -> tuple[Sequence[Node], Mapping[Endpoint, Known]]:
+    from sparkflow_runtime.compiler.products import join_products
+
+    return join_products(nodes, known, copied)
+
+
 def _has_fusable(units: Sequence[Unit], *_: object) -> bool:
     return any(registry.lookup(unit.node.op).is_fusable(unit.node) for unit in units)
 
@@ -242,6 +261,13 @@ PLANNING: Final = (
         ("kernels", "bind_loop", "nodes", "known"),
         ("kernels",),
         when=_calls_functions,
+    ),
+    Phase(
+        "products",
+        _joined,
+        ("nodes", "known", "copied", "kernels"),
+        ("nodes", "known"),
+        when=_may_join,
     ),
     UNITS,
     Phase(

@@ -239,14 +239,31 @@ class _Assigner:
         self.storage.layout = lay_out(lives)
 
     def _overwritten(self, number: int, endpoint: Endpoint) -> Endpoint | None:
-        """The input of a fused kernel whose memory an output takes over, since it dies there."""
+        """The input of a kernel whose memory an output takes over, since it dies there."""
         fused = self.units[number].fused
-        if fused is None or not fused.kernel.in_place:
+        if fused is None:
+            return self._overwritten_by(number)
+        if not fused.kernel.in_place:
             return None
         output = next(i for i, each in enumerate(fused.outputs) if endpoint in each.endpoints)
         if number not in self.takeovers:
             self.takeovers[number] = self._takeovers(number)
         return self.takeovers[number][output]
+
+    def _overwritten_by(self, number: int) -> Endpoint | None:
+        """The same of a node."""
+        node = self.units[number].node
+        at = registry.lookup(node.op).overwrites
+        if at is None:
+            return None
+        total = node.inputs[at]
+        is_free = (
+            total in self.storage.slots
+            and self.last_use[total] == number
+            and self.born[total] < number
+            and sum(total in self.roots.get(each, _NOTHING) for each in node.inputs) == 1
+        )
+        return total if is_free else None
 
     def _takeovers(self, number: int) -> list[Endpoint | None]:
         """Per output of a fused kernel the input it overwrites."""

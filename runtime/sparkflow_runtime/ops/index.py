@@ -147,6 +147,7 @@ MODULES: Final[Mapping[str, str]] = {
         "ScatterNdNonAliasingAdd TensorScatterAdd TensorScatterMax TensorScatterMin "
         "TensorScatterSub TensorScatterUpdate"
     ),
+    "linalg.added_products": ("_AddedProduct _AddedScaledProduct _AppliedProduct _ScaledProduct"),
     "linalg.decompositions": (
         "Cholesky Lu MatrixExponential MatrixLogarithm MatrixSquareRoot Qr SelfAdjointEigV2 Svd"
     ),

@@ -125,6 +125,8 @@ class Op:
             themselves. None says nothing: such an op may share any input, and hold on to it.
             `registry.register` takes the silence of sparkflow's own ops for "none"; tests hold
             them to that.
+        overwrites: The number of the input whose memory the output may be given where nobody reads
+            it afterwards: the kernel of `bind_out` takes it for both then. None for no input.
         is_view: Where an output shares memory with an input, shapes and known inputs alone tell so,
             and where it begins: the view is then made once, and not in every step.
         is_variable: Whether it gives the reference or handle of the variable that its attributes
@@ -201,6 +203,7 @@ class Op:
     keeps_inputs: ClassVar[bool] = True
     ends_with_step: ClassVar[bool] = False
     aliases: frozenset[str] | None = None
+    overwrites: ClassVar[int | None] = None
     is_view: ClassVar[bool] = False
     is_variable: ClassVar[bool] = False
     is_placeholder: ClassVar[bool] = False
@@ -279,7 +282,8 @@ class Op:
         """Like `bind`, for a kernel that fills arrays it is given, and allocates nothing big.
 
         It takes the input arrays, then one C-contiguous array per output, of the output's shape
-        and dtype and apart from every input; what it returns is not looked at.
+        and dtype and apart from every input, but for the one it `overwrites`; what it returns is
+        not looked at.
 
         Returns:
             The kernel; None where there is none, as here.

@@ -16,6 +16,7 @@ CASES = [case for module in op_cases.load_cases(HERE) for case in getattr(module
 # on one set of inputs shows too little of them.
 TESTED_IN = {  # by module of ops
     "py_func": "test_py_func.py",
+    "added_products": "test_added_products.py",
     "barrier": "../../sparkflow/queues/test_barrier.py",
     "candidate_sampling": "test_candidate_sampling.py",
     "collective": "test_collective.py",

@@ -266,6 +266,10 @@ class Vectors:
         """`a + b`."""
         return self.code.let(f"fadd {self.kind} {a}, {b}")
 
+    def multiply(self, a: str, b: str) -> str:
+        """`a · b`."""
+        return self.code.let(f"fmul {self.kind} {a}, {b}")
+
     def multiply_add(self, a: str, b: str, c: str) -> str:
         """`a · b + c`, rounded once where the processor can."""
         v = self.kind

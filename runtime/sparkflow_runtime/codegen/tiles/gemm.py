@@ -33,14 +33,18 @@ _RIGHT_COLUMNS: Final = 128
 
 
 def bind_gemm(
-    dtype: DType, transpose_left: bool = False, transpose_right: bool = False
+    dtype: DType,
+    transpose_left: bool = False,
+    transpose_right: bool = False,
+    adds: bool = False,
 ) -> Callable[..., bool] | None:
     """A function that computes `out[...] = left @ right` and returns True.
 
     It takes three numpy arrays, matrices or stacks of them: `left` [..., m, k] (or [..., k, m] when
     it is to be transposed), `right` [..., k, n], `out` [..., m, n], which overlaps with neither. A
     factor may be in C or Fortran order or a part of such a matrix, and may be one matrix where
-    `out` is a stack; nothing is copied as a whole. It does nothing and returns False where the
+    `out` is a stack; nothing is copied as a whole. A fourth array of one element, of the same
+    dtype, is what the products are multiplied by. It does nothing and returns False where the
     arrays are not like that: other dtypes, other strides, sizes that do not fit or are 0; and where
     `out` has one row or one column, because numpy's own product is as fast then.
 
@@ -51,6 +55,8 @@ def bind_gemm(
         dtype: Of all three arrays.
         transpose_left: Whether the last two dimensions of `left` change places first.
         transpose_right: The same of `right`.
+        adds: Whether `out` grows by the products: where its elements are, the product of these
+            sizes is added to them as a whole where the sum is short, block by block where not.
 
     Returns:
         The function; None where there is none: another dtype, or no code generator.
@@ -67,6 +73,7 @@ def bind_gemm(
     record[Field.SHIFT] = np.dtype(dtype.as_numpy_dtype).itemsize.bit_length() - 1
     record[Field.TURNS_LEFT] = transpose_left
     record[Field.TURNS_RIGHT] = transpose_right
+    record[Field.ADDS] = adds
     return _entry().builtin(record)
 
 

@@ -36,6 +36,7 @@ class Field(IntEnum):
     Attributes:
         SHIFT: The power of two that an element has bytes.
         TURNS_LEFT, TURNS_RIGHT: 1 where the factor is transposed first.
+        ADDS: 1 where the result grows by the product.
     """
 
     BODY = 0
@@ -52,6 +53,7 @@ class Field(IntEnum):
     INCREMENT = 11
     SAVE_THREAD = 12
     RESTORE_THREAD = 13
+    ADDS = 14
 
 
 _SIGNATURE: Final = (
@@ -82,7 +84,7 @@ define ptr @entry(ptr %self, ptr %args, i64 %nargs) {{
   %at_record = getelementptr i8, ptr %self, i64 {DATA}
   %record = load ptr, ptr %at_record
   %sizes = alloca [{len(Size)} x i64]
-  %arrays = alloca [3 x ptr]
+  %arrays = alloca [4 x ptr]
   %result = alloca [2 x i64]
   %job = alloca %job
   store i64 0, ptr %result
@@ -199,7 +201,8 @@ class _Describing:
 
     def text(self) -> str:
         code = self._code
-        with code.when(code.compare("eq", "%nargs", 3)):
+        self._scales = code.compare("eq", "%nargs", 4)
+        with code.when(code.either(code.compare("eq", "%nargs", 3), self._scales)):
             items = [code.load("ptr", code.at("ptr", "%args", i)) for i in range(3)]
             kind = self._field(Field.ARRAY_TYPE)
             types = [code.load("i64", code.at("i8", item, _OBJECT_TYPE)) for item in items]
@@ -278,6 +281,12 @@ class _Describing:
             }
             for field, value in given.items():
                 self._say(field, value)
+            self._say(Size.ADDS, self._field(Field.ADDS))
+            self._say(Size.SCALES, code.let(f"zext i1 {self._scales} to i64"))
+            with code.when(self._scales):
+                scale = code.load("ptr", code.at("ptr", "%args", 3))
+                at_data = code.at("i8", scale, DATA)
+                code.store("ptr", code.load("ptr", at_data), code.at("ptr", "%arrays", 3))
             self._split(m, n, k, count)
 
     def _say(self, field: Size, value: Value) -> None:

@@ -28,6 +28,8 @@ class Size(IntEnum):
         OUT_ROW: Stride between the result's rows.
         COUNT: Number of products.
         LEFT_NEXT, RIGHT_NEXT, OUT_NEXT: Strides from one product to the next.
+        ADDS: 1 where the result grows by the product, instead of becoming it.
+        SCALES: 1 where the product is multiplied by a number first, which is the fourth array.
         COUNT_PARTS, ROW_PARTS, COLUMN_PARTS: Into how many parts each of the three is split.
     """
 
@@ -43,9 +45,11 @@ class Size(IntEnum):
     LEFT_NEXT = 9
     RIGHT_NEXT = 10
     OUT_NEXT = 11
-    COUNT_PARTS = 12
-    ROW_PARTS = 13
-    COLUMN_PARTS = 14
+    ADDS = 12
+    SCALES = 13
+    COUNT_PARTS = 14
+    ROW_PARTS = 15
+    COLUMN_PARTS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,11 @@ class _Writer(Writer):
         top, bottom = self._share(Size.M, form.rows, rows_part, Size.ROW_PARTS)
         start, stop = self._share(Size.N, form.columns, columns_part, Size.COLUMN_PARTS)
         rows, columns = code.subtract(bottom, top), code.subtract(stop, start)
+        self._scales = code.compare("ne", size(Size.SCALES), 0)
+        self._scale = code.variable(self._vectors.kind)
+        with code.when(self._scales):
+            place = code.load("ptr", code.at("ptr", "%arrays", 3))
+            code.set(self._scale, self._vectors.broadcast(place, 0), self._vectors.kind)
         left = self._at(left, code.multiply(top, size(Size.LEFT_ROW)))
         right = self._at(right, code.multiply(start, size(Size.RIGHT_COLUMN)))
         out = self._at(out, code.add(code.multiply(top, size(Size.OUT_ROW)), start))
@@ -185,7 +194,8 @@ class _Writer(Writer):
             )
             with code.loop(0, size(Size.K), depth) as done:
                 deep = code.smaller(depth, code.subtract(size(Size.K), done))
-                is_first = code.compare("eq", done, 0)
+                replaces = code.compare("eq", size(Size.ADDS), 0)
+                is_first = code.both(code.compare("eq", done, 0), replaces)
                 left_now = self._at(left, code.multiply(done, size(Size.LEFT_DEPTH)))
                 right_now = self._at(right, code.multiply(done, size(Size.RIGHT_DEPTH)))
                 with code.loop(0, rows, block) as row:
@@ -469,8 +479,14 @@ class _Writer(Writer):
                     code.set(left_now, self._at(here, left_factor.next_depth), "ptr")
                     code.set(right_now, self._at(there, right_factor.next_depth), "ptr")
         # Blocks are summed apart, which rounds less than one long sum.
-        with code.unless(is_first):
+        with code.unless(code.either(is_first, self._scales)):
             part.add_what_is_at(outs)
+        with code.when(self._scales):
+            scale = code.get(self._scale, vectors.kind)
+            with code.when(is_first):
+                part.multiply_by(scale)
+            with code.unless(is_first):
+                part.multiply_and_add_what_is_at(scale, outs)
         part.store(outs)
 
     def _prefetch(self, lines: list[str]) -> None:

@@ -107,6 +107,15 @@ class TilePart:
                 total = self._code.get(each, vectors.kind)
                 self._code.set(each, vectors.multiply_add(a, b, total), vectors.kind)
 
+    def multiply_by(self, factor: str) -> None:
+        """Multiplies the sums by a vector."""
+        kind = self._vectors.kind
+        for line in self._sums:
+            for each in line:
+                self._code.set(
+                    each, self._vectors.multiply(self._code.get(each, kind), factor), kind
+                )
+
     def add_what_is_at(self, places: Sequence[str]) -> None:
         """Adds what lies at the rows' places."""
         for line, place in zip(self._sums, places, strict=True):
@@ -114,6 +123,15 @@ class TilePart:
                 before = self._load(place, v, True)
                 total = self._vectors.add(before, self._code.get(each, self._vectors.kind))
                 self._code.set(each, total, self._vectors.kind)
+
+    def multiply_and_add_what_is_at(self, factor: str, places: Sequence[str]) -> None:
+        """Multiplies the sums by a vector and adds what lies at the rows' places, rounded once."""
+        kind = self._vectors.kind
+        for line, place in zip(self._sums, places, strict=True):
+            for v, each in enumerate(line):
+                now = self._code.get(each, kind)
+                before = self._load(place, v, True)
+                self._code.set(each, self._vectors.multiply_add(now, factor, before), kind)
 
     def store(self, places: Iterable[str]) -> None:
         """Writes the rows to their places."""

@@ -83,6 +83,38 @@ def bind_product_out(
     return fill
 
 
+def bind_product_into(
+    dtype: DType, turns_left: bool, turns_right: bool, adds: bool
+) -> Callable[..., None]:
+    """A function of two matrices, a number or nothing, and a numpy array that the product goes to.
+
+    The number is what the product is multiplied by, an array of one element. The function does not
+    check sizes.
+
+    Args:
+        dtype: float32 or float64, of all of them.
+        turns_left: Whether the left matrix is transposed first.
+        turns_right: The same for the right one.
+        adds: Whether the array grows by the product instead of becoming it.
+    """
+    native = bind_gemm(dtype, turns_left, turns_right, adds)
+
+    def fill(left: Array, right: Array, *rest: Array) -> None:
+        *scale, out = rest
+        scale = [np.asarray(each) for each in scale]
+        if native is not None and native(left, right, out, *scale):
+            return
+        product = np.matmul(left.T if turns_left else left, right.T if turns_right else right)
+        for each in scale:
+            product *= each
+        if adds:
+            out += product
+        else:
+            out[...] = product
+
+    return fill
+
+
 def _native(
     dtype: DType, turn_left: Turn | None, turn_right: Turn | None
 ) -> Callable[..., bool] | None:
