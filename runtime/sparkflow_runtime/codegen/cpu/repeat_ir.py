@@ -197,22 +197,11 @@ out_of_range:
 define internal void @share(
   ptr %step_at, ptr %body, ptr %sizes, ptr %arrays, i64 %extent, i64 %parts
 ) noinline {{
-  %given = alloca %arguments
   %run_at = getelementptr i64, ptr %step_at, i64 6
   %run = load ptr, ptr %run_at
   %pool_at = getelementptr i64, ptr %step_at, i64 7
   %pool = load ptr, ptr %pool_at
-  store ptr %body, ptr %given
-  %given_sizes = getelementptr %arguments, ptr %given, i32 0, i32 1
-  store ptr %sizes, ptr %given_sizes
-  %given_arrays = getelementptr %arguments, ptr %given, i32 0, i32 2
-  store ptr %arrays, ptr %given_arrays
-  %given_extent = getelementptr %arguments, ptr %given, i32 0, i32 3
-  store i64 %extent, ptr %given_extent
-  %given_parts = getelementptr %arguments, ptr %given, i32 0, i32 4
-  store i64 %parts, ptr %given_parts
-  %parts32 = trunc i64 %parts to i32
-  call void %run(ptr %pool, ptr @run_part, ptr %given, i32 %parts32)
+  {entry.run_parts("%run", "%pool", "%body", "%sizes", "%arrays", "%extent", "%parts")}
   ret void
 }}
 

@@ -83,6 +83,34 @@ define void @run_part(ptr %given, i64 %part) {
 """
 """Code that runs one part of a body, for the pool of threads: `%arguments` says of which."""
 
+
+def run_parts(
+    run: str, pool: str, body: str, sizes: str, arrays: str, extent: str, parts: str
+) -> str:
+    """Text that has a pool of threads run all parts of a body by `RUN_PART`, and waits for them.
+
+    Args:
+        run: The register with the address of what runs parts; the others are registers or numbers.
+        pool: The threads.
+        body: The code.
+        sizes: The numbers for it.
+        arrays: Addresses of the arrays.
+        extent: Where the outermost loop ends; 0 for a body that divides the work by itself.
+        parts: How many there are.
+    """
+    values = (f"ptr {body}", f"ptr {sizes}", f"ptr {arrays}", f"i64 {extent}", f"i64 {parts}")
+    stores = "".join(
+        f"""
+  %given_{place} = getelementptr %arguments, ptr %given, i32 0, i32 {place}
+  store {value}, ptr %given_{place}"""
+        for place, value in enumerate(values)
+    )
+    return f"""
+  %given = alloca %arguments{stores}
+  %parts_32 = trunc i64 {parts} to i32
+  call void {run}(ptr {pool}, ptr @run_part, ptr %given, i32 %parts_32)"""
+
+
 TEXT: Final = f"""{RUN_PART}
 define ptr @entry(ptr %self, ptr %args, i64 %nargs) {{
 start:
@@ -181,18 +209,7 @@ alone:
 
 together:
   {_loads((_Field.RUN_PARTS, "ptr"), (_Field.POOL, "ptr"))}
-  %given = alloca %arguments
-  store ptr %BODY, ptr %given
-  %g1 = getelementptr %arguments, ptr %given, i32 0, i32 1
-  store ptr %SIZES, ptr %g1
-  %g2 = getelementptr %arguments, ptr %given, i32 0, i32 2
-  store ptr %pointers, ptr %g2
-  %g3 = getelementptr %arguments, ptr %given, i32 0, i32 3
-  store i64 %EXTENT, ptr %g3
-  %g4 = getelementptr %arguments, ptr %given, i32 0, i32 4
-  store i64 %PARTS, ptr %g4
-  %parts32 = trunc i64 %PARTS to i32
-  call void %RUN_PARTS(ptr %POOL, ptr @run_part, ptr %given, i32 %parts32)
+  {run_parts("%RUN_PARTS", "%POOL", "%BODY", "%SIZES", "%pointers", "%EXTENT", "%PARTS")}
   br label %done
 
 done:

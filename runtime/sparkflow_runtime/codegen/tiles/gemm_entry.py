@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
+from sparkflow_runtime.codegen.machine import entry
 from sparkflow_runtime.codegen.machine.host import (
     DATA,
     DIMENSIONS,
@@ -67,26 +68,13 @@ def text() -> str:
     return f"{_describe()}\n{_ENTRY}"
 
 
-_ENTRY: Final = f"""
-%job = type {{ ptr, ptr, ptr }}
-
-define void @run_part(ptr %job, i64 %part) {{
-  %body = load ptr, ptr %job
-  %at_sizes = getelementptr %job, ptr %job, i32 0, i32 1
-  %sizes = load ptr, ptr %at_sizes
-  %at_arrays = getelementptr %job, ptr %job, i32 0, i32 2
-  %arrays = load ptr, ptr %at_arrays
-  call void %body(ptr %sizes, ptr %arrays, i64 0, i64 0, i64 %part)
-  ret void
-}}
-
+_ENTRY: Final = f"""{entry.RUN_PART}
 define ptr @entry(ptr %self, ptr %args, i64 %nargs) {{
   %at_record = getelementptr i8, ptr %self, i64 {DATA}
   %record = load ptr, ptr %at_record
   %sizes = alloca [{len(Size)} x i64]
   %arrays = alloca [4 x ptr]
   %result = alloca [2 x i64]
-  %job = alloca %job
   store i64 0, ptr %result
   call void @describe(ptr %record, ptr %args, i64 %nargs, ptr %sizes, ptr %arrays, ptr %result)
   %at_increment = getelementptr i64, ptr %record, i64 {Field.INCREMENT.value}
@@ -128,13 +116,7 @@ together:
   %run = load ptr, ptr %at_run
   %at_pool = getelementptr i64, ptr %record, i64 {Field.POOL.value}
   %pool = load ptr, ptr %at_pool
-  store ptr %body, ptr %job
-  %job_sizes = getelementptr %job, ptr %job, i32 0, i32 1
-  store ptr %sizes, ptr %job_sizes
-  %job_arrays = getelementptr %job, ptr %job, i32 0, i32 2
-  store ptr %arrays, ptr %job_arrays
-  %parts_32 = trunc i64 %parts to i32
-  call void %run(ptr %pool, ptr @run_part, ptr %job, i32 %parts_32)
+  {entry.run_parts("%run", "%pool", "%body", "%sizes", "%arrays", "0", "%parts")}
   br label %done
 
 done:
