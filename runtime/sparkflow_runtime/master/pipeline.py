@@ -23,6 +23,7 @@ from sparkflow_runtime.passes.partitioning.partition import Partition, partition
 from sparkflow_runtime.passes.place import Placement, place
 from sparkflow_runtime.passes.prune import prune
 
+_CPU: Final = "/device:CPU:"
 VERIFY_VARIABLE: Final = "SPARKFLOW_VERIFY"
 """The environment variable that asks for graphs to be verified; empty or 0: no."""
 
@@ -69,8 +70,14 @@ def _any_op(test: Callable[[Op], bool]) -> Callable[..., bool]:
     return when
 
 
-def _is_convolution(op: Op) -> bool:
-    return op.images is not None and op.images.is_convolution
+def _has_convolutions_to_turn(graph: Graph, *_: object) -> bool:
+    """Whether a CPU has a convolution of images with channels first."""
+    for node in graph:
+        if node.attrs.get("data_format") == "NCHW" and _CPU in node.device:
+            images = registry.lookup(node.op).images
+            if images is not None and images.is_convolution:
+                return True
+    return False
 
 
 def _has_state(graph: Graph, *_: object) -> bool:
@@ -166,8 +173,8 @@ PASSES: Final[tuple[Phase | Repeated, ...]] = (
     Phase("functions", _functions, ("graph", "raised", "load"), ("functions",)),
     Phase("bodies", bodies, ("graph", "functions"), ("bodies",)),
     graph_pass(place, "placement", "whole", "bodies"),
-    graph_pass(_channels_last, "types", "targets", when=_any_op(_is_convolution)),
-    graph_pass(_sparse_updates, when=_any_op(lambda op: op.sums_rows is not None)),
+    graph_pass(_channels_last, "types", "targets", when=_has_convolutions_to_turn),
+    graph_pass(_sparse_updates, when=_any_op(lambda op: op.adds_up_rows)),
     graph_pass(_distinct_rows, "types", when=_several_devices),
     graph_pass(_wire_dtypes, "types", "whole", when=_several_devices),
     graph_pass(_split_collectives, "types", "whole", when=_any_op(lambda op: op.is_collective)),

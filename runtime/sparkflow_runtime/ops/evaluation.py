@@ -14,10 +14,11 @@ import numpy as np
 
 from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.errors import OpError
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.bfloat16 import bind_kernel
 from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.ops.op import NodeView, Op
+from sparkflow_runtime.ops.op import Inference, NodeView, Op
 from sparkflow_runtime.ops.value import Found, HostArray, Valuation, Value
 from sparkflow_runtime.resources.container import Resources
 from sparkflow_runtime.shapes import Shape
@@ -82,6 +83,16 @@ def computed(op: Op, node: NodeView, inputs: Sequence[HostArray]) -> tuple[HostA
         return _run(op, node, inputs)
     except Exception:  # whatever it is, the node raises it again when it runs
         return None
+
+
+def inferred(op: Op, node: NodeView, inputs: Sequence[HostArray]) -> Sequence[Shape] | None:
+    """The shapes of a node's outputs, by its inputs; None where they do not fit."""
+    sizes, kinds = [each.shape for each in inputs], [dtypes.as_dtype(each.dtype) for each in inputs]
+    known = Inference(sizes, kinds, node.attrs, lambda index: Value(inputs[index]))
+    try:
+        return op.infer(known)
+    except (OpError, ValueError, TypeError, IndexError, ArithmeticError):
+        return None  # the node raises it again when it is computed
 
 
 def origins(op: Op, node: NodeView, marked: Sequence[HostArray]) -> tuple[HostArray, ...] | None:

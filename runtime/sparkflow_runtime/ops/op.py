@@ -156,6 +156,10 @@ class Op:
             the other inputs are or belong to.
         sums_rows: Names of the inputs that are rows and their ids, where rows of equal ids count as
             their sum.
+        adds_up_rows: Whether its kernel adds up rows of equal ids before it uses them.
+        collects_gradients: Whether it adds a gradient to what the first input's handle stands for,
+            which gathers those of several steps.
+        gives_collected: Whether its output is made of the gradients gathered there.
         looks_up_rows: Whether the output is the rows of the first input, or of its variable, for
             the ids in the second one.
         reads_parts: Whether the first output is rows or slices of what the first input's handle
@@ -222,6 +226,9 @@ class Op:
     quiet: ClassVar[bool] = False
     applies_gradients: ClassVar[bool] = False
     sums_rows: ClassVar[tuple[str, str] | None] = None
+    adds_up_rows: ClassVar[bool] = False
+    collects_gradients: ClassVar[bool] = False
+    gives_collected: ClassVar[bool] = False
     looks_up_rows: ClassVar[bool] = False
     reads_parts: ClassVar[bool] = False
     tolerates_rounding: ClassVar[bool] = False

@@ -47,8 +47,6 @@ def distinct_rows(graph: Graph, types: Types) -> Graph:
         graph: Placed.
         types: What is known of its tensors, from before any pass.
     """
-    if len({node.device for node in graph}) == 1:
-        return graph
     work = _Work(graph, types)
     for node in graph:
         if registry.lookup(node.op).looks_up_rows:

@@ -8,13 +8,11 @@ from typing import Any, Final
 import numpy as np
 
 from sparkflow_runtime import dtypes, shapes
-from sparkflow_runtime.errors import OpError
 from sparkflow_runtime.ir.graph import Graph, predecessors, rewired
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ir.purity import without_dead
 from sparkflow_runtime.ops import evaluation, registry
-from sparkflow_runtime.ops.op import Inference, Op
-from sparkflow_runtime.ops.value import Value
+from sparkflow_runtime.ops.op import Op
 
 MAX_FOLDED_BYTES: Final = 10 << 20
 """A folded constant may not be larger: it would be shipped with the graph (TensorFlow's limit)."""
@@ -94,12 +92,8 @@ def _repeated(op: Op, node: Node, inputs: Sequence[np.ndarray[Any, Any]]) -> int
     """How many elements the result has of an op that only repeats numbers; 0 for other ops."""
     if op.repeats is None and op.fills is None:
         return 0
-    sizes, kinds = [each.shape for each in inputs], [dtypes.as_dtype(each.dtype) for each in inputs]
-    try:
-        (shape,) = op.infer(Inference(sizes, kinds, node.attrs, lambda index: Value(inputs[index])))
-    except (OpError, ValueError, TypeError, IndexError, ArithmeticError):
-        return 0  # the node raises it again when it is computed
-    return shapes.num_elements(shape) or 0
+    found = evaluation.inferred(op, node, inputs)
+    return 0 if found is None else shapes.num_elements(found[0]) or 0
 
 
 def _constant(node: Node, name: str, array: np.ndarray[Any, Any]) -> Node:

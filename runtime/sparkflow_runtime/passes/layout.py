@@ -31,7 +31,7 @@ _CPU: Final = "/device:CPU:"
 
 
 def channels_last(graph: Graph, types: Types, keep: Collection[str] = ()) -> Graph:
-    """The graph with images in the order of a CPU's kernels; the same object without convolutions.
+    """The graph with images in the order of a CPU's kernels; the same object where they are.
 
     Args:
         graph: Placed.
@@ -39,11 +39,11 @@ def channels_last(graph: Graph, types: Types, keep: Collection[str] = ()) -> Gra
             right for tensors that stay.
         keep: Names of nodes that must stay: those the step is asked to run.
     """
-    if not any(_is_first(node) and _is_convolution(node) for node in graph):
-        return graph
     rewriting = _Rewriting(graph, types)
     for node in graph.sorted():
         rewriting.visit(node)
+    if not rewriting.takes_over:
+        return graph
     once_read = {name for node in graph for name in predecessors(node)}
     once_read.update(node.name for node in rewriting.nodes if node.name not in graph)
     return Graph(without_dead(rewriting.nodes, once_read, keep))
@@ -53,14 +53,10 @@ def _is_first(node: Node) -> bool:
     return node.attrs.get("data_format") == "NCHW" and _CPU in node.device
 
 
-def _is_convolution(node: Node) -> bool:
-    images = registry.lookup(node.op).images
-    return images is not None and images.is_convolution
-
-
 class _Rewriting:
     def __init__(self, graph: Graph, types: Types) -> None:
         self.nodes: list[Node] = []
+        self.takes_over = False
         self._graph = graph
         self._types = types
         self._last: dict[Endpoint, Endpoint] = {}
@@ -118,6 +114,7 @@ class _Rewriting:
         return None if found is None or found.shape is None else len(found.shape)
 
     def _take_over(self, node: Node, images: Images) -> None:
+        self.takes_over = True
         inputs = list(node.inputs)
         for index in images.inputs:
             inputs[index] = self._with_channels_last(inputs[index], node)

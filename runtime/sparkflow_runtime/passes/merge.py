@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +13,6 @@ from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.ir.graph import Graph, rewired
 from sparkflow_runtime.ir.node import SOURCE_ATTR, Endpoint, Node
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.signature import Signature
 
 _WHOLE_BYTES: Final = 64
 """Constants up to this size are compared as a whole at once."""
@@ -72,19 +71,19 @@ def _key(node: Node) -> Any:
     if op.commutative and not _joins_texts(node):
         inputs = inputs if inputs[0] <= inputs[1] else (inputs[1], inputs[0])
     control = frozenset(node.control_inputs) if node.control_inputs else None
-    return node.op, inputs, control, node.device, *_attrs(node, signature)
+    return node.op, inputs, control, node.device, *_attrs(node, signature.attrs)
 
 
 def _joins_texts(node: Node) -> bool:
     return node.attrs.get("T") is dtypes.string
 
 
-def _attrs(node: Node, signature: Signature) -> list[Any]:
+def _attrs(node: Node, declared: Mapping[str, Any]) -> list[Any]:
     """The values of the attributes, and the names of those that the op does not have."""
     attrs = node.attrs
-    found: list[Any] = [_value(attrs[name]) for name in signature.attrs if name in attrs]
+    found: list[Any] = [_value(attrs[name]) for name in declared if name in attrs]
     if len(found) + (SOURCE_ATTR in attrs) < len(attrs):
-        for name in sorted(attrs.keys() - signature.attrs.keys() - {SOURCE_ATTR}):
+        for name in sorted(attrs.keys() - declared.keys() - {SOURCE_ATTR}):
             found.append(name)
             found.append(_value(attrs[name]))
     return found

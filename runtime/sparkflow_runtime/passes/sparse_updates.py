@@ -6,7 +6,7 @@ TensorFlow's optimizers add them up before:
     total = unsorted_segment_sum(values, places, shape(rows)[0])
     sparse_apply_adagrad(var, accum, lr, total, rows)
 
-Ours do it in the kernel too (`ops.training.RowUpdate`), in one sort with the update. So the update
+Ours do it in the kernel too (`Op.adds_up_rows`), in one sort with the update. So the update
 is given `values` and `indices`, where
 
 - it is one of those ops, by reference or by handle, and `total` and `rows` are its gradient and
@@ -25,7 +25,6 @@ from sparkflow_runtime.ir.graph import Graph, predecessors
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ir.purity import without_dead
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.optimizers.apply_gradient import RowUpdate
 
 
 def sparse_updates(graph: Graph) -> Graph:
@@ -34,22 +33,19 @@ def sparse_updates(graph: Graph) -> Graph:
     Args:
         graph: Placed.
     """
-    updates = {node.name: op for node in graph if (op := _row_update(node)) is not None}
+    updates = [node for node in graph if registry.lookup(node.op).adds_up_rows]
     if not updates:
         return graph
     consumers = graph.consumers()
     changed: dict[str, Node] = {}
-    for name, op in updates.items():
-        node = graph[name]
-        assert op.indices_at is not None
-        total = graph[node.inputs[op.grad_at].node]
-        rows = node.inputs[op.indices_at]
+    for node in updates:
+        ((rows_at, ids_at),) = registry.lookup(node.op).row_gradients(node)
+        total, rows = graph[node.inputs[rows_at].node], node.inputs[ids_at]
         if not _adds_up(graph, node, total, rows) or consumers[total.name] != [node]:
             continue
         inputs = list(node.inputs)
-        inputs[op.grad_at] = total.inputs[0]
-        inputs[op.indices_at] = graph[rows.node].inputs[0]
-        changed[name] = Node(
+        inputs[rows_at], inputs[ids_at] = total.inputs[0], graph[rows.node].inputs[0]
+        changed[node.name] = Node(
             node.name, node.op, tuple(inputs), node.control_inputs, node.device, node.attrs
         )
     if not changed:
@@ -57,12 +53,6 @@ def sparse_updates(graph: Graph) -> Graph:
     once_read = {name for node in graph for name in predecessors(node)}
     nodes = Graph(changed.get(node.name, node) for node in graph).sorted()
     return Graph(without_dead(nodes, once_read, ()))
-
-
-def _row_update(node: Node) -> RowUpdate | None:
-    """The op whose kernel the node runs, where it is an update of rows."""
-    op = registry.lookup(node.op).with_references
-    return op if isinstance(op, RowUpdate) else None
 
 
 def _adds_up(graph: Graph, update: Node, total: Node, rows: Endpoint) -> bool:

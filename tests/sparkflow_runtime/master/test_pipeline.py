@@ -3,6 +3,7 @@
 import logging
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from sparkflow_runtime.device.names import DeviceSpec
@@ -21,10 +22,11 @@ from sparkflow_runtime.master.pipeline import (
 )
 from sparkflow_runtime.passes.place import Placement
 from sparkflow_runtime.passes.prune import prune
-from support.graphs import node, placeholder
+from support.graphs import const, node, placeholder
 from support.random_graphs import assert_same, outcome, random_program
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
+IMAGES = {"data_format": "NCHW", "padding": "SAME"}
 PLACEMENT = Placement([DeviceSpec.from_string(CPU)])
 
 
@@ -60,6 +62,19 @@ def test_a_pass_that_is_left_out_would_have_done_nothing(
     monkeypatch.setattr(pipeline, "PASSES", always)
     (same,) = optimise(program.graph, request, PLACEMENT)
     assert [vars_of(node) for node in part.nodes] == [vars_of(node) for node in same.nodes]
+
+
+@pytest.mark.parametrize("convolves", [False, True])
+def test_images_turn_around_for_convolutions_only(convolves: bool) -> None:
+    pool = {"ksize": [1, 1, 2, 2], "strides": [1, 1, 2, 2]}
+    nodes = [placeholder("x", (2, 3, 8, 6)), node("pool", "MaxPool", "x", **IMAGES, **pool)]
+    if convolves:
+        filters = const("filters", np.ones((1, 1, 3, 3)))
+        nodes += [filters, node("y", "Conv2D", "pool", "filters", **IMAGES, strides=[1, 1, 1, 1])]
+    request = Request((), (Endpoint(nodes[-1].name, 0),), ())
+    (part,) = optimise(Graph(nodes), request, PLACEMENT)
+    formats = {each.attrs["data_format"] for each in part.nodes if "data_format" in each.attrs}
+    assert formats == ({"NHWC"} if convolves else {"NCHW"})
 
 
 def vars_of(node: Node) -> tuple[object, ...]:

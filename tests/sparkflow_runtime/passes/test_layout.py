@@ -125,13 +125,6 @@ def test_variables_are_read_where_they_were() -> None:
     assert result["sum"].op == "AddV2"
 
 
-def test_on_a_gpu_and_without_convolutions_nothing_changes() -> None:
+def test_on_a_gpu_nothing_changes() -> None:
     graph = network(GPU)
     assert channels_last(graph, infer_types(graph)) is graph
-    pool = Graph(
-        [
-            node("x", "_Arg", T=dtypes.float32, index=0, shape=(2, 3, 8, 6), device=CPU),
-            node("y", "MaxPool", "x", **POOL, device=CPU),
-        ]
-    )
-    assert channels_last(pool, infer_types(pool)) is pool

@@ -165,6 +165,7 @@ class RowUpdate(DenseUpdate):
     """An update of the rows `indices`: of shape [n], for a gradient `[n] + var.shape[1:]`."""
 
     sums_rows = ("grad", "indices")
+    adds_up_rows = True
 
     def _gradient_shape(self, node: Inference, shape: Shape) -> Shape:
         assert self.indices_at is not None

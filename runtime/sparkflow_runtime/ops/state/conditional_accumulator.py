@@ -125,6 +125,8 @@ class AccumulatorCancelTakes(_AccumulatorOp):
 class AppliesGradient(_AccumulatorOp):
     """Adds a gradient to the accumulator of the first input."""
 
+    collects_gradients = True
+
     def infer(self, node: Inference) -> list[Shape]:
         """No outputs.
 
@@ -181,6 +183,7 @@ class TakesGradient(_AccumulatorOp):
 
     inputs = "handle: Ref(string), num_required: int32"
     attrs = _DTYPE
+    gives_collected = True
     takes_step = True
     may_block = True
 

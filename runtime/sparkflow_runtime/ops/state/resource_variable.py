@@ -283,7 +283,7 @@ def handle_form(op_type: str) -> str | None:
     return _FORMS.get(op_type)
 
 
-_SHARED: Final = ("applies_gradients", "capturable", "sums_rows")
+_SHARED: Final = ("adds_up_rows", "applies_gradients", "capturable", "sums_rows")
 """What holds of both."""
 _FORMS: Final[dict[str, str]] = {
     "Assign": "AssignVariableOp",

@@ -23,7 +23,6 @@ from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ir.types import Types
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.state.conditional_accumulator import AppliesGradient, TakesGradient
 
 WIRE_ATTR: Final = "_wire_dtype"
 """On the node of a variable: the dtype in which it travels."""
@@ -45,7 +44,7 @@ def wire_dtypes(graph: Graph, types: Types, whole: Graph) -> Graph:
             in steps of others, such as those of a chief.
     """
     variables = {node.name: node.attrs[WIRE_ATTR] for node in whole if WIRE_ATTR in node.attrs}
-    if not variables or len({node.device for node in graph}) == 1:
+    if not variables:
         return graph
     travelling: dict[Endpoint, DType] = {}
     accumulators: dict[str, DType] = {}
@@ -58,13 +57,13 @@ def wire_dtypes(graph: Graph, types: Types, whole: Graph) -> Graph:
             travelling[endpoint] = dtype
         for endpoint in _applied(whole, _updated(whole, owners, types), types, crossing=False):
             taken = whole[endpoint.node]
-            if isinstance(registry.lookup(taken.op), TakesGradient):
+            if registry.lookup(taken.op).gives_collected:
                 accumulators[taken.inputs[0].node] = dtype
     for name, dtype in accumulators.items():
         pushes = [
             each
             for node in graph
-            if isinstance(registry.lookup(node.op), AppliesGradient) and node.inputs[0].node == name
+            if registry.lookup(node.op).collects_gradients and node.inputs[0].node == name
             for each in _values(graph, node, types)
         ]
         for endpoint in _applied(graph, pushes, types, crossing=True):

@@ -8,10 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.errors import OpError
 from sparkflow_runtime.ir.node import Endpoint, Node
-from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops import evaluation, registry
 from sparkflow_runtime.passes.simplify.rewriting import (
     Result,
     Rewriting,
@@ -21,7 +19,6 @@ from sparkflow_runtime.passes.simplify.rewriting import (
     changed,
     with_inputs,
 )
-from sparkflow_runtime.resources.container import Resources
 
 _UNKNOWN: Final = -1
 """Stands for a size that is not known; sizes are never negative."""
@@ -65,12 +62,8 @@ def _part_of_shape(g: Rewriting, node: Node) -> Result:
     if any(other is None for other in others):
         return None
     known = _array(shape_of, [_UNKNOWN if size is None else size for size in shape])
-    context = KernelContext(np, "CPU", "shape inference", Resources(), Resources())
-    try:
-        part = np.asarray(registry.lookup(node.op).bind(node, context)(known, *others))
-    except OpError:
-        return None  # the node raises it again when it runs
-    return None if (part == _UNKNOWN).any() else as_constant(node, part)
+    found = evaluation.computed(registry.lookup(node.op), node, [known, *others])
+    return None if found is None or (found[0] == _UNKNOWN).any() else as_constant(node, found[0])
 
 
 def _equal_shapes(g: Rewriting, node: Node) -> Result:
