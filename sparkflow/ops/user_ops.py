@@ -12,7 +12,7 @@ from sparkflow.graph.scopes import convert_to_tensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.op_functions import function_of
 from sparkflow_runtime.errors import UnimplementedError
-from sparkflow_runtime.ops import registry, traits
+from sparkflow_runtime.ops import registry, trait_checks
 from sparkflow_runtime.ops.op import Op
 
 _TYPE = re.compile(r"[A-Z][A-Za-z0-9_]*")
@@ -66,7 +66,7 @@ def register_op(op_class: type[Op]) -> Callable[..., Any]:
             f"{op.op_type} takes a reference to a variable: it must say stateful = True, because "
             "it changes the variable, or only_reads = True"
         )
-    traits.check(op)
+    trait_checks.check(op)
     registry.add_own(op)
     positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
     return function_of(op, _snake_case(op.op_type), positional, {}, lambda result: result)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import sparkflow_runtime.ops.all  # noqa: F401 - fills the registry
-from sparkflow_runtime.ops import registry, traits
+from sparkflow_runtime.ops import registry, trait_checks
 from support import op_names
 
 ROOT = Path(__file__).parents[2]
@@ -53,5 +53,5 @@ def test_what_counts_as_a_name(source: str, names: list[str]) -> None:
 
 def test_what_ops_say_can_be_true() -> None:
     for op in registry.all_ops():
-        traits.check(op)
+        trait_checks.check(op)
         assert op.by_segment is None or registry.contains(op.by_segment), op.op_type

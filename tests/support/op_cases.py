@@ -25,7 +25,7 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError, OpError
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.filling import bind_filling_kernel
+from sparkflow_runtime.ops.kernels.filling import bind_filling_kernel
 from sparkflow_runtime.ops.op import Inference
 from sparkflow_runtime.ops.value import Value
 from sparkflow_runtime.shapes import Shape, is_fully_defined, text

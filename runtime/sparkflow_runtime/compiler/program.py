@@ -40,9 +40,9 @@ from sparkflow_runtime.ir.strands import (
 )
 from sparkflow_runtime.once import once
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.bfloat16 import bind_kernel
 from sparkflow_runtime.ops.distributed.transfer import fetched
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
+from sparkflow_runtime.ops.kernels.bfloat16 import bind_kernel
 from sparkflow_runtime.ops.op import Op
 from sparkflow_runtime.resources.turns import begin_rehearsal, call_unseen, end_rehearsal
 
@@ -498,7 +498,7 @@ class _Compiler:
             return None
 
         def bind_out(node: Node) -> Callable[..., Any] | None:
-            from sparkflow_runtime.ops.filling import bind_filling_kernel
+            from sparkflow_runtime.ops.kernels.filling import bind_filling_kernel
 
             return bind_filling_kernel(registry.lookup(node.op), node, context)
 

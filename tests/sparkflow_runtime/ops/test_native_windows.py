@@ -13,8 +13,9 @@ import sparkflow_runtime.ops.all  # noqa: F401 - fills the registry
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops import by_shape, registry
+from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.kernels import by_shape
 from sparkflow_runtime.resources.container import Resources
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")

@@ -14,7 +14,6 @@ import numpy as np
 from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.dtypes import float32, float64
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
-from sparkflow_runtime.ops.by_shape import ByShape
 from sparkflow_runtime.ops.convolution import conv_gpu
 from sparkflow_runtime.ops.convolution.conv_native import (
     BY_FILTER,
@@ -24,6 +23,7 @@ from sparkflow_runtime.ops.convolution.conv_native import (
     Geometry,
 )
 from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.kernels.by_shape import ByShape
 from sparkflow_runtime.ops.op import Array, NodeView, Op
 from sparkflow_runtime.ops.static import shape_tensor
 from sparkflow_runtime.ops.windows import Layout, from_channels_last

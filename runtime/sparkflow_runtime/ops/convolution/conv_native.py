@@ -16,7 +16,7 @@ import numpy as np
 
 from sparkflow_runtime.codegen.tiles import convolution_kernels as convolution
 from sparkflow_runtime.dtypes import as_dtype
-from sparkflow_runtime.ops.by_shape import Chosen
+from sparkflow_runtime.ops.kernels.by_shape import Chosen
 from sparkflow_runtime.ops.native.channels_last import in_data_format
 from sparkflow_runtime.ops.native.matrix_products import bind_product_out
 from sparkflow_runtime.ops.op import Array

@@ -9,7 +9,7 @@ import numpy as np
 
 from sparkflow_runtime.codegen.tiles.pooling_ir import Task
 from sparkflow_runtime.codegen.tiles.pooling_kernels import bind_pooling
-from sparkflow_runtime.ops.by_shape import Chosen
+from sparkflow_runtime.ops.kernels.by_shape import Chosen
 from sparkflow_runtime.ops.native.channels_last import in_data_format
 from sparkflow_runtime.ops.op import Array
 from sparkflow_runtime.ops.pooling.pool_arithmetic import Pooling

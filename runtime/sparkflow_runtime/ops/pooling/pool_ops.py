@@ -18,9 +18,9 @@ from sparkflow_runtime.codegen.tiles.pooling_ir import Task
 from sparkflow_runtime.dtypes import FLOATING, REAL, float32, float64
 from sparkflow_runtime.errors import InvalidArgumentError, UnimplementedError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
-from sparkflow_runtime.ops.by_shape import ByShape
 from sparkflow_runtime.ops.images import IMAGE, Images
 from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.kernels.by_shape import ByShape
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.pooling import pool_arithmetic as arithmetic
 from sparkflow_runtime.ops.pooling.pool_arithmetic import Pooling

@@ -16,7 +16,6 @@ import numpy as np
 from sparkflow_runtime import shapes
 from sparkflow_runtime.codegen.ir.kernel import DTYPES
 from sparkflow_runtime.dtypes import FLOATING, INDEX, NUMERIC, REAL, float16, float64, int32
-from sparkflow_runtime.ops.axes import axes_reader, reduced_mask, reduced_shape, restore_axes
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.composition import Composed
 from sparkflow_runtime.ops.elementwise.elementwise_table import conjugated
@@ -26,6 +25,12 @@ from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.native.row_sums import is_worth_it, sum_rows
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.reduction import scan
+from sparkflow_runtime.ops.reduction.axes import (
+    axes_reader,
+    reduced_mask,
+    reduced_shape,
+    restore_axes,
+)
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import Attr, bool_attr, type_attr
 from sparkflow_runtime.ops.static import shape_tensor

@@ -11,9 +11,9 @@ from typing import Any
 from sparkflow_runtime.dtypes import INDEX, int16, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
-from sparkflow_runtime.ops.filling import copying, remembering
 from sparkflow_runtime.ops.inference import value_of
 from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.kernels.filling import copying, remembering
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.shape.strided import Masks, StridedSpec, static_shape

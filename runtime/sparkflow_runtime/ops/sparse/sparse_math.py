@@ -13,11 +13,11 @@ import numpy as np
 from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import FLOATING, INDEX, NUMERIC, REAL, int64
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops.axes import checked_axes, without_axes
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.elementwise.elementwise_table import conjugated
 from sparkflow_runtime.ops.inference import same_as
 from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
+from sparkflow_runtime.ops.reduction.axes import checked_axes, without_axes
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, type_attr
 from sparkflow_runtime.ops.sparse.sparse_layout import check_parts, coordinates, flat_positions

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparkflow_runtime.ops.choosing import choose, fill_chosen
+from sparkflow_runtime.ops.kernels.choosing import choose, fill_chosen
 
 DTYPES = ["f2", "f4", "f8", "i1", "u2", "i4", "i8", "?", "c8", "c16", "O"]
 

@@ -10,7 +10,7 @@ import sparkflow_runtime.ops.all  # noqa: F401 - registers what is tested
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.filling import bind_filling_kernel, copying, remembering
+from sparkflow_runtime.ops.kernels.filling import bind_filling_kernel, copying, remembering
 from support.eager import EagerBuilder
 
 _random = np.random.default_rng(0)

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.ops import all as _all, registry, traits  # noqa: F401
+from sparkflow_runtime.ops import all as _all, registry, trait_checks  # noqa: F401
 from sparkflow_runtime.ops.images import Images
 from sparkflow_runtime.ops.op import Op
 from sparkflow_runtime.ops.signature import int_attr, string_attr, type_attr
@@ -54,7 +54,7 @@ def op(**facts: Any) -> Op:
 def test_a_wrong_type_is_refused(trait: str, value: Any) -> None:
     attrs = {**T, "data_format": string_attr("NHWC")}
     with pytest.raises(TypeError, match=rf"Own\.{trait} must"):
-        traits.check(op(**{"attrs": attrs, trait: value}))
+        trait_checks.check(op(**{"attrs": attrs, trait: value}))
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_wrong_type_is_refused(trait: str, value: Any) -> None:
 def test_an_input_that_there_is_not_is_refused(trait: str, value: Any, text: str) -> None:
     attrs = {**T, "data_format": string_attr("NHWC")}
     with pytest.raises(ValueError, match=rf"Own\.{trait}.*{text}"):
-        traits.check(op(**{"attrs": attrs, trait: value}))
+        trait_checks.check(op(**{"attrs": attrs, trait: value}))
 
 
 @pytest.mark.parametrize(
@@ -84,17 +84,17 @@ def test_an_input_that_there_is_not_is_refused(trait: str, value: Any, text: str
 )
 def test_what_needs_two_inputs(trait: str) -> None:
     with pytest.raises(ValueError, match=rf"Own\.{trait} .*it has 1"):
-        traits.check(op(inputs="x: T", **{trait: True}))
+        trait_checks.check(op(inputs="x: T", **{trait: True}))
 
 
 def test_images_need_an_order_of_dimensions() -> None:
     with pytest.raises(ValueError, match="data_format"):
-        traits.check(op(images=Images((0,))))
+        trait_checks.check(op(images=Images((0,))))
 
 
 def test_a_list_has_as_many_inputs_as_a_node_says() -> None:
     attrs = {**T, "N": int_attr(minimum=1)}
-    traits.check(op(inputs="x: N * T", attrs=attrs, value_rule=moving(3)))
+    trait_checks.check(op(inputs="x: N * T", attrs=attrs, value_rule=moving(3)))
 
 
 def test_a_variable_gives_references_or_handles() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops.axes import axes_reader, checked_axes
+from sparkflow_runtime.ops.reduction.axes import axes_reader, checked_axes
 
 X = np.zeros((2, 3, 4))
 

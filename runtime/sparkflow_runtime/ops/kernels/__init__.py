@@ -1,0 +1,1 @@
+"""Ops: how kernels are chosen, and what they have in common."""
