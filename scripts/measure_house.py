@@ -25,7 +25,8 @@ modules loaded by the first addition
     `import sparkflow as tf; tf.Session().run(tf.add(1.0, 2.0))`.
 concepts
     Proxies that can be counted, since what a person has to know cannot be:
-    an op: class attributes and methods of `Op`, and where ops are told by names outside;
+    an op: class attributes and methods of `Op` itself, and where ops are told by names outside;
+    beside it what `Op` inherits, traits that an op may say and that have an answer for every op;
     a Spark parameter: files of `sparkflow/spark` that say `epochs` as a name or a string;
     the transport: classes at the top of `transport/` and `rendezvous/` modules;
     a pass: modules that modules of the passes import from outside of them;
@@ -125,7 +126,9 @@ def measure(tree: Path, wheel: bool) -> None:
     row("modules in one folder, at most", most, str(folder.relative_to(tree)))
     row("folders with more than 20 modules", sum(count > 20 for count in folders.values()))
     row("modules loaded by the first addition", _loaded(tree))
-    row("concepts: an op", _members(tree) + _places(unmeant), "members of Op, names outside")
+    own, inherited = _members(tree)
+    row("concepts: an op", own + _places(unmeant), "members of Op itself, names outside")
+    row("  traits that it may say besides", inherited)
     spark = {name: path for name, path in paths.items() if name.startswith("sparkflow.spark")}
     epochs = [name for name, path in spark.items() if "epochs" in path.read_text()]
     row("concepts: a Spark parameter", len(epochs), "files that say `epochs`")
@@ -204,16 +207,20 @@ def _decodes_arrow(path: Path) -> bool:
     )
 
 
-def _members(tree: Path) -> int:
-    path = tree / "runtime" / "sparkflow_runtime" / "ops" / "op.py"
-    found = next(
-        node
-        for node in ast.parse(path.read_text()).body
-        if isinstance(node, ast.ClassDef) and node.name == "Op"
-    )
-    kinds = (ast.AnnAssign, ast.FunctionDef, ast.Assign)
-    names = [each for each in found.body if isinstance(each, kinds)]
-    return sum(not getattr(each, "name", "").startswith("__") for each in names)
+def _members(tree: Path) -> tuple[int, int]:
+    """How many members `Op` has itself, and how many it inherits from its traits."""
+    ops = tree / "runtime" / "sparkflow_runtime" / "ops"
+    own = inherited = 0
+    for path in (ops / "op.py", ops / "traits.py"):
+        for kind in ast.parse(path.read_text()).body if path.exists() else ():
+            if not isinstance(kind, ast.ClassDef) or kind.name in ("NodeView", "Inference"):
+                continue
+            kinds = (ast.AnnAssign, ast.FunctionDef, ast.Assign)
+            names = [each for each in kind.body if isinstance(each, kinds)]
+            count = sum(not getattr(each, "name", "").startswith("__") for each in names)
+            own += count if kind.name == "Op" else 0
+            inherited += count if kind.name != "Op" else 0
+    return own, inherited
 
 
 def _classes(paths: dict[str, Path], pattern: str) -> int:

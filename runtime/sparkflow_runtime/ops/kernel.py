@@ -10,7 +10,7 @@ from sparkflow_runtime.errors import NotFoundError
 
 if TYPE_CHECKING:
     from sparkflow_runtime.device.gpu import Gpu
-    from sparkflow_runtime.ops.op import NodeView
+    from sparkflow_runtime.ops.traits import NodeView
     from sparkflow_runtime.resources.collectives.collective_exchange import Meeting
     from sparkflow_runtime.resources.container import Resources
 

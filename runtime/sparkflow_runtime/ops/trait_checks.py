@@ -14,7 +14,7 @@ from sparkflow_runtime.ops.images import Images
 from sparkflow_runtime.ops.op import REACHES, Op
 from sparkflow_runtime.ops.value import ValueRule
 
-_FLAGS: Final = tuple(name for name, default in vars(Op).items() if isinstance(default, bool))
+_FLAGS: Final = tuple(name for name in dir(Op) if isinstance(getattr(Op, name), bool))
 _LEAST_INPUTS: Final = {
     "reads_variable": 1,
     "reshapes": 1,
