@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sparkflow.graph import slicing
-from sparkflow.graph.reference import Reference
 from sparkflow_runtime.dtypes import float32, float64, string
 from sparkflow_runtime.ops import registry
 
 if TYPE_CHECKING:
     from sparkflow.graph.graph import Graph
     from sparkflow.graph.operation import Operation
+    from sparkflow.graph.reference import Reference
     from sparkflow.graph.tensor import Tensor
 
 
@@ -83,11 +82,13 @@ class Operators(Symbolic):
 
     def ref(self) -> Reference:
         """What stands for this very object in sets and dictionaries; `deref()` gives it back."""
+        from sparkflow.graph.reference import Reference
+
         return Reference(self)
 
     def experimental_ref(self) -> Reference:
         """The same as `ref`."""
-        return Reference(self)
+        return self.ref()
 
     def _binary(self, op_type: str, name: str, other: Any, reflected: bool = False) -> Any:
         tensor = self._to_tensor()
@@ -226,7 +227,9 @@ class Operators(Symbolic):
 
     def __getitem__(self, key: Any) -> Any:
         """The part that `key` selects: integers, slices, `...` and `tf.newaxis`."""
-        return slicing.strided_slice(self._to_tensor(), key)
+        from sparkflow.graph.slicing import strided_slice
+
+        return strided_slice(self._to_tensor(), key)
 
 
 def _with_value(tensor: Tensor, op_type: str, name: str, value: Any, reflected: bool) -> Any:

@@ -44,7 +44,6 @@ from sparkflow_runtime.ops.distributed.transfer import fetched
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.kernels.bfloat16 import bind_kernel
 from sparkflow_runtime.ops.op import Op
-from sparkflow_runtime.resources.turns import begin_rehearsal, call_unseen, end_rehearsal
 
 if TYPE_CHECKING:
     from sparkflow_runtime.compiler.loops.binding import Shapes
@@ -152,6 +151,8 @@ class Program:
     ) -> tuple[Any, ...]:
         if self.rehearse is None:
             return self._run_located(planned, step, args)
+        from sparkflow_runtime.resources.turns import begin_rehearsal, end_rehearsal
+
         outer = begin_rehearsal(partial(self.rehearse, args))
         try:
             return self._run_located(planned, step, args)
@@ -471,6 +472,8 @@ class _Compiler:
         registry.require_kernel(op, self.context.device_type, node.attrs)
         kernel = bind_kernel(op, node, self.context)
         if op.may_block and not op.takes_step:
+            from sparkflow_runtime.resources.turns import call_unseen
+
             kernel = partial(call_unseen, node.name, kernel)
         if self.context.observe is not None:
             kernel = self.context.observe(node, kernel)

@@ -12,14 +12,12 @@ import numpy as np
 from sparkflow_runtime.device.device import count_gpus
 from sparkflow_runtime.errors import NotFoundError
 from sparkflow_runtime.ir.graph_def import import_graph
-from sparkflow_runtime.master.cost_graph import CostModel
 from sparkflow_runtime.master.links import LocalLink
-from sparkflow_runtime.master.running_loops import LoopRegister, RunningLoop
 from sparkflow_runtime.master.session import Feeds, MasterSession, StepCall, run_session
-from sparkflow_runtime.process import apply_threads
 from sparkflow_runtime.worker.worker import Worker
 
 if TYPE_CHECKING:
+    from sparkflow_runtime.master.running_loops import LoopRegister, RunningLoop
     from sparkflow_runtime.protos.config_pb2 import ConfigProto, RunMetadata, RunOptions
     from sparkflow_runtime.protos.device_attributes_pb2 import DeviceAttributes
     from sparkflow_runtime.protos.graph_pb2 import GraphDef
@@ -121,6 +119,9 @@ class LocalSession:
         wanted: dict[str, int] = {}
         options: dict[str, Any] = {}
         if config is not None:
+            from sparkflow_runtime.master.cost_graph import CostModel
+            from sparkflow_runtime.process import apply_threads
+
             apply_threads(config)
             wanted = dict(config.device_count)
             options = {
@@ -132,7 +133,7 @@ class LocalSession:
         gpus = min(count_gpus(), wanted.get("GPU", 1 << 30))
         self._worker = Worker(gpus=gpus, cpus=max(wanted.get("CPU", 1), 1))
         self._link = LocalLink(self._worker)
-        self._loops = LoopRegister()
+        self._loops: LoopRegister | None = None
         self._session = MasterSession(
             {self._worker.task: self._link}, default_task=self._worker.task, **options
         )
@@ -174,7 +175,11 @@ class LocalSession:
         self, fetches: Sequence[str], feeds: Feeds, targets: Sequence[str], terms: LoopTerms
     ) -> RunningLoop:
         """See `SessionClient`."""
-        return self._loops.add(self._session.start_loop(feeds, fetches, targets, terms))
+        from sparkflow_runtime.master.running_loops import LoopRegister
+
+        with _local_lock:
+            loops = self._loops = self._loops or LoopRegister()
+        return loops.add(self._session.start_loop(feeds, fetches, targets, terms))
 
     def list_devices(self) -> list[DeviceAttributes]:
         """See `SessionClient`."""
@@ -192,6 +197,9 @@ class LocalSession:
     def close(self) -> None:
         """See `SessionClient`."""
         self._session.close()
-        self._loops.await_end()
+        with _local_lock:
+            loops = self._loops
+        if loops is not None:
+            loops.await_end()
         self._worker.close()
         self._link.close()

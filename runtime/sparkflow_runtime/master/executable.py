@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError, OpError, UnimplementedError
 from sparkflow_runtime.ir.node import ARG, RETVAL
-from sparkflow_runtime.master.cost_graph import CostModel
 from sparkflow_runtime.master.fan_out import for_each
 from sparkflow_runtime.master.links import LocalLink, Record, WorkerLink
 from sparkflow_runtime.master.pipeline import Request
@@ -20,6 +19,9 @@ from sparkflow_runtime.master.running import Pending, RunningSteps
 from sparkflow_runtime.ops.kernel import StepContext
 from sparkflow_runtime.passes.clean import Observe
 from sparkflow_runtime.passes.partitioning.partition import Partition
+
+if TYPE_CHECKING:
+    from sparkflow_runtime.master.cost_graph import CostModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class Executable:
         link_of: Callable[[str], WorkerLink],
         timeout_s: float | None,
         show_passes: Callable[[Observe], object],
-        cost_model: CostModel = CostModel(),  # noqa: B008  (a value that does not change)
+        cost_model: CostModel | None = None,
     ) -> None:
         self.partitions = partitions
         self.show_passes = show_passes
@@ -130,7 +132,8 @@ class Executable:
 
     def wants_costs(self) -> bool:
         """Whether the next step that is run with options is to tell what its nodes cost."""
-        return self._cost_model.wants(next(self._recordable))
+        number = next(self._recordable)
+        return self._cost_model is not None and self._cost_model.wants(number)
 
     def check_args(self, args: Sequence[Any]) -> None:
         """Passes when there is a value of the right dtype for every feed.

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, wait
 from typing import Final, TypeVar
 
-from sparkflow_runtime.transport.threads import DaemonThreads
-
 MAX_THREADS: Final = 8
 """A cluster of a thousand tasks is asked by so many threads."""
 
@@ -25,6 +23,8 @@ def for_each(ask: Callable[[T], R], whom: Sequence[T]) -> list[R]:
     """
     if len(whom) <= 1:
         return [ask(each) for each in whom]
+    from sparkflow_runtime.transport.threads import DaemonThreads
+
     threads = DaemonThreads(min(len(whom), MAX_THREADS), "fan-out")
     try:
         futures = [threads.submit(ask, each) for each in whom]

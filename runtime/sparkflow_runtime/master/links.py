@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from sparkflow_runtime.device.names import DeviceSpec
 from sparkflow_runtime.errors import OpError
 from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.master.running import InBackground, Pending, RunningStep
-from sparkflow_runtime.transport.task_names import addresses
-from sparkflow_runtime.transport.threads import MAX_THREADS, DaemonThreads
 from sparkflow_runtime.worker.sessions import NO_TASK, MasterId
 
 if TYPE_CHECKING:
     from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
     from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats
+    from sparkflow_runtime.transport.threads import DaemonThreads
     from sparkflow_runtime.worker.loop import Listen, LoopEnd, LoopTerms
     from sparkflow_runtime.worker.worker import Worker
 
+P = ParamSpec("P")
+Result = TypeVar("Result")
 LEASE_S = 60.0
 """How long a worker keeps a session whose master says nothing."""
 
@@ -109,11 +111,12 @@ class WorkerLink(Protocol):
 
 
 class LocalLink:
-    """The worker in this process."""
+    """The worker in this process. `_lock` guards `_threads`, which few steps need."""
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
-        self._threads = DaemonThreads(MAX_THREADS, "partition")
+        self._lock = threading.Lock()
+        self._threads: DaemonThreads | None = None
 
     def ready(self) -> Future[None]:
         """See `WorkerLink`."""
@@ -134,6 +137,8 @@ class LocalLink:
     ) -> None:
         """See `WorkerLink`."""
         if cluster is not None:
+            from sparkflow_runtime.transport.task_names import addresses
+
             self.worker.learn(addresses(cluster))
         self.worker.sessions.create(session, isolate=isolate, master=master)
 
@@ -161,7 +166,7 @@ class LocalLink:
         is_alone: bool = False,
     ) -> Pending:
         """See `WorkerLink`; another thread runs it."""
-        future = self._threads.submit(self.run_here, session, handle, step, args, record)
+        future = self._in_thread(self.run_here, session, handle, step, args, record)
         return InBackground(step, future)
 
     def run_here(
@@ -190,7 +195,7 @@ class LocalLink:
         """See `WorkerLink`."""
         graph = self.worker.graph(session, handle)
         given = [args[i] for i in graph.program.args]
-        return self._threads.submit(self.worker.run_loop, graph, step_id, given, terms, listen)
+        return self._in_thread(self.worker.run_loop, graph, step_id, given, terms, listen)
 
     def hold_loop(self, step_id: int) -> Future[int]:
         """See `WorkerLink`."""
@@ -215,4 +220,20 @@ class LocalLink:
 
     def close(self) -> None:
         """Ends the threads; running partitions are aborted by the worker's own `close`."""
-        self._threads.shutdown(cancel_futures=True)
+        with self._lock:
+            threads = self._threads
+        if threads is not None:
+            threads.shutdown(cancel_futures=True)
+
+    def _in_thread(
+        self, function: Callable[P, Result], *args: P.args, **kwargs: P.kwargs
+    ) -> Future[Result]:
+        threads = self._threads
+        if threads is None:
+            from sparkflow_runtime.transport.threads import MAX_THREADS, DaemonThreads
+
+            with self._lock:
+                if self._threads is None:
+                    self._threads = DaemonThreads(MAX_THREADS, "partition")
+                threads = self._threads
+        return threads.submit(function, *args, **kwargs)

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from sparkflow_runtime.errors import (
     AbortedError,
@@ -24,7 +24,9 @@ from sparkflow_runtime.errors import (
     from_status,
     to_status,
 )
-from sparkflow_runtime.transport.waking import ThreadWaker
+
+if TYPE_CHECKING:
+    from sparkflow_runtime.transport.waking import ThreadWaker
 
 _step_numbers = itertools.count(random.SystemRandom().getrandbits(40) << 20)
 """Step ids start at random, so that two masters of one cluster do not meet in a rendezvous."""
@@ -230,6 +232,8 @@ class RunningSteps(Generic[LinkT]):
         Raises:
             OpError: The first failure, or what `cancel` was called with.
         """
+        from sparkflow_runtime.transport.waking import ThreadWaker
+
         begun: list[Pending] = []
         results: list[Any] = []
         is_forgotten = False

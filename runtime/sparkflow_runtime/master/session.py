@@ -23,7 +23,6 @@ from sparkflow_runtime.errors import (
 from sparkflow_runtime.ir.function import Function, no_function
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import parse_endpoint
-from sparkflow_runtime.master.cost_graph import CostModel
 from sparkflow_runtime.master.executable import Executable
 from sparkflow_runtime.master.fan_out import for_each
 from sparkflow_runtime.master.links import LocalLink, WorkerLink
@@ -35,6 +34,7 @@ from sparkflow_runtime.passes.place import Placement, place
 from sparkflow_runtime.worker.sessions import NO_TASK, MasterId
 
 if TYPE_CHECKING:
+    from sparkflow_runtime.master.cost_graph import CostModel
     from sparkflow_runtime.master.keep_alive import KeepAlive
     from sparkflow_runtime.master.loops.step_loop import Loop
     from sparkflow_runtime.master.partial import PartialRun
@@ -62,7 +62,7 @@ class MasterSession:
         allow_soft_placement: Whether nodes may fall back to a CPU.
         timeout_s: How long a step may take that says nothing else.
         log_placement: Whether to tell on stderr where nodes go.
-        cost_model: Which steps tell what their nodes cost.
+        cost_model: Which steps tell what their nodes cost; none when None.
         isolate: Whether variables and queues are the session's own, instead of the tasks'.
         master: Whose session it is: tasks end those of its earlier incarnations.
         is_wanted: Tasks that have not started are waited for as long as this says True; for
@@ -84,7 +84,7 @@ class MasterSession:
         allow_soft_placement: bool = False,
         timeout_s: float | None = None,
         log_placement: bool = False,
-        cost_model: CostModel = CostModel(),  # noqa: B008  (a value that does not change)
+        cost_model: CostModel | None = None,
         isolate: bool = False,
         master: MasterId = NO_TASK,
         is_wanted: Callable[[], bool] | None = None,

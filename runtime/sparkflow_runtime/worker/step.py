@@ -12,7 +12,6 @@ import numpy as np
 from sparkflow_runtime.device.names import task_of
 from sparkflow_runtime.errors import CancelledError, InternalError
 from sparkflow_runtime.rendezvous.table import EndOfLoop, StepRendezvous
-from sparkflow_runtime.resources.turns import others_go_on
 
 if TYPE_CHECKING:
     from sparkflow_runtime.resources.collectives.collective_exchange import Meeting
@@ -140,6 +139,8 @@ class Step:
         Raises:
             EndOfLoop: The sender's data ended before this iteration.
         """
+        from sparkflow_runtime.resources.turns import others_go_on
+
         task = task_of(source)
         start = time.perf_counter()
         self.waits_for = (key, task, start)

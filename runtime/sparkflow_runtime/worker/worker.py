@@ -33,7 +33,6 @@ from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.rendezvous.table import EndOfLoop, RendezvousTable, StepRendezvous
 from sparkflow_runtime.resources.container import Resources
 from sparkflow_runtime.worker.alone import Alone
-from sparkflow_runtime.worker.answering import Answering
 from sparkflow_runtime.worker.sessions import WorkerSessions
 from sparkflow_runtime.worker.step import Step
 
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from sparkflow_runtime.transport.channel.address import ChannelAddress
     from sparkflow_runtime.transport.channel.pool import Channels
     from sparkflow_runtime.transport.peers import Peers
+    from sparkflow_runtime.worker.answering import Answering
     from sparkflow_runtime.worker.groups import Groups
     from sparkflow_runtime.worker.loop import Listen, LoopEnd, LoopTerms, LoopUpdate
 
@@ -125,7 +125,7 @@ class Worker:
         self.incarnation = random.SystemRandom().getrandbits(63)
         self._peers: Peers | Alone = Alone()
         self.channel_address: ChannelAddress | None = None
-        self.answering = Answering(self, arena)
+        self._answering: Answering | None = None
         self._groups: Groups | None = None
         self._closed_with: OpError | None = None
         self._lock = threading.Lock()
@@ -383,14 +383,25 @@ class Worker:
             )
         return message
 
+    @property
+    def answering(self) -> Answering:
+        """What others get of the task over channels; there is none until a host asks for it."""
+        from sparkflow_runtime.worker.answering import Answering
+
+        with self._lock:
+            if self._answering is None:
+                self._answering = Answering(self, self.arena)
+            return self._answering
+
     def close(self, kind: type[OpError] = CancelledError) -> None:
         """Ends all steps, with an error of this kind, and drops all state."""
         error = kind(message=f"Task {self.task} is shutting down")
         self.rendezvous.close(error)
-        self.answering.close(error)
         with self._lock:
             self._closed_with = error
-            peers, groups = self._peers, self._groups
+            answering, peers, groups = self._answering, self._peers, self._groups
+        if answering is not None:
+            answering.close(error)
         if groups is not None:
             groups.close(error)
         self.sessions.clear()

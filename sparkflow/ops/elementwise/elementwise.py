@@ -20,7 +20,6 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.dispatch import of_stored_values, or_ragged
 from sparkflow.graph.values.indexed_slices import IndexedSlices
 from sparkflow.graph.values.sparse_tensor import SparseTensor
-from sparkflow.ops.elementwise.complex import complex_abs
 from sparkflow_runtime.dtypes import (
     DType,
     as_dtype,
@@ -59,6 +58,8 @@ def abs(x: Any, name: str | None = None) -> Tensor:
     """The absolute value of each element; of complex numbers a real number."""
     tensor, node = operand(x, "x", name or "Abs")
     if tensor.dtype.is_complex:
+        from sparkflow.ops.elementwise.complex import complex_abs
+
         return complex_abs(tensor, node)
     result: Tensor = apply_op("Abs", tensor, name=node)
     return result

@@ -31,7 +31,6 @@ from sparkflow_runtime.codegen.ir import expressions
 from sparkflow_runtime.dtypes import COMPLEX, FLOATING, DType
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
-from sparkflow_runtime.ops.elementwise.broadcast_gradient import sum_to_operands
 from sparkflow_runtime.ops.fusion import Fused, Fusion
 from sparkflow_runtime.ops.inference import broadcast, same_as
 from sparkflow_runtime.ops.kernel import KernelContext
@@ -227,6 +226,8 @@ def _binary_gradient(rule: BinaryGradient) -> Callable[..., Any]:
     ) -> Sequence[Tensor | None]:
         first, second = node.inputs
         x, y, z = (conjugated(g, each) for each in (first, second, node.outputs[0]))
+        from sparkflow_runtime.ops.elementwise.broadcast_gradient import sum_to_operands
+
         return sum_to_operands(g, first, second, *rule(g, x, y, z, dz))
 
     return gradient
