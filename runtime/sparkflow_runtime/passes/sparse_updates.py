@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from sparkflow_runtime.ir.graph import Graph, predecessors
 from sparkflow_runtime.ir.node import Endpoint, Node
-from sparkflow_runtime.ir.purity import without_dead
+from sparkflow_runtime.ir.effects import without_dead
 from sparkflow_runtime.ops import registry
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 from sparkflow_runtime.ir.graph import Graph, predecessors
 from sparkflow_runtime.ir.node import Node
-from sparkflow_runtime.ir.purity import is_pure
+from sparkflow_runtime.ir.effects import is_pure
 
 
 def drop_unread(graph: Graph, targets: Collection[str]) -> Graph:

@@ -391,6 +391,8 @@ class Worker:
         with self._lock:
             if self._answering is None:
                 self._answering = Answering(self, self.arena)
+                if self._closed_with is not None:
+                    self._answering.close(self._closed_with)
             return self._answering
 
     def close(self, kind: type[OpError] = CancelledError) -> None:

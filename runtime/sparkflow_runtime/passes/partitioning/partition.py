@@ -29,7 +29,7 @@ from sparkflow_runtime.ir.node import (
     Endpoint,
     Node,
 )
-from sparkflow_runtime.ir.purity import mutates
+from sparkflow_runtime.ir.effects import mutates
 from sparkflow_runtime.ir.strands import (
     Classes,
     are_ordered,
