@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkflow_runtime.compiler.known import find_known
+from sparkflow_runtime.ir.effects import find_handles, find_updates
 from sparkflow_runtime.ir.graph import predecessors, rewired
-from sparkflow_runtime.ir.handles import find_handles, find_updates
 from sparkflow_runtime.ir.node import ARG, RETVAL, Endpoint, Node
 from sparkflow_runtime.ir.strands import Classes, is_repeated
 from sparkflow_runtime.ops.kernel import StepContext

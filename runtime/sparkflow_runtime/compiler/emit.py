@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparkflow_runtime.compiler.known import Known
-from sparkflow_runtime.compiler.outputs import makes_list, only
 from sparkflow_runtime.compiler.plan import Unit
 from sparkflow_runtime.compiler.planned import FILE, Called, Planned, SlotArray, StaticView
 from sparkflow_runtime.compiler.storage import Kernels, Storage
@@ -374,3 +373,13 @@ def _retrying(xp: Any, dtypes: Sequence[Any], kernel: Callable[..., bool]) -> Ca
             raise InternalError(message=f"A fused kernel was given arrays of the shapes {shapes}")
 
     return retry
+
+
+def makes_list(op: Op) -> bool:
+    """Whether an op's kernel returns its outputs together, also where there is only one."""
+    return len(op.signature.outputs) > 1 or any(arg.is_list for arg in op.signature.outputs)
+
+
+def only(values: Any) -> Any:
+    """The single output of an op whose output is a list of length one."""
+    return values[0] if isinstance(values, tuple | list) else values

@@ -15,9 +15,9 @@ from typing import Any, Final
 from sparkflow_runtime import shapes
 from sparkflow_runtime.compiler.known import Known, find_known
 from sparkflow_runtime.dtypes import resource
+from sparkflow_runtime.ir.effects import has_effects
 from sparkflow_runtime.ir.function import called
 from sparkflow_runtime.ir.node import ARG, NO_WORK, RECEIVE, RETVAL, SEND, Endpoint, Node
-from sparkflow_runtime.ir.effects import has_effects
 from sparkflow_runtime.ops import registry
 
 MOST_COPIED_BYTES: Final = 4096

@@ -1,4 +1,8 @@
-"""Which nodes passes may drop: those that only compute outputs from the values of their inputs."""
+"""What nodes do beside computing outputs: who changes variables, and which nodes passes may drop.
+
+A node is pure where it only computes outputs from the values of its inputs. References and handles
+stand for variables and other resources; updates pass theirs on.
+"""
 
 from __future__ import annotations
 
@@ -83,3 +87,43 @@ def without_dead(
         kept.append(node)
     kept.reverse()
     return kept
+
+
+def find_handles(nodes: Iterable[Node]) -> dict[Endpoint, Endpoint]:
+    """Per reference and handle the one that it was passed on from: updates pass theirs on.
+
+    Args:
+        nodes: In an order in which they can run.
+    """
+    owner: dict[Endpoint, Endpoint] = {}
+    for node in nodes:
+        signature = registry.lookup(node.op).signature
+        if not (signature.gives_references or signature.gives_handles):
+            continue
+        given = next((owner[endpoint] for endpoint in node.inputs if endpoint in owner), None)
+        for slot, dtype in enumerate(signature.output_dtypes(node.attrs)):
+            if dtype.is_ref or dtype is dtypes.resource:
+                here = Endpoint(node.name, slot)
+                owner[here] = given or here
+    return owner
+
+
+def find_updates(
+    nodes: Iterable[Node], owner: Mapping[Endpoint, Endpoint]
+) -> dict[Endpoint, list[str]]:
+    """Per variable, or other resource, the nodes that may change it.
+
+    Args:
+        nodes: Any nodes.
+        owner: What `find_handles` found.
+    """
+    updates: dict[Endpoint, list[str]] = {}
+    for node in nodes:
+        op = registry.lookup(node.op)
+        if op.only_reads or owner.keys().isdisjoint(node.inputs):
+            continue
+        expected = op.signature.input_dtypes(node.attrs)
+        for endpoint, dtype in zip(node.inputs, expected, strict=True):
+            if endpoint in owner and (dtype.is_ref or dtype is dtypes.resource):
+                updates.setdefault(owner[endpoint], []).append(node.name)
+    return updates

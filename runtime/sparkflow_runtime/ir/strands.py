@@ -17,11 +17,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from sparkflow_runtime.dtypes import resource
+from sparkflow_runtime.ir.effects import find_handles, find_updates, is_pure
 from sparkflow_runtime.ir.function import Function, called
 from sparkflow_runtime.ir.graph import predecessors
-from sparkflow_runtime.ir.handles import find_handles, find_updates
 from sparkflow_runtime.ir.node import ARG, RECEIVE, Endpoint, Node
-from sparkflow_runtime.ir.effects import is_pure
 from sparkflow_runtime.ops import registry
 
 Classes = Mapping[str, frozenset[str]]

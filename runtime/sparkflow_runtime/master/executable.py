@@ -12,8 +12,7 @@ import numpy as np
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError, OpError, UnimplementedError
 from sparkflow_runtime.ir.node import ARG, RETVAL
-from sparkflow_runtime.master.fan_out import for_each
-from sparkflow_runtime.master.links import LocalLink, Record, WorkerLink
+from sparkflow_runtime.master.links import LocalLink, Record, WorkerLink, for_each
 from sparkflow_runtime.master.pipeline import Request
 from sparkflow_runtime.master.running import Pending, RunningSteps
 from sparkflow_runtime.ops.kernel import StepContext

@@ -1,11 +1,11 @@
-"""How a master reaches a worker: in its own process by call, elsewhere by gRPC."""
+"""How a master reaches workers: in its own process by call, elsewhere by gRPC; several at once."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeAlias, TypeVar
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from sparkflow_runtime.device.names import DeviceSpec
 from sparkflow_runtime.errors import OpError
@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from sparkflow_runtime.worker.loop import Listen, LoopEnd, LoopTerms
     from sparkflow_runtime.worker.worker import Worker
 
+MAX_ASKING: Final = 8
+"""A cluster of a thousand tasks is asked by so many threads."""
 P = ParamSpec("P")
-Result = TypeVar("Result")
+R = TypeVar("R")
+T = TypeVar("T")
 LEASE_S = 60.0
 """How long a worker keeps a session whose master says nothing."""
 
@@ -225,9 +228,7 @@ class LocalLink:
         if threads is not None:
             threads.shutdown(cancel_futures=True)
 
-    def _in_thread(
-        self, function: Callable[P, Result], *args: P.args, **kwargs: P.kwargs
-    ) -> Future[Result]:
+    def _in_thread(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Future[R]:
         threads = self._threads
         if threads is None:
             from sparkflow_runtime.transport.threads import MAX_THREADS, DaemonThreads
@@ -237,3 +238,27 @@ class LocalLink:
                     self._threads = DaemonThreads(MAX_THREADS, "partition")
                 threads = self._threads
         return threads.submit(function, *args, **kwargs)
+
+
+def for_each(ask: Callable[[T], R], whom: Sequence[T]) -> list[R]:
+    """What `ask` gives for each, in their order; blocks until all have answered.
+
+    One is asked in this thread, several in at most `MAX_ASKING` others, so that
+    one that hangs does not keep the others waiting.
+
+    Raises:
+        BaseException: The first failure there was; who was not asked by then is not asked any more.
+    """
+    if len(whom) <= 1:
+        return [ask(each) for each in whom]
+    from sparkflow_runtime.transport.threads import DaemonThreads
+
+    threads = DaemonThreads(min(len(whom), MAX_ASKING), "fan-out")
+    try:
+        futures = [threads.submit(ask, each) for each in whom]
+        done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+        for future in done:
+            future.result()
+        return [future.result() for future in futures]
+    finally:
+        threads.shutdown(cancel_futures=True)

@@ -24,8 +24,7 @@ from sparkflow_runtime.ir.function import Function, no_function
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import parse_endpoint
 from sparkflow_runtime.master.executable import Executable
-from sparkflow_runtime.master.fan_out import for_each
-from sparkflow_runtime.master.links import LocalLink, WorkerLink
+from sparkflow_runtime.master.links import LocalLink, WorkerLink, for_each
 from sparkflow_runtime.master.pipeline import Request, optimise
 from sparkflow_runtime.passes.clean import Observe, unobserved
 from sparkflow_runtime.passes.functions import bodies, ready_functions

@@ -30,9 +30,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sparkflow_runtime.device.names import DeviceSpec
+from sparkflow_runtime.ir.effects import is_reference, without_dead
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint, Node
-from sparkflow_runtime.ir.effects import is_reference, without_dead
 from sparkflow_runtime.ir.types import Types
 from sparkflow_runtime.ops import registry
 

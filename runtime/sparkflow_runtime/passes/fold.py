@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from sparkflow_runtime import dtypes, shapes
+from sparkflow_runtime.ir.effects import without_dead
 from sparkflow_runtime.ir.graph import Graph, predecessors, rewired
 from sparkflow_runtime.ir.node import Endpoint, Node
-from sparkflow_runtime.ir.effects import without_dead
 from sparkflow_runtime.ops import evaluation, registry
 from sparkflow_runtime.ops.op import Op
 

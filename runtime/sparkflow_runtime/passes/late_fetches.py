@@ -24,8 +24,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sparkflow_runtime.dtypes import DType, resource
+from sparkflow_runtime.ir.effects import find_handles, find_updates
 from sparkflow_runtime.ir.graph import Graph
-from sparkflow_runtime.ir.handles import find_handles, find_updates
 from sparkflow_runtime.ir.node import CLASS_ATTR, RETVAL, Endpoint, Node
 from sparkflow_runtime.ops import registry
 

@@ -12,8 +12,8 @@ an update of a variable and reads such a node reads the variable instead.
 
 from __future__ import annotations
 
+from sparkflow_runtime.ir.effects import find_handles, find_updates
 from sparkflow_runtime.ir.graph import Graph, rewired
-from sparkflow_runtime.ir.handles import find_handles, find_updates
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
 

@@ -17,9 +17,9 @@ import numpy as np
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.ir.effects import is_reference, without_dead
 from sparkflow_runtime.ir.graph import Graph, predecessors
 from sparkflow_runtime.ir.node import Endpoint, Node
-from sparkflow_runtime.ir.effects import is_reference, without_dead
 from sparkflow_runtime.ir.types import Types
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.images import Images

@@ -21,9 +21,9 @@ in which they come, here as there.
 
 from __future__ import annotations
 
+from sparkflow_runtime.ir.effects import without_dead
 from sparkflow_runtime.ir.graph import Graph, predecessors
 from sparkflow_runtime.ir.node import Endpoint, Node
-from sparkflow_runtime.ir.effects import without_dead
 from sparkflow_runtime.ops import registry
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from sparkflow_runtime.ir.effects import is_pure
 from sparkflow_runtime.ir.graph import Graph, predecessors
 from sparkflow_runtime.ir.node import Node
-from sparkflow_runtime.ir.effects import is_pure
 
 
 def drop_unread(graph: Graph, targets: Collection[str]) -> Graph:

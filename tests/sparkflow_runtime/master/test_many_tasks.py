@@ -10,7 +10,7 @@ import pytest
 from sparkflow_runtime.device.names import DeviceSpec
 from sparkflow_runtime.errors import FailedPreconditionError, UnavailableError
 from sparkflow_runtime.ir.graph_def import import_graph
-from sparkflow_runtime.master.fan_out import MAX_THREADS
+from sparkflow_runtime.master.links import MAX_ASKING
 from sparkflow_runtime.master.running import InBackground, Pending, RunningStep
 from sparkflow_runtime.master.session import MasterSession, reset_containers
 from support.graphs import graph_def, node, variable
@@ -102,7 +102,7 @@ def test_each_task_is_asked_once_and_a_device_is_not_looked_for_among_all(
     asked = ("devices", "create_session", "register", "begin", "finish_step", "delete_session")
     assert all(link.calls == dict.fromkeys(asked, 1) for link in links.values())
     # Opening, registering and closing have threads of their own each; steps begin in ours.
-    assert len(set().union(*(link.threads for link in links.values()))) <= 3 * MAX_THREADS + 1
+    assert len(set().union(*(link.threads for link in links.values()))) <= 3 * MAX_ASKING + 1
 
 
 def test_a_task_that_refuses_leaves_no_session_anywhere() -> None:

@@ -1,7 +1,7 @@
 from sparkflow_runtime.dtypes import float32
+from sparkflow_runtime.ir.effects import mutates
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint, Node
-from sparkflow_runtime.ir.effects import mutates
 from sparkflow_runtime.passes.late_reads import late_reads
 
 VARIABLE = Node(

@@ -25,9 +25,9 @@ import numpy as np
 from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ir.effects import mutates
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint, Node
-from sparkflow_runtime.ir.effects import mutates
 from sparkflow_runtime.ir.strands import Classes
 from sparkflow_runtime.ir.types import Types
 from sparkflow_runtime.ops import registry

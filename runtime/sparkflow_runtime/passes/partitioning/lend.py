@@ -42,9 +42,9 @@ from typing import Final
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.device.names import task_of
+from sparkflow_runtime.ir.effects import mutates
 from sparkflow_runtime.ir.function import Function, called
 from sparkflow_runtime.ir.node import RECEIVE, RETVAL, SEND, Endpoint, Node
-from sparkflow_runtime.ir.effects import mutates
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.passes.partitioning.partition import Partition
 

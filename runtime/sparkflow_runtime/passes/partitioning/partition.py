@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
+from sparkflow_runtime.ir.effects import mutates
 from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.graph import Graph, predecessors, rewired
 from sparkflow_runtime.ir.node import (
@@ -29,7 +30,6 @@ from sparkflow_runtime.ir.node import (
     Endpoint,
     Node,
 )
-from sparkflow_runtime.ir.effects import mutates
 from sparkflow_runtime.ir.strands import (
     Classes,
     are_ordered,

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ir.effects import reads_references
+from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ir.types import Types
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.op import Op

@@ -58,8 +58,8 @@ def _part_of_shape(g: Rewriting, node: Node) -> Result:
     shape = None if shape_of is None else g.shape(shape_of.inputs[0])
     if shape_of is None or shape is None or None not in shape:
         return None
-    others = [g.constant(endpoint) for endpoint in node.inputs[1:]]
-    if any(other is None for other in others):
+    others = [each for e in node.inputs[1:] if (each := g.constant(e)) is not None]
+    if len(others) < len(node.inputs) - 1:
         return None
     known = _array(shape_of, [_UNKNOWN if size is None else size for size in shape])
     found = evaluation.computed(registry.lookup(node.op), node, [known, *others])

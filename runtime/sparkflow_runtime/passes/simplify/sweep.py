@@ -7,9 +7,9 @@ from collections.abc import Collection
 from types import MappingProxyType
 from typing import Final
 
+from sparkflow_runtime.ir.effects import has_effects, without_dead
 from sparkflow_runtime.ir.graph import Graph, predecessors
 from sparkflow_runtime.ir.node import STARTS, Endpoint, Node
-from sparkflow_runtime.ir.effects import has_effects, without_dead
 from sparkflow_runtime.ir.types import Types
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.op import Op
