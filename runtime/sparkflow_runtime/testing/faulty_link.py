@@ -2,8 +2,9 @@
 
 A `FaultyLink` listens where a task is said to be and passes on what comes to where it is. It passes
 things on late or not at all (as when a cable is pulled: nothing is closed), cuts connections now or
-after so many bytes, and refuses new ones. What TCP itself prevents (bytes lost, doubled or in
-another order) does not happen here either.
+after so many bytes, and refuses new ones. What TCP itself
+prevents (bytes changed, lost, doubled or in another order) happens only where it is told to spoil a
+piece.
 
 `LocalCluster(..., faulty=True)` puts one before each task.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+from collections.abc import Callable
 from typing import Final
 
 _CHUNK_BYTES: Final = 1 << 16
@@ -40,6 +42,8 @@ class FaultyLink:
         self._refused = False
         self._closed = False
         self._passed_bytes = 0
+        self._spoil: Callable[[bytes], bytes] | None = None
+        self._spared = 0
         self._cut_at_bytes: int | None = None
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
@@ -73,6 +77,22 @@ class FaultyLink:
         with self._changed:
             self._cut_at_bytes = self._passed_bytes + num_bytes
 
+    def spoil(self, change: Callable[[bytes], bytes], spared: int = 0) -> None:
+        """Passes on what `change` makes of one piece, whichever way it goes.
+
+        Args:
+            change: Gives the bytes in place of those of the piece.
+            spared: So many pieces pass as they are before it.
+        """
+        with self._changed:
+            self._spoil, self._spared = change, spared
+
+    @property
+    def spoils(self) -> bool:
+        """Whether the piece to spoil has not come yet."""
+        with self._changed:
+            return self._spoil is not None
+
     def refuse(self) -> None:
         """Closes all connections, and new ones as soon as they come."""
         with self._changed:
@@ -84,6 +104,7 @@ class FaultyLink:
         with self._changed:
             self._delay_s = 0.0
             self._held = self._refused = False
+            self._spoil = None
             self._cut_at_bytes = None
             self._changed.notify_all()
 
@@ -139,6 +160,9 @@ class FaultyLink:
                         data = data[: self._allowed(len(data))]
                         self._passed_bytes += len(data)
                     over = counts and self._passed_bytes == self._cut_at_bytes
+                    if self._spoil is not None and self._spared == 0:
+                        data, self._spoil = self._spoil(data), None
+                    self._spared = max(0, self._spared - 1)
                 sink.sendall(data)
                 if over:
                     self.cut()

@@ -58,6 +58,14 @@ def client(link: FaultyLink) -> Iterator[socket.socket]:
         yield made
 
 
+def test_a_piece_is_spoilt_once(link: FaultyLink, client: socket.socket) -> None:
+    link.spoil(lambda data: data[::-1] + b"!", spared=1)
+    for sent, wanted in ((b"ab", b"ba!"), (b"cd", b"cd")):  # the first piece is the way there
+        client.sendall(sent)
+        assert client.recv(10) == wanted
+        assert not link.spoils
+
+
 def test_it_passes_everything_on(link: FaultyLink, client: socket.socket) -> None:
     client.sendall(b"ping")
     assert client.recv(10) == b"ping"

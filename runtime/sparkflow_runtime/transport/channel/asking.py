@@ -207,7 +207,7 @@ class Asker:
                 text = frames.pack_request(step_id, credit, key)
                 heads.append(frames.pack(Kind.REQUEST, number, first, text=text))
         try:
-            self.wire.send(b"".join(heads))
+            self.wire.send(heads)
         except OpError:
             self.close()
             raise
@@ -335,11 +335,11 @@ class Asker:
 
     # ----------------------------------------------------------------------------- arriving
 
-    def buffer(self, header: Header, head: bytes) -> np.ndarray[Any, Any]:
+    def buffer(self, header: Header, size_bytes: int) -> np.ndarray[Any, Any]:
         """See `Handler`."""
         with self._arrived:
             stream = self._streams.get(header.number)
-        return (stream._pool if stream is not None else BufferPool()).take(header.body_bytes)
+        return (stream._pool if stream is not None else BufferPool()).take(size_bytes)
 
     def handle(self, header: Header, head: bytes, body: np.ndarray[Any, Any] | None) -> None:
         """See `Handler`."""

@@ -82,11 +82,11 @@ class Caller:
         sockets.prepare(self._link)
         if self._context is not None and not unix:
             yield from self._encrypt(self._context)
-        task, incarnation = yield from self._converse()
+        task, incarnation, seals = yield from self._converse()
         self._link.setblocking(True)
         encrypted = isinstance(self._link, ssl.SSLSocket)
         peer = Peer(task, incarnation, "unix" if unix else "tcp", encrypted)
-        return Opened(self._link, peer)
+        return Opened(self._link, peer, None if unix or encrypted else seals)
 
     def _encrypt(self, context: ssl.SSLContext) -> Generator[int, None, None]:
         first = yield from self._receive(1, socket.MSG_PEEK)
@@ -106,15 +106,15 @@ class Caller:
             except ssl.SSLWantWriteError:
                 yield selectors.EVENT_WRITE
 
-    def _converse(self) -> Generator[int, None, tuple[str, int]]:
+    def _converse(self) -> Generator[int, None, tuple[str, int, tuple[int, int]]]:
         words = handshake.listener(self._me)
         heard = b""
         while True:
             try:
                 wish = words.send(heard) if heard else next(words)
             except StopIteration as end:
-                task, incarnation = end.value
-                return task, incarnation
+                agreed: tuple[str, int, tuple[int, int]] = end.value
+                return agreed
             heard = b""
             if isinstance(wish, bytes):
                 yield from self._send(wish)

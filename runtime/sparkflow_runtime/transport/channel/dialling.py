@@ -74,20 +74,20 @@ def dial(
         link = _connect_unix(address, peer, deadline, needed=transport == "unix")
         if link is not None:
             words = handshake.dialler(me, expected_task, expected_incarnation, peer)
-            answered = _converse(link, words, peer, deadline)
+            task, incarnation, _ = _converse(link, words, peer, deadline)
             link.settimeout(None)
-            return Opened(link, Peer(*answered, "unix", encrypted=False))
+            return Opened(link, Peer(task, incarnation, "unix", encrypted=False))
     peer = f"Task {expected_task} at {address}"
     words = handshake.dialler(me, expected_task, expected_incarnation, peer)
     link = _connect_tcp(address, peer, deadline)
     if tls is None:
-        answered = _converse(link, words, peer, deadline)
+        task, incarnation, seals = _converse(link, words, peer, deadline)
         link.settimeout(None)
-        return Opened(link, Peer(*answered, "tcp", encrypted=False))
+        return Opened(link, Peer(task, incarnation, "tcp", encrypted=False), seals)
     secure = _encrypt(link, tls, address.host, peer, deadline)
-    answered = _converse(secure, words, peer, deadline)
+    task, incarnation, _ = _converse(secure, words, peer, deadline)
     secure.settimeout(None)
-    return Opened(secure, Peer(*answered, "tcp", encrypted=True))
+    return Opened(secure, Peer(task, incarnation, "tcp", encrypted=True))
 
 
 def _connect_unix(
@@ -181,7 +181,7 @@ def _encrypt(link: socket.socket, tls: Tls, host: str, peer: str, deadline: floa
 
 def _converse(
     link: socket.socket | ssl.SSLSocket, words: Dialogue, peer: str, deadline: float
-) -> tuple[str, int]:
+) -> tuple[str, int, tuple[int, int]]:
     """Says the dialler's words and closes the socket when they come to no good end."""
     try:
         wish: bytes | int = next(words)
@@ -196,8 +196,8 @@ def _converse(
                 heard = _receive(link, wish, deadline)
             wish = words.send(heard)
     except StopIteration as end:
-        task, incarnation = end.value
-        return task, incarnation
+        agreed: tuple[str, int, tuple[int, int]] = end.value
+        return agreed
     except BaseException as error:
         link.close()
         if isinstance(error, OSError):

@@ -15,7 +15,8 @@ The macs are HMAC-SHA256 with the job's token over a label for the direction and
 before, in which are both nonces, both incarnations and all names. So the token never travels, the
 listener says nothing of itself before the dialler has proved that it knows the token, and what was
 said to one task is of no use with another. They prove who opened a channel. What follows is neither
-encrypted nor authenticated: that is what TLS below it is for.
+encrypted nor authenticated, which is what TLS below it is for, but sealed against faults with
+numbers that come from the same token and words, see `seals`.
 
 Both sides are generators that yield the bytes to write, or the number of bytes that they want to be
 sent next, which is never more than `MAX_BODY_BYTES`.
@@ -46,7 +47,7 @@ from sparkflow_runtime.errors import (
 
 MAGIC: Final = b"\x93sparkfl"
 """Its first byte begins neither text nor TLS."""
-VERSION: Final = (1, 0)
+VERSION: Final = (2, 0)
 """Major: others are refused. Minor: newer ones are accepted, who know what we cannot."""
 MAX_BODY_BYTES: Final = 4096
 MAX_TEXT_BYTES: Final = 2048
@@ -65,6 +66,8 @@ _HAS_TOKEN: Final = 1
 _WANTS_INCARNATION: Final = 2
 _DIALLER: Final = b"sparkflow tensor channel: dialler\0"
 _LISTENER: Final = b"sparkflow tensor channel: listener\0"
+_SEALS: Final = b"sparkflow tensor channel: seals\0"
+_FIRSTS: Final = struct.Struct("<II")
 
 
 class _Kind(enum.IntEnum):
@@ -99,10 +102,13 @@ class Opened:
     Attributes:
         socket: A plain one, or one within TLS, which one thread at a time may use.
         peer: Who is at its other end.
+        seals: The numbers with which what we send, and what we receive, are sealed, see `seals`;
+            None where it is not: over unix sockets, and within TLS.
     """
 
     socket: socket.socket | ssl.SSLSocket
     peer: Peer
+    seals: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +133,9 @@ class Self:
         _check_incarnation(self.incarnation)
 
 
-Dialogue: TypeAlias = Generator["bytes | int", bytes, tuple[str, int]]
-"""One side; returns the other's task and incarnation, or raises the OpError that ends it."""
+Dialogue: TypeAlias = Generator["bytes | int", bytes, tuple[str, int, tuple[int, int]]]
+"""One side; returns the other's task and incarnation and the numbers of `Opened.seals`, or raises
+the OpError that ends it."""
 
 
 def dialler(
@@ -181,7 +188,7 @@ def dialler(
             message=f"{peer} was restarted: incarnation {expected_incarnation} was expected, "
             f"{incarnation} answers"
         )
-    return task, incarnation
+    return task, incarnation, _seals(me.token, said)
 
 
 def listener(me: Self) -> Dialogue:
@@ -250,9 +257,16 @@ def _accept(me: Self, theirs: bytes, peer: str) -> Dialogue:
             f"{me.incarnation} answers"
         )
     said += _message(_Kind.PROOF, proof)
+    theirs_first, mine_first = _seals(me.token, said)
     rest = _INCARNATION.pack(me.incarnation) + _export_name(me.task)
     yield _message(_Kind.WELCOME, _mac(me.token, _LISTENER, said + rest) + rest)
-    return task, incarnation
+    return task, incarnation, (mine_first, theirs_first)
+
+
+def _seals(token: str | None, said: bytes) -> tuple[int, int]:
+    """The numbers that seal what the dialler and what the listener sends."""
+    dialler, listener = _FIRSTS.unpack_from(_mac(token, _SEALS, said))
+    return dialler, listener
 
 
 def _mac(token: str | None, label: bytes, said: bytes) -> bytes:

@@ -24,15 +24,12 @@ from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.transport.channel import frames
 from sparkflow_runtime.transport.channel.frames import SAME_LAYOUT, SHARED_BODY, Header, Kind
 from sparkflow_runtime.transport.channel.layout import Layout, Message, Tensor
-from sparkflow_runtime.transport.channel.wire import Wire
+from sparkflow_runtime.transport.channel.wire import SMALL_BYTES, Wire
 
 LEAST_BYTES: Final = 1 << 14
 """Smaller bodies travel through the socket, which costs less than a slot."""
 RING_BYTES: Final = 1 << 30
 """So much the other task may hold at once; what was never used takes no memory."""
-
-_SMALL_BYTES: Final = 1 << 14
-"""Pieces of a body that are smaller on average are put together first."""
 
 _ARENA: Final = 1
 _SLOTS: Final = 2
@@ -128,7 +125,7 @@ class LentMemory:
         slot = None if ring is None else ring.take(size_bytes)
         if slot is None:
             return b""
-        if size_bytes < len(buffers) * _SMALL_BYTES:
+        if size_bytes < len(buffers) * SMALL_BYTES:
             buffers = (b"".join(buffers),)  # another copy, but much less to do in Python
         start = 0
         for buffer in buffers:

@@ -232,9 +232,9 @@ class Serving:
         except OpError as error:
             self.close(error)
 
-    def buffer(self, header: Header, head: bytes) -> np.ndarray[Any, Any]:
+    def buffer(self, header: Header, size_bytes: int) -> np.ndarray[Any, Any]:
         """See `Handler`."""
-        return self._pool.take(header.body_bytes)
+        return self._pool.take(size_bytes)
 
     def handle(self, header: Header, head: bytes, body: np.ndarray[Any, Any] | None) -> None:
         """See `Handler`."""

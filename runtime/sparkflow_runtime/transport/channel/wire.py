@@ -7,6 +7,7 @@ socket never blocks; whoever has to wait does so in `poll`, where it can be woke
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import select
 import socket
@@ -18,10 +19,25 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from sparkflow_runtime.errors import OpError, UnavailableError, from_status, to_status
+from sparkflow_runtime.codegen.cpu import sealed_pieces
+from sparkflow_runtime.codegen.cpu.sealed_pieces import Receiving, Sending
+from sparkflow_runtime.errors import (
+    DataLossError,
+    OpError,
+    UnavailableError,
+    from_status,
+    to_status,
+)
+from sparkflow_runtime.events.crc32c import crc32c
 from sparkflow_runtime.transport.channel import frames
 from sparkflow_runtime.transport.channel.frames import HEADER, Header
 from sparkflow_runtime.transport.channel.handshake import Opened
+from sparkflow_runtime.transport.channel.seals import (
+    SEALED_HEADER_BYTES,
+    SUM_BYTES,
+    Seals,
+    parts,
+)
 
 STAGING_BYTES: Final = 1 << 14
 """What is read ahead of a frame whose size is not known yet."""
@@ -30,8 +46,17 @@ _MAX_PIECES: Final = 1000
 _TOGETHER_BYTES: Final = 1 << 16
 """So much goes to TLS at once where a frame has smaller pieces: four records."""
 _MAX_DESCRIPTORS: Final = 16
+_LARGE_BYTES: Final = 1 << 14
+"""Bodies of so many bytes are sealed by machine code; for smaller ones finding it takes longer."""
+SMALL_BYTES: Final = 1 << 14
+"""Pieces of a body that are smaller on average are put together before they are copied."""
+_ROOM_BYTES: Final = 1 << 18
+"""So much of a body is copied, sealed and given to the socket at once."""
 _BLOCKED_MS: Final = 200
 """How often a blocked sender asks whether it should go on."""
+
+
+_log = logging.getLogger(__name__)
 
 
 class ChannelClosed(UnavailableError):
@@ -41,8 +66,8 @@ class ChannelClosed(UnavailableError):
 class Handler(Protocol):
     """What becomes of frames that arrive."""
 
-    def buffer(self, header: Header, head: bytes) -> np.ndarray[Any, Any]:
-        """Memory for the body: [header.body_bytes] uint8; `head` is text and layout."""
+    def buffer(self, header: Header, size_bytes: int) -> np.ndarray[Any, Any]:
+        """Memory for the body, and what the wire reads after it: [size_bytes] uint8."""
 
     def handle(self, header: Header, head: bytes, body: np.ndarray[Any, Any] | None) -> None:
         """A whole frame is there."""
@@ -86,6 +111,14 @@ class Wire:
         self._view = memoryview(self._staging)
         self._start = self._end = 0
         self._body: tuple[Header, bytes, np.ndarray[Any, Any], int] | None = None
+        seals = opened.seals
+        self._sealing = None if seals is None else Seals(seals[0])
+        self._unsealing = None if seals is None else Seals(seals[1])
+        self._total = 0  # the sum of what came of `_body`
+        self._header_bytes = HEADER.size if seals is None else SEALED_HEADER_BYTES
+        self._sum_bytes = 0 if seals is None else SUM_BYTES
+        self._copies: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None = None
+        self._receiving: np.ndarray[Any, Any] | None = None
         self._descriptors: deque[int] = deque()
         self._polls: dict[int, Any] = {}
 
@@ -102,16 +135,16 @@ class Wire:
 
     def send(
         self,
-        head: bytes,
+        head: bytes | list[bytes],
         buffers: Sequence[Any] = (),
         body_bytes: int = 0,
         check: Callable[[], None] | None = None,
         descriptors: Sequence[int] = (),
     ) -> None:
-        """Sends one frame, or several in `head`; returns when the kernel has all of it.
+        """Sends one frame, or several; returns when the kernel has all of it.
 
         Args:
-            head: Everything before the body.
+            head: Everything before the body; or several frames, which have none.
             buffers: The body: contiguous arrays or bytes.
             body_bytes: Its size.
             check: Raises when it is not worth waiting any more. The channel is closed then.
@@ -122,31 +155,84 @@ class Wire:
             OpError: What `check` raised.
         """
         try:
-            self._send(head, buffers, len(head) + body_bytes, check, descriptors)
+            with self._writing:
+                self._require_open()
+                try:
+                    self._send(head, buffers, body_bytes, check, descriptors)
+                except OSError as error:
+                    self.close(ChannelClosed(message=f"{self._name()} is gone: {error}"))
+                    self._require_open()
+                except OpError as error:
+                    self.close(error)  # A frame was begun: nothing can follow.
+                    raise
         finally:
             if self._released:
                 self._give_back()
 
     def _send(
         self,
-        head: bytes,
+        head: bytes | list[bytes],
         buffers: Sequence[Any],
-        total: int,
+        body_bytes: int,
         check: Callable[[], None] | None,
         descriptors: Sequence[int],
     ) -> None:
-        with self._writing:
-            self._require_open()
-            try:
-                sent = self._send_some([head, *buffers[: _MAX_PIECES - 1]], descriptors)
-                if sent < total:
-                    self._send_rest([head, *buffers], sent, check, descriptors)
-            except OSError as error:
-                self.close(ChannelClosed(message=f"{self._name()} is gone: {error}"))
-                self._require_open()
-            except OpError as error:
-                self.close(error)  # A frame was begun: nothing can follow.
-                raise
+        seals = self._sealing
+        if isinstance(head, list):
+            data = b"".join(head if seals is None else map(seals.sealed, head))
+            self._send_pieces([data], len(data), check)
+        elif seals is None:
+            self._send_pieces([head, *buffers], len(head) + body_bytes, check, descriptors)
+        elif body_bytes < _LARGE_BYTES:
+            data = seals.sealed(head, buffers)
+            self._send_pieces([data], len(data), check)
+        else:
+            lead, total = seals.begun(head)
+            if sealed_pieces.available():
+                self._send_sealed(lead, total, buffers, body_bytes, check)
+                return
+            self._send_pieces([lead], len(lead), check)
+            for part in parts(buffers, total):
+                self._send_pieces([part], len(part), check)
+
+    def _send_sealed(
+        self,
+        lead: bytes,
+        total: int,
+        buffers: Sequence[Any],
+        body_bytes: int,
+        check: Callable[[], None] | None,
+    ) -> None:
+        """Sends a frame up to its body, then the body and its sum, which begins with `total`."""
+        if self._copies is None:
+            self._copies = (
+                np.empty(_ROOM_BYTES + SUM_BYTES, np.uint8),
+                np.zeros(len(Sending), np.int64),
+            )
+        copies, record = self._copies
+        if len(lead) > _ROOM_BYTES // 2:
+            self._send_pieces([lead], len(lead), check)
+            lead = b""
+        if body_bytes < len(buffers) * SMALL_BYTES:
+            buffers = (b"".join(buffers),)  # another copy, but much less to do in Python
+        pieces = [
+            each if type(each) is np.ndarray else np.frombuffer(each, np.uint8) for each in buffers
+        ]
+        sizes = np.array([each.nbytes for each in pieces], np.int64)
+        copies[: len(lead)] = np.frombuffer(lead, np.uint8)
+        record[:] = (self._fd, len(pieces), _ROOM_BYTES, 0, 0, len(lead), 0, total, 0)
+        send = sealed_pieces.sender(len(pieces))
+        is_first = True
+        while True:
+            send(sizes, copies, record, *pieces)
+            rest = copies[record[Sending.SENT] : record[Sending.FILLED]]
+            if not len(rest):
+                return
+            count = self._send_some([rest])  # which tells why the socket took no more
+            record[Sending.SENT] += count
+            if not count:
+                self._await_room(check, is_first)
+                is_first = False
 
     def _send_some(self, pieces: Sequence[Any], descriptors: Sequence[int] = ()) -> int:
         try:
@@ -161,17 +247,19 @@ class Wire:
         except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
             return 0
 
-    def _send_rest(
+    def _send_pieces(
         self,
         pieces: Sequence[Any],
-        sent: int,
+        size: int,
         check: Callable[[], None] | None,
-        descriptors: Sequence[int],
+        descriptors: Sequence[int] = (),
     ) -> None:
+        """Sends these bytes, `size` in all."""
+        sent = self._send_some(pieces[:_MAX_PIECES], descriptors)
+        if sent == size:
+            return
         rest = deque(memoryview(piece).cast("B") for piece in pieces)
-        waiting = select.poll()
-        waiting.register(self._fd, select.POLLOUT)
-        told = False
+        is_first = True
         while True:
             if sent:
                 descriptors = ()
@@ -182,16 +270,25 @@ class Wire:
             if sent:
                 rest[0] = rest[0][sent:]
             sent = self._send_some([*rest][:_MAX_PIECES], descriptors)
-            if sent:
-                continue
-            if not told:
-                told = True
-                self._on_blocked()
-            waiting.poll(_BLOCKED_MS)
-            if self.closed is not None:
-                raise self.closed
-            if check is not None:
-                check()
+            if not sent:
+                self._await_room(check, is_first)
+                is_first = False
+
+    def _await_room(self, check: Callable[[], None] | None, is_first: bool) -> None:
+        """Waits until the socket takes something, or for a while.
+
+        Raises:
+            OpError: What `check` raises, or the channel was closed.
+        """
+        if is_first:
+            self._on_blocked()
+        waiting = select.poll()
+        waiting.register(self._fd, select.POLLOUT)
+        waiting.poll(_BLOCKED_MS)
+        if self.closed is not None:
+            raise self.closed
+        if check is not None:
+            check()
 
     # ------------------------------------------------------------------------------ reading
 
@@ -214,6 +311,7 @@ class Wire:
 
         Raises:
             ChannelClosed: The other end is gone, or what it sends is no frame.
+            DataLossError: What arrived is not what was sent; the channel is closed.
             OpError: What the handler raised; the channel is closed.
         """
         self._require_open()
@@ -224,6 +322,8 @@ class Wire:
             self.close(ChannelClosed(message=f"{self._name()} is gone: {error}"))
             self._require_open()
         except OpError as error:
+            if isinstance(error, DataLossError):
+                _log.warning("%s", error.message)
             self.close(error)
             raise
 
@@ -231,16 +331,10 @@ class Wire:
         """Whether it is worth reading again at once."""
         if self._body is not None:
             header, head, body, filled = self._body
-            count = self._receive(body.data[filled:])
+            count = self._receive_body(header, body, filled)
             if count == 0:
                 return False
-            filled += count
-            if filled < header.body_bytes:
-                self._body = (header, head, body, filled)
-                return True
-            self._body = None
-            handler.handle(header, head, body)
-            return False
+            return not self._fill(handler, header, head, body, filled + count)
         if self._start == self._end:
             self._start = self._end = 0
         count = self._receive(self._view[self._end :], staging=True)
@@ -254,31 +348,58 @@ class Wire:
 
     def _next_frame(self, handler: Handler) -> bool:
         """Takes one frame out of the staging area; False when it is not whole."""
-        there = self._end - self._start
-        if there < HEADER.size:
-            self._make_room(HEADER.size)
+        there, begin = self._end - self._start, self._start + self._header_bytes
+        if there < self._header_bytes:
+            self._make_room(self._header_bytes)
             return False
+        seals = self._unsealing
+        if seals is not None:
+            total = seals.check_header(bytes(self._view[self._start : begin]), self._name())
         header = frames.unpack(self._staging, self._start)
-        needed = HEADER.size + header.head_bytes
+        size = header.head_bytes
+        sum_bytes = self._sum_bytes if size or header.body_bytes else 0
+        needed = self._header_bytes + size + (0 if header.body_bytes else sum_bytes)
         if there < needed:
             self._make_room(needed)
             return False
-        begin = self._start + HEADER.size
-        head = bytes(self._view[begin : begin + header.head_bytes])
-        self._start += needed
+        head = bytes(self._view[begin : begin + size])
+        self._start = begin + size
         if header.body_bytes == 0:
+            if seals is not None:
+                self._start += sum_bytes
+                wanted = self._view[self._start - sum_bytes : self._start] if sum_bytes else None
+                seals.end(crc32c(head, total), wanted, self._name())
             handler.handle(header, head, None)
             return True
-        body = handler.buffer(header, head)
-        filled = min(header.body_bytes, self._end - self._start)
+        whole = header.body_bytes + sum_bytes
+        body = handler.buffer(header, whole)
+        filled = min(whole, self._end - self._start)
         if filled:
             body.data[:filled] = self._view[self._start : self._start + filled]
             self._start += filled
-        if filled == header.body_bytes:
-            handler.handle(header, head, body)
-            return True
-        self._body = (header, head, body, filled)
-        return False
+        if seals is not None:
+            self._total = crc32c(body[: min(filled, header.body_bytes)], crc32c(head, total))
+        return self._fill(handler, header, head, body, filled)
+
+    def _fill(
+        self,
+        handler: Handler,
+        header: Header,
+        head: bytes,
+        body: np.ndarray[Any, Any],
+        filled: int,
+    ) -> bool:
+        """Takes note of how much is there of a body and its sum; handles the frame if all is."""
+        if filled < len(body):
+            self._body = (header, head, body, filled)
+            return False
+        self._body = None
+        if self._unsealing is not None:
+            wanted = body[header.body_bytes :].tobytes()
+            self._unsealing.end(self._total, wanted, self._name())
+            body = body[: header.body_bytes]
+        handler.handle(header, head, body)
+        return True
 
     def _make_room(self, needed: int) -> None:
         """Has room for `needed` bytes from `_start` on."""
@@ -291,6 +412,25 @@ class Wire:
             larger[:there] = self._view[self._start : self._end]
             self._staging, self._view = larger, memoryview(larger)
             self._start, self._end = 0, there
+
+    def _receive_body(self, header: Header, body: np.ndarray[Any, Any], filled: int) -> int:
+        """As `_receive`, for a body and its sum."""
+        size = header.body_bytes
+        if self._unsealing is None:
+            return self._receive(body.data[filled:])
+        count = 0
+        if size >= _LARGE_BYTES and sealed_pieces.available():
+            if self._receiving is None:
+                self._receiving = np.zeros(len(Receiving), np.int64)
+            record = self._receiving
+            record[:] = (self._fd, size, filled, self._total, 0)
+            sealed_pieces.receiver()(body, record)
+            self._total = int(record[Receiving.SUM])
+            count = int(record[Receiving.FILLED]) - filled
+        if count == 0:  # or the reason why not
+            count = self._receive(body.data[filled:])
+            self._total = crc32c(body[filled : min(filled + count, size)], self._total)
+        return count
 
     def _receive(self, target: memoryview, staging: bool = False) -> int:
         """Bytes read; 0 when there are none now.
@@ -329,6 +469,8 @@ class Wire:
         """Closes the socket; may be called again, from any thread."""
         if self.closed is None:
             reason = error or ChannelClosed(message=f"The channel to {self._name()} is closed")
+            if isinstance(reason, DataLossError):  # of the channel, not of what is asked over it
+                reason = ChannelClosed(message=reason.message)
             self.closed = from_status(*to_status(reason))  # without what its traceback holds
         with contextlib.suppress(OSError):
             # The descriptor stays: somebody may be in poll on this number, see `release`.

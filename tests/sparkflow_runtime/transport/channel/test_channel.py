@@ -94,18 +94,19 @@ class Channel:
                 theirs, _ = door.accept()
         else:
             mine, theirs = socket.socketpair()
+        seals = (1, 2) if kind == "tcp" else None
         self.task = Task()
         self.reactor = Reactor()
         self.arenas = [SharedArena() if kind == "shm" else None for _ in range(2)]
         self.closed = threading.Event()
         self.serving = Serving(
-            Opened(theirs, PS),
+            Opened(theirs, PS, seals),
             self.task,
             self.reactor,
             self.arenas[0],
             lambda _: self.closed.set(),
         )
-        self.asker = Asker(Opened(mine, PS), self.reactor, self.arenas[1])
+        self.asker = Asker(Opened(mine, PS, seals and seals[::-1]), self.reactor, self.arenas[1])
 
     def waker(self) -> ThreadWaker:
         return ThreadWaker.of_this_thread(lambda: None)

@@ -29,7 +29,7 @@ class Side:
         self._words = words
         self._heard = b""
         self.said = b""
-        self.result: tuple[str, int] | None = None
+        self.result: tuple[str, int, tuple[int, int]] | None = None
         self.error: OpError | None = None
         self.most_wanted = 0
         self._wish: bytes | int = b""
@@ -89,14 +89,14 @@ def talk(dialling: Side, listening: Side) -> tuple[Side, Side]:
 @pytest.mark.parametrize("incarnation", [None, 22])
 def test_both_sides_learn_who_the_other_one_is(token: str | None, incarnation: int | None) -> None:
     dialling, listening = talk(dialler(token, expected_incarnation=incarnation), listener(token))
-    assert dialling.result == (PS, 22)
-    assert listening.result == (WORKER, 11)
+    assert dialling.result[:2] == (PS, 22)
+    assert listening.result[:2] == (WORKER, 11)
 
 
 def test_a_master_without_a_task_has_no_name() -> None:
     dialling, listening = talk(dialler(task=""), listener())
-    assert dialling.result == (PS, 22)
-    assert listening.result == ("", 11)
+    assert dialling.result[:2] == (PS, 22)
+    assert listening.result[:2] == ("", 11)
 
 
 def test_the_token_never_travels_and_nothing_is_said_twice() -> None:
@@ -175,7 +175,7 @@ def test_another_incarnation_is_refused() -> None:
     )
 
 
-@pytest.mark.parametrize("version", [(0, 9), (2, 0)])
+@pytest.mark.parametrize("version", [(1, 0), (3, 0)])
 def test_another_major_version_is_refused_on_both_sides(
     version: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,7 +186,7 @@ def test_another_major_version_is_refused_on_both_sides(
     listening.hear(other)
     assert type(listening.error) is FailedPreconditionError
     text = (
-        f"speaks version {version[0]}.{version[1]} of the tensor channel, this task 1.0: run the "
+        f"speaks version {version[0]}.{version[1]} of the tensor channel, this task 2.0: run the "
         "same version of sparkflow on all tasks"
     )
     assert str(listening.error) == f"The caller {text}"
@@ -202,13 +202,24 @@ def test_another_major_version_is_refused_on_both_sides(
     assert str(dialling.error) == f"The ps {text}"
 
 
+def test_both_sides_seal_with_the_same_numbers_and_no_two_channels_do() -> None:
+    numbers: set[int] = set()
+    for token in [TOKEN, None] * 20:
+        dialling, listening = talk(dialler(token), listener(token))
+        assert dialling.result is not None
+        assert listening.result is not None
+        assert dialling.result[2] == listening.result[2][::-1]
+        numbers.update(dialling.result[2])
+    assert len(numbers) == 80
+
+
 def test_newer_minor_versions_are_accepted_on_either_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handshake, "VERSION", (1, 7))
+    monkeypatch.setattr(handshake, "VERSION", (2, 7))
     newer = dialler()
     monkeypatch.undo()
     dialling, listening = talk(newer, listener())
-    assert dialling.result == (PS, 22)
-    assert listening.result == (WORKER, 11)
+    assert dialling.result[:2] == (PS, 22)
+    assert listening.result[:2] == (WORKER, 11)
 
 
 def test_a_newer_dialler_may_append_to_its_messages() -> None:
@@ -220,7 +231,7 @@ def test_a_newer_dialler_may_append_to_its_messages() -> None:
     said += listening.take()
     mac = handshake._mac(TOKEN, handshake._DIALLER, said)
     listening.hear(handshake._message(handshake._Kind.PROOF, mac + b"more"))
-    assert listening.result == (WORKER, 11)
+    assert listening.result[:2] == (WORKER, 11)
 
 
 def test_a_newer_listener_may_append_to_its_messages() -> None:
@@ -233,7 +244,7 @@ def test_a_newer_listener_may_append_to_its_messages() -> None:
     rest = struct.pack("!Q", 22) + _name(PS) + b"more"
     mac = handshake._mac(TOKEN, handshake._LISTENER, said + rest)
     dialling.hear(handshake._message(handshake._Kind.WELCOME, mac + rest))
-    assert dialling.result == (PS, 22)
+    assert dialling.result[:2] == (PS, 22)
 
 
 def _name(task: str) -> bytes:
@@ -320,7 +331,7 @@ def test_words_of_one_dialogue_are_of_no_use_in_another() -> None:
     first.hear(victim.take())
     proof = first.take()
     victim.hear(proof)
-    assert victim.result == (WORKER, 11)
+    assert victim.result[:2] == (WORKER, 11)
     welcome = victim.take()
     again = listener()
     again.hear(hello)
@@ -381,8 +392,8 @@ def test_a_byte_at_a_time_is_as_good_as_all_at_once() -> None:
             listening.hear(bytes([byte]))
         for byte in listening.take():
             dialling.hear(bytes([byte]))
-    assert dialling.result == (PS, 22)
-    assert listening.result == (WORKER, 11)
+    assert dialling.result[:2] == (PS, 22)
+    assert listening.result[:2] == (WORKER, 11)
 
 
 def test_truncated_anywhere_a_side_waits_for_the_rest() -> None:

@@ -23,8 +23,8 @@ class Collected:
     def __init__(self) -> None:
         self.frames: list[tuple[Header, bytes, np.ndarray | None]] = []
 
-    def buffer(self, header: Header, head: bytes) -> np.ndarray:
-        return np.empty(header.body_bytes, np.uint8)
+    def buffer(self, header: Header, size_bytes: int) -> np.ndarray:
+        return np.empty(size_bytes, np.uint8)
 
     def handle(self, header: Header, head: bytes, body: np.ndarray | None) -> None:
         self.frames.append((header, head, body))
