@@ -29,10 +29,11 @@ def run(threads: int) -> None:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
     import jax
 
-    serve(_cases(jax), f"JAX {jax.__version__}")
+    serve(cases(jax), f"JAX {jax.__version__}")
 
 
-def _cases(jax: Any) -> Callable[[str], Case | None]:
+def cases(jax: Any) -> Callable[[str], Case | None]:
+    """The cases of JAX."""
     jnp, lax = jax.numpy, jax.lax
 
     def turns(x: Any) -> Any:

@@ -34,15 +34,23 @@ def run(threads: int, compiled: bool) -> None:
     import torch
 
     torch.set_num_threads(threads)
-    serve(_Cases(torch, compiled).make, f"PyTorch {torch.__version__}")
+    serve(Cases(torch, compiled).make, f"PyTorch {torch.__version__}")
 
 
-class _Cases:
+class Cases:
+    """The cases of one competitor.
+
+    Args:
+        torch: The library.
+        compiled: Whether `torch.compile` is used.
+    """
+
     def __init__(self, torch: Any, compiled: bool) -> None:
         self._torch = torch
         self._compiled = compiled
 
     def make(self, name: str) -> Case | None:
+        """The case of that name."""
         makers = {
             "cell": lambda: self._plain(self._cells, CELL_X, CELL_W),
             "cell_gradient": lambda: self._gradient(self._cells, 1, CELL_X, CELL_W),

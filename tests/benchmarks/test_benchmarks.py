@@ -194,3 +194,36 @@ def test_flights_are_judged():
     auc, *_, software = found["SparkWideDeepClassifier, as it comes"]
     assert float(auc.split()[0]) > 0.55
     assert "sparkflow-ml" in software
+
+
+def test_peers_are_compared_in_one_table():
+    arguments = ["--round-s", "0.001", "--threads", "1", "--competitors", "sparkflow", "torch"]
+    found = rows(run("peers", *arguments, "--cases", "add", "recommender").stdout)
+    threads, ours, tensorflow, jax, *_, fastest = found["one addition, 10 floats"]
+    assert threads == "1"
+    assert ours.endswith("±0%")
+    assert (tensorflow, jax) == ("-", "-")
+    if importlib.util.find_spec("torch") is None:
+        assert fastest == "-"
+    (cells,) = [cells for name, cells in found.items() if name.startswith("26 embeddings")]
+    assert cells[1].endswith("±0%")
+
+
+def test_the_better_setting_of_tensorflow_counts_and_who_is_fastest_is_said():
+    program = (
+        "from peers import INLINE, best_of_theirs, row\n"
+        "from timing import measured\n"
+        "given = {'sparkflow': [3e-6, 5e-6], 'TensorFlow': [9e-6, 8e-6], INLINE: [7e-6, 6e-6],\n"
+        "         'torch': [1e-6, 2e-6]}\n"
+        "times = best_of_theirs({name: measured(each) for name, each in given.items()})\n"
+        "assert times['TensorFlow'].rounds == (7e-6, 6e-6)\n"
+        "*_, ratio, fastest = row('x', 1, times)\n"
+        "assert (float(ratio), fastest) == (0.367, 'torch'), ratio\n"
+        "del times['torch']\n"
+        "assert row('x', 1, times)[-1] == 'sparkflow'\n"
+        "assert row('x', 1, {'sparkflow': measured([1.0])})[-2:] == ['-', '-']\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=BENCHMARKS, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,93 @@
+"""Every case of one process beside TensorFlow, JAX and PyTorch, in one table: the README's.
+
+    python benchmarks/peers.py --record --tensorflow-python P --torch-python P --jax-python P
+
+TensorFlow runs twice, with as many threads between ops as within them and with none
+(`inter_op_parallelism_threads=-1`), and the better time counts. PyTorch is eager and compiled, JAX
+under jit. The last column says who is fastest, and by how much sparkflow leads or is behind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from competitor import add_interpreter_options, compare, interpreters, started
+from peers_competitor import INLINE
+from report import Report, Table, add_options, ratio_text, time_text
+from timing import Measured
+
+OURS, THEIRS = "sparkflow", "TensorFlow"
+COMPETITORS = (OURS, THEIRS, INLINE, "JAX", "torch", "torch.compile")
+COLUMNS = (OURS, THEIRS, "JAX", "torch", "torch.compile")
+CASES = {
+    "add": "one addition, 10 floats",
+    "chain": "200 chained elementwise ops, 10 floats",
+    "mlp": "MLP 784-256-128-10, batch 100, SGD",
+    "mlp_large": "MLP 784-1024-1024-10, batch 512, Adam",
+    "cnn": "CNN of two 5×5 convolutions, batch 64, SGD",
+    "embedding": "embedding 1M × 64, 4,096 ids, Adagrad",
+    "transformer": "transformer encoder layer, width 256, 4 heads, 16 × 128, SGD",
+    "residual_nhwc": "residual block of 128 channels, 8 × 28 × 28, batch norm, NHWC, SGD",
+    "residual_nchw": "the same, NCHW",
+    "recommender": "26 embeddings, interactions, MLP, batch 512, SGD",
+    "cell": "while_loop, 128 turns of tanh(h w + x), (8, 16)",
+    "cell_gradient": "its gradient",
+    "lstm": "LSTM of 128 units, 50 steps, batch 64, SGD",
+    "dynamic_rnn": "the same by tf.nn.dynamic_rnn",
+}
+PACKAGES = ("numpy", "llvmlite")
+_COMPETITOR = str(Path(__file__).with_name("peers_competitor.py"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_options(parser, rounds=5)
+    parser.add_argument("--round-s", type=float, default=0.15, help="seconds of calls per round")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--cases", nargs="+", default=list(CASES), choices=CASES)
+    parser.add_argument("--competitors", nargs="+", default=list(COMPETITORS), choices=COMPETITORS)
+    add_interpreter_options(parser)
+    parser.add_argument("--jax-python", default=sys.executable, help="the Python that has JAX")
+    options = parser.parse_args()
+    pythons = interpreters(options)
+    pythons |= {INLINE: pythons[THEIRS], "JAX": options.jax_python}
+    report = Report("peers", PACKAGES, options)
+    rows = []
+    software: dict[str, None] = {}
+    for threads in options.threads:
+        commands = {name: [_COMPETITOR, name, str(threads)] for name in options.competitors}
+        with started(commands, threads, pythons) as competitors:
+            software |= dict.fromkeys(each.software for each in competitors if each.software)
+            for case in options.cases:
+                times = best_of_theirs(compare(competitors, case, options.rounds, options.round_s))
+                rows.append(row(CASES[case], threads, times))
+                print(case, threads, "done", file=sys.stderr)
+    caption = f"Time per call, median of {options.rounds} rounds ({', '.join(software)})"
+    headings = ["case", "threads", *COLUMNS, "fastest other / sparkflow", "fastest"]
+    report.finish({caption: Table(headings, rows)})
+
+
+def best_of_theirs(times: Mapping[str, Measured]) -> dict[str, Measured]:
+    """The times, TensorFlow's with the setting that suits the case."""
+    both = [times[name] for name in (THEIRS, INLINE) if name in times]
+    found = {name: time for name, time in times.items() if name not in (THEIRS, INLINE)}
+    return found | ({THEIRS: min(both, key=lambda time: time.median)} if both else {})
+
+
+def row(text: str, threads: int, times: Mapping[str, Measured]) -> list[str]:
+    """A line of the table."""
+    cells = [time_text(times[name]) if name in times else "-" for name in COLUMNS]
+    others = [name for name in times if name != OURS]
+    best = min(others, key=lambda name: times[name].median, default=None)
+    if best is None:
+        return [text, str(threads), *cells, "-", "-"]
+    ratio = times[best].over(times[OURS])
+    first = OURS if ratio.median >= 1 else best
+    return [text, str(threads), *cells, ratio_text(ratio), first]
+
+
+if __name__ == "__main__":
+    main()
