@@ -19,8 +19,6 @@ from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.once import once
 
 DTYPES: Final = (dtypes.float32, dtypes.float64)
-_MANY_REGISTERS: Final = 64
-"""Vectors of so many bytes come in registers by 32; else there may be 16 only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,5 +86,5 @@ class Product:
 def _small(dtype: DType) -> native.Body:
     here = host.host()
     element = gemm.form(dtype).element
-    rows = 8 if here.vector_bytes == _MANY_REGISTERS else 4
-    return native.body(small_product.text(element, here.lanes(dtype), rows), is_tidy=True)
+    text = small_product.text(element, here.lanes(dtype), gemm.small_rows())
+    return native.body(text, is_tidy=True)

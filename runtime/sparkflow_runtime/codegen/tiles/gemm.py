@@ -14,7 +14,7 @@ import numpy as np
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.machine import entry, host, native, threads
-from sparkflow_runtime.codegen.tiles import gemm_entry
+from sparkflow_runtime.codegen.tiles import gemm_entry, small_product
 from sparkflow_runtime.codegen.tiles.gemm_entry import Field
 from sparkflow_runtime.codegen.tiles.gemm_ir import Form, text
 from sparkflow_runtime.dtypes import DType
@@ -24,6 +24,8 @@ _ELEMENTS: Final = {dtypes.float32: "float", dtypes.float64: "double"}
 _TILES: Final = {64: (14, 2), 32: (6, 2)}
 """Rows and vectors of a tile by the size of a vector register: all but a few registers are sums."""
 _NARROW_TILES: Final = {"x86_64": (6, 2), "i686": (6, 2)}
+_MANY_REGISTERS: Final = 64
+"""Vectors of so many bytes come in registers by 32; else there may be 16 only."""
 _MANY_REGISTERS_TILE: Final = (8, 3)
 """For 16-byte vectors where there are 32 of them."""
 _DEPTH_BYTES: Final = 1536
@@ -66,6 +68,8 @@ def bind_gemm(
     count = threads.count()
     record = _common().copy()
     record[Field.BODY] = body(dtype).address
+    record[Field.SMALL_BODY] = small_body(dtype).address
+    record[Field.SMALL_MOST] = small_product.MOST
     record[Field.THREADS] = count
     if count > 1:
         record[Field.RUN_PARTS], record[Field.POOL] = threads.pool_addresses()
@@ -103,6 +107,20 @@ def form(dtype: DType) -> Form:
 def body(dtype: DType) -> native.Body:
     """The code of all products of a dtype, see `gemm_ir`."""
     return native.body(text(form(dtype)), is_tidy=True)
+
+
+@once
+def small_body(dtype: DType) -> native.Body:
+    """The code of small products, see `small_product`."""
+    here = form(dtype)
+    return native.body(
+        small_product.stack_text(here.element, here.lanes, small_rows()), is_tidy=True
+    )
+
+
+def small_rows() -> int:
+    """Rows of a tile of a small product: two registers each, and there may be 16 only."""
+    return 8 if host.host().vector_bytes == _MANY_REGISTERS else 4
 
 
 @once

@@ -27,6 +27,8 @@ _ALIGNED: Final = 0x100
 _OBJECT_TYPE: Final = 8
 PART_WORK: Final = 200_000
 """Multiplications that are worth a thread: four microseconds, where waking one may cost 20."""
+TURNED_MOST: Final = 16
+"""A right factor that is turned element by element is worth that up to so many rows and columns."""
 RELEASE_WORK: Final = 1_000_000
 """Multiplications during which other Python threads may run: about 20 microseconds."""
 
@@ -38,6 +40,7 @@ class Field(IntEnum):
         SHIFT: The power of two that an element has bytes.
         TURNS_LEFT, TURNS_RIGHT: 1 where the factor is transposed first.
         ADDS: 1 where the result grows by the product.
+        SMALL_BODY: What computes products of which no size is larger than SMALL_MOST.
     """
 
     BODY = 0
@@ -55,6 +58,8 @@ class Field(IntEnum):
     SAVE_THREAD = 12
     RESTORE_THREAD = 13
     ADDS = 14
+    SMALL_BODY = 15
+    SMALL_MOST = 16
 
 
 _SIGNATURE: Final = (
@@ -74,7 +79,7 @@ define ptr @entry(ptr %self, ptr %args, i64 %nargs) {{
   %record = load ptr, ptr %at_record
   %sizes = alloca [{len(Size)} x i64]
   %arrays = alloca [4 x ptr]
-  %result = alloca [2 x i64]
+  %result = alloca [3 x i64]
   store i64 0, ptr %result
   call void @describe(ptr %record, ptr %args, i64 %nargs, ptr %sizes, ptr %arrays, ptr %result)
   %at_increment = getelementptr i64, ptr %record, i64 {Field.INCREMENT.value}
@@ -103,7 +108,8 @@ release:
 
 go:
   %thread = phi ptr [null, %accept], [%state, %release]
-  %body = load ptr, ptr %record
+  %at_body = getelementptr i64, ptr %result, i64 2
+  %body = load ptr, ptr %at_body
   %serial = icmp eq i64 %parts, 1
   br i1 %serial, label %alone, label %together
 
@@ -138,7 +144,7 @@ accepted:
 
 
 def _describe() -> str:
-    """Fills sizes and arrays; the result is the number of parts (0: refused), then 1 for long."""
+    """Fills sizes and arrays; the result is how many parts (0: refused), 1 for long, the body."""
     return _Describing().text()
 
 
@@ -241,6 +247,7 @@ class _Describing:
         for found in (left_count, right_count):
             is_one, is_all = code.compare("eq", found, 1), code.compare("eq", found, count)
             fits.append(code.either(is_one, is_all))
+        is_small = self._is_small((m, n, k), strides[1][1])
         for pair in strides[:2]:
             ones = [code.compare("eq", each, 1) for each in pair]
             fits.append(code.either(ones[0], ones[1]))
@@ -269,7 +276,19 @@ class _Describing:
                 scale = code.load("ptr", code.at("ptr", "%args", 3))
                 at_data = code.at("i8", scale, DATA)
                 code.store("ptr", code.load("ptr", at_data), code.at("ptr", "%arrays", 3))
-            self._split(m, n, k, count)
+            self._split(m, n, k, count, is_small)
+
+    def _is_small(self, sizes: tuple[str, str, str], right_column: str) -> str:
+        """Whether the body for small products computes it."""
+        code = self._code
+        m, n, k = sizes
+        largest = code.larger(m, code.larger(n, k))
+        # Its other way would copy the right factor line by line, which is faster than turning it.
+        is_in_order = code.compare("eq", right_column, 1)
+        most = code.select(is_in_order, self._field(Field.SMALL_MOST), TURNED_MOST)
+        is_plain = code.let(f"xor i1 {self._scales}, true")
+        replaces = code.compare("eq", self._field(Field.ADDS), 0)
+        return self._both(code.compare("sle", largest, most), is_plain, replaces)
 
     def _say(self, field: Size, value: Value) -> None:
         self._code.store("i64", value, self._code.at("i64", "%sizes", field))
@@ -295,7 +314,7 @@ class _Describing:
             code.set(count, code.multiply(before, dim))
         return code.get(count), code.get(step), code.get(even, "i1")
 
-    def _split(self, m: str, n: str, k: str, count: str) -> None:
+    def _split(self, m: str, n: str, k: str, count: str, is_small: str) -> None:
         """Says how many parts there are: whole products, or else what copies least."""
         code = self._code
         each = code.multiply(code.multiply(m, n), k)
@@ -308,6 +327,9 @@ class _Describing:
         small = code.compare("slt", each, code.multiply(parts, PART_WORK))
         whole = code.either(even, many)
         whole = code.either(whole, small)
+        bodies = self._field(Field.SMALL_BODY), self._field(Field.BODY)
+        code.store("i64", code.select(is_small, *bodies), code.at("i64", "%result", 2))
+        whole = code.either(whole, is_small)
         count_parts = code.select(whole, code.smaller(parts, count), 1)
         within = code.select(whole, 1, parts)
         best = code.variable("i64", 1)

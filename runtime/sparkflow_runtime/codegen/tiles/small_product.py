@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from enum import IntEnum
 from itertools import repeat
-from typing import Final
+from typing import Any, Final
 
 from sparkflow_runtime.codegen.machine.llvm_text import Value
+from sparkflow_runtime.codegen.tiles import gemm_ir
 from sparkflow_runtime.codegen.tiles.tile import Tile, TilePart, Writer
 
 MOST: Final = 64
@@ -50,27 +51,46 @@ def text(element: str, lanes: int, rows: int) -> str:
     return _Writer(element, lanes, rows).text()
 
 
+def stack_text(element: str, lanes: int, rows: int) -> str:
+    """The module: `body` computes a part of a stack of products, as that of `gemm_ir` does.
+
+    Of what that one takes it does not add and does not scale, and splits whole products only.
+
+    Args:
+        element: `float` or `double`.
+        lanes: Elements per vector register.
+        rows: See `text`.
+    """
+    return _StackWriter(element, lanes, rows).text()
+
+
 class _Writer(Writer):
+    fields: type[Any] = Size
+
     def __init__(self, element: str, lanes: int, rows: int) -> None:
-        super().__init__(element, lanes, Size)
+        super().__init__(element, lanes, self.fields)
         self._rows = rows
         self._tile = Tile(self._vectors, rows, _PANEL)
+        self._out_row = self._sizes[self.fields.N]
 
     def _write(self) -> None:
-        code, size, vectors = self._code, self._sizes, self._vectors
-        left, right, out = code.arrays(3)
+        left, right, out = self._code.arrays(3)
+        self._product(left, right, out)
+
+    def _product(self, left: str, right: str, out: str) -> None:
+        code, size, vectors, names = self._code, self._sizes, self._vectors, self.fields
         turned = code.variable(f"[{MOST * MOST} x {vectors.element}]")
         factor = code.variable("ptr", None)
-        depth_stride = code.variable("i64", size[Size.RIGHT_DEPTH])
+        depth_stride = code.variable("i64", size[names.RIGHT_DEPTH])
         code.set(factor, right, "ptr")
-        with code.when(code.compare("ne", size[Size.RIGHT_COLUMN], 1)):
+        with code.when(code.compare("ne", size[names.RIGHT_COLUMN], 1)):
             self._turn(right, turned)
             code.set(factor, turned, "ptr")
-            code.set(depth_stride, size[Size.N])
+            code.set(depth_stride, size[names.N])
         right, step = code.get(factor, "ptr"), code.get(depth_stride)
         width = _PANEL * vectors.lanes
-        with code.loop(0, size[Size.N], width) as column:
-            inside = code.subtract(size[Size.N], column)
+        with code.loop(0, size[names.N], width) as column:
+            inside = code.subtract(size[names.N], column)
             masks = [vectors.first(code.subtract(inside, v * vectors.lanes)) for v in range(_PANEL)]
             is_narrow = code.compare("sle", inside, vectors.lanes)
             is_wide = code.let(f"xor i1 {is_narrow}, true")
@@ -81,28 +101,28 @@ class _Writer(Writer):
 
     def _turn(self, source: str, target: str) -> None:
         """Writes the right factor with its rows in order."""
-        code, size, element = self._code, self._sizes, self._vectors.element
-        with code.loop(0, size[Size.N]) as n:
-            line = self._at(source, code.multiply(n, size[Size.RIGHT_COLUMN]))
-            with code.loop(0, size[Size.K]) as k:
+        code, size, element, names = self._code, self._sizes, self._vectors.element, self.fields
+        with code.loop(0, size[names.N]) as n:
+            line = self._at(source, code.multiply(n, size[names.RIGHT_COLUMN]))
+            with code.loop(0, size[names.K]) as k:
                 value = code.load(
                     element,
-                    self._at(line, code.multiply(k, size[Size.RIGHT_DEPTH])),
+                    self._at(line, code.multiply(k, size[names.RIGHT_DEPTH])),
                     self._vectors.size_bytes,
                 )
-                place = self._at(target, code.add(code.multiply(k, size[Size.N]), n))
+                place = self._at(target, code.add(code.multiply(k, size[names.N]), n))
                 code.store(element, value, place, self._vectors.size_bytes)
 
     def _panel(self, left: str, right: tuple[str, str], out: str, masks: list[str]) -> None:
         """All rows of some columns: tiles of `rows`, then half as many, down to one."""
-        code, size = self._code, self._sizes
+        code, size, names = self._code, self._sizes, self.fields
         done: Value = 0
         rows = self._rows
         while rows:
-            last = code.let(f"and i64 {size[Size.M]}, {-rows}")
+            last = code.let(f"and i64 {size[names.M]}, {-rows}")
             with code.loop(done, last, rows) as row:
-                above = self._at(left, code.multiply(row, size[Size.LEFT_ROW]))
-                below = self._at(out, code.multiply(row, size[Size.N]))
+                above = self._at(left, code.multiply(row, size[names.LEFT_ROW]))
+                below = self._at(out, code.multiply(row, self._out_row))
                 self._rows_of(self._tile.part(rows, masks), rows, above, right, below)
             done = last
             rows //= 2
@@ -110,12 +130,35 @@ class _Writer(Writer):
     def _rows_of(
         self, part: TilePart, rows: int, left: str, right: tuple[str, Value], out: str
     ) -> None:
-        code, size, vectors = self._code, self._sizes, self._vectors
+        code, size, vectors, names = self._code, self._sizes, self._vectors, self.fields
         factor, step = right
         part.clear()
-        lines = [code.multiply(n, size[Size.LEFT_ROW]) for n in range(rows)]
-        with code.loop(0, size[Size.K]) as k:
-            here = self._at(left, code.multiply(k, size[Size.LEFT_DEPTH]))
+        lines = [code.multiply(n, size[names.LEFT_ROW]) for n in range(rows)]
+        with code.loop(0, size[names.K]) as k:
+            here = self._at(left, code.multiply(k, size[names.LEFT_DEPTH]))
             values = part.load(self._at(factor, code.multiply(k, step)))
             part.add_products((repeat(vectors.broadcast(here, line)) for line in lines), values)
-        part.store(self._at(out, code.multiply(n, size[Size.N])) for n in range(rows))
+        part.store(self._at(out, code.multiply(n, self._out_row)) for n in range(rows))
+
+
+class _StackWriter(_Writer):
+    fields = gemm_ir.Size
+
+    def __init__(self, element: str, lanes: int, rows: int) -> None:
+        super().__init__(element, lanes, rows)
+        self._out_row = self._sizes[self.fields.OUT_ROW]
+
+    def _write(self) -> None:
+        code, size, names = self._code, self._sizes, self.fields
+        arrays = code.arrays(3)
+        bounds = []
+        for number in ("%part", code.add("%part", 1)):
+            before = code.multiply(size[names.COUNT], number)
+            bounds.append(code.let(f"sdiv i64 {before}, {size[names.COUNT_PARTS]}"))
+        steps = (names.LEFT_NEXT, names.RIGHT_NEXT, names.OUT_NEXT)
+        with code.loop(*bounds) as product:
+            places = [
+                self._at(array, code.multiply(product, size[step]))
+                for array, step in zip(arrays, steps, strict=True)
+            ]
+            self._product(*places)

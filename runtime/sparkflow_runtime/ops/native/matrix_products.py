@@ -10,6 +10,7 @@ import numpy as np
 from sparkflow_runtime.codegen.tiles.gemm import bind_gemm
 from sparkflow_runtime.dtypes import DType, bfloat16, float32
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.native.transposing import contiguous
 from sparkflow_runtime.ops.op import Array
 from sparkflow_runtime.ops.static import bracketed
 
@@ -52,7 +53,9 @@ def bind_product(
             except ValueError as error:
                 raise _misfit(*_turned(left, right, turn_left, turn_right)) from error
         out = np.empty(lead + sizes, left.dtype)
-        return out if native(left, right, out) else general(left, right)
+        if native(left, right, out) or _in_order(native, left, right, out):
+            return out
+        return general(left, right)
 
     return multiply
 
@@ -77,10 +80,25 @@ def bind_product_out(
         return general
 
     def fill(left: Array, right: Array, out: Array) -> None:
-        if not native(left, right, out):
+        if not (native(left, right, out) or _in_order(native, left, right, out)):
             general(left, right, out)
 
     return fill
+
+
+def _in_order(native: Callable[..., bool], left: Array, right: Array, out: Array) -> bool:
+    """Tries again with copies where a stack of matrices lies so that no rows are in order."""
+    if left.ndim < 3:
+        return False
+    sizes = left.itemsize, right.itemsize
+    lies = [size in each.strides[-2:] for size, each in zip(sizes, (left, right), strict=True)]
+    if all(lies) or type(left) is not np.ndarray or type(right) is not np.ndarray:
+        return False
+    copies = (
+        each if is_fine else contiguous(each)
+        for each, is_fine in zip((left, right), lies, strict=True)
+    )
+    return native(*copies, out)
 
 
 def bind_product_into(

@@ -30,6 +30,19 @@ def fill_transposed(x: Array, axes: tuple[int, ...], out: Array) -> None:
     np.copyto(out, x.transpose(axes))
 
 
+def contiguous(x: Array) -> Array:
+    """The host array, or a copy of it, its elements in order."""
+    if x.flags.c_contiguous:
+        return x
+    order = sorted(range(x.ndim), key=lambda axis: -x.strides[axis])
+    held = x.transpose(order)
+    if not held.flags.c_contiguous:
+        return np.ascontiguousarray(x)
+    out = np.empty(x.shape, x.dtype)
+    fill_transposed(held, tuple(order.index(axis) for axis in range(x.ndim)), out)
+    return out
+
+
 @functools.lru_cache(maxsize=1024)
 def matrices(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, int, int] | None:
     """(count, rows, columns) of the matrices that are transposed; None where it is something else.

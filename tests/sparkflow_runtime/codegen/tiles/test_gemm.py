@@ -186,3 +186,50 @@ def test_tiles_fit_the_registers(monkeypatch, vector_bytes, triple, tile, dtype)
     assert (found.rows, found.vectors) == tile
     assert found.lanes * np.dtype(dtype.as_numpy_dtype).itemsize == vector_bytes
     assert found.right_block >= found.columns
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("turns", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("sizes", [(2, 3, 2), (27, 16, 27), (16, 27, 27), (64, 64, 64), (65, 2, 3)])
+def test_stacks_of_small_products(monkeypatch, dtype, turns, sizes):
+    m, k, n = sizes
+    kind = dtype.as_numpy_dtype
+    for count, parts in ((1, 1), (7, 1), (200, 3)):
+        monkeypatch.setattr(threads, "count", lambda parts=parts: parts)
+        left = random((count, k, m) if turns[0] else (count, m, k), kind)
+        right = random((count, n, k) if turns[1] else (count, k, n), kind, 1)
+        check(left, right, turns=turns, dtype=dtype)
+        check(left, right[0], turns=turns, dtype=dtype)  # one factor for all
+        around = np.full((count, m + 2, n + 3), 7, kind)
+        check(left, right, turns=turns, dtype=dtype, out=around[:, 1:-1, 1:-2])
+        around[:, 1:-1, 1:-2] = 7
+        assert (around == 7).all()
+
+
+def test_nothing_is_read_beside_small_factors():
+    around = np.full((5, 13, 15), np.nan, np.float32)
+    left, right = np.ones((5, 6, 7), np.float32), around[:, 1:8, 1:12]
+    right[...] = 2
+    out = np.empty((5, 6, 11), np.float32)
+    assert gemm.bind_gemm(dtypes.float32)(left, right, out)
+    np.testing.assert_array_equal(out, np.full(out.shape, 14))
+
+
+@pytest.mark.parametrize("sizes", [(40, 30, 50), (300, 900, 40), (13, 400, 9)])
+@pytest.mark.parametrize("scale", [None, 0.25])
+def test_products_are_added_and_scaled_on_any_number_of_threads(monkeypatch, sizes, scale):
+    m, k, n = sizes
+    left, right, before = random((m, k)), random((k, n), seed=1), random((m, n), seed=2)
+    given = () if scale is None else (np.asarray(scale, np.float32),)
+    expected = left.astype(np.float64) @ right * (scale or 1)
+    for adds in (False, True):
+        found = []
+        for count in (1, 2, 5):
+            monkeypatch.setattr(threads, "count", lambda count=count: count)
+            out = before.copy()
+            assert gemm.bind_gemm(dtypes.float32, adds=adds)(left, right, out, *given)
+            found.append(out)
+        total = expected + before if adds else expected
+        np.testing.assert_allclose(found[0], total, rtol=1e-3, atol=1e-3)
+        np.testing.assert_array_equal(found[0], found[1])
+        np.testing.assert_array_equal(found[0], found[2])

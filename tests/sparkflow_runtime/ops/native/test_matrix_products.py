@@ -93,3 +93,25 @@ def test_real_products_are_in_machine_code(monkeypatch, dtype):
     fill(x, y, out)
     assert (out == 5).all()
     assert (product(x, y) == 5).all()
+
+
+@pytest.mark.parametrize("turns", [(None, None), (turned, None), (None, turned)])
+@pytest.mark.parametrize("which", ["left", "right", "both"])
+def test_stacks_whose_rows_are_not_in_order(turns, which):
+    generator = np.random.default_rng(0)
+
+    def stack(rows, columns, moved):
+        if not moved:
+            return generator.standard_normal((60, rows, columns)).astype(np.float32)
+        return generator.standard_normal((rows, columns, 60)).astype(np.float32).transpose(2, 0, 1)
+
+    left = stack(*((9, 8) if turns[0] else (8, 9)), which != "right")
+    right = stack(*((7, 9) if turns[1] else (9, 7)), which != "left")
+    first, second = (t(x) if t else x for t, x in zip(turns, (left, right), strict=True))
+    expected = first @ second
+    np.testing.assert_allclose(
+        bind_product(np, float32, *turns)(left, right), expected, rtol=1e-4, atol=1e-4
+    )
+    out = np.empty(expected.shape, np.float32)
+    bind_product_out(float32, *turns)(left, right, out)
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)

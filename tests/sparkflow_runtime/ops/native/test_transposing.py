@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime.codegen.machine import native
-from sparkflow_runtime.ops.native.transposing import fill_transposed, matrices
+from sparkflow_runtime.ops.native.transposing import contiguous, fill_transposed, matrices
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,14 @@ def test_objects_are_counted():
     out = np.empty((40, 40), object)
     fill_transposed(x, (1, 0), out)
     assert out[4, 3] == "b"
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_arrays_are_put_in_order(order):
+    given = np.arange(7 * 40 * 33, dtype=np.float32).reshape(7, 40, 33).transpose(order)
+    found = contiguous(given)
+    assert found.flags.c_contiguous
+    np.testing.assert_array_equal(found, given)
+    assert (found is given) == (order == (0, 1, 2))
+    parts = given[1:, ::2, 3:]
+    np.testing.assert_array_equal(contiguous(parts), parts)
