@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 LIST = Path(__file__).resolve().parent.parent / "tests" / "contracts" / "public_api.txt"
-MODULES = ("sparkflow.export", "sparkflow.spark")
+MODULES = ("sparkflow.export", "sparkflow.export.mlflow", "sparkflow.spark")
 TESTING = "sparkflow_runtime.testing"
 """Its modules are public, with what they define."""
 OURS = ("sparkflow.", "sparkflow_runtime.")

@@ -53,6 +53,7 @@ from sparkflow.spark.params.checks import check_metric, check_params
 from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.params.identity import deciding, placement
 from sparkflow.spark.params.trainer_params import TrainerParams
+from sparkflow.spark.report.mlflow_dataset import TrainingRows
 from sparkflow.spark.report.reporters import Reporters
 from sparkflow.spark.unsaved import TrainerReader
 from sparkflow.version import SPARKFLOW_VERSION
@@ -159,7 +160,8 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
                 with described(session, f"{self.uid}: rows by worker"):
                     layout, placed = arranged.place(workers)
                 made = TrainingData.of(arranged.prepared, layout, placed, facts)
-                return replace(made, resized=data) if arranged.is_elastic else made
+                follows = data if arranged.is_elastic else None
+                return replace(made, given=dataset, resized=follows)
 
             yield data(workers)
 
@@ -194,7 +196,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
             prepared, layout, placed = parquet_rows(session, str(path), config, looks, messengers)
         with described(session, f"{self.uid}: statistics"):
             data = TrainingData.of(prepared, layout, placed, self.look_at(prepared))
-        return self.fit_data(data)
+        return self.fit_data(replace(data, given=str(path)))
 
     def fit_data(self, data: TrainingData) -> SparkTrainerModel:
         """Trains on rows that `training_data` gave, of this estimator or one that agrees."""
@@ -280,7 +282,12 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         config = plan.config
         session = data.prepared.rows.sparkSession
         name = f"sparkflow-{self.uid}-{uuid.uuid4().hex[:8]}"
-        reporters = Reporters(config, self.uid, session, name, plan.graph.graph_def)
+        counts = {
+            "num_rows": data.prepared.num_rows,
+            "num_validation_rows": data.prepared.num_validation_rows,
+        }
+        rows = TrainingRows(data.given, config.label_col, counts)
+        reporters = Reporters(config, self.uid, session, name, plan.graph.graph_def, rows)
         callbacks = Callbacks((*reporters.callbacks, *self.callbacks))
 
         def training(data: TrainingData, plan: TrainingPlan) -> Training:

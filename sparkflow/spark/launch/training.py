@@ -135,6 +135,7 @@ class TrainingData:
         facts: What `look_at` of the estimator said of them.
         shards: How rows are cut where the number of workers may change.
         resized: The same rows for another number of workers; None where it does not change.
+        given: What they were made of: the DataFrame, or the path of files.
     """
 
     prepared: PreparedRows
@@ -145,6 +146,7 @@ class TrainingData:
     facts: Any
     shards: Shards | None = None
     resized: Callable[[int], TrainingData] | None = None
+    given: DataFrame | str = ""
 
     @classmethod
     def of(

@@ -753,6 +753,7 @@ class ReportingParams(ParamAliases):
     progress = param(table.REPORTING["progress"])
     logDir = param(table.REPORTING["logDir"])
     mlflow = param(table.REPORTING["mlflow"])
+    registeredModelName = param(table.REPORTING["registeredModelName"])
 
     def getProgress(self) -> bool:
         """Whether progress is shown."""
@@ -792,6 +793,19 @@ class ReportingParams(ParamAliases):
             fit, a child of the active run if there is one.
         """
         return self._set(mlflow=value)
+
+    def getRegisteredModelName(self) -> str:
+        """The model of MLflow's registry, or an empty text."""
+        value: str = self.getOrDefault(self.registeredModelName)
+        return value
+
+    def setRegisteredModelName(self: Self, value: str) -> Self:
+        """Sets a parameter.
+
+        registeredModelName: with mlflow, the model of MLflow's registry that the trained model
+            becomes a version of, such as main.ml.flights in Unity Catalog; empty for none.
+        """
+        return self._set(registeredModelName=value)
 
 
 class InferenceAccessors(ParamAliases):

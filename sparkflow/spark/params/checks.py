@@ -88,6 +88,7 @@ def check_params(config: FitConfig, given: Collection[str]) -> None:
 
 
 _ADVICE = {
+    "mlflow": "names what MLflow is given, and needs mlflow=True",
     "earlyStoppingPatience": "has no effect without earlyStoppingPatience; set that to the number "
     "of evaluations to wait for a better value",
     "checkpointDir": "needs checkpointDir, the directory of checkpoints",

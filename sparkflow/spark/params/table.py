@@ -594,6 +594,18 @@ REPORTING: Final = Group(
             get="Whether MLflow is told.",
             decides=False,
         ),
+        Row(
+            "registeredModelName",
+            "",
+            text,
+            "str",
+            "with mlflow, the model of MLflow's registry that the trained model becomes a version "
+            "of, such as main.ml.flights in Unity Catalog; empty for none",
+            get="The model of MLflow's registry, or an empty text.",
+            see="[MLflow](spark_seeing.md#mlflow)",
+            decides=False,
+            needs="mlflow",
+        ),
     ),
 )
 

@@ -108,6 +108,9 @@ class TrainerValues:
             each fit gets a folder of its own there, written live; empty for none.
         mlflow: whether parameters, metrics and the model are logged to an MLflow run of the
             fit, a child of the active run if there is one.
+        registered_model_name: with mlflow, the model of MLflow's registry that the trained
+            model becomes a version of, such as main.ml.flights in Unity Catalog; empty for
+            none.
     """
 
     features_col: FeaturesCol = "features"
@@ -164,3 +167,4 @@ class TrainerValues:
     progress: bool = True
     log_dir: str = ""
     mlflow: bool = False
+    registered_model_name: str = ""

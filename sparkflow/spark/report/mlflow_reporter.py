@@ -1,23 +1,22 @@
-"""A fit as a run of MLflow: parameters, metrics by step, the model with its signature."""
+"""A fit as a run of MLflow: parameters, rows, metrics by step, the model."""
 
 from __future__ import annotations
 
 import importlib.util
-import inspect
 import json
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sparkflow.export import InferenceModel
+from sparkflow.export.mlflow import log_model
 from sparkflow.spark.control.callbacks import Callback, RunControl, Update
 from sparkflow.spark.report.metrics_snapshot import SnapshotTracker
+from sparkflow.spark.report.mlflow_dataset import TrainingRows, log_rows
 from sparkflow.version import SPARKFLOW_VERSION
 
 if TYPE_CHECKING:
@@ -52,11 +51,21 @@ class MlflowReporter(Callback):
 
     Args:
         name: Of the run.
+        registered_model_name: What the model is called in the registry; "" for nothing.
+        rows: What is trained on.
         clock: Returns seconds.
     """
 
-    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        name: str,
+        registered_model_name: str = "",
+        rows: TrainingRows | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._name = name
+        self._registered_model_name = registered_model_name
+        self._rows = rows
         self._clock = clock
         self._tracker = SnapshotTracker(clock)
         self._run_id = ""
@@ -92,6 +101,8 @@ class MlflowReporter(Callback):
         items = list(params.items())
         for start in range(0, len(items), _MAX_PARAMS):
             mlflow.log_params(dict(items[start : start + _MAX_PARAMS]))
+        if self._rows is not None:
+            log_rows(self._run_id, self._rows)
 
     def on_steps(self, update: Update) -> None:
         """Sends the losses now and then, as means of several where there are many."""
@@ -154,22 +165,8 @@ class MlflowReporter(Callback):
 
         if not self._run_id:
             return
-        parameters = inspect.signature(mlflow.pyfunc.log_model).parameters
-        path = {"name" if "name" in parameters else "artifact_path": "model"}
-        with (
-            tempfile.TemporaryDirectory(prefix="sparkflow-mlflow-") as folder,
-            mlflow.start_run(run_id=self._run_id, nested=True),
-        ):
-            model.save(Path(folder) / "files")
-            mlflow.pyfunc.log_model(
-                **path,
-                loader_module="sparkflow.spark.report.mlflow_model",
-                data_path=str(Path(folder) / "files"),
-                signature=_signature(model),
-                # Not sparkflow: PyPI has another package of that name.
-                pip_requirements=[f"numpy=={np.__version__}"],
-                metadata={"sparkflow": SPARKFLOW_VERSION},
-            )
+        with mlflow.start_run(run_id=self._run_id, nested=True):
+            log_model(model, registered_model_name=self._registered_model_name or None)
 
     def _send_losses(self) -> None:
         if not self._losses:
@@ -231,22 +228,3 @@ def _active_run_id() -> str | None:
 def _param(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     return text[:_MAX_PARAM_LENGTH]
-
-
-def _signature(model: InferenceModel) -> Any:
-    from mlflow.models import ModelSignature
-    from mlflow.types import Schema, TensorSpec
-
-    def spec(name: str | None, dtype: str, shape: tuple[int | None, ...]) -> Any:
-        numpy_type = np.dtype(object if dtype == "string" else dtype)
-        return TensorSpec(numpy_type, (-1, *(-1 if n is None else n for n in shape)), name)
-
-    signature = model.signature
-    if any(each.kind != "dense" for each in signature.inputs):
-        return None  # MLflow's schemas know neither sparse rows nor lists of any length
-    inputs = [
-        spec(each.name if signature.named else None, each.dtype, each.shape)
-        for each in signature.inputs
-    ]
-    outputs = [spec(each.name, each.dtype, each.shape) for each in signature.outputs]
-    return ModelSignature(inputs=Schema(inputs), outputs=Schema(outputs))

@@ -12,6 +12,7 @@ from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.report.displays import choose_display
 from sparkflow.spark.report.guarded import Guarded
 from sparkflow.spark.report.live import LiveReporter
+from sparkflow.spark.report.mlflow_dataset import TrainingRows
 from sparkflow.spark.report.mlflow_reporter import MlflowReporter, require_mlflow
 from sparkflow.spark.report.spark_ui import JobDescriptionDisplay
 from sparkflow.spark.report.tensorboard import TensorBoardReporter
@@ -31,6 +32,7 @@ class Reporters:
         session: Whose UI shows the training.
         job_tag: The tag of the training's Spark jobs.
         graph_def: The graph for TensorBoard.
+        rows: What is trained on, for MLflow.
 
     Attributes:
         callbacks: In the order in which they are to be called.
@@ -48,12 +50,13 @@ class Reporters:
         session: SparkSession,
         job_tag: str,
         graph_def: GraphDef | None = None,
+        rows: TrainingRows | None = None,
     ) -> None:
         self.callbacks: list[Callback] = []
         self._mlflow: MlflowReporter | None = None
         if config.mlflow:
             require_mlflow()
-            self._mlflow = MlflowReporter(uid)
+            self._mlflow = MlflowReporter(uid, config.registered_model_name, rows)
             self.callbacks.append(Guarded(self._mlflow, "MLflow"))
         if config.log_dir:
             board = _tensorboard(config.log_dir, uid, graph_def)

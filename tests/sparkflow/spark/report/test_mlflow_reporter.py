@@ -35,7 +35,7 @@ def _doubling() -> InferenceModel:
 
 def test_a_fit_is_a_run_with_parameters_metrics_and_model(mlflow: Any) -> None:
     clock = Clock()
-    reporter = MlflowReporter("SparkTrainer_1", clock)
+    reporter = MlflowReporter("SparkTrainer_1", clock=clock)
     whole_run(clock, reporter)
     reporter.log_model(_doubling())
     assert mlflow.active_run() is None
@@ -62,7 +62,7 @@ def test_fits_are_children_of_the_active_run_in_all_threads(mlflow: Any) -> None
 
     def fit() -> None:
         clock = Clock()
-        reporter = MlflowReporter("child", clock)
+        reporter = MlflowReporter("child", clock=clock)
         whole_run(clock, reporter)
         run_ids.append(reporter.run_id)
 
@@ -83,7 +83,7 @@ def test_fits_are_children_of_the_active_run_in_all_threads(mlflow: Any) -> None
 
 def test_a_failed_fit_is_a_failed_run(mlflow: Any) -> None:
     clock = Clock()
-    reporter = MlflowReporter("fit", clock)
+    reporter = MlflowReporter("fit", clock=clock)
     run = FakeRun(clock, reporter)
     run.begin()
     run.step(1.0)
@@ -97,7 +97,7 @@ def test_a_failed_fit_is_a_failed_run(mlflow: Any) -> None:
 
 
 def test_a_fit_that_never_began_is_no_run(mlflow: Any) -> None:
-    reporter = MlflowReporter("fit", Clock())
+    reporter = MlflowReporter("fit", clock=Clock())
     reporter.on_waiting("waiting for 2 of 2 tasks")
     reporter.on_close()
     assert mlflow.search_runs(output_format="list") == []

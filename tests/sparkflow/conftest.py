@@ -1,5 +1,8 @@
-"""Models that were never trained: inference needs no training to be tested."""
+"""Models that were never trained, as inference needs no training, and an MLflow of our own."""
 
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -94,3 +97,29 @@ def mixed() -> InferenceModel:
     )
     variables = {"embedding": np.array([[1.0], [10.0], [100.0], [1000.0]], np.float32)}
     return built(graph, variables, Signature(inputs, outputs, True, initializers))
+
+
+@pytest.fixture(scope="session")
+def mlflow_database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Path]]:
+    """MLflow with a database, which takes seconds to make."""
+    folder = tmp_path_factory.mktemp("mlflow")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        mlflow = pytest.importorskip("mlflow")
+        pytest.importorskip("sqlalchemy")
+        before = mlflow.get_tracking_uri()
+        mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
+        yield mlflow, folder
+        mlflow.set_tracking_uri(before)
+
+
+@pytest.fixture
+def mlflow(mlflow_database: tuple[Any, Path], request: pytest.FixtureRequest) -> Iterator[Any]:
+    """MLflow with an experiment for this test."""
+    mlflow, folder = mlflow_database
+    name = request.node.name
+    location = (folder / name).as_uri()
+    mlflow.set_experiment(experiment_id=mlflow.create_experiment(name, location))
+    yield mlflow
+    while mlflow.active_run() is not None:
+        mlflow.end_run()
