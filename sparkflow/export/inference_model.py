@@ -153,6 +153,39 @@ class InferenceModel:
 
         write_onnx(self, path)
 
+    def onnx_feeds(self, values: Any) -> dict[str, npt.NDArray[Any]]:
+        """What a session of onnxruntime is fed for some rows, by the names of the inputs.
+
+        Texts are hashed here, because ONNX cannot. Needs no further package.
+
+        Args:
+            values: As `predict` takes them.
+
+        Raises:
+            InvalidArgumentError: As `predict`.
+        """
+        from sparkflow.export.onnx.texts import onnx_feeds
+
+        return onnx_feeds(self, values)
+
+    def to_saved_model(self, folder: str | Path, version: int | None = None) -> Path:
+        """Writes the model as TensorFlow's SavedModel, for TensorFlow Serving; see `saved_model`.
+
+        Args:
+            folder: A local folder, of all versions of the model.
+            version: The version's number; the next one when None.
+
+        Returns:
+            The folder of the version.
+
+        Raises:
+            UnimplementedError: The graph has an op that TensorFlow lacks; the text names it.
+            AlreadyExistsError: There is such a version.
+        """
+        from sparkflow.export.saved_model import write_saved_model
+
+        return write_saved_model(self, folder, version)
+
     def summary(self) -> ModelSummary:
         """Inputs, outputs, layers, parameters and training figures, as text and as HTML."""
         return summarize(self)

@@ -120,6 +120,12 @@ def _input(value: Mapping[str, Any]) -> Input:
     return Input(str(value["name"]), kind, str(value["dtype"]), shape, tensors)
 
 
+def part_names(given: Input) -> list[str]:
+    """What the tensors of an input are called where there are no sparse tensors."""
+    parts = ("",) if len(given.tensors) == 1 else ("/indices", "/values", "/dense_shape")
+    return [given.name + part for part in parts]
+
+
 class Exported(Protocol):
     """What is asked of an `InferenceModel` by those that run, describe and convert it."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,16 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkflow.export.onnx.table import OPSET, TABLE, Node, Target, unknown
-from sparkflow.export.signature import Exported
+from sparkflow.export.onnx.texts import graph_of_model, text_inputs
+from sparkflow.export.signature import Exported, part_names
 from sparkflow.graph.constant_value import constant_value
-from sparkflow.graph.graph import Graph
-from sparkflow.graph.messages.importing import import_graph_def
-from sparkflow.graph.nodes.reach import ALL
 from sparkflow.version import SPARKFLOW_VERSION
+from sparkflow_runtime.dtypes import string
 from sparkflow_runtime.files.whole import sync_file
 
 _IR_VERSION: Final = 10
 _BATCH: Final = "batch"
+TEXTS: Final = "sparkflow.texts"
+"""The key of the metadata that describe the inputs that are made of texts."""
 # A protobuf message holds less than 2 GB.
 _LARGEST_MESSAGE_BYTES: Final = 1 << 30
 
@@ -57,19 +60,24 @@ def to_onnx(model: Exported) -> Any:
     onnx = _onnx()
     _fill_table()
     helper = onnx.helper
-    graph = Graph()
-    with graph.as_default():
-        import_graph_def(model.to_graph_def(frozen=True), name="", allowed_ops=ALL)
+    graph = graph_of_model(model)
     target = _Target(onnx)
     names: dict[str, str] = {}
     inputs = []
     for each in model.signature.inputs:
-        parts = ("",) if len(each.tensors) == 1 else ("/indices", "/values", "/dense_shape")
-        for tensor_name, part in zip(each.tensors, parts, strict=True):
+        for tensor_name, part in zip(each.tensors, part_names(each), strict=True):
             tensor = graph.get_tensor_by_name(tensor_name)
-            name = target.unique(each.name + part)
+            if tensor.dtype.base_dtype is string:  # what is made of texts comes instead
+                continue
+            name = target.unique(part)
             names[tensor_name] = name
             inputs.append(_value_info(onnx, target, name, tensor))
+    made_of_texts = text_inputs(graph, model.signature)
+    for text in made_of_texts:
+        name = target.unique(text.name)
+        names.update(dict.fromkeys(text.tensors, name))
+        tensor = graph.get_tensor_by_name(text.tensors[0])
+        inputs.append(_value_info(onnx, target, name, tensor))
     needed = _needed(graph, model.signature.fetches, set(names))
     for op in needed:
         _convert(op, names, target)
@@ -89,6 +97,9 @@ def to_onnx(model: Exported) -> Any:
         producer_name="sparkflow",
         producer_version=SPARKFLOW_VERSION,
     )
+    if made_of_texts:
+        described = json.dumps([asdict(each) for each in made_of_texts], ensure_ascii=False)
+        made.metadata_props.add(key=TEXTS, value=described)
     if made.ByteSize() < _LARGEST_MESSAGE_BYTES:
         onnx.checker.check_model(made, full_check=True)
     return made

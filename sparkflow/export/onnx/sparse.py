@@ -112,3 +112,65 @@ def _sparse_product(node: Node) -> Sequence[str]:
     width = node.emit("Shape", [dense], start=1)
     size = node.emit("Concat", [count, width], axis=0)
     return [_scattered(node, size, rows, products, node.dtype(1))]
+
+
+@converts("SparseFillEmptyRows")
+def _fill_empty_rows(node: Node) -> Sequence[str]:
+    indices, values, shape, default = node.inputs
+    axis, zero, one = node.integers(1), node.constant(0, np.int64), node.constant(1, np.int64)
+    places = node.emit("Gather", [indices, zero], axis=1)
+    count = node.emit("Slice", [shape, node.integers(0), node.integers(1)])
+    ones = node.emit("Expand", [one, node.emit("Shape", [places])])
+    counts = _scattered(node, count, places, ones, np.dtype(np.int64))
+    is_empty = node.emit("Equal", [counts, zero])
+    empty = node.emit("Transpose", [node.emit("NonZero", [is_empty])], perm=[1, 0])
+    added = node.emit("Pad", [empty, node.integers(0, 0, 0, 1)])  # in the first column
+    joined = node.emit("Concat", [indices, added], axis=0)
+    filling = node.emit("Expand", [default, node.emit("Shape", [added], end=1)])
+    held = node.emit("Concat", [values, filling], axis=0)
+    # By rows, and within one in the order of before.
+    size = node.emit("Shape", [held])
+    scalar = node.emit("Squeeze", [size])
+    numbers = node.emit("Range", [zero, scalar, one])
+    rows = node.emit("Gather", [joined, zero], axis=1)
+    keys = node.emit("Add", [node.emit("Mul", [rows, scalar]), numbers])
+    _, order = node.emit_several("TopK", 2, [keys, size], largest=0, sorted=1)
+    column = node.emit("Unsqueeze", [order, axis])
+    zeros = node.emit("Expand", [zero, size])
+    inverse = node.emit("ScatterND", [zeros, column, numbers])
+    before = node.emit("Shape", [values])
+    return [
+        node.emit("Gather", [joined, order], axis=0),
+        node.emit("Gather", [held, order], axis=0),
+        is_empty,
+        node.emit("Slice", [inverse, node.integers(0), before]),
+    ]
+
+
+@converts("SparseReshape")
+def _sparse_reshape(node: Node) -> Sequence[str]:
+    old_rank, new_rank = node.shape(0)[1], node.shape(2)[0]
+    if old_rank is None or new_rank is None:
+        raise node.refusal("a rank that is not known")
+    indices, shape, wanted = node.inputs
+    axis, zero = node.integers(1), node.constant(0, np.int64)
+    # One size may be -1: then the product of all is less than nothing.
+    product = node.emit("ReduceProd", [wanted], keepdims=1)
+    one = node.constant(1, np.int64)
+    divisor = node.emit("Where", [node.emit("Equal", [product, zero]), one, product])
+    rest = node.emit("Div", [node.emit("ReduceProd", [shape], keepdims=1), divisor])
+    unknown = node.emit("Less", [wanted, zero])
+    resolved = node.emit("Where", [unknown, node.emit("Neg", [rest]), wanted])
+    place = node.emit("Gather", [indices, zero], axis=1)
+    for number in range(1, old_rank):
+        which = node.constant(number, np.int64)
+        place = node.emit("Mul", [place, node.emit("Gather", [shape, which])])
+        place = node.emit("Add", [place, node.emit("Gather", [indices, which], axis=1)])
+    columns: list[str] = []
+    for number in reversed(range(new_rank)):
+        size = node.emit("Gather", [resolved, node.constant(number, np.int64)])
+        size = node.emit("Max", [size, one])  # of 0 there is nothing to place
+        part = node.emit("Mod", [place, size]) if number else place
+        columns.insert(0, node.emit("Unsqueeze", [part, axis]))
+        place = node.emit("Div", [place, size]) if number else place
+    return [node.emit("Concat", columns, axis=1), resolved]

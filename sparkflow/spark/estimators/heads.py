@@ -161,7 +161,7 @@ def _predictions(raw: Any, logits: Any) -> dict[str, Any]:
             "probability": tf.nn.softmax(logits),
             "prediction": tf.argmax(logits, axis=1),
         }
-    # Of a single logit r Spark ML's vectors are [-r, r] and [1 - p, p]; `transform` makes them.
+    # Of a single logit: the inference graph makes [-r, r] and [1 - p, p] of them.
     logit = tf.squeeze(logits, axis=[1])
     return {
         "rawPrediction": raw if raw.shape.as_list()[1] == 2 else logit,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import sparkflow as tf
 from sparkflow.export import Input, Output, Signature
@@ -46,7 +46,7 @@ def build_inference_graph(model_fn: ModelFn, inputs: ModelInputs) -> InferenceGr
         predictions = spec.predictions  # that there are some, EstimatorSpec sees to
         if not isinstance(predictions, Mapping):
             predictions = {"prediction": predictions}
-        outputs = tuple(_output(name, tensor) for name, tensor in predictions.items())
+        outputs = tuple(_output(*each) for each in map(_of_two, predictions.items()))
         names = tuple(variable.op.name for variable in tf.global_variables())
         tables = tuple(
             each.op.name if isinstance(each, tf.Tensor) else each.name
@@ -72,6 +72,28 @@ def require_same_variables(training: TrainingGraph, inference: InferenceGraph) -
             f"model_fn makes the variables {', '.join(missing)} in mode PREDICT but not in mode "
             "TRAIN; both modes must build the same network under the same names"
         )
+
+
+def _of_two(prediction: tuple[Any, Any]) -> tuple[Any, Any]:
+    """A prediction; of two classes with one number per row that of both, as Spark ML has it.
+
+    It is done in the graph, so that every form of the model gives the same.
+    """
+    name, tensor = prediction
+    complement = _COMPLEMENTS.get(name) if isinstance(name, str) else None
+    if complement is None or not isinstance(tensor, tf.Tensor) or not tensor.dtype.is_floating:
+        return prediction
+    shape = tensor.shape.as_list() if tensor.shape.ndims is not None else None
+    if shape not in ([None], [None, 1]):
+        return prediction
+    flat = tf.reshape(tensor, [-1])
+    return name, tf.stack([complement(flat), flat], axis=1, name=f"{name}_of_two")
+
+
+_COMPLEMENTS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "probability": lambda p: 1.0 - p,
+    "rawPrediction": lambda r: -r,
+}
 
 
 def _output(name: Any, tensor: Any) -> Output:

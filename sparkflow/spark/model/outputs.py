@@ -34,7 +34,8 @@ class OutputColumn:
         spark_type: What the Python worker returns, in Spark's DDL.
         is_vector: Whether the column is made a Spark ML vector of it.
         complement: How a prediction of one number per row becomes a vector of two, if it does:
-            `probability` p gives [1 - p, p], `rawPrediction` r gives [-r, r].
+            `probability` p gives [1 - p, p], `rawPrediction` r gives [-r, r]. In models of
+            before 2026-11-24; the graph of later ones gives both numbers.
     """
 
     output: str

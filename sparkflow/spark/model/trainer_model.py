@@ -105,6 +105,22 @@ class SparkTrainerModel(Model, InferenceParams, MLWritable, MLReadable["SparkTra
         """
         self.inference_model.to_onnx(path)
 
+    def toSavedModel(self, folder: str | Path, version: int | None = None) -> Path:
+        """Writes the model as TensorFlow's SavedModel to a folder on the driver.
+
+        Args:
+            folder: The folder of all versions of the model, as TensorFlow Serving watches it.
+            version: The version's number; the next one when None.
+
+        Returns:
+            The folder of the version.
+
+        Raises:
+            UnimplementedError: The graph has an op that TensorFlow lacks; the text names it.
+            AlreadyExistsError: There is such a version.
+        """
+        return self.inference_model.to_saved_model(folder, version)
+
     def transform(self, dataset: DataFrame, params: Any = None) -> DataFrame:
         """Appends the predictions to a DataFrame.
 

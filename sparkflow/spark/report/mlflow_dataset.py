@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -58,15 +59,23 @@ def _entity(rows: TrainingRows) -> Any:
     profile = json.dumps(dict(rows.counts))
     if isinstance(rows.given, str):
         source = SparkDatasetSource(path=rows.given)
-        digest = hashlib.md5(f"{rows.given} {profile}".encode(), usedforsecurity=False).hexdigest()
-        return Dataset("dataset", digest[:8], "spark", source.to_json(), None, profile)
+        digest = _digest(rows.given, profile)
+        return Dataset("dataset", digest, "spark", source.to_json(), None, profile)
     source = _source(rows.given)
     targets = rows.label if rows.label in rows.given.columns else None
     described = SparkDataset(df=rows.given, source=source, targets=targets)
-    schema = described.schema
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that integers could have been null
+        schema = described.schema
     text = json.dumps({"mlflow_colspec": schema.to_dict()}) if schema else None
     kind = source._get_source_type()
-    return Dataset(described.name, described.digest, kind, source.to_json(), text, profile)
+    # MLflow has one dataset of a name and digest: autologging's has the program as its source.
+    digest = _digest(described.digest, source.to_json())
+    return Dataset(described.name, digest, kind, source.to_json(), text, profile)
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.md5(" ".join(parts).encode(), usedforsecurity=False).hexdigest()[:8]
 
 
 def _source(df: DataFrame) -> Any:
