@@ -10,8 +10,8 @@ from collections.abc import Generator
 from typing import Final
 
 from sparkflow_runtime.errors import FailedPreconditionError, OpError, PermissionDeniedError
-from sparkflow_runtime.transport.channel import handshake, sockets
-from sparkflow_runtime.transport.channel.handshake import Opened, Peer, Self
+from sparkflow_runtime.transport.channel import handshake, records, sockets
+from sparkflow_runtime.transport.channel.handshake import Agreed, Opened, Peer, Self
 
 _DRAIN_BYTES: Final = 1 << 16
 
@@ -82,11 +82,13 @@ class Caller:
         sockets.prepare(self._link)
         if self._context is not None and not unix:
             yield from self._encrypt(self._context)
-        task, incarnation, seals = yield from self._converse()
-        self._link.setblocking(True)
         encrypted = isinstance(self._link, ssl.SSLSocket)
-        peer = Peer(task, incarnation, "unix" if unix else "tcp", encrypted)
-        return Opened(self._link, peer, None if unix or encrypted else seals)
+        agreed = yield from self._converse(encrypted and records.available())
+        self._link.setblocking(True)
+        peer = Peer(agreed.task, agreed.incarnation, "unix" if unix else "tcp", encrypted)
+        if agreed.keys is not None:
+            return Opened(records.instead_of(self._link, agreed.keys, peer.task), peer)
+        return Opened(self._link, peer, None if unix or encrypted else agreed.seals)
 
     def _encrypt(self, context: ssl.SSLContext) -> Generator[int, None, None]:
         first = yield from self._receive(1, socket.MSG_PEEK)
@@ -106,14 +108,14 @@ class Caller:
             except ssl.SSLWantWriteError:
                 yield selectors.EVENT_WRITE
 
-    def _converse(self) -> Generator[int, None, tuple[str, int, tuple[int, int]]]:
-        words = handshake.listener(self._me)
+    def _converse(self, may_record: bool) -> Generator[int, None, Agreed]:
+        words = handshake.listener(self._me, may_record)
         heard = b""
         while True:
             try:
                 wish = words.send(heard) if heard else next(words)
             except StopIteration as end:
-                agreed: tuple[str, int, tuple[int, int]] = end.value
+                agreed: Agreed = end.value
                 return agreed
             heard = b""
             if isinstance(wish, bytes):

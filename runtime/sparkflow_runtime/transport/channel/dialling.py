@@ -19,9 +19,9 @@ from sparkflow_runtime.errors import (
     UnavailableError,
 )
 from sparkflow_runtime.security import Tls
-from sparkflow_runtime.transport.channel import handshake, sockets
+from sparkflow_runtime.transport.channel import handshake, records, sockets
 from sparkflow_runtime.transport.channel.address import ChannelAddress
-from sparkflow_runtime.transport.channel.handshake import Dialogue, Opened, Peer, Self
+from sparkflow_runtime.transport.channel.handshake import Agreed, Dialogue, Opened, Peer, Self
 
 Transport = Literal["auto", "tcp", "unix"]
 _TIME: Final = struct.Struct("@ll")
@@ -74,20 +74,25 @@ def dial(
         link = _connect_unix(address, peer, deadline, needed=transport == "unix")
         if link is not None:
             words = handshake.dialler(me, expected_task, expected_incarnation, peer)
-            task, incarnation, _ = _converse(link, words, peer, deadline)
+            agreed = _converse(link, words, peer, deadline)
             link.settimeout(None)
-            return Opened(link, Peer(task, incarnation, "unix", encrypted=False))
+            return Opened(link, Peer(agreed.task, agreed.incarnation, "unix", encrypted=False))
     peer = f"Task {expected_task} at {address}"
-    words = handshake.dialler(me, expected_task, expected_incarnation, peer)
+    may_record = tls is not None and records.available()
+    words = handshake.dialler(me, expected_task, expected_incarnation, peer, may_record)
     link = _connect_tcp(address, peer, deadline)
     if tls is None:
-        task, incarnation, seals = _converse(link, words, peer, deadline)
+        agreed = _converse(link, words, peer, deadline)
         link.settimeout(None)
-        return Opened(link, Peer(task, incarnation, "tcp", encrypted=False), seals)
+        there = Peer(agreed.task, agreed.incarnation, "tcp", encrypted=False)
+        return Opened(link, there, agreed.seals)
     secure = _encrypt(link, tls, address.host, peer, deadline)
-    task, incarnation, _ = _converse(secure, words, peer, deadline)
+    agreed = _converse(secure, words, peer, deadline)
     secure.settimeout(None)
-    return Opened(secure, Peer(task, incarnation, "tcp", encrypted=True))
+    there = Peer(agreed.task, agreed.incarnation, "tcp", encrypted=True)
+    if agreed.keys is not None:
+        return Opened(records.instead_of(secure, agreed.keys, there.task), there)
+    return Opened(secure, there)
 
 
 def _connect_unix(
@@ -181,7 +186,7 @@ def _encrypt(link: socket.socket, tls: Tls, host: str, peer: str, deadline: floa
 
 def _converse(
     link: socket.socket | ssl.SSLSocket, words: Dialogue, peer: str, deadline: float
-) -> tuple[str, int, tuple[int, int]]:
+) -> Agreed:
     """Says the dialler's words and closes the socket when they come to no good end."""
     try:
         wish: bytes | int = next(words)
@@ -196,7 +201,7 @@ def _converse(
                 heard = _receive(link, wish, deadline)
             wish = words.send(heard)
     except StopIteration as end:
-        agreed: tuple[str, int, tuple[int, int]] = end.value
+        agreed: Agreed = end.value
         return agreed
     except BaseException as error:
         link.close()

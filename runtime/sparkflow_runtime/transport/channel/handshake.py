@@ -16,7 +16,8 @@ before, in which are both nonces, both incarnations and all names. So the token 
 listener says nothing of itself before the dialler has proved that it knows the token, and what was
 said to one task is of no use with another. They prove who opened a channel. What follows is neither
 encrypted nor authenticated, which is what TLS below it is for, but sealed against faults with
-numbers that come from the same token and words, see `seals`.
+numbers that come from the same token and words, see `seals`. Within TLS the two may agree that what
+follows is records with keys of the same origin, see `records`.
 
 Both sides are generators that yield the bytes to write, or the number of bytes that they want to be
 sent next, which is never more than `MAX_BODY_BYTES`.
@@ -32,7 +33,7 @@ import ssl
 import struct
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from sparkflow_runtime.errors import (
     AbortedError,
@@ -44,6 +45,9 @@ from sparkflow_runtime.errors import (
     from_status,
     to_status,
 )
+
+if TYPE_CHECKING:
+    from sparkflow_runtime.transport.channel.records import Records
 
 MAGIC: Final = b"\x93sparkfl"
 """Its first byte begins neither text nor TLS."""
@@ -64,9 +68,14 @@ _TLS: Final = b"\x16\x03"
 """What a TLS client begins with."""
 _HAS_TOKEN: Final = 1
 _WANTS_INCARNATION: Final = 2
+_WANTS_RECORDS: Final = 4
+_RECORDS: Final = b"\1"
+"""Follows the listener's name where it wants them, too."""
 _DIALLER: Final = b"sparkflow tensor channel: dialler\0"
 _LISTENER: Final = b"sparkflow tensor channel: listener\0"
 _SEALS: Final = b"sparkflow tensor channel: seals\0"
+_KEY_OF_DIALLER: Final = b"sparkflow tensor channel: key of the dialler's records\0"
+_KEY_OF_LISTENER: Final = b"sparkflow tensor channel: key of the listener's records\0"
 _FIRSTS: Final = struct.Struct("<II")
 
 
@@ -100,13 +109,13 @@ class Opened:
     """An open channel. Its socket blocks, and nothing was read beyond the handshake.
 
     Attributes:
-        socket: A plain one, or one within TLS, which one thread at a time may use.
+        socket: A plain one; or one of records, or within TLS, which one thread at a time may use.
         peer: Who is at its other end.
         seals: The numbers with which what we send, and what we receive, are sealed, see `seals`;
             None where it is not: over unix sockets, and within TLS.
     """
 
-    socket: socket.socket | ssl.SSLSocket
+    socket: socket.socket | ssl.SSLSocket | Records
     peer: Peer
     seals: tuple[int, int] | None = None
 
@@ -133,13 +142,32 @@ class Self:
         _check_incarnation(self.incarnation)
 
 
-Dialogue: TypeAlias = Generator["bytes | int", bytes, tuple[str, int, tuple[int, int]]]
-"""One side; returns the other's task and incarnation and the numbers of `Opened.seals`, or raises
-the OpError that ends it."""
+class Agreed(NamedTuple):
+    """What a side knows when the channel is open.
+
+    Attributes:
+        task: Of the other side, as in `Peer`.
+        incarnation: The same.
+        seals: See `Opened`.
+        keys: Of our records and of theirs; None where what follows is no records.
+    """
+
+    task: str
+    incarnation: int
+    seals: tuple[int, int]
+    keys: tuple[bytes, bytes] | None
+
+
+Dialogue: TypeAlias = Generator["bytes | int", bytes, Agreed]
+"""One side; returns what was agreed, or raises the OpError that ends it."""
 
 
 def dialler(
-    me: Self, expected_task: str, expected_incarnation: int | None = None, peer: str = "The peer"
+    me: Self,
+    expected_task: str,
+    expected_incarnation: int | None = None,
+    peer: str = "The peer",
+    records: bool = False,
 ) -> Dialogue:
     """The side that opens the channel.
 
@@ -148,6 +176,7 @@ def dialler(
         expected_task: The task that must answer.
         expected_incarnation: Its incarnation; None for any.
         peer: How errors name the other side.
+        records: Whether records may follow. Only within TLS: their keys come of what is said.
 
     Raises:
         FailedPreconditionError: Another task answers, another version, or no task at all.
@@ -159,6 +188,7 @@ def dialler(
     _check_incarnation(wanted)
     flags = 0 if me.token is None else _HAS_TOKEN
     flags |= 0 if expected_incarnation is None else _WANTS_INCARNATION
+    flags |= _WANTS_RECORDS if records else 0
     hello = _HELLO.pack(secrets.token_bytes(NONCE_BYTES), flags, me.incarnation, wanted)
     hello += _export_name(me.task) + _export_name(expected_task)
     said = preamble() + _message(_Kind.HELLO, hello)
@@ -188,14 +218,18 @@ def dialler(
             message=f"{peer} was restarted: incarnation {expected_incarnation} was expected, "
             f"{incarnation} answers"
         )
-    return task, incarnation, _seals(me.token, said)
+    are_records = records and fields.rest()[:1] == _RECORDS
+    dialler, listener = _secrets(me.token, said)
+    keys = (dialler[1], listener[1]) if are_records else None
+    return Agreed(task, incarnation, (dialler[0], listener[0]), keys)
 
 
-def listener(me: Self) -> Dialogue:
+def listener(me: Self, records: bool = False) -> Dialogue:
     """The side that accepts the channel. The dialler is told what is raised, a stranger is not.
 
     Args:
         me: Who listens.
+        records: See `dialler`.
 
     Raises:
         FailedPreconditionError: The dialler speaks another version or protocol, or wants another
@@ -212,7 +246,7 @@ def listener(me: Self) -> Dialogue:
     yield preamble()
     try:
         _check_version(theirs, peer)
-        return (yield from _accept(me, theirs, peer))
+        return (yield from _accept(me, theirs, peer, records))
     except OpError as error:
         yield refusal(error)
         raise
@@ -229,7 +263,7 @@ def refusal(error: OpError) -> bytes:
     return _message(_Kind.REFUSAL, bytes([code]) + text.encode("utf-8", "replace")[:MAX_TEXT_BYTES])
 
 
-def _accept(me: Self, theirs: bytes, peer: str) -> Dialogue:
+def _accept(me: Self, theirs: bytes, peer: str, records: bool) -> Dialogue:
     hello = yield from _read(_Kind.HELLO, peer)
     fields = _Fields(hello, peer)
     _, flags, incarnation, wanted = fields.unpack(_HELLO)
@@ -257,16 +291,22 @@ def _accept(me: Self, theirs: bytes, peer: str) -> Dialogue:
             f"{me.incarnation} answers"
         )
     said += _message(_Kind.PROOF, proof)
-    theirs_first, mine_first = _seals(me.token, said)
+    dialler, listener = _secrets(me.token, said)
+    are_records = records and bool(flags & _WANTS_RECORDS)
     rest = _INCARNATION.pack(me.incarnation) + _export_name(me.task)
+    rest += _RECORDS if are_records else b""
     yield _message(_Kind.WELCOME, _mac(me.token, _LISTENER, said + rest) + rest)
-    return task, incarnation, (mine_first, theirs_first)
+    keys = (listener[1], dialler[1]) if are_records else None
+    return Agreed(task, incarnation, (listener[0], dialler[0]), keys)
 
 
-def _seals(token: str | None, said: bytes) -> tuple[int, int]:
-    """The numbers that seal what the dialler and what the listener sends."""
+def _secrets(token: str | None, said: bytes) -> tuple[tuple[int, bytes], tuple[int, bytes]]:
+    """The first number of the seals, and the key, of what the dialler and the listener send."""
     dialler, listener = _FIRSTS.unpack_from(_mac(token, _SEALS, said))
-    return dialler, listener
+    return (
+        (dialler, _mac(token, _KEY_OF_DIALLER, said)),
+        (listener, _mac(token, _KEY_OF_LISTENER, said)),
+    )
 
 
 def _mac(token: str | None, label: bytes, said: bytes) -> bytes:

@@ -32,6 +32,7 @@ from sparkflow_runtime.events.crc32c import crc32c
 from sparkflow_runtime.transport.channel import frames
 from sparkflow_runtime.transport.channel.frames import HEADER, Header
 from sparkflow_runtime.transport.channel.handshake import Opened
+from sparkflow_runtime.transport.channel.records import Records
 from sparkflow_runtime.transport.channel.seals import (
     SEALED_HEADER_BYTES,
     SUM_BYTES,
@@ -81,8 +82,8 @@ socket before it comes to its wire, and would warn that nobody closed it."""
 class Wire:
     """One socket. Any thread may send; one at a time may read.
 
-    `reading` is held by the thread that reads, `_writing` guards sending. With TLS, `_secured`
-    keeps reading and writing apart, which OpenSSL asks for.
+    `reading` is held by the thread that reads, `_writing` guards sending. With TLS and
+    records, `_secured` keeps reading and writing apart, which OpenSSL asks for.
 
     Args:
         opened: The socket after its handshake.
@@ -100,7 +101,7 @@ class Wire:
         self._socket.setblocking(False)
         self._fd = self._socket.fileno()
         _SOCKETS[self._fd] = self._socket
-        self._tls = isinstance(self._socket, ssl.SSLSocket)
+        self._tls = isinstance(self._socket, (ssl.SSLSocket, Records))
         self._unix = self._socket.family == getattr(socket, "AF_UNIX", None)
         self._on_blocked = on_blocked
         self.reading = threading.Lock()
@@ -474,7 +475,10 @@ class Wire:
             self.closed = from_status(*to_status(reason))  # without what its traceback holds
         with contextlib.suppress(OSError):
             # The descriptor stays: somebody may be in poll on this number, see `release`.
-            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+            if isinstance(self._socket, ssl.SSLSocket):
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # that of TLS would wait
+            else:
+                self._socket.shutdown(socket.SHUT_RDWR)
 
     def release(self) -> None:
         """Closes, and gives the descriptor back as soon as no thread uses it.

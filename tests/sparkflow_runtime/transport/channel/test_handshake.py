@@ -15,7 +15,8 @@ from sparkflow_runtime.errors import (
     UnknownError,
 )
 from sparkflow_runtime.transport.channel import handshake
-from sparkflow_runtime.transport.channel.handshake import Dialogue, Self
+from sparkflow_runtime.transport.channel.handshake import Agreed, Dialogue, Self
+from sparkflow_runtime.transport.channel.records import KEY_BYTES
 
 PS = "/job:ps/replica:0/task:0"
 WORKER = "/job:worker/replica:0/task:1"
@@ -29,7 +30,7 @@ class Side:
         self._words = words
         self._heard = b""
         self.said = b""
-        self.result: tuple[str, int, tuple[int, int]] | None = None
+        self.result: Agreed | None = None
         self.error: OpError | None = None
         self.most_wanted = 0
         self._wish: bytes | int = b""
@@ -211,6 +212,28 @@ def test_both_sides_seal_with_the_same_numbers_and_no_two_channels_do() -> None:
         assert dialling.result[2] == listening.result[2][::-1]
         numbers.update(dialling.result[2])
     assert len(numbers) == 80
+
+
+@pytest.mark.parametrize("dials", [True, False])
+@pytest.mark.parametrize("listens", [True, False])
+def test_records_follow_where_both_sides_want_them(dials: bool, listens: bool) -> None:
+    keys: set[bytes] = set()
+    for token in (TOKEN, TOKEN, None):
+        dialling = Side(handshake.dialler(Self(WORKER, 11, token), PS, records=dials))
+        listening = Side(handshake.listener(Self(PS, 22, token), records=listens))
+        talk(dialling, listening)
+        assert dialling.result is not None
+        assert listening.result is not None
+        if not (dials and listens):
+            assert dialling.result.keys is listening.result.keys is None
+            continue
+        assert dialling.result.keys is not None
+        assert listening.result.keys == dialling.result.keys[::-1]
+        keys.update(dialling.result.keys)
+        assert all(len(key) == KEY_BYTES for key in keys)
+        for key in keys:
+            assert key not in dialling.said + listening.said
+    assert len(keys) == (6 if dials and listens else 0)
 
 
 def test_newer_minor_versions_are_accepted_on_either_side(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -259,7 +259,7 @@ def test_a_fault_of_ours_costs_one_caller_its_channel(
 ) -> None:
     door = open_door()
 
-    def fail(me: Self) -> Any:
+    def fail(me: Self, records: bool) -> Any:
         raise ZeroDivisionError
 
     with monkeypatch.context() as patched:

@@ -6,6 +6,7 @@ import ssl
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,9 @@ from sparkflow_runtime.errors import (
 )
 from sparkflow_runtime.security import Tls
 from sparkflow_runtime.security.certificates import Authority
-from sparkflow_runtime.transport.channel import handshake, listener
+from sparkflow_runtime.transport.channel import caller, dialling, handshake, listener
 from sparkflow_runtime.transport.channel.handshake import Peer
+from sparkflow_runtime.transport.channel.records import Records
 from sparkflow_runtime.transport.channel.wire import _together
 
 OpenDoor = Callable[..., Any]
@@ -39,7 +41,12 @@ def other() -> Tls:
     return Authority.create().issue(WORKER)
 
 
-def test_a_channel_over_tcp_is_encrypted(open_door: OpenDoor, tls: tuple[Tls, Tls]) -> None:
+@pytest.mark.parametrize("lacks", ["dialler", "listener"])
+def test_a_channel_over_tcp_is_within_tls_where_one_side_lacks_cryptography(
+    open_door: OpenDoor, tls: tuple[Tls, Tls], lacks: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = dialling if lacks == "dialler" else caller
+    monkeypatch.setattr(place, "records", SimpleNamespace(available=lambda: False))
     door = open_door(tls=tls[0])
     here = door.dial(tls=tls[1], transport="tcp")
     there = door.taken()
@@ -51,6 +58,38 @@ def test_a_channel_over_tcp_is_encrypted(open_door: OpenDoor, tls: tuple[Tls, Tl
         assert one.gettimeout() is None
         one.sendall(b"hello")
         assert two.recv(5) == b"hello"
+
+
+def test_a_channel_over_tcp_has_encrypted_records(
+    open_door: OpenDoor, tls: tuple[Tls, Tls]
+) -> None:
+    door = open_door(tls=tls[0])
+    here = door.dial(tls=tls[1], transport="tcp")
+    there = door.taken()
+    assert here.peer == Peer(PS, 22, "tcp", encrypted=True)
+    assert there.peer == Peer(WORKER, 11, "tcp", encrypted=True)
+    for one, two in ((here.socket, there.socket), (there.socket, here.socket)):
+        assert isinstance(one, Records)
+        assert one.send(b"hello") == 5
+        target = memoryview(bytearray(10))
+        assert two.recv_into(target) == 5
+        assert target[:5] == b"hello"
+
+
+@pytest.mark.parametrize("has_token", [True, False])
+def test_no_two_channels_have_the_same_keys(
+    open_door: OpenDoor, tls: tuple[Tls, Tls], has_token: bool
+) -> None:
+    options = {} if has_token else {"token": None}
+    door = open_door(tls=tls[0], insecure=True, **options)
+    seen = set()
+    for _ in range(3):
+        link = door.dial(tls=tls[1], transport="tcp", **options).socket
+        link.send(b"the same words")
+        raw = door.taken().socket._link.recv(100)
+        assert b"the same words" not in raw
+        seen.add(raw)
+    assert len(seen) == 3
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has abstract unix sockets")
