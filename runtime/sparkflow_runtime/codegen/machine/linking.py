@@ -79,6 +79,17 @@ def _llvm_version() -> str:
 
 
 def _compile(text: str, here: host.Host, is_tidy: bool) -> bytes:
+    return bytes(here.machine.emit_object(optimised(text, here, is_tidy)))
+
+
+def optimised(text: str, here: host.Host, is_tidy: bool) -> Any:
+    """LLVM's module for a processor, as machine code is made of it; it may be another one.
+
+    Args:
+        text: See `link`.
+        here: The processor.
+        is_tidy: See `native.body`.
+    """
     import llvmlite.binding as llvm
 
     module = llvm.parse_assembly(f'target triple = "{here.triple}"\n{text}')
@@ -95,7 +106,7 @@ def _compile(text: str, here: host.Host, is_tidy: bool) -> bytes:
     else:
         passes = builder.getModulePassManager()
     passes.run(module, builder)
-    return bytes(here.machine.emit_object(module))
+    return module
 
 
 @once

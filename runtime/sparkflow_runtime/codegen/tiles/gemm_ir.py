@@ -112,10 +112,6 @@ class _Writer(Writer):
         start, stop = self._share(Size.N, form.columns, columns_part, Size.COLUMN_PARTS)
         rows, columns = code.subtract(bottom, top), code.subtract(stop, start)
         self._scales = code.compare("ne", size(Size.SCALES), 0)
-        self._scale = code.variable(self._vectors.kind)
-        with code.when(self._scales):
-            place = code.load("ptr", code.at("ptr", "%arrays", 3))
-            code.set(self._scale, self._vectors.broadcast(place, 0), self._vectors.kind)
         left = self._at(left, code.multiply(top, size(Size.LEFT_ROW)))
         right = self._at(right, code.multiply(start, size(Size.RIGHT_COLUMN)))
         out = self._at(out, code.add(code.multiply(top, size(Size.OUT_ROW)), start))
@@ -482,7 +478,8 @@ class _Writer(Writer):
         with code.unless(code.either(is_first, self._scales)):
             part.add_what_is_at(outs)
         with code.when(self._scales):
-            scale = code.get(self._scale, vectors.kind)
+            # Read where it is used: there is no register for it beside the sums.
+            scale = vectors.broadcast(code.load("ptr", code.at("ptr", "%arrays", 3)), 0)
             with code.when(is_first):
                 part.multiply_by(scale)
             with code.unless(is_first):

@@ -172,7 +172,7 @@ def test_several_threads_may_multiply_at_once():
 @pytest.mark.parametrize(
     ("vector_bytes", "triple", "tile"),
     [
-        (64, "x86_64-unknown-linux-gnu", (14, 2)),
+        (64, "x86_64-unknown-linux-gnu", (12, 2)),
         (32, "x86_64-unknown-linux-gnu", (6, 2)),
         (16, "x86_64-unknown-linux-gnu", (6, 2)),
         (16, "aarch64-unknown-linux-gnu", (8, 3)),

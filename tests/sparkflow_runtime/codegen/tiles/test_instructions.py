@@ -1,0 +1,102 @@
+"""The instructions that kernels have on processors that are not at hand: AVX2, AVX-512, NEON.
+
+The assembly is read, not run: a loop that keeps its sums in memory, or multiplies and adds apart,
+computes the same and takes several times as long.
+"""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.codegen.cpu import loop_nest
+from sparkflow_runtime.codegen.ir.builder import KernelBuilder
+from sparkflow_runtime.codegen.ir.schedule import Form as LoopForm, Schedule, Target
+from sparkflow_runtime.codegen.machine import linking, native
+from sparkflow_runtime.codegen.machine.host import Host
+from sparkflow_runtime.codegen.tiles import gemm_ir, small_product
+from sparkflow_runtime.codegen.tiles.gemm_ir import UNROLLED, Form
+
+pytestmark = pytest.mark.skipif(not native.available(), reason="makes machine code")
+
+X86, ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
+PROCESSORS = {
+    "avx512": (X86, "skylake-avx512", 64, r"vfmadd\d+ps\s.*%zmm", r"zmm.*\(%rsp|\(%rsp.*zmm"),
+    "avx2": (X86, "haswell", 32, r"vfmadd\d+ps\s.*%ymm", r"ymm.*\(%rsp|\(%rsp.*ymm"),
+    "neon": (ARM, "neoverse-n1", 16, r"fmla\s+v\d+\.4s", r"\bq\d+, .*\[sp"),
+}
+"""By name: LLVM's platform and processor, bytes of a vector, a product that is added, a spill."""
+TILES = {"avx512": (12, 2), "avx2": (6, 2), "neon": (8, 3)}
+
+
+def processor(name: str) -> Host:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    triple, cpu, vector_bytes, _, _ = PROCESSORS[name]
+    try:
+        target = llvm.Target.from_triple(triple)
+    except RuntimeError:
+        pytest.skip(f"llvmlite was built without {triple}")
+    machine = target.create_target_machine(cpu=cpu, opt=2)
+    return Host(triple, cpu, "", vector_bytes, True, machine)
+
+
+def blocks(name: str, text: str, is_tidy: bool = True) -> Iterator[list[str]]:
+    """The straight-line parts of the assembly, each a list of instructions."""
+    here = processor(name)
+    assembly = here.machine.emit_assembly(linking.optimised(text, here, is_tidy))
+    block: list[str] = []
+    for line in assembly.splitlines():
+        if re.match(r"\.?\w+:", line):
+            yield block
+            block = []
+        elif line.startswith("\t") and not line.startswith("\t."):
+            block.append(line.strip())
+    yield block
+
+
+def count(pattern: str, block: list[str]) -> int:
+    return sum(re.search(pattern, line) is not None for line in block)
+
+
+@pytest.mark.parametrize("name", list(PROCESSORS))
+def test_the_innermost_loop_of_a_product_adds_in_registers(name: str) -> None:
+    _, _, vector_bytes, product, spill = PROCESSORS[name]
+    rows, vectors = TILES[name]
+    text = gemm_ir.text(Form("float", vector_bytes // 4, rows, vectors, 384, 1 << 18, 128))
+    inner = max(blocks(name, text), key=lambda block: count(product, block))
+    assert count(product, inner) == rows * vectors * UNROLLED
+    assert count(spill, inner) == 0
+    assert len(inner) <= 2.2 * rows * vectors * UNROLLED  # the rest are loads of the factors
+
+
+@pytest.mark.parametrize("name", list(PROCESSORS))
+def test_small_products_add_in_registers(name: str) -> None:
+    _, _, vector_bytes, product, spill = PROCESSORS[name]
+    rows = 8 if name == "avx512" else 4
+    text = small_product.stack_text("float", vector_bytes // 4, rows)
+    inner = max(blocks(name, text), key=lambda block: count(product, block))
+    assert count(product, inner) == rows * 2
+    assert count(spill, inner) == 0
+
+
+@pytest.mark.parametrize("name", list(PROCESSORS))
+def test_fused_kernels_work_on_whole_vectors(name: str) -> None:
+    _, _, vector_bytes, _, spill = PROCESSORS[name]
+    builder = KernelBuilder(1)
+    x, y = (builder.input(dtypes.float32, (True,)) for _ in range(2))
+    builder.output(builder.call("sqrt", x) + y)
+    schedule = Schedule(builder.build())
+    target = Target(vector_bytes, 16 if name == "avx2" else 32, name != "neon")
+    text = loop_nest.generate(schedule, target, LoopForm())
+    root = {
+        "avx512": r"v(r?sqrt(14)?)ps\s.*%zmm",
+        "avx2": r"v(r?sqrt)ps\s.*%ymm",
+        "neon": r"fr?sqrte?\s+v\d+\.4s",
+    }[name]
+    inner = max(blocks(name, text, is_tidy=True), key=lambda block: count(root, block))
+    assert count(root, inner) >= LoopForm().registers
+    assert count(spill, inner) == 0
