@@ -269,6 +269,11 @@ def as_dtype(type_value: Any) -> DType:
     return found
 
 
+def is_number(number: int) -> bool:
+    """Whether an element type has this number in messages."""
+    return number in _BY_NUMBER
+
+
 def kernel_name(dtype: DType) -> str:
     """What TensorFlow's kernels call it in messages: `float`, `int32`, `float_ref`."""
     short = _KERNEL_NAMES.get(dtype.base, dtype.base.name)

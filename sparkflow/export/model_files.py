@@ -76,7 +76,7 @@ def read_description(content: bytes, origin: str = MODEL_FILE) -> Description:
             message=f"{origin} has the format {kind!r}, it should be {FORMAT!r}: this is no "
             "model of sparkflow"
         )
-    if version not in range(1, FORMAT_VERSION + 1):
+    if type(version) is not int or version not in range(1, FORMAT_VERSION + 1):
         raise InvalidArgumentError(
             message=f"{origin} has format version {version!r}, this version of sparkflow reads "
             f"versions 1 to {FORMAT_VERSION}; install a later one (the model was written by "
@@ -87,12 +87,16 @@ def read_description(content: bytes, origin: str = MODEL_FILE) -> Description:
         return Description(members, {each: each for each in DATA_FILES}, {})
     if not sealed:
         raise DataLossError(message=f"{origin} is damaged: it lacks its checksum")
-    files = members.pop("files")
-    names = {each: str(files[each]["name"]) for each in DATA_FILES}
+    try:
+        files = members.pop("files")
+        names = {each: str(files[each]["name"]) for each in DATA_FILES}
+        checksums = {each: str(files[each]["checksum"]) for each in DATA_FILES}
+    except (KeyError, TypeError) as error:
+        raise DataLossError(message=f"{origin} is damaged: its files lack {error}") from error
     for name in names.values():
         if not is_data_file(name):
             raise DataLossError(message=f"{origin} names {name!r}, which is no file of a model")
-    return Description(members, names, {each: files[each]["checksum"] for each in DATA_FILES})
+    return Description(members, names, checksums)
 
 
 def free_names(taken: Collection[str]) -> dict[str, str]:

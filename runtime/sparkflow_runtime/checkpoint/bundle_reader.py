@@ -65,7 +65,7 @@ def _check(key: bytes, entry: BundleEntryProto, prefix: str) -> None:
     sizes = [dim.size for dim in entry.shape.dim]
     if min((entry.offset, entry.size, entry.shard_id, *sizes)) < 0:
         problem = f"shape {sizes}, {entry.size} bytes at {entry.offset} of file {entry.shard_id}"
-    elif entry.shape.unknown_rank or not _is_dtype(int(entry.dtype)):
+    elif entry.shape.unknown_rank or not dtypes.is_number(int(entry.dtype)):
         problem = f"dtype {int(entry.dtype)}, shape {entry.shape}"
     elif any(len(part.extent) != len(sizes) for part in entry.slices):
         problem = f"{len(sizes)} dimensions, but other ones in its parts"
@@ -73,14 +73,6 @@ def _check(key: bytes, entry: BundleEntryProto, prefix: str) -> None:
         return
     name = key.decode("utf-8", "replace")
     raise DataLossError(message=f"The index of {prefix} is damaged: tensor {name} has {problem}")
-
-
-def _is_dtype(number: int) -> bool:
-    try:
-        dtypes.as_dtype(number)
-    except TypeError:
-        return False
-    return True
 
 
 def shards_of(prefix: str) -> int:

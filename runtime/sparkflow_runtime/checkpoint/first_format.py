@@ -63,6 +63,7 @@ class FirstFormatReader:
         self._holders: dict[tuple[str, TensorSlice], TableReader] = {}
         for table in self._tables:
             for meta in _parsed(table.get(b""), pattern).meta.tensor:
+                _check(meta, pattern)
                 known = self._metas.setdefault(meta.name, meta)
                 if known is not meta:
                     known.slice.extend(meta.slice)
@@ -125,6 +126,26 @@ class FirstFormatReader:
             return self._metas[name]
         except KeyError:
             raise NotFoundError(message=f"Key {name} not found in checkpoint") from None
+
+
+def _check(meta: SavedSliceMeta, path: str) -> None:
+    """Passes when the description of a tensor says something that can be.
+
+    Raises:
+        DataLossError: It does not: it was made by something else than a writer of checkpoints.
+    """
+    sizes = [dim.size for dim in meta.shape.dim]
+    ranges = [(each.start, each.length) for part in meta.slice for each in part.extent]
+    if (
+        not dtypes.is_number(int(meta.type))
+        or min(sizes, default=0) < 0
+        or any(start < 0 or length < 0 for start, length in ranges)
+        or any(len(part.extent) != len(sizes) for part in meta.slice)
+    ):
+        raise DataLossError(
+            message=f"{path} is damaged: tensor {meta.name} has dtype {int(meta.type)}, shape "
+            f"{sizes} and the parts {ranges}"
+        )
 
 
 def _parsed(data: bytes | None, path: str) -> SavedTensorSlices:

@@ -82,7 +82,7 @@ def open_message(data: bytes, origin: str) -> Opened:
     if not has_last or crc32c(data[:end]) != int.from_bytes(data[-4:], "little"):
         raise _damaged(origin)
     size, start = decode_varint(data, len(_FIRST))
-    return Opened(data[start + size : end], json.loads(data[start : start + size]))
+    return Opened(data[start + size : end], _files(data[start : start + size], origin))
 
 
 def _open_text(data: bytes, origin: str) -> Opened:
@@ -93,7 +93,22 @@ def _open_text(data: bytes, origin: str) -> Opened:
             "last line, which begin with #"
         )
     first, _, content = body.partition(b"\n")
-    return Opened(content, json.loads(first[len(_FIRST_LINE) :]))
+    return Opened(content, _files(first[len(_FIRST_LINE) :], origin))
+
+
+def _files(described: bytes, origin: str) -> Mapping[str, int]:
+    """What `_described` wrote.
+
+    Raises:
+        DataLossError: It did not, although the checksum is right.
+    """
+    try:
+        files = json.loads(described)
+    except (ValueError, RecursionError) as error:
+        raise DataLossError(message=f"{origin} cannot be read: {error!r}") from error
+    if not isinstance(files, dict) or not all(type(each) is int for each in files.values()):
+        raise DataLossError(message=f"{origin} cannot be read: its first mark lists no files")
+    return files
 
 
 def _ends_with_first(data: bytes) -> bool:

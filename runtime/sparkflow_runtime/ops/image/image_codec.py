@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageSequence
+from PIL import Image
 
 from sparkflow_runtime.dtypes import int32, int64, uint8, uint16
 from sparkflow_runtime.errors import InvalidArgumentError
@@ -171,9 +171,28 @@ class DecodeGif(Op):
         return [(None, None, None, 3)]
 
     def compute(self, xp: Any, contents: Array) -> Array:
-        """The frames."""
-        frames = ImageSequence.Iterator(_opened(contents, ("GIF",)))
-        return np.stack([_pixels(frame, 3) for frame in frames])
+        """The frames.
+
+        Raises:
+            InvalidArgumentError: It is no GIF image, or all frames together have too many pixels.
+        """
+        image = _opened(contents, ("GIF",))
+        try:
+            count: int = getattr(image, "n_frames", 1)
+        except (OSError, SyntaxError, ValueError, EOFError) as error:
+            raise InvalidArgumentError(message=f"Invalid image data: {error}") from error
+        if count * image.height * image.width > _MAX_PIXELS:
+            raise InvalidArgumentError(
+                message=f"{count} frames of {image.width} x {image.height} pixels are too many"
+            )
+        pixels = np.empty((count, image.height, image.width, 3), np.uint8)
+        for index in range(count):
+            try:
+                image.seek(index)
+            except (OSError, SyntaxError, ValueError, EOFError) as error:
+                raise InvalidArgumentError(message=f"Invalid image data: {error}") from error
+            pixels[index] = _pixels(image, 3)
+        return pixels
 
 
 @register

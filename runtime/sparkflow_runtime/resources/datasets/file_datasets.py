@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, BinaryIO
@@ -115,6 +116,7 @@ def of_parquet(names: Sequence[bytes], columns: Sequence[str], types: Sequence[D
 
     Raises, at the first element:
         InvalidArgumentError: A file is of a table in another format, such as Delta's.
+        DataLossError: A file is damaged.
     """
 
     def blocks() -> Iterator[Element]:
@@ -123,7 +125,7 @@ def of_parquet(names: Sequence[bytes], columns: Sequence[str], types: Sequence[D
 
         require_no_tables(names)
         for name in names:
-            with open_file(name) as stream, parquet.ParquetFile(stream) as file:
+            with open_file(name) as stream, _damage(name), parquet.ParquetFile(stream) as file:
                 _require_columns(file.schema_arrow.names, columns, as_text(name))
                 for batch in file.iter_batches(columns=list(columns)):
                     yield _arrays(batch, columns, types)
@@ -154,16 +156,20 @@ def of_arrow(names: Sequence[bytes], columns: Sequence[str], types: Sequence[DTy
 
     def blocks() -> Iterator[Element]:
         for name in names:
-            with open_file(name) as stream:
-                for batch in arrow_batches(stream):
+            with open_file(name) as stream, _damage(name):
+                for batch in _arrow_batches(stream):
                     _require_columns(batch.schema.names, columns, as_text(name))
                     yield _arrays(batch, columns, types)
 
     return of_blocks(blocks)
 
 
-def arrow_batches(stream: BinaryIO) -> Iterator[Any]:
-    """The record batches of a stream in either of Arrow's IPC formats."""
+def _arrow_batches(stream: BinaryIO) -> Iterator[Any]:
+    """The record batches of a stream in either of Arrow's IPC formats.
+
+    They are checked: Arrow takes sizes and places as they are written, also such that lead out of
+    memory.
+    """
     require_arrow()
     from pyarrow import ipc
 
@@ -171,10 +177,28 @@ def arrow_batches(stream: BinaryIO) -> Iterator[Any]:
     stream.seek(0)
     if start == b"ARROW1":
         reader = ipc.open_file(stream)
-        for index in range(reader.num_record_batches):
-            yield reader.get_batch(index)
+        batches = (reader.get_batch(index) for index in range(reader.num_record_batches))
     else:
-        yield from ipc.open_stream(stream)
+        batches = iter(ipc.open_stream(stream))
+    for batch in batches:
+        batch.validate(full=True)
+        yield batch
+
+
+@contextlib.contextmanager
+def _damage(name: str | bytes) -> Iterator[None]:
+    """Raises what Arrow finds wrong with a file as a DataLossError that names it."""
+    require_arrow()
+    import pyarrow as pa
+
+    try:
+        yield
+    except pa.ArrowException as error:
+        raise DataLossError(message=f"{as_text(name)} is damaged: {error}") from error
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise DataLossError(message=f"{as_text(name)} is damaged: {error}") from error
 
 
 def _require_columns(have: Sequence[str], wanted: Sequence[str], name: str) -> None:

@@ -167,7 +167,7 @@ def read_footers(uri: str) -> ParquetFiles:
         with system.open_input_file(path) as file:
             try:
                 return pq.read_metadata(file)
-            except pa.ArrowInvalid as error:
+            except pa.ArrowException as error:
                 raise ValueError(
                     f"{path} is no Parquet file ({error}). If it is of another format, read it by "
                     "spark.read and use fit(df); if it is damaged, write it again"

@@ -1,0 +1,130 @@
+"""Graphs and loops drawn from a seed, run compiled and interpreted: both give the same.
+
+There is no branch of a parser for a fuzzer to look for here, so that seeds are gone through one by
+one. Graphs and the ways to run them are those of `tests/sparkflow_runtime/compiler`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+import sparkflow as tf
+from sparkflow_runtime.compiler import specialise
+from sparkflow_runtime.compiler.loops.plan import LoopPlan
+
+_TESTS: Final = Path(__file__).parents[1] / "tests"
+
+
+def plans(seed: int) -> None:
+    """A graph by the interpreter, the general program, and plans with and without machine code."""
+    specialise.SIGHTINGS = 1
+    _random_plans().test_every_way_to_run_a_program_gives_the_same(seed)
+
+
+def _random_plans() -> Any:
+    path = _TESTS / "sparkflow_runtime/compiler/test_random_plans.py"
+    spec = importlib.util.spec_from_file_location("random_plans", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def loops(seed: int) -> None:
+    """A loop over a TensorArray and its gradients, in machine code as a whole and turn by turn.
+
+    Raises:
+        AssertionError: They differ by more than the order of summation explains, or the same code
+            gives two results.
+    """
+    draw = random.Random(seed)
+    dtype = draw.choice([np.float32, np.float64])
+    rows, units, turns = draw.choice([1, 1, 2, 3]), draw.choice([1, 2, 5]), draw.choice([1, 3, 5])
+    shape = draw.choice([(units,), (rows, units), (rows, 1, units), ()])
+    numbers = np.random.default_rng(seed)
+    fed = [
+        numbers.uniform(-1, 1, (turns, *shape)).astype(dtype),
+        numbers.uniform(-0.7, 0.7, (units, units)).astype(dtype),
+        numbers.uniform(-1, 1, (rows, units)).astype(dtype),
+    ]
+    with tf.Graph().as_default(), tf.Session() as session:
+        x, w, start = (tf.placeholder(dtype, each.shape) for each in fed)
+        source = tf.TensorArray(dtype, turns, clear_after_read=False).unstack(x)
+        out = tf.TensorArray(dtype, turns, element_shape=None, clear_after_read=False)
+
+        def body(turn: Any, out: Any, state: Any) -> Any:
+            read = source.read(draw.choice([turn, turns - 1 - turn]))
+            states = [state]
+            for _ in range(draw.randint(1, 5)):
+                make = draw.choice(_STEPS)
+                states.append(make(draw, draw.choice(states), read, w, rows, units))
+            last = states[-1]
+            item = draw.choice(
+                [last, last[0], last[:, None], tf.reduce_sum(last), tf.tanh(last)[None]]
+            )
+            return turn + 1, out.write(turn, item), tf.tanh(last)
+
+        _, out, state = tf.while_loop(lambda turn, *_: turn < turns, body, [0, out, start])
+        stacked = out.stack()
+        loss = tf.reduce_sum(stacked * stacked) + tf.reduce_sum(state)
+        gradients = [g for g in tf.gradients(loss, [x, w, start]) if g is not None]
+        fetches = [stacked, state, loss, *gradients]
+        feeds = dict(zip((x, w, start), fed, strict=True))
+        compiled = session.run(fetches, feeds), session.run(fetches, feeds)
+        run = LoopPlan.run
+        LoopPlan.run = lambda self, step, values: None  # type: ignore[method-assign]
+        try:
+            interpreted = session.run(fetches, feeds)
+        finally:
+            LoopPlan.run = run  # type: ignore[method-assign]
+    for once, again, expected in zip(*compiled, interpreted, strict=True):
+        np.testing.assert_array_equal(once, again)
+        once, expected = np.asarray(once), np.asarray(expected)
+        assert (once.shape, once.dtype) == (expected.shape, expected.dtype)
+        largest = max(1.0, np.abs(expected).max() if expected.size else 1.0)
+        np.testing.assert_allclose(once, expected, rtol=2e-3, atol=1e-3 * largest)
+
+
+_Step = Callable[[random.Random, Any, Any, Any, int, int], Any]
+
+
+def _added(draw: random.Random, a: Any, read: Any, w: Any, rows: int, units: int) -> Any:
+    shape = read.shape.as_list()
+    fits = shape and (len(shape) == 1 or shape[0] == rows)
+    return a + tf.reshape(read, [-1, units]) if fits else a + read
+
+
+def _turned(draw: random.Random, a: Any, read: Any, w: Any, rows: int, units: int) -> Any:
+    return tf.reshape(tf.transpose(tf.reshape(a, [rows, units, 1]), [2, 0, 1]), [rows, units])
+
+
+def _squeezed(draw: random.Random, a: Any, read: Any, w: Any, rows: int, units: int) -> Any:
+    wide = tf.expand_dims(tf.sigmoid(a), draw.choice([0, 1, 2]))
+    return tf.reshape(tf.squeeze(wide) * 1, [rows, units])
+
+
+def _chosen(draw: random.Random, a: Any, read: Any, w: Any, rows: int, units: int) -> Any:
+    flat = tf.reshape(a, [1, -1])
+    return tf.reshape(tf.where(tf.reshape(a, [-1])[:1] > 0, flat, -flat), [rows, units])
+
+
+_STEPS: Final[list[_Step]] = [
+    lambda draw, a, read, w, rows, units: tf.tanh(a),
+    lambda draw, a, read, w, rows, units: tf.matmul(a, w, transpose_b=draw.random() < 0.5),
+    lambda draw, a, read, w, rows, units: tf.concat([a[:, 1:], a[:, :1]], 1),
+    lambda draw, a, read, w, rows, units: a * tf.nn.softmax(a),
+    lambda draw, a, read, w, rows, units: a - tf.reduce_mean(a, draw.choice([0, 1]), keepdims=True),
+    lambda draw, a, read, w, rows, units: tf.pad(a, [[0, 1], [0, 0]])[1:] + a,
+    lambda draw, a, read, w, rows, units: tf.stack(tf.unstack(a)[::-1]),
+    *[_added, _turned, _squeezed, _chosen],
+]
+
+WAYS: Final[Mapping[str, Callable[[int], None]]] = {"plans": plans, "loops": loops}
+"""What is compared, by the name of the target."""
