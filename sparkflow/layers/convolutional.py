@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import FunctionType
+from typing import Any, ClassVar
 
-from sparkflow.graph.scopes import convert_to_tensor
 from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
 from sparkflow.layers.base import Activation, Layer
+from sparkflow.layers.functional import functional
 from sparkflow.layers.input_spec import (
     InputSpec,
     normalized_format,
@@ -24,8 +25,9 @@ from sparkflow.variables.initializers import Zeros
 class Convolution(Layer):
     """activation(inputs convolved with kernel + bias) over `rank` spatial dimensions.
 
+    Subclasses say their rank; one step in each of those dimensions is then the default.
+
     Args:
-        rank: The number of spatial dimensions.
         filters: The number of output channels.
         kernel_size: One number, or one per spatial dimension.
         strides: One number, or one per spatial dimension.
@@ -49,9 +51,17 @@ class Convolution(Layer):
         ValueError: An argument outside those.
     """
 
+    rank: ClassVar[int]
+
+    def __init_subclass__(cls, rank: int | None = None, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if rank is not None:
+            cls.rank = rank
+            if rank > 1:
+                cls.__init__ = _with_steps(cls, rank)  # type: ignore[method-assign]  # other defaults
+
     def __init__(
         self,
-        rank: int,
         filters: int,
         kernel_size: Any,
         strides: Any = 1,
@@ -72,7 +82,7 @@ class Convolution(Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(trainable, name, activity_regularizer=activity_regularizer, **kwargs)
-        self.rank = rank
+        rank = self.rank
         self.filters = filters
         self.kernel_size = normalized_tuple(kernel_size, rank, "kernel_size")
         self.strides = normalized_tuple(strides, rank, "strides")
@@ -181,207 +191,45 @@ class Convolution(Layer):
         return TensorShape([shape[0], *sizes, self.filters])
 
 
-class Conv1D(Convolution):
+def _with_steps(kind: type[Convolution], rank: int) -> Any:
+    """The `__init__` of so many dimensions: `strides` and `dilation_rate` are 1 in each."""
+    method: Any = kind.__init__
+    code = method.__code__
+    names = code.co_varnames[code.co_argcount - len(method.__defaults__) : code.co_argcount]
+    defaults = tuple(
+        (1,) * rank if name in ("strides", "dilation_rate") else default
+        for name, default in zip(names, method.__defaults__, strict=True)
+    )
+    made = FunctionType(code, method.__globals__, "__init__", defaults, method.__closure__)
+    made.__annotations__ = method.__annotations__
+    made.__qualname__ = f"{kind.__qualname__}.__init__"
+    return made
+
+
+class Conv1D(Convolution, rank=1):
     """Convolution of sequences [batch, width, channels].
 
     Arguments as for `Convolution`.
     """
 
-    def __init__(
-        self,
-        filters: int,
-        kernel_size: Any,
-        strides: Any = 1,
-        padding: str = "valid",
-        data_format: str = "channels_last",
-        dilation_rate: Any = 1,
-        activation: Activation | None = None,
-        use_bias: bool = True,
-        kernel_initializer: Any = None,
-        bias_initializer: Any = Zeros,
-        kernel_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        bias_constraint: Any = None,
-        trainable: bool = True,
-        name: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            1, filters, kernel_size, strides, padding, data_format, dilation_rate, activation,
-            use_bias, kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
-            activity_regularizer, kernel_constraint, bias_constraint, trainable, name, **kwargs,
-        )  # fmt: skip
 
-
-class Conv2D(Convolution):
+class Conv2D(Convolution, rank=2):
     """Convolution of images [batch, height, width, channels].
 
     Arguments as for `Convolution`.
     """
 
-    def __init__(
-        self,
-        filters: int,
-        kernel_size: Any,
-        strides: Any = (1, 1),
-        padding: str = "valid",
-        data_format: str = "channels_last",
-        dilation_rate: Any = (1, 1),
-        activation: Activation | None = None,
-        use_bias: bool = True,
-        kernel_initializer: Any = None,
-        bias_initializer: Any = Zeros,
-        kernel_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        bias_constraint: Any = None,
-        trainable: bool = True,
-        name: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            2, filters, kernel_size, strides, padding, data_format, dilation_rate, activation,
-            use_bias, kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
-            activity_regularizer, kernel_constraint, bias_constraint, trainable, name, **kwargs,
-        )  # fmt: skip
 
-
-class Conv3D(Convolution):
+class Conv3D(Convolution, rank=3):
     """Convolution of volumes [batch, depth, height, width, channels].
 
     Arguments as for `Convolution`.
     """
 
-    def __init__(
-        self,
-        filters: int,
-        kernel_size: Any,
-        strides: Any = (1, 1, 1),
-        padding: str = "valid",
-        data_format: str = "channels_last",
-        dilation_rate: Any = (1, 1, 1),
-        activation: Activation | None = None,
-        use_bias: bool = True,
-        kernel_initializer: Any = None,
-        bias_initializer: Any = Zeros,
-        kernel_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        bias_constraint: Any = None,
-        trainable: bool = True,
-        name: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            3, filters, kernel_size, strides, padding, data_format, dilation_rate, activation,
-            use_bias, kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
-            activity_regularizer, kernel_constraint, bias_constraint, trainable, name, **kwargs,
-        )  # fmt: skip
 
-
-def conv1d(
-    inputs: Any,
-    filters: int,
-    kernel_size: Any,
-    strides: Any = 1,
-    padding: str = "valid",
-    data_format: str = "channels_last",
-    dilation_rate: Any = 1,
-    activation: Activation | None = None,
-    use_bias: bool = True,
-    kernel_initializer: Any = None,
-    bias_initializer: Any = Zeros,
-    kernel_regularizer: Any = None,
-    bias_regularizer: Any = None,
-    activity_regularizer: Any = None,
-    kernel_constraint: Any = None,
-    bias_constraint: Any = None,
-    trainable: bool = True,
-    name: str | None = None,
-    reuse: Any = None,
-) -> Tensor:
-    """A `Conv1D` layer applied to sequences [batch, width, channels]."""
-    tensor = convert_to_tensor(inputs)
-    layer = Conv1D(
-        filters, kernel_size, strides, padding, data_format, dilation_rate, activation, use_bias,
-        kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
-        activity_regularizer, kernel_constraint, bias_constraint, trainable, name,
-        dtype=tensor.dtype.base, _reuse=reuse, _scope=name,
-    )  # fmt: skip
-    result: Tensor = layer(tensor)
-    return result
-
-
-def conv2d(
-    inputs: Any,
-    filters: int,
-    kernel_size: Any,
-    strides: Any = (1, 1),
-    padding: str = "valid",
-    data_format: str = "channels_last",
-    dilation_rate: Any = (1, 1),
-    activation: Activation | None = None,
-    use_bias: bool = True,
-    kernel_initializer: Any = None,
-    bias_initializer: Any = Zeros,
-    kernel_regularizer: Any = None,
-    bias_regularizer: Any = None,
-    activity_regularizer: Any = None,
-    kernel_constraint: Any = None,
-    bias_constraint: Any = None,
-    trainable: bool = True,
-    name: str | None = None,
-    reuse: Any = None,
-) -> Tensor:
-    """A `Conv2D` layer applied to images [batch, height, width, channels]."""
-    tensor = convert_to_tensor(inputs)
-    layer = Conv2D(
-        filters, kernel_size, strides, padding, data_format, dilation_rate, activation, use_bias,
-        kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
-        activity_regularizer, kernel_constraint, bias_constraint, trainable, name,
-        dtype=tensor.dtype.base, _reuse=reuse, _scope=name,
-    )  # fmt: skip
-    result: Tensor = layer(tensor)
-    return result
-
-
-def conv3d(
-    inputs: Any,
-    filters: int,
-    kernel_size: Any,
-    strides: Any = (1, 1, 1),
-    padding: str = "valid",
-    data_format: str = "channels_last",
-    dilation_rate: Any = (1, 1, 1),
-    activation: Activation | None = None,
-    use_bias: bool = True,
-    kernel_initializer: Any = None,
-    bias_initializer: Any = Zeros,
-    kernel_regularizer: Any = None,
-    bias_regularizer: Any = None,
-    activity_regularizer: Any = None,
-    kernel_constraint: Any = None,
-    bias_constraint: Any = None,
-    trainable: bool = True,
-    name: str | None = None,
-    reuse: Any = None,
-) -> Tensor:
-    """A `Conv3D` layer applied to volumes [batch, depth, height, width, channels]."""
-    tensor = convert_to_tensor(inputs)
-    layer = Conv3D(
-        filters, kernel_size, strides, padding, data_format, dilation_rate, activation, use_bias,
-        kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
-        activity_regularizer, kernel_constraint, bias_constraint, trainable, name,
-        dtype=tensor.dtype.base, _reuse=reuse, _scope=name,
-    )  # fmt: skip
-    result: Tensor = layer(tensor)
-    return result
-
-
+conv1d = functional("conv1d", Conv1D, 1)
+conv2d = functional("conv2d", Conv2D, 2)
+conv3d = functional("conv3d", Conv3D, 3)
 Convolution1D = Conv1D
 Convolution2D = Conv2D
 Convolution3D = Conv3D

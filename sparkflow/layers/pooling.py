@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
 from sparkflow.layers.base import Layer
+from sparkflow.layers.functional import functional
 from sparkflow.layers.input_spec import (
     InputSpec,
     normalized_format,
@@ -114,84 +115,12 @@ class AveragePooling3D(_Pooling):
     _function = staticmethod(pooling.avg_pool3d)
 
 
-def max_pooling1d(
-    inputs: Any,
-    pool_size: Any,
-    strides: Any,
-    padding: str = "valid",
-    data_format: str = "channels_last",
-    name: str | None = None,
-) -> Tensor:
-    """A `MaxPooling1D` layer applied to sequences [batch, width, channels]."""
-    result: Tensor = MaxPooling1D(pool_size, strides, padding, data_format, name)(inputs)
-    return result
-
-
-def max_pooling2d(
-    inputs: Any,
-    pool_size: Any,
-    strides: Any,
-    padding: str = "valid",
-    data_format: str = "channels_last",
-    name: str | None = None,
-) -> Tensor:
-    """A `MaxPooling2D` layer applied to images [batch, height, width, channels]."""
-    result: Tensor = MaxPooling2D(pool_size, strides, padding, data_format, name)(inputs)
-    return result
-
-
-def max_pooling3d(
-    inputs: Any,
-    pool_size: Any,
-    strides: Any,
-    padding: str = "valid",
-    data_format: str = "channels_last",
-    name: str | None = None,
-) -> Tensor:
-    """A `MaxPooling3D` layer applied to volumes [batch, depth, height, width, channels]."""
-    result: Tensor = MaxPooling3D(pool_size, strides, padding, data_format, name)(inputs)
-    return result
-
-
-def average_pooling1d(
-    inputs: Any,
-    pool_size: Any,
-    strides: Any,
-    padding: str = "valid",
-    data_format: str = "channels_last",
-    name: str | None = None,
-) -> Tensor:
-    """A `AveragePooling1D` layer applied to sequences [batch, width, channels]."""
-    result: Tensor = AveragePooling1D(pool_size, strides, padding, data_format, name)(inputs)
-    return result
-
-
-def average_pooling2d(
-    inputs: Any,
-    pool_size: Any,
-    strides: Any,
-    padding: str = "valid",
-    data_format: str = "channels_last",
-    name: str | None = None,
-) -> Tensor:
-    """A `AveragePooling2D` layer applied to images [batch, height, width, channels]."""
-    result: Tensor = AveragePooling2D(pool_size, strides, padding, data_format, name)(inputs)
-    return result
-
-
-def average_pooling3d(
-    inputs: Any,
-    pool_size: Any,
-    strides: Any,
-    padding: str = "valid",
-    data_format: str = "channels_last",
-    name: str | None = None,
-) -> Tensor:
-    """A `AveragePooling3D` layer applied to volumes [batch, depth, height, width, channels]."""
-    result: Tensor = AveragePooling3D(pool_size, strides, padding, data_format, name)(inputs)
-    return result
-
-
+max_pooling1d = functional("max_pooling1d", MaxPooling1D, 1, has_variables=False)
+max_pooling2d = functional("max_pooling2d", MaxPooling2D, 2, has_variables=False)
+max_pooling3d = functional("max_pooling3d", MaxPooling3D, 3, has_variables=False)
+average_pooling1d = functional("average_pooling1d", AveragePooling1D, 1, has_variables=False)
+average_pooling2d = functional("average_pooling2d", AveragePooling2D, 2, has_variables=False)
+average_pooling3d = functional("average_pooling3d", AveragePooling3D, 3, has_variables=False)
 MaxPool1D = MaxPooling1D
 MaxPool2D = MaxPooling2D
 MaxPool3D = MaxPooling3D

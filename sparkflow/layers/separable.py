@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparkflow.graph.scopes import convert_to_tensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.layers.base import Activation
 from sparkflow.layers.convolutional import Convolution
+from sparkflow.layers.functional import functional
 from sparkflow.ops.convolution import convolution
 from sparkflow.ops.shape import arrays
 from sparkflow.variables.initializers import Zeros
@@ -16,32 +16,31 @@ from sparkflow.variables.initializers import Zeros
 class _Separable(Convolution):
     def __init__(
         self,
-        rank: int,
         filters: int,
         kernel_size: Any,
-        strides: Any,
-        padding: str,
-        data_format: str,
-        dilation_rate: Any,
-        depth_multiplier: int,
-        activation: Activation | None,
-        use_bias: bool,
-        depthwise_initializer: Any,
-        pointwise_initializer: Any,
-        bias_initializer: Any,
-        depthwise_regularizer: Any,
-        pointwise_regularizer: Any,
-        bias_regularizer: Any,
-        activity_regularizer: Any,
-        depthwise_constraint: Any,
-        pointwise_constraint: Any,
-        bias_constraint: Any,
-        trainable: bool,
-        name: str | None,
+        strides: Any = 1,
+        padding: str = "valid",
+        data_format: str = "channels_last",
+        dilation_rate: Any = 1,
+        depth_multiplier: int = 1,
+        activation: Activation | None = None,
+        use_bias: bool = True,
+        depthwise_initializer: Any = None,
+        pointwise_initializer: Any = None,
+        bias_initializer: Any = Zeros,
+        depthwise_regularizer: Any = None,
+        pointwise_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        depthwise_constraint: Any = None,
+        pointwise_constraint: Any = None,
+        bias_constraint: Any = None,
+        trainable: bool = True,
+        name: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(
-            rank, filters, kernel_size, strides, padding, data_format, dilation_rate, activation,
+            filters, kernel_size, strides, padding, data_format, dilation_rate, activation,
             use_bias, None, bias_initializer, None, bias_regularizer, activity_regularizer, None,
             bias_constraint, trainable, name, **kwargs,
         )  # fmt: skip
@@ -100,160 +99,22 @@ class _Separable(Convolution):
         return self.finished(arrays.squeeze(outputs, [axis]) if flat else outputs)
 
 
-class SeparableConv1D(_Separable):
+class SeparableConv1D(_Separable, rank=1):
     """Separable convolution of sequences [batch, width, channels].
 
     Arguments as for `Convolution`, the kernel's in two parts.
     """
 
-    def __init__(
-        self,
-        filters: int,
-        kernel_size: Any,
-        strides: Any = 1,
-        padding: str = "valid",
-        data_format: str = "channels_last",
-        dilation_rate: Any = 1,
-        depth_multiplier: int = 1,
-        activation: Activation | None = None,
-        use_bias: bool = True,
-        depthwise_initializer: Any = None,
-        pointwise_initializer: Any = None,
-        bias_initializer: Any = Zeros,
-        depthwise_regularizer: Any = None,
-        pointwise_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        depthwise_constraint: Any = None,
-        pointwise_constraint: Any = None,
-        bias_constraint: Any = None,
-        trainable: bool = True,
-        name: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            1, filters, kernel_size, strides, padding, data_format, dilation_rate, depth_multiplier,
-            activation, use_bias, depthwise_initializer, pointwise_initializer, bias_initializer,
-            depthwise_regularizer, pointwise_regularizer, bias_regularizer, activity_regularizer,
-            depthwise_constraint, pointwise_constraint, bias_constraint, trainable, name, **kwargs,
-        )  # fmt: skip
 
-
-class SeparableConv2D(_Separable):
+class SeparableConv2D(_Separable, rank=2):
     """Separable convolution of images [batch, height, width, channels].
 
     Arguments as for `Convolution`, the kernel's in two parts.
     """
 
-    def __init__(
-        self,
-        filters: int,
-        kernel_size: Any,
-        strides: Any = (1, 1),
-        padding: str = "valid",
-        data_format: str = "channels_last",
-        dilation_rate: Any = (1, 1),
-        depth_multiplier: int = 1,
-        activation: Activation | None = None,
-        use_bias: bool = True,
-        depthwise_initializer: Any = None,
-        pointwise_initializer: Any = None,
-        bias_initializer: Any = Zeros,
-        depthwise_regularizer: Any = None,
-        pointwise_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        depthwise_constraint: Any = None,
-        pointwise_constraint: Any = None,
-        bias_constraint: Any = None,
-        trainable: bool = True,
-        name: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            2, filters, kernel_size, strides, padding, data_format, dilation_rate, depth_multiplier,
-            activation, use_bias, depthwise_initializer, pointwise_initializer, bias_initializer,
-            depthwise_regularizer, pointwise_regularizer, bias_regularizer, activity_regularizer,
-            depthwise_constraint, pointwise_constraint, bias_constraint, trainable, name, **kwargs,
-        )  # fmt: skip
 
-
-def separable_conv1d(
-    inputs: Any,
-    filters: int,
-    kernel_size: Any,
-    strides: Any = 1,
-    padding: str = "valid",
-    data_format: str = "channels_last",
-    dilation_rate: Any = 1,
-    depth_multiplier: int = 1,
-    activation: Activation | None = None,
-    use_bias: bool = True,
-    depthwise_initializer: Any = None,
-    pointwise_initializer: Any = None,
-    bias_initializer: Any = Zeros,
-    depthwise_regularizer: Any = None,
-    pointwise_regularizer: Any = None,
-    bias_regularizer: Any = None,
-    activity_regularizer: Any = None,
-    depthwise_constraint: Any = None,
-    pointwise_constraint: Any = None,
-    bias_constraint: Any = None,
-    trainable: bool = True,
-    name: str | None = None,
-    reuse: Any = None,
-) -> Tensor:
-    """A `SeparableConv1D` layer applied to sequences [batch, width, channels]."""
-    tensor = convert_to_tensor(inputs)
-    layer = SeparableConv1D(
-        filters, kernel_size, strides, padding, data_format, dilation_rate, depth_multiplier,
-        activation, use_bias, depthwise_initializer, pointwise_initializer, bias_initializer,
-        depthwise_regularizer, pointwise_regularizer, bias_regularizer, activity_regularizer,
-        depthwise_constraint, pointwise_constraint, bias_constraint, trainable, name,
-        dtype=tensor.dtype.base, _reuse=reuse, _scope=name,
-    )  # fmt: skip
-    result: Tensor = layer(tensor)
-    return result
-
-
-def separable_conv2d(
-    inputs: Any,
-    filters: int,
-    kernel_size: Any,
-    strides: Any = (1, 1),
-    padding: str = "valid",
-    data_format: str = "channels_last",
-    dilation_rate: Any = (1, 1),
-    depth_multiplier: int = 1,
-    activation: Activation | None = None,
-    use_bias: bool = True,
-    depthwise_initializer: Any = None,
-    pointwise_initializer: Any = None,
-    bias_initializer: Any = Zeros,
-    depthwise_regularizer: Any = None,
-    pointwise_regularizer: Any = None,
-    bias_regularizer: Any = None,
-    activity_regularizer: Any = None,
-    depthwise_constraint: Any = None,
-    pointwise_constraint: Any = None,
-    bias_constraint: Any = None,
-    trainable: bool = True,
-    name: str | None = None,
-    reuse: Any = None,
-) -> Tensor:
-    """A `SeparableConv2D` layer applied to images [batch, height, width, channels]."""
-    tensor = convert_to_tensor(inputs)
-    layer = SeparableConv2D(
-        filters, kernel_size, strides, padding, data_format, dilation_rate, depth_multiplier,
-        activation, use_bias, depthwise_initializer, pointwise_initializer, bias_initializer,
-        depthwise_regularizer, pointwise_regularizer, bias_regularizer, activity_regularizer,
-        depthwise_constraint, pointwise_constraint, bias_constraint, trainable, name,
-        dtype=tensor.dtype.base, _reuse=reuse, _scope=name,
-    )  # fmt: skip
-    result: Tensor = layer(tensor)
-    return result
-
-
+separable_conv1d = functional("separable_conv1d", SeparableConv1D, 1)
+separable_conv2d = functional("separable_conv2d", SeparableConv2D, 2)
 SeparableConvolution1D = SeparableConv1D
 SeparableConvolution2D = SeparableConv2D
 separable_convolution2d = separable_conv2d

@@ -4,17 +4,43 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparkflow.graph.scopes import convert_to_tensor
 from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
 from sparkflow.layers.base import Activation
 from sparkflow.layers.convolutional import Convolution
+from sparkflow.layers.functional import functional
 from sparkflow.ops.convolution import transposed_convolution
 from sparkflow.ops.shape import arrays
 from sparkflow.variables.initializers import Zeros
 
 
 class _Transposed(Convolution):
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Any,
+        strides: Any = 1,
+        padding: str = "valid",
+        data_format: str = "channels_last",
+        activation: Activation | None = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = None,
+        bias_initializer: Any = Zeros,
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        trainable: bool = True,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            filters, kernel_size, strides, padding, data_format, 1, activation, use_bias,
+            kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
+            activity_regularizer, kernel_constraint, bias_constraint, trainable, name, **kwargs,
+        )  # fmt: skip
+
     def build(self, input_shape: Any) -> None:
         """Makes `kernel` [..., filters, channels] and `bias` [filters]."""
         channels = self.channels_of(input_shape)
@@ -75,136 +101,22 @@ class _Transposed(Convolution):
         return TensorShape([shape[0], *sizes, self.filters])
 
 
-class Conv2DTranspose(_Transposed):
+class Conv2DTranspose(_Transposed, rank=2):
     """Transposed convolution of images [batch, height, width, channels].
 
     Arguments as for `Convolution`; there is no dilation.
     """
 
-    def __init__(
-        self,
-        filters: int,
-        kernel_size: Any,
-        strides: Any = (1, 1),
-        padding: str = "valid",
-        data_format: str = "channels_last",
-        activation: Activation | None = None,
-        use_bias: bool = True,
-        kernel_initializer: Any = None,
-        bias_initializer: Any = Zeros,
-        kernel_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        bias_constraint: Any = None,
-        trainable: bool = True,
-        name: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            2, filters, kernel_size, strides, padding, data_format, 1, activation, use_bias,
-            kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
-            activity_regularizer, kernel_constraint, bias_constraint, trainable, name, **kwargs,
-        )  # fmt: skip
 
-
-class Conv3DTranspose(_Transposed):
+class Conv3DTranspose(_Transposed, rank=3):
     """Transposed convolution of volumes.
 
     Arguments as for `Convolution`; there is no dilation.
     """
 
-    def __init__(
-        self,
-        filters: int,
-        kernel_size: Any,
-        strides: Any = (1, 1, 1),
-        padding: str = "valid",
-        data_format: str = "channels_last",
-        activation: Activation | None = None,
-        use_bias: bool = True,
-        kernel_initializer: Any = None,
-        bias_initializer: Any = Zeros,
-        kernel_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        bias_constraint: Any = None,
-        trainable: bool = True,
-        name: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            3, filters, kernel_size, strides, padding, data_format, 1, activation, use_bias,
-            kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
-            activity_regularizer, kernel_constraint, bias_constraint, trainable, name, **kwargs,
-        )  # fmt: skip
 
-
-def conv2d_transpose(
-    inputs: Any,
-    filters: int,
-    kernel_size: Any,
-    strides: Any = (1, 1),
-    padding: str = "valid",
-    data_format: str = "channels_last",
-    activation: Activation | None = None,
-    use_bias: bool = True,
-    kernel_initializer: Any = None,
-    bias_initializer: Any = Zeros,
-    kernel_regularizer: Any = None,
-    bias_regularizer: Any = None,
-    activity_regularizer: Any = None,
-    kernel_constraint: Any = None,
-    bias_constraint: Any = None,
-    trainable: bool = True,
-    name: str | None = None,
-    reuse: Any = None,
-) -> Tensor:
-    """A `Conv2DTranspose` layer applied to images [batch, height, width, channels]."""
-    tensor = convert_to_tensor(inputs)
-    layer = Conv2DTranspose(
-        filters, kernel_size, strides, padding, data_format, activation, use_bias,
-        kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
-        activity_regularizer, kernel_constraint, bias_constraint, trainable, name,
-        dtype=tensor.dtype.base, _reuse=reuse, _scope=name,
-    )  # fmt: skip
-    result: Tensor = layer(tensor)
-    return result
-
-
-def conv3d_transpose(
-    inputs: Any,
-    filters: int,
-    kernel_size: Any,
-    strides: Any = (1, 1, 1),
-    padding: str = "valid",
-    data_format: str = "channels_last",
-    activation: Activation | None = None,
-    use_bias: bool = True,
-    kernel_initializer: Any = None,
-    bias_initializer: Any = Zeros,
-    kernel_regularizer: Any = None,
-    bias_regularizer: Any = None,
-    activity_regularizer: Any = None,
-    kernel_constraint: Any = None,
-    bias_constraint: Any = None,
-    trainable: bool = True,
-    name: str | None = None,
-    reuse: Any = None,
-) -> Tensor:
-    """A `Conv3DTranspose` layer applied to volumes [batch, depth, height, width, channels]."""
-    tensor = convert_to_tensor(inputs)
-    layer = Conv3DTranspose(
-        filters, kernel_size, strides, padding, data_format, activation, use_bias,
-        kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
-        activity_regularizer, kernel_constraint, bias_constraint, trainable, name,
-        dtype=tensor.dtype.base, _reuse=reuse, _scope=name,
-    )  # fmt: skip
-    result: Tensor = layer(tensor)
-    return result
-
-
+conv2d_transpose = functional("conv2d_transpose", Conv2DTranspose, 2)
+conv3d_transpose = functional("conv3d_transpose", Conv3DTranspose, 3)
 Convolution2DTranspose = Deconvolution2D = Deconv2D = Conv2DTranspose
 Convolution3DTranspose = Deconvolution3D = Deconv3D = Conv3DTranspose
 convolution2d_transpose = deconvolution2d = deconv2d = conv2d_transpose

@@ -92,14 +92,16 @@ def _check_numbers(op: Op) -> None:
     """Traits that number inputs, and numbers."""
     _require(op, "images", Images | None, "sparkflow_runtime.ops.images.Images, or None")
     _require(op, "value_rule", ValueRule, "a rule of sparkflow_runtime.ops.value")
-    for trait in ("fuse_over", "fills", "flops"):
+    for trait in ("fuse_over", "overwrites", "fills", "flops"):
         if isinstance(getattr(op, trait), bool):
             raise TypeError(f"{op.op_type}.{trait} must be a number, not {getattr(op, trait)}")
     _require(op, "fuse_over", int | None, "the number of an input, or None")
+    _require(op, "overwrites", int | None, "the number of an input, or None")
     _require(op, "fills", int | None, "an integer, or None")
     _require(op, "flops", int, "an integer")
     said: dict[str, Any] = {
         "fuse_over": () if op.fuse_over is None else (op.fuse_over,),
+        "overwrites": () if op.overwrites is None else (op.overwrites,),
         "value_rule": [each for each in op.value_rule.moves if not isinstance(each, slice)],
     }
     if op.images is not None:

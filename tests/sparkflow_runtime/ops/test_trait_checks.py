@@ -43,6 +43,7 @@ def op(**facts: Any) -> Op:
         ("value_rule", moving("x")),
         ("fuse_over", True),
         ("fuse_over", "x"),
+        ("overwrites", "x"),
         ("fills", 0.5),
         ("fills", False),
         ("flops", 1.5),
