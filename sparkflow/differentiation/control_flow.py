@@ -218,7 +218,7 @@ def _sum(graph: Graph, total: Tensor, grad: Tensor | None) -> Tensor:
         return graph.apply("Identity", (total,), {})  # type: ignore[no-any-return]
     if total.dtype.base is dtypes.variant:
         return graph.apply("_AddVariants", ([total, grad],), {})  # type: ignore[no-any-return]
-    return total + grad  # type: ignore[no-any-return]
+    return total + grad
 
 
 def _flowing(forward: FunctionGraph, grads: Grads, whole_tape: bool) -> list[int]:

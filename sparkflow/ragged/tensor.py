@@ -328,7 +328,7 @@ class RaggedTensor(Composite):
         """How many rows there are, a scalar."""
         dtype = self._row_splits.dtype if out_type is None else as_dtype(out_type)
         count: Tensor = apply_op("Size", self._row_splits, out_type=dtype, name=name)
-        return count - 1  # type: ignore[no-any-return]  # of a Tensor
+        return count - 1
 
     def row_starts(self, name: str | None = None) -> Tensor:
         """[rows], where each begins."""

@@ -208,7 +208,7 @@ def _summarize(gradients: Any, chosen: Sequence[str], clip: Any) -> None:
 
 def add_scaled_noise_to_gradients(grads_and_vars: Any, gradient_noise_scale: float) -> Any:
     """Pairs of gradients and variables, with normal noise of that scale added."""
-    noisy = []
+    noisy: list[tuple[Any, Any]] = []
     for gradient, variable in grads_and_vars:
         if gradient is None:
             noisy.append((None, variable))

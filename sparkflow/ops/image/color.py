@@ -261,4 +261,4 @@ def per_image_standardization(image: Any) -> Tensor:
         variance = reduction.reduce_mean(squares, axes, keepdims=True)
         least = elementwise.rsqrt(count)
         deviation = elementwise.maximum(elementwise.sqrt(variance), least)
-        return (given - mean) / deviation  # type: ignore[no-any-return]
+        return (given - mean) / deviation
