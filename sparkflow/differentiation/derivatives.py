@@ -71,5 +71,4 @@ def _second(first: Tensor, x: Any, options: tuple[Any, ...]) -> Tensor:
         (row,) = gradients(flat[position], x, None, "gradients", *options)
         rows.append(constants.zeros_like(first) if row is None else convert_to_tensor(row))
     shape = first.shape.as_list()
-    result: Tensor = arrays.reshape(arrays.stack(rows), [*shape, *shape])
-    return result
+    return arrays.reshape(arrays.stack(rows), [*shape, *shape])

@@ -51,29 +51,23 @@ class Normal(Distribution):
 
     def _sample(self, prefix: Tensor, seed: int | None) -> Tensor:
         drawn = random_normal(self._full_shape(prefix), dtype=self.dtype, seed=seed)
-        result: Tensor = drawn * self.scale + self.loc
-        return result
+        return drawn * self.scale + self.loc
 
     def _standard(self, value: Tensor) -> Tensor:
-        result: Tensor = (value - self.loc) / self.scale
-        return result
+        return (value - self.loc) / self.scale
 
     def _log_prob(self, value: Tensor) -> Tensor:
-        result: Tensor = -0.5 * square(self._standard(value)) - 0.5 * _LOG_2PI - log(self.scale)
-        return result
+        return -0.5 * square(self._standard(value)) - 0.5 * _LOG_2PI - log(self.scale)
 
     def _cdf(self, value: Tensor) -> Tensor:
-        result: Tensor = 0.5 * erfc(self._standard(value) * -math.sqrt(0.5))
-        return result
+        return 0.5 * erfc(self._standard(value) * -math.sqrt(0.5))
 
     def _quantile(self, value: Tensor) -> Tensor:
-        result: Tensor = ndtri(value) * self.scale + self.loc
-        return result
+        return ndtri(value) * self.scale + self.loc
 
     def entropy(self, name: str = "entropy") -> Tensor:
         """Half of 1 + log(2 π) and log of the scale."""
-        result: Tensor = filled_like(self._batch, 0.5 * (1 + _LOG_2PI)) + log(self.scale)
-        return result
+        return filled_like(self._batch, 0.5 * (1 + _LOG_2PI)) + log(self.scale)
 
     def mean(self, name: str = "mean") -> Tensor:
         """`loc`."""
@@ -93,8 +87,7 @@ class Normal(Distribution):
 def _kl_normal(a: Normal, b: Normal) -> Tensor:
     ratio = square(a.scale / b.scale)
     distance = square(a.loc - b.loc) / (2.0 * square(b.scale))
-    result: Tensor = distance + 0.5 * (ratio - 1.0 - log(ratio))
-    return result
+    return distance + 0.5 * (ratio - 1.0 - log(ratio))
 
 
 class Uniform(Distribution):
@@ -117,13 +110,11 @@ class Uniform(Distribution):
 
     def range(self, name: str = "range") -> Tensor:
         """The width."""
-        result: Tensor = self.high - self.low
-        return result
+        return self.high - self.low
 
     def _sample(self, prefix: Tensor, seed: int | None) -> Tensor:
         drawn = random_uniform(self._full_shape(prefix), dtype=self.dtype, seed=seed)
-        result: Tensor = self.low + self.range() * drawn
-        return result
+        return self.low + self.range() * drawn
 
     def _log_prob(self, value: Tensor) -> Tensor:
         inside = apply_op("LogicalAnd", value >= self.low, value < self.high)
@@ -136,8 +127,7 @@ class Uniform(Distribution):
         return result
 
     def _quantile(self, value: Tensor) -> Tensor:
-        result: Tensor = self.low + self.range() * value
-        return result
+        return self.low + self.range() * value
 
     def entropy(self, name: str = "entropy") -> Tensor:
         """Log of the width."""
@@ -145,18 +135,15 @@ class Uniform(Distribution):
 
     def mean(self, name: str = "mean") -> Tensor:
         """The middle."""
-        result: Tensor = (self.low + self.high) / 2.0
-        return result
+        return (self.low + self.high) / 2.0
 
     def variance(self, name: str = "variance") -> Tensor:
         """The square of the width over 12."""
-        result: Tensor = square(self.range()) / 12.0
-        return result
+        return square(self.range()) / 12.0
 
     def stddev(self, name: str = "stddev") -> Tensor:
         """The width over the root of 12."""
-        result: Tensor = self.range() / math.sqrt(12.0)
-        return result
+        return self.range() / math.sqrt(12.0)
 
 
 class Laplace(Distribution):
@@ -181,26 +168,21 @@ class Laplace(Distribution):
         shape = self._full_shape(prefix)
         least = -1.0 + float(self.dtype.as_numpy_dtype(2) ** -20)
         drawn = random_uniform(shape, least, 1.0, self.dtype, seed)
-        result: Tensor = self.loc - self.scale * sign(drawn) * log1p(-abs(drawn))
-        return result
+        return self.loc - self.scale * sign(drawn) * log1p(-abs(drawn))
 
     def _standard(self, value: Tensor) -> Tensor:
-        result: Tensor = (value - self.loc) / self.scale
-        return result
+        return (value - self.loc) / self.scale
 
     def _log_prob(self, value: Tensor) -> Tensor:
-        result: Tensor = -abs(self._standard(value)) - math.log(2.0) - log(self.scale)
-        return result
+        return -abs(self._standard(value)) - math.log(2.0) - log(self.scale)
 
     def _cdf(self, value: Tensor) -> Tensor:
         z = self._standard(value)
-        result: Tensor = 0.5 - 0.5 * sign(z) * expm1(-abs(z))
-        return result
+        return 0.5 - 0.5 * sign(z) * expm1(-abs(z))
 
     def entropy(self, name: str = "entropy") -> Tensor:
         """1 + log 2 + log of the scale."""
-        result: Tensor = filled_like(self._batch, 1.0 + math.log(2.0)) + log(self.scale)
-        return result
+        return filled_like(self._batch, 1.0 + math.log(2.0)) + log(self.scale)
 
     def mean(self, name: str = "mean") -> Tensor:
         """`loc`."""
@@ -212,8 +194,7 @@ class Laplace(Distribution):
 
     def stddev(self, name: str = "stddev") -> Tensor:
         """`scale` times the root of 2."""
-        result: Tensor = filled_like(self._batch, 0.0) * 0.0 + math.sqrt(2.0) * self.scale
-        return result
+        return filled_like(self._batch, 0.0) * 0.0 + math.sqrt(2.0) * self.scale
 
 
 class StudentT(Distribution):
@@ -249,8 +230,7 @@ class StudentT(Distribution):
         above = -0.5 * (self.df + 1.0) * log1p(square(y) / self.df)
         norm = log(abs(self.scale)) + 0.5 * log(self.df) + 0.5 * math.log(math.pi)
         norm = norm + lgamma(0.5 * self.df) - lgamma(0.5 * (self.df + 1.0))
-        result: Tensor = above - norm
-        return result
+        return above - norm
 
     def _cdf(self, value: Tensor) -> Tensor:
         y = (value - self.loc) / abs(self.scale)
@@ -264,8 +244,7 @@ class StudentT(Distribution):
         half, more = 0.5 * self._batch, 0.5 * (self._batch + 1.0)
         beta = lgamma(half) + lgamma(filled_like(half, 0.0) * 0.0 + 0.5) - lgamma(more)
         core = log(abs(self.scale)) + 0.5 * log(self._batch) + beta
-        result: Tensor = core + more * (digamma(more) - digamma(half))
-        return result
+        return core + more * (digamma(more) - digamma(half))
 
     def mean(self, name: str = "mean") -> Tensor:
         """`loc`; nan for at most one degree of freedom."""
@@ -323,23 +302,19 @@ class Gamma(Distribution):
         """In closed form."""
         form = self.concentration
         core = form - log(self.rate) + lgamma(form)
-        result: Tensor = core + (1.0 - form) * digamma(form)
-        return result
+        return core + (1.0 - form) * digamma(form)
 
     def mean(self, name: str = "mean") -> Tensor:
         """`concentration / rate`."""
-        result: Tensor = self.concentration / self.rate
-        return result
+        return self.concentration / self.rate
 
     def variance(self, name: str = "variance") -> Tensor:
         """`concentration / rate²`."""
-        result: Tensor = self.concentration / square(self.rate)
-        return result
+        return self.concentration / square(self.rate)
 
     def stddev(self, name: str = "stddev") -> Tensor:
         """`sqrt(concentration) / rate`."""
-        result: Tensor = sqrt(self.concentration) / self.rate
-        return result
+        return sqrt(self.concentration) / self.rate
 
     def mode(self, name: str = "mode") -> Tensor:
         """`(concentration - 1) / rate`; nan for a concentration of at most 1."""
@@ -352,8 +327,7 @@ def _kl_gamma(a: Gamma, b: Gamma) -> Tensor:
     form = (a.concentration - b.concentration) * digamma(a.concentration)
     normals = lgamma(b.concentration) - lgamma(a.concentration)
     rates = b.concentration * (log(a.rate) - log(b.rate))
-    result: Tensor = form + normals + rates + a.concentration * (b.rate / a.rate - 1.0)
-    return result
+    return form + normals + rates + a.concentration * (b.rate / a.rate - 1.0)
 
 
 class Exponential(Gamma):
@@ -373,12 +347,10 @@ class Exponential(Gamma):
     def _sample(self, prefix: Tensor, seed: int | None) -> Tensor:
         least = float(2.0**-40)
         drawn = random_uniform(self._full_shape(prefix), least, 1.0, self.dtype, seed)
-        result: Tensor = -log(drawn) / self.rate
-        return result
+        return -log(drawn) / self.rate
 
     def _quantile(self, value: Tensor) -> Tensor:
-        result: Tensor = -log1p(-value) / self.rate
-        return result
+        return -log1p(-value) / self.rate
 
 
 class Beta(Distribution):
@@ -405,13 +377,11 @@ class Beta(Distribution):
         other = None if seed is None else seed + 1
         one = random_gamma(prefix, self.concentration1 + zeros, None, self.dtype, seed)
         two = random_gamma(prefix, self.concentration0 + zeros, None, self.dtype, other)
-        result: Tensor = one / (one + two)
-        return result
+        return one / (one + two)
 
     def _log_norm(self) -> Tensor:
         parts = lgamma(self.concentration1) + lgamma(self.concentration0)
-        result: Tensor = parts - lgamma(self.total_concentration)
-        return result
+        return parts - lgamma(self.total_concentration)
 
     def _log_prob(self, value: Tensor) -> Tensor:
         above = apply_op("Xlogy", self.concentration1 - 1.0, value)
@@ -426,24 +396,21 @@ class Beta(Distribution):
     def entropy(self, name: str = "entropy") -> Tensor:
         """In closed form."""
         one, two, total = self.concentration1, self.concentration0, self.total_concentration
-        result: Tensor = (
+        return (
             self._log_norm()
             - (one - 1.0) * digamma(one)
             - (two - 1.0) * digamma(two)
             + (total - 2.0) * digamma(total)
         )
-        return result
 
     def mean(self, name: str = "mean") -> Tensor:
         """`concentration1 / total`."""
-        result: Tensor = self.concentration1 / self.total_concentration
-        return result
+        return self.concentration1 / self.total_concentration
 
     def variance(self, name: str = "variance") -> Tensor:
         """`mean (1 - mean) / (1 + total)`."""
         mean = self.mean()
-        result: Tensor = mean * (1.0 - mean) / (1.0 + self.total_concentration)
-        return result
+        return mean * (1.0 - mean) / (1.0 + self.total_concentration)
 
     def mode(self, name: str = "mode") -> Tensor:
         """`(concentration1 - 1) / (total - 2)`; nan where either is at most 1."""
@@ -458,5 +425,4 @@ def _kl_beta(a: Beta, b: Beta) -> Tensor:
     two = (a.concentration0 - b.concentration0) * digamma(a.concentration0)
     total = b.total_concentration - a.total_concentration
     norms = b._log_norm() - a._log_norm()
-    result: Tensor = norms + one + two + total * digamma(a.total_concentration)
-    return result
+    return norms + one + two + total * digamma(a.total_concentration)

@@ -58,8 +58,7 @@ class Bernoulli(Distribution):
         return cast(drawn < self.probs, self.dtype)
 
     def _log_prob(self, value: Tensor) -> Tensor:
-        result: Tensor = value * self.logits + log_sigmoid(-self.logits)
-        return result
+        return value * self.logits + log_sigmoid(-self.logits)
 
     def entropy(self, name: str = "entropy") -> Tensor:
         """Of both outcomes."""
@@ -74,8 +73,7 @@ class Bernoulli(Distribution):
 
     def variance(self, name: str = "variance") -> Tensor:
         """`probs (1 - probs)`."""
-        result: Tensor = self.probs * (1.0 - self.probs)
-        return result
+        return self.probs * (1.0 - self.probs)
 
     def mode(self, name: str = "mode") -> Tensor:
         """1 where `probs` is above one half."""
@@ -86,8 +84,7 @@ class Bernoulli(Distribution):
 def _kl_bernoulli(a: Bernoulli, b: Bernoulli) -> Tensor:
     one = a.probs * (log_sigmoid(a.logits) - log_sigmoid(b.logits))
     two = (1.0 - a.probs) * (log_sigmoid(-a.logits) - log_sigmoid(-b.logits))
-    result: Tensor = one + two
-    return result
+    return one + two
 
 
 class Categorical(Distribution):
@@ -121,8 +118,7 @@ class Categorical(Distribution):
         return result
 
     def _log_probs(self) -> Tensor:
-        result: Tensor = self.logits - reduce_logsumexp(self.logits, -1, keepdims=True)
-        return result
+        return self.logits - reduce_logsumexp(self.logits, -1, keepdims=True)
 
     def _sample(self, prefix: Tensor, seed: int | None) -> Tensor:
         rows = apply_op("Reshape", self.logits, apply_op("Pack", [-1, self.event_size]))
@@ -141,8 +137,7 @@ class Categorical(Distribution):
     def entropy(self, name: str = "entropy") -> Tensor:
         """Over the classes."""
         log_probs = self._log_probs()
-        result: Tensor = -reduce_sum(apply_op("MulNoNan", log_probs, exp(log_probs)), -1)
-        return result
+        return -reduce_sum(apply_op("MulNoNan", log_probs, exp(log_probs)), -1)
 
     def mode(self, name: str = "mode") -> Tensor:
         """The most probable class."""
@@ -199,8 +194,7 @@ class Multinomial(Distribution):
         log_probs = apply_op("LogSoftmax", self.logits)
         chosen = reduce_sum(apply_op("MulNoNan", log_probs, value), -1)
         ways = lgamma(self.total_count + 1.0) - reduce_sum(lgamma(value + 1.0), -1)
-        result: Tensor = chosen + ways
-        return result
+        return chosen + ways
 
     def _totals(self) -> Tensor:
         result: Tensor = apply_op("ExpandDims", self._batch, -1)
@@ -208,13 +202,11 @@ class Multinomial(Distribution):
 
     def mean(self, name: str = "mean") -> Tensor:
         """`total_count probs`."""
-        result: Tensor = self.probs * self._totals()
-        return result
+        return self.probs * self._totals()
 
     def variance(self, name: str = "variance") -> Tensor:
         """`total_count probs (1 - probs)`."""
-        result: Tensor = self.probs * (1.0 - self.probs) * self._totals()
-        return result
+        return self.probs * (1.0 - self.probs) * self._totals()
 
 
 class Dirichlet(Distribution):
@@ -236,13 +228,11 @@ class Dirichlet(Distribution):
 
     def _sample(self, prefix: Tensor, seed: int | None) -> Tensor:
         drawn = random_gamma(prefix, self.concentration, None, self.dtype, seed)
-        result: Tensor = drawn / reduce_sum(drawn, -1, keepdims=True)
-        return result
+        return drawn / reduce_sum(drawn, -1, keepdims=True)
 
     def _log_prob(self, value: Tensor) -> Tensor:
         above = reduce_sum(apply_op("Xlogy", self.concentration - 1.0, value), -1)
-        result: Tensor = above - lbeta(self.concentration)
-        return result
+        return above - lbeta(self.concentration)
 
     def _totals(self) -> Tensor:
         result: Tensor = apply_op("ExpandDims", self.total_concentration, -1)
@@ -253,19 +243,16 @@ class Dirichlet(Distribution):
         classes = cast(apply_op("Shape", self.concentration)[-1], self.dtype)
         total = self.total_concentration
         parts = reduce_sum((self.concentration - 1.0) * digamma(self.concentration), -1)
-        result: Tensor = lbeta(self.concentration) + (total - classes) * digamma(total) - parts
-        return result
+        return lbeta(self.concentration) + (total - classes) * digamma(total) - parts
 
     def mean(self, name: str = "mean") -> Tensor:
         """`concentration / total`."""
-        result: Tensor = self.concentration / self._totals()
-        return result
+        return self.concentration / self._totals()
 
     def variance(self, name: str = "variance") -> Tensor:
         """`mean (1 - mean) / (1 + total)`."""
         mean = self.mean()
-        result: Tensor = mean * (1.0 - mean) / (1.0 + self._totals())
-        return result
+        return mean * (1.0 - mean) / (1.0 + self._totals())
 
     def mode(self, name: str = "mode") -> Tensor:
         """`(concentration - 1) / (total - classes)`; nan where a concentration is at most 1."""
@@ -282,5 +269,4 @@ def _kl_dirichlet(a: Dirichlet, b: Dirichlet) -> Tensor:
     difference = a.concentration - b.concentration
     digammas = digamma(a.concentration) - digamma(a._totals())
     norms = lbeta(b.concentration) - lbeta(a.concentration)
-    result: Tensor = reduce_sum(difference * digammas, -1) + norms
-    return result
+    return reduce_sum(difference * digammas, -1) + norms

@@ -253,8 +253,7 @@ class Distribution:
     def survival_function(self, value: Any, name: str = "survival_function") -> Tensor:
         """The probability of more than `value`."""
         with self._scope(name):
-            result: Tensor = 1.0 - self._cdf(self._value(value))
-            return result
+            return 1.0 - self._cdf(self._value(value))
 
     def log_survival_function(self, value: Any, name: str = "log_survival_function") -> Tensor:
         """Its logarithm."""
@@ -300,8 +299,7 @@ class Distribution:
     def cross_entropy(self, other: Distribution, name: str = "cross_entropy") -> Tensor:
         """The mean of -log of the density of `other` under this one."""
         with self._scope(name):
-            result: Tensor = self.entropy() + kl_divergence(self, other)
-            return result
+            return self.entropy() + kl_divergence(self, other)
 
     def __repr__(self) -> str:
         return (

@@ -245,8 +245,7 @@ def _trainable(tensor: Tensor) -> bool:
 
 
 def _tensor(graph: Any, value: Any) -> Tensor:
-    tensor: Tensor = value._to_tensor() if isinstance(value, Symbolic) else graph.convert(value)
-    return tensor
+    return value._to_tensor() if isinstance(value, Symbolic) else graph.convert(value)
 
 
 def _seed(graph: Any, y: Tensor, given: Any) -> Any:

@@ -144,8 +144,7 @@ class EmbeddingVariable:
         option = self._option.evict_option
         least = option.l2_weight_threshold if isinstance(option, L2WeightEvict) else 0.0
         each = [shard.evict(least) for shard in self._shards]
-        total: Tensor = reduction.reduce_sum(arrays.stack(each))
-        return total
+        return reduction.reduce_sum(arrays.stack(each))
 
     def export(self) -> tuple[Tensor, Tensor, Tensor]:
         """The ids that have rows [n] int64, the rows [n, dim], how often each was looked up [n]."""
@@ -182,8 +181,7 @@ class EmbeddingVariable:
         if kind is string:
             hashed: Tensor = apply_op("StringToHashBucketFast", ids, num_buckets=_MOST_HASHES)
             return hashed
-        wide: Tensor = elementwise.cast(ids, int64)
-        return wide
+        return elementwise.cast(ids, int64)
 
     def _rows(self, ids: Tensor, counts: Tensor, insert: bool) -> Tensor:
         """Rows of distinct ids: [n, dim]."""
@@ -204,8 +202,7 @@ class EmbeddingVariable:
 
     def _statistics(self) -> Tensor:
         each = arrays.stack([shard.statistics() for shard in self._shards])
-        total: Tensor = reduction.reduce_sum(each, 0)
-        return total
+        return reduction.reduce_sum(each, 0)
 
 
 @export("get_embedding_variable")

@@ -137,8 +137,7 @@ def linear_model(
         if cols_to_vars is not None:
             cols_to_vars["bias"] = _parts(bias)
         no_bias = add_n(sums, name="weighted_sum_no_bias")
-        found: Tensor = bias_add(no_bias, bias, name="weighted_sum")
-        return found
+        return bias_add(no_bias, bias, name="weighted_sum")
 
 
 def _weighted_sum(

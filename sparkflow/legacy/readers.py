@@ -95,8 +95,7 @@ class ReaderBase:
 
 
 def _handle(queue: Any) -> Tensor:
-    handle: Tensor = queue if isinstance(queue, Tensor) else queue.queue_ref
-    return handle
+    return queue if isinstance(queue, Tensor) else queue.queue_ref
 
 
 @export("WholeFileReader")

@@ -71,10 +71,7 @@ def _mean_overlap(matrix: Any) -> Tensor:
     union = rows + columns - hits
     occurring = reduce_sum(cast(not_equal(union, 0), float32))
     overlap = elementwise.div(hits, where(greater(union, 0), union, constants.ones_like(union)))
-    found: Tensor = where(
-        greater(occurring, 0), reduce_sum(overlap, name="mean_iou") / occurring, 0.0
-    )
-    return found
+    return where(greater(occurring, 0), reduce_sum(overlap, name="mean_iou") / occurring, 0.0)
 
 
 def mean_per_class_accuracy(

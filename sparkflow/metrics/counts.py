@@ -166,5 +166,4 @@ def _share(
 
 def _of_both(hits: Any, misses: Any, name: str) -> Tensor:
     some = elementwise.add(hits, misses)
-    found: Tensor = where(greater(some, 0), elementwise.div(hits, some), 0, name=name)
-    return found
+    return where(greater(some, 0), elementwise.div(hits, some), 0, name=name)

@@ -284,8 +284,7 @@ def _of_classes(labels: Rows, predictions: Tensor) -> Rows:
 
     def cleaned(numbers: Tensor) -> Tensor:
         numbers = cast(numbers, int64)
-        found: Tensor = where(less(numbers, classes), numbers, -constants.ones_like(numbers))
-        return found
+        return where(less(numbers, classes), numbers, -constants.ones_like(numbers))
 
     if isinstance(labels, SparseTensor):
         return SparseTensor(labels.indices, cleaned(labels.values), labels.dense_shape)

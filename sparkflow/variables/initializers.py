@@ -351,8 +351,7 @@ class Orthogonal(Initializer):
         q = q * apply_op("Sign", diagonal)  # makes the distribution uniform
         if rows < columns:
             q = arrays.transpose(q)
-        result: Tensor = arrays.reshape(q, sizes) * constants.constant(self.gain, dtype)
-        return result
+        return arrays.reshape(q, sizes) * constants.constant(self.gain, dtype)
 
 
 @export("initializers.identity", "initializers.Identity")

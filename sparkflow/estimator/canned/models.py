@@ -67,10 +67,9 @@ def deep_logits(
                         training=training,
                         name=f"batchnorm_{index}",
                     )
-        logits: Tensor = dense(
+        return dense(
             net, units=units, activation=None, kernel_initializer=GlorotUniform(), name="logits"
         )
-        return logits
 
 
 def _tensors(features: Mapping[str, Any]) -> list[Any]:

@@ -115,8 +115,7 @@ def broadcast(weights: Any, values: Tensor) -> Tensor:
     fitting = broadcastable(weights, values)
     if fitting._shape is not None and fitting._shape == values._shape and None not in values._shape:
         return fitting
-    found: Tensor = fitting * constants.ones_like(values, dtype=fitting.dtype)
-    return found
+    return fitting * constants.ones_like(values, dtype=fitting.dtype)
 
 
 def _known_to_fit(weights: Tensor, values: Tensor) -> bool:

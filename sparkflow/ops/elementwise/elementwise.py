@@ -70,8 +70,7 @@ def abs(x: Any, name: str | None = None) -> Tensor:
 def round(x: Any, name: str | None = None) -> Tensor:
     """The nearest integer, halves to even, elementwise; integers stay as they are."""
     tensor = convert_to_tensor(x, name="x")
-    result: Tensor = tensor if tensor.dtype.is_integer else apply_op("Round", tensor, name=name)
-    return result
+    return tensor if tensor.dtype.is_integer else apply_op("Round", tensor, name=name)
 
 
 @export("truediv", "math.truediv")
@@ -80,8 +79,7 @@ def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
     with graph_of((x, y)).as_default():
         tensor, node = operand(x, "x", name or "truediv", _dtype_of(x, y))
         if tensor.dtype.is_integer:
-            quotient: Tensor = true_divide(tensor, y, node)
-            return quotient
+            return true_divide(tensor, y, node)
         result: Tensor = apply_op("RealDiv", tensor, y, name=node)
         return result
 
@@ -205,8 +203,7 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
         )
     if len(inputs) == 1:
         only = convert_to_tensor(inputs[0])
-        single: Tensor = apply_op("Identity", only, name=name) if name else only
-        return single
+        return apply_op("Identity", only, name=name) if name else only
     result: Tensor = apply_op("AddN", list(inputs), name=name)
     return result
 

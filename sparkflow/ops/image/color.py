@@ -62,8 +62,7 @@ def convert_image_dtype(
                 factor = (kind.max + 1) // (wanted.max + 1)
                 return cast(given // np.array(factor, kind.as_numpy_dtype), wanted, name=scope)
             factor = (wanted.max + 1) // (kind.max + 1)
-            raised: Tensor = cast(given, wanted) * np.array(factor, wanted.as_numpy_dtype)
-            return raised
+            return cast(given, wanted) * np.array(factor, wanted.as_numpy_dtype)
         if kind.is_floating and wanted.is_floating:
             return elementwise.cast(given, wanted, name=scope)
         if kind.is_integer:

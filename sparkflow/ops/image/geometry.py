@@ -359,8 +359,7 @@ def _maybe_flipped(image: Any, axis: int, seed: int | None, name: str) -> Tensor
             elementwise.round(arrays.reshape(chances, [-1, 1, 1, 1])), given.dtype.base
         )
         one = np.ones((), given.dtype.base.as_numpy_dtype)
-        mixed: Tensor = flips * arrays.reverse(given, [axis + 1]) + (one - flips) * given
-        return mixed
+        return flips * arrays.reverse(given, [axis + 1]) + (one - flips) * given
 
 
 @export("image.transpose_image", "image.transpose")

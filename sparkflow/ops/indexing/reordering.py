@@ -81,8 +81,7 @@ def sequence_mask(
         ends = cast(arrays.expand_dims(sizes, -1), longest.dtype.base)
         result = apply_op("Less", places, ends)
         kind = as_dtype(dtype)
-        masked: Tensor = result if kind.base is bool_ else cast(result, kind)
-        return masked
+        return result if kind.base is bool_ else cast(result, kind)
 
 
 @export("repeat")

@@ -39,8 +39,7 @@ def _divided(data: Any, segment_ids: Any, num_segments: Any, name: str, root: bo
         number = convert_to_tensor(num_segments, name="num_segments")
         counts = _counts(values, ids, number)
         summed = unsorted_segment_sum(values, ids, number)
-        result: Tensor = summed / (apply_op("Sqrt", counts) if root else counts)
-        return result
+        return summed / (apply_op("Sqrt", counts) if root else counts)
 
 
 @export("unsorted_segment_mean", "math.unsorted_segment_mean")

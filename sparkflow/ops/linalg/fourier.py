@@ -231,8 +231,7 @@ def _dct2(tensor: Tensor, size: Any, norm: str | None) -> Tensor:
     if norm != "ortho":
         return result
     least = apply_op("Rsqrt", convert_to_tensor(_as_number(tensor, size))) * 0.5
-    weighted: Tensor = result * _weights(tensor, size, least, least * math.sqrt(2.0))
-    return weighted
+    return result * _weights(tensor, size, least, least * math.sqrt(2.0))
 
 
 def _dct3(tensor: Tensor, size: Any, norm: str | None) -> Tensor:

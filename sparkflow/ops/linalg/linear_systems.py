@@ -29,8 +29,7 @@ def logdet(matrix: Any, name: str | None = None) -> Tensor:
         if factor.dtype.is_complex:
             kind = as_dtype("float32" if factor.dtype.name == "complex64" else "float64")
             main = apply_op("Real", main, Tout=kind)
-        result: Tensor = 2.0 * reduction.reduce_sum(log(main), axis=[-1])
-        return result
+        return 2.0 * reduction.reduce_sum(log(main), axis=[-1])
 
 
 @export("cholesky_solve", "linalg.cholesky_solve")
@@ -97,8 +96,7 @@ def _compact(diagonals_: Any, form: str) -> Tensor:
                 "Expected last two dimensions of diagonals to be same, got "
                 f"{sizes[0]} and {sizes[1]}"
             )
-        result: Tensor = diagonals.matrix_diag_part(matrix, k=(-1, 1), align="LEFT_RIGHT")
-        return result
+        return diagonals.matrix_diag_part(matrix, k=(-1, 1), align="LEFT_RIGHT")
     raise ValueError(f"Unrecognized diagonals_format: {form}")
 
 
@@ -187,5 +185,4 @@ def tridiagonal_matmul(
         zero = apply_op("ZerosLike", side[..., :1, :])
         after = arrays.concat([side[..., 1:, :], zero], -2)
         before = arrays.concat([zero, side[..., :-1, :]], -2)
-        result: Tensor = upper * after + middle * side + lower * before
-        return result
+        return upper * after + middle * side + lower * before

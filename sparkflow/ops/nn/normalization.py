@@ -237,8 +237,7 @@ def batch_normalization(
         shift = -mean * inverse if offset is None else offset - mean * inverse
         values = convert_to_tensor(x)
         kind = values.dtype.base
-        result: Tensor = values * _as(inverse, kind) + _as(shift, kind)
-        return result
+        return values * _as(inverse, kind) + _as(shift, kind)
 
 
 def _as(tensor: Tensor, dtype: Any) -> Tensor:

@@ -99,8 +99,7 @@ def _real(value: Tensor) -> Tensor:
 
 def _magnitude(value: Tensor) -> Tensor:
     if not value.dtype.is_complex:
-        size: Tensor = abs(value)
-        return size
+        return abs(value)
     kind = "float32" if value.dtype.name == "complex64" else "float64"
     result: Tensor = apply_op("ComplexAbs", value, Tout=kind)
     return result

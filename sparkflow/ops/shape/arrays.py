@@ -304,8 +304,7 @@ def gather(
     attrs = {"batch_dims": batch_dims} if batch_dims else {}
     where = batch_dims if axis is None else axis
     if isinstance(params, Held) and isinstance(where, int) and where == 0:
-        rows: Tensor = params.sparse_read(indices, name)
-        return rows
+        return params.sparse_read(indices, name)
     result: Tensor = apply_op("GatherV2", params, indices, where, name=name, **attrs)
     return result
 

@@ -349,8 +349,7 @@ def tables_initializer(name: str = "init_all_tables") -> Operation:
     initializers = get_collection(GraphKeys.TABLE_INITIALIZERS)
     if not initializers:
         return no_op(name=name)
-    operation: Operation = group(*initializers, name=name)
-    return operation
+    return group(*initializers, name=name)
 
 
 initialize_all_tables = tables_initializer

@@ -195,8 +195,7 @@ def _sum(is_first: Tensor, value: Tensor, name: str) -> Tensor:
     dtype = value.dtype.base
     kept = replica_variable(lambda: constants.zeros(shape, dtype), name, is_sized=known)
     total = cond(is_first, lambda: identity(value), lambda: kept.read_value() + value)
-    stored: Tensor = state.assign(kept, total, validate_shape=known)
-    return stored
+    return state.assign(kept, total, validate_shape=known)
 
 
 def _summed(is_first: Tensor, gradient: Any, weight: Tensor) -> Any:
@@ -218,8 +217,7 @@ def _joined(is_first: Tensor, value: Tensor, name: str) -> Tensor:
         lambda: identity(value),
         lambda: arrays.concat([kept.read_value(), value], 0),
     )
-    stored: Tensor = state.assign(kept, total, validate_shape=False)
-    return stored
+    return state.assign(kept, total, validate_shape=False)
 
 
 def _scaled(value: Tensor, weight: Tensor) -> Tensor:

@@ -100,8 +100,7 @@ class ConvolutionOp(Op):
     def add(self, g: GraphBuilder, op: OperationView, index: int, *inputs: Tensor) -> Tensor:
         """A node of this family with the geometry of `op`."""
         attrs = {name: op.attr(name) for name in self.attrs if name not in ("T", "Tshape")}
-        result: Tensor = getattr(g, self.family[index])(*inputs, **attrs)
-        return result
+        return getattr(g, self.family[index])(*inputs, **attrs)
 
 
 class Forward(ConvolutionOp):

@@ -131,8 +131,7 @@ class _PoolOp(Op):
         attrs = {name: op.attr(name) for name in self.attrs if name not in ("T", "TInput")}
         if index == 2 and not attrs.get("explicit_paddings"):
             attrs.pop("explicit_paddings", None)  # TensorFlow's op has none
-        result: Tensor = getattr(g, self.family[index])(*inputs, **attrs)
-        return result
+        return getattr(g, self.family[index])(*inputs, **attrs)
 
 
 def _of_channels(attrs: Mapping[str, Any], name: str) -> int:

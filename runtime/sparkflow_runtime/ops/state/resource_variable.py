@@ -254,8 +254,7 @@ class ResourceCountUpTo(_HandleOp):
 
     def compute(self, xp: Any, resource: Variable, *, limit: int) -> Array:
         """See `variable_ops.CountUpTo`."""
-        before: Array = lookup("CountUpTo").compute(xp, resource, limit=limit)
-        return before
+        return lookup("CountUpTo").compute(xp, resource, limit=limit)
 
 
 class OnHandle(_HandleOp):

@@ -31,8 +31,7 @@ def array_of(values: Iterable[Any], shape: tuple[int, ...]) -> Array:
 
 def strings_of(array: Array) -> list[bytes]:
     """The elements of a string tensor in order."""
-    flat: list[bytes] = np.asarray(array, np.object_).ravel().tolist()
-    return flat
+    return np.asarray(array, np.object_).ravel().tolist()
 
 
 def mapped(function: Callable[[bytes], Any], array: Array, dtype: Any = np.object_) -> Array:

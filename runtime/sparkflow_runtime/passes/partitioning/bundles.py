@@ -83,8 +83,7 @@ def _shape_of_state(graph: Graph, node: Node) -> Shape:
     names = {arg.name for arg in registry.lookup(node.op).signature.inputs}
     if not node.inputs or names & {"indices", "gradient_indices"}:
         return None
-    shape: Shape = graph[node.inputs[0].node].attrs.get("shape")
-    return shape
+    return graph[node.inputs[0].node].attrs.get("shape")
 
 
 @dataclass(slots=True)

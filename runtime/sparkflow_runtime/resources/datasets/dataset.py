@@ -143,8 +143,7 @@ class Passing(ElementIterator):
 
 def shape_of(component: Any) -> tuple[int, ...]:
     """The shape of a component; that of a scalar where it is no array."""
-    found: tuple[int, ...] = getattr(component, "shape", ())
-    return found
+    return getattr(component, "shape", ())
 
 
 def stacked(elements: Sequence[Element]) -> Element:

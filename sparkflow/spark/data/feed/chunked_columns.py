@@ -314,8 +314,7 @@ def _gather_function() -> Callable[..., None] | None:
         return None
     address = native.link(_GATHER, ("gather_rows",)).address("gather_rows")
     word = ctypes.c_int64
-    function: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, word, word)(address)
-    return function  # type: ignore[no-any-return]  # ctypes' functions have no types
+    return ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, word, word)(address)
 
 
 def gather_rows(out: npt.NDArray[Any], addresses: npt.NDArray[np.int64], row_bytes: int) -> bool:
