@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sparkflow.data import nest
-from sparkflow.graph.scopes import apply_op, convert_to_tensor
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, output_of
 from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.sparse_tensor import SparseTensor, SparseTensorValue
@@ -64,8 +64,7 @@ class Component:
             return variant
         if self.kind == "sparse":
             parts = (value.indices, value.values, value.dense_shape)
-            found: Tensor = apply_op("SerializeSparse", *parts)
-            return found
+            return output_of("SerializeSparse", *parts)
         assert isinstance(value, Tensor)
         return value
 

@@ -12,7 +12,7 @@ from sparkflow.distributions.distribution import (
     filled_like,
     parameter,
 )
-from sparkflow.graph.scopes import apply_op
+from sparkflow.graph.scopes import apply_op, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.elementwise.elementwise import abs, expm1, log, log1p, sign, sqrt, square
 from sparkflow.ops.elementwise.special import betainc, digamma, erfc, igamma, lgamma, ndtri
@@ -22,8 +22,7 @@ _LOG_2PI = math.log(2 * math.pi)
 
 
 def _where(condition: Tensor, chosen: Any, other: Any) -> Tensor:
-    result: Tensor = apply_op("SelectV2", condition, chosen, other)
-    return result
+    return output_of("SelectV2", condition, chosen, other)
 
 
 def _nan_or(condition: Tensor, value: Tensor) -> Tensor:
@@ -123,8 +122,7 @@ class Uniform(Distribution):
 
     def _cdf(self, value: Tensor) -> Tensor:
         share = (value - self.low) / self.range()
-        result: Tensor = apply_op("Minimum", apply_op("Maximum", share, 0.0), 1.0)
-        return result
+        return output_of("Minimum", apply_op("Maximum", share, 0.0), 1.0)
 
     def _quantile(self, value: Tensor) -> Tensor:
         return self.low + self.range() * value

@@ -12,7 +12,7 @@ from sparkflow.distributions.distribution import (
     RegisterKL,
     parameter,
 )
-from sparkflow.graph.scopes import apply_op, convert_to_tensor
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.elementwise.elementwise import cast, exp, log, log1p, log_sigmoid, sigmoid
 from sparkflow.ops.elementwise.special import digamma, lgamma
@@ -68,8 +68,7 @@ class Bernoulli(Distribution):
 
     def mean(self, name: str = "mean") -> Tensor:
         """`probs`."""
-        result: Tensor = apply_op("Identity", self.probs)
-        return result
+        return output_of("Identity", self.probs)
 
     def variance(self, name: str = "variance") -> Tensor:
         """`probs (1 - probs)`."""
@@ -197,8 +196,7 @@ class Multinomial(Distribution):
         return chosen + ways
 
     def _totals(self) -> Tensor:
-        result: Tensor = apply_op("ExpandDims", self._batch, -1)
-        return result
+        return output_of("ExpandDims", self._batch, -1)
 
     def mean(self, name: str = "mean") -> Tensor:
         """`total_count probs`."""
@@ -235,8 +233,7 @@ class Dirichlet(Distribution):
         return above - lbeta(self.concentration)
 
     def _totals(self) -> Tensor:
-        result: Tensor = apply_op("ExpandDims", self.total_concentration, -1)
-        return result
+        return output_of("ExpandDims", self.total_concentration, -1)
 
     def entropy(self, name: str = "entropy") -> Tensor:
         """In closed form."""
@@ -260,8 +257,7 @@ class Dirichlet(Distribution):
         found = (self.concentration - 1.0) / (self._totals() - classes)
         above = apply_op("All", self.concentration > 1.0, -1, keep_dims=True)
         nan = apply_op("ZerosLike", found) + math.nan
-        result: Tensor = apply_op("SelectV2", above, found, nan)
-        return result
+        return output_of("SelectV2", above, found, nan)
 
 
 @RegisterKL(Dirichlet, Dirichlet)

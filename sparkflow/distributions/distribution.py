@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, get_default_graph
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, get_default_graph, output_of
 from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.elementwise.elementwise import exp, log, log1p, sqrt, square
@@ -170,8 +170,7 @@ class Distribution:
 
     def batch_shape_tensor(self, name: str = "batch_shape_tensor") -> Tensor:
         """The shape of the batch."""
-        result: Tensor = apply_op("Shape", self._batch, name=name)
-        return result
+        return output_of("Shape", self._batch, name=name)
 
     def event_shape_tensor(self, name: str = "event_shape_tensor") -> Tensor:
         """The shape of one event."""
@@ -187,8 +186,7 @@ class Distribution:
     def is_scalar_batch(self, name: str = "is_scalar_batch") -> Tensor:
         """Whether it is one distribution."""
         rank = apply_op("Rank", self._batch)
-        result: Tensor = apply_op("Equal", rank, 0, name=name)
-        return result
+        return output_of("Equal", rank, 0, name=name)
 
     def copy(self, **override_parameters_kwargs: Any) -> Any:
         """Another of the same class, with other parameters where given."""
@@ -212,8 +210,7 @@ class Distribution:
 
     def _full_shape(self, prefix: Tensor) -> Tensor:
         """What `sample` is to return, less the axes of an event."""
-        result: Tensor = apply_op("ConcatV2", [prefix, apply_op("Shape", self._batch)], 0)
-        return result
+        return output_of("ConcatV2", [prefix, apply_op("Shape", self._batch)], 0)
 
     def _sample(self, prefix: Tensor, seed: int | None) -> Tensor:
         raise NotImplementedError(f"sample is not implemented: {type(self).__name__}")

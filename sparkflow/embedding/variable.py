@@ -17,7 +17,7 @@ from sparkflow.embedding.saving import EmbeddingSaveable
 from sparkflow.embedding.shard import Shard
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.operation import Operation
-from sparkflow.graph.scopes import apply_op, get_default_graph
+from sparkflow.graph.scopes import apply_op, get_default_graph, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.control.ordering import group, identity
 from sparkflow.ops.elementwise import elementwise
@@ -179,8 +179,7 @@ class EmbeddingVariable:
                 f"of {kind.name}"
             )
         if kind is string:
-            hashed: Tensor = apply_op("StringToHashBucketFast", ids, num_buckets=_MOST_HASHES)
-            return hashed
+            return output_of("StringToHashBucketFast", ids, num_buckets=_MOST_HASHES)
         return elementwise.cast(ids, int64)
 
     def _rows(self, ids: Tensor, counts: Tensor, insert: bool) -> Tensor:

@@ -16,7 +16,7 @@ from sparkflow.feature_column.column import (
     IdWeightPair,
     require_text,
 )
-from sparkflow.graph.scopes import apply_op
+from sparkflow.graph.scopes import output_of
 from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.sparse_tensor import SparseTensor
@@ -176,8 +176,7 @@ class BucketizedColumn(DenseColumn, CategoricalColumn):
     def transform(self, features: Features) -> Tensor:
         """`[batch, numbers]` int32, the buckets."""
         source = features.get(self.source_column)
-        found: Tensor = apply_op("Bucketize", source, boundaries=list(self.boundaries))
-        return found
+        return output_of("Bucketize", source, boundaries=list(self.boundaries))
 
     def dense_tensor(self, features: Features, collections: Any, trainable: bool) -> Tensor:
         """1 in the bucket of each number."""

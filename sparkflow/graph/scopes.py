@@ -89,6 +89,12 @@ def apply_op(op_type: str, *values: Any, name: str | None = None, **attrs: Any) 
     return graph_of(values).apply(op_type, values, attrs, name)
 
 
+def output_of(op_type: str, *values: Any, name: str | None = None, **attrs: Any) -> Tensor:
+    """The output of one more node of `op_type`, which has one; otherwise as `apply_op`."""
+    tensor: Tensor = apply_op(op_type, *values, name=name, **attrs)
+    return tensor
+
+
 @export("convert_to_tensor")
 def convert_to_tensor(
     value: Any,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, get_default_graph
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, get_default_graph, output_of
 from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
 from sparkflow.layers.base import Layer
@@ -356,8 +356,7 @@ class BatchNormalization(Layer):
             moving = self._move(self.moving_stddev, stddev, True)
             square = apply_op("Relu", moving * moving - self.epsilon)
             with get_default_graph().name_scope("AssignNewValue") as scope:
-                result: Tensor = apply_op("Assign", self.moving_variance, square, name=scope)
-                return result
+                return output_of("Assign", self.moving_variance, square, name=scope)
 
         return smart_cond(training, moved, lambda: control.identity(self.moving_variance))
 
@@ -375,8 +374,7 @@ class BatchNormalization(Layer):
         graph = get_default_graph()
         with graph.name_scope("AssignMovingAvg") as scope, graph.colocate_with(average):
             change = (average - _cast(value, kind)) * factor
-            result: Tensor = apply_op("AssignSub", average, change, name=scope)
-            return result
+            return output_of("AssignSub", average, change, name=scope)
 
     def _list_update(self, update: Any, inputs: Tensor) -> None:
         self.add_update(update, inputs)

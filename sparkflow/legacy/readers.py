@@ -6,7 +6,7 @@ from typing import Any
 
 from sparkflow._api import export
 from sparkflow.graph.operation import Operation
-from sparkflow.graph.scopes import apply_op, convert_to_tensor
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.io.tfrecord import TFRecordOptions
 from sparkflow_runtime.dtypes import int64, string
@@ -69,18 +69,15 @@ class ReaderBase:
 
     def num_records_produced(self, name: str | None = None) -> Tensor:
         """How many records it has given, int64."""
-        count: Tensor = apply_op("ReaderNumRecordsProducedV2", self._reader_ref, name=name)
-        return count
+        return output_of("ReaderNumRecordsProducedV2", self._reader_ref, name=name)
 
     def num_work_units_completed(self, name: str | None = None) -> Tensor:
         """How many files it has finished, int64."""
-        count: Tensor = apply_op("ReaderNumWorkUnitsCompletedV2", self._reader_ref, name=name)
-        return count
+        return output_of("ReaderNumWorkUnitsCompletedV2", self._reader_ref, name=name)
 
     def serialize_state(self, name: str | None = None) -> Tensor:
         """Its state as a string; possible between two files only."""
-        state: Tensor = apply_op("ReaderSerializeStateV2", self._reader_ref, name=name)
-        return state
+        return output_of("ReaderSerializeStateV2", self._reader_ref, name=name)
 
     def restore_state(self, state: Any, name: str | None = None) -> Operation:
         """Puts it back into a state."""

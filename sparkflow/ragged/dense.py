@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow.graph.scopes import apply_op, convert_to_tensor
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, output_of
 from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.sparse_tensor import SparseTensor
@@ -91,5 +91,4 @@ def coordinates(whole: RaggedTensor) -> Tensor:
         columns = [apply_op("GatherV2", each, ids, 0) for each in columns] or [ids]
         columns.append(place)
         ragged = ragged.values
-    found: Tensor = apply_op("Pack", columns, axis=1)
-    return found
+    return output_of("Pack", columns, axis=1)

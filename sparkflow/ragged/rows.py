@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparkflow.graph.scopes import apply_op, convert_to_tensor
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime.dtypes import as_dtype, int32, int64
 
@@ -12,15 +12,13 @@ from sparkflow_runtime.dtypes import as_dtype, int32, int64
 def splits_of_lengths(lengths: Any) -> Tensor:
     """[rows + 1], from [rows]."""
     lengths = index(lengths)
-    splits: Tensor = apply_op("Pad", apply_op("Cumsum", lengths, 0), [[1, 0]])
-    return splits
+    return output_of("Pad", apply_op("Cumsum", lengths, 0), [[1, 0]])
 
 
 def lengths_of_ids(ids: Any, rows: Any, dtype: Any) -> Tensor:
     """[rows], how many values have each number."""
     ones = apply_op("Cast", apply_op("OnesLike", ids), DstT=dtype)
-    found: Tensor = apply_op("UnsortedSegmentSum", ones, ids, rows)
-    return found
+    return output_of("UnsortedSegmentSum", ones, ids, rows)
 
 
 def row_splits_to_segment_ids(splits: Any, name: str | None = None, out_type: Any = None) -> Tensor:

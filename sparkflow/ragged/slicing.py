@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparkflow.graph.scopes import apply_op, convert_to_tensor
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ragged.registered import of_ragged
 from sparkflow.ragged.taking import expand_dims, gather
@@ -76,5 +76,4 @@ def _bound(given: Any, lengths: Tensor, default: Any) -> Tensor:
     bound = zeros + bound
     if not isinstance(given, Tensor) and given < 0:
         bound = lengths + bound
-    limited: Tensor = apply_op("Minimum", apply_op("Maximum", bound, zeros), lengths)
-    return limited
+    return output_of("Minimum", apply_op("Maximum", bound, zeros), lengths)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, name_scope
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, name_scope, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ragged import rows
 from sparkflow.ragged.registered import of_ragged
@@ -193,8 +193,7 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Any:
 @of_ragged
 def size(input: Any, name: str | None = None, out_type: Any = int32) -> Tensor:
     """How many values there are."""
-    found: Tensor = apply_op("Size", input.flat_values, out_type=out_type, name=name)
-    return found
+    return output_of("Size", input.flat_values, out_type=out_type, name=name)
 
 
 @of_ragged
@@ -252,13 +251,9 @@ def _as_ragged(value: Any, like: RaggedTensor) -> RaggedTensor:
 
 
 def _as(places: Any, ragged: RaggedTensor) -> Tensor:
-    found: Tensor = apply_op("Cast", places, DstT=ragged.row_splits.dtype.base)
-    return found
+    return output_of("Cast", places, DstT=ragged.row_splits.dtype.base)
 
 
 def _below(count: Tensor) -> Tensor:
     dtype = count.dtype.base
-    found: Tensor = apply_op(
-        "Range", convert_to_tensor(0, dtype), count, convert_to_tensor(1, dtype)
-    )
-    return found
+    return output_of("Range", convert_to_tensor(0, dtype), count, convert_to_tensor(1, dtype))

@@ -12,7 +12,7 @@ from sparkflow._api import export
 from sparkflow.graph.composite import Composite
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.operation import Operation
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, name_scope
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, name_scope, output_of
 from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.sparse_tensor import SparseTensor, as_sparse
@@ -579,8 +579,7 @@ def count_of(values: Any) -> Tensor:
 def numbers_below(count: Tensor) -> Tensor:
     """0, 1, ... below `count`, int64."""
     zero, one = convert_to_tensor(0, int64), convert_to_tensor(1, int64)
-    found: Tensor = apply_op("Range", zero, count, one)
-    return found
+    return output_of("Range", zero, count, one)
 
 
 def _unpadded_lengths(dense: Tensor, padding: Any, dtype: DType) -> Tensor:
@@ -593,5 +592,4 @@ def _unpadded_lengths(dense: Tensor, padding: Any, dtype: DType) -> Tensor:
     places = apply_op(
         "Cast", apply_op("Range", 1, apply_op("Cast", width, DstT=int32) + 1, 1), DstT=dtype
     )
-    found: Tensor = apply_op("Max", apply_op("Cast", other, DstT=dtype) * places, [1])
-    return found
+    return output_of("Max", apply_op("Cast", other, DstT=dtype) * places, [1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparkflow._api import export
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, name_scope
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, name_scope, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.strings.strings import require_row
 from sparkflow.ragged.tensor import RaggedTensor
@@ -54,8 +54,7 @@ def unicode_encode(
             errors=errors,
             replacement_char=replacement_char,
         )
-        shaped: Tensor = apply_op("Reshape", texts, head)
-        return shaped
+        return output_of("Reshape", texts, head)
 
 
 @export("strings.unicode_decode")

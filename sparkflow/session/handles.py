@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow._api import export
-from sparkflow.graph.scopes import apply_op, device, get_default_graph, name_scope
+from sparkflow.graph.scopes import apply_op, device, get_default_graph, name_scope, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import DType, as_dtype
@@ -73,8 +73,7 @@ def get_session_handle(data: Any, name: str | None = None) -> Tensor:
         data: The tensor to keep.
         name: Name of the node.
     """
-    result: Tensor = apply_op("GetSessionHandle", data, name=name)
-    return result
+    return output_of("GetSessionHandle", data, name=name)
 
 
 @export("get_session_tensor")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkflow.data.experimental.transformations import Transformation, scan
 from sparkflow.data.registered import of_datasets
-from sparkflow.graph.scopes import apply_op, convert_to_tensor
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.random.random import random_uniform
 from sparkflow_runtime.dtypes import float32
@@ -47,5 +47,4 @@ def _resampled(
 def _acceptance(initial: Tensor, target: Tensor) -> Tensor:
     """How probably an element of each class is kept: its ratio, by the largest of them."""
     ratio = apply_op("DivNoNan", target, initial)
-    result: Tensor = apply_op("DivNoNan", ratio, apply_op("Max", ratio, [0]))
-    return result
+    return output_of("DivNoNan", ratio, apply_op("Max", ratio, [0]))

@@ -11,7 +11,13 @@ from sparkflow._api import export
 from sparkflow._generated.ops.control.debugging import *  # noqa: F403
 from sparkflow._generated.ops.control.debugging import check_numerics
 from sparkflow.graph.operation import Operation
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, get_default_graph, graph_of
+from sparkflow.graph.scopes import (
+    apply_op,
+    convert_to_tensor,
+    get_default_graph,
+    graph_of,
+    output_of,
+)
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.sparse_tensor import SparseTensor
 from sparkflow.ops.control.ordering import group
@@ -62,7 +68,7 @@ def Print(  # TensorFlow's name
     graph = graph_of((input_, *data))
     with graph.as_default():
         passed = convert_to_tensor(input_)
-        result: Tensor = apply_op(
+        return output_of(
             "Print",
             passed,
             [convert_to_tensor(each) for each in data],
@@ -71,7 +77,6 @@ def Print(  # TensorFlow's name
             summarize=3 if summarize is None else summarize,
             name=name,
         )
-        return result
 
 
 _STREAMS = ("stdout", "stderr", "log(info)", "log(warning)", "log(error)")
@@ -167,14 +172,13 @@ def _text(inputs: Any, separator: str, summarize: int) -> Tensor:
         each if isinstance(each, str) else pprint.pformat(marked(each), sort_dicts=False)
         for each in inputs
     ]
-    result: Tensor = apply_op(
+    return output_of(
         "StringFormat",
         tensors,
         template=separator.join(parts),
         placeholder=_MARK,
         summarize=summarize,
     )
-    return result
 
 
 @export("verify_tensor_all_finite", "debugging.assert_all_finite")
@@ -198,8 +202,7 @@ def assert_all_finite(x: Any, message: str, name: str | None = None) -> Tensor:
         with graph.colocate_with(tensor.op):
             checked = check_numerics(tensor, message)
             with graph.control_dependencies([checked]):
-                result: Tensor = apply_op("Identity", tensor)
-                return result
+                return output_of("Identity", tensor)
 
 
 @export("add_check_numerics_ops")

@@ -8,7 +8,7 @@ import numpy as np
 
 from sparkflow._api import export
 from sparkflow.graph.constant_value import constant_value
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, get_default_graph
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, get_default_graph, output_of
 from sparkflow.graph.shapes.tensor_shape import TensorShape, to_shape
 from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime import shapes
@@ -154,7 +154,7 @@ class TensorArray:
 
     def read(self, index: Any, name: str | None = None) -> Tensor:
         """The element at `index`, an int32 scalar."""
-        tensor: Tensor = apply_op(
+        return output_of(
             "TensorListGetItem",
             self._flow,
             index,
@@ -162,7 +162,6 @@ class TensorArray:
             element_dtype=self._dtype,
             name=name or "TensorArrayReadV3",
         )
-        return tensor
 
     def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
         """An array with `value` at `index`.
@@ -216,7 +215,7 @@ class TensorArray:
 
     def gather(self, indices: Any, name: str | None = None) -> Tensor:
         """The elements at `indices`: [len(indices), ...]."""
-        tensor: Tensor = apply_op(
+        return output_of(
             "TensorListGather",
             self._flow,
             indices,
@@ -224,7 +223,6 @@ class TensorArray:
             element_dtype=self._dtype,
             name=name or "TensorArrayGatherV3",
         )
-        return tensor
 
     def concat(self, name: str | None = None) -> Tensor:
         """All elements joined along their first dimension; zeros for those never written."""
@@ -296,8 +294,7 @@ class TensorArray:
 
     def size(self, name: str | None = None) -> Tensor:
         """How many elements it has, int32."""
-        count: Tensor = apply_op("TensorListLength", self._flow, name=name or "TensorArraySizeV3")
-        return count
+        return output_of("TensorListLength", self._flow, name=name or "TensorArraySizeV3")
 
     def close(self, name: str | None = None) -> Any:
         """Nothing: an array is a value, and freed when nobody needs it."""

@@ -11,7 +11,7 @@ from typing import Any
 from sparkflow._api import export
 from sparkflow._generated.ops.convolution.convolution import *  # noqa: F403
 from sparkflow._generated.ops.convolution.convolution import conv3d_backprop_filter
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.scopes import convert_to_tensor, graph_of, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.convolution.window_arguments import (
     is_channels_first,
@@ -101,7 +101,7 @@ def conv2d(
         ValueError: Channels or sizes do not fit.
     """
     data_format = data_format or "NHWC"
-    result: Tensor = apply_op(
+    return output_of(
         "Conv2D",
         input,
         either("filters", filters, "filter", filter),
@@ -112,7 +112,6 @@ def conv2d(
         dilations=per_dimension(dilations, 2, data_format, "dilations"),
         name=name,
     )
-    return result
 
 
 @export("nn.conv2d_backprop_input")
@@ -129,7 +128,7 @@ def conv2d_backprop_input(
     filters: Any = None,
 ) -> Tensor:
     """The gradient of `conv2d` with respect to its images, of the shape `input_sizes`."""
-    result: Tensor = apply_op(
+    return output_of(
         "Conv2DBackpropInput",
         input_sizes,
         either("filters", filters, "filter", filter),
@@ -141,7 +140,6 @@ def conv2d_backprop_input(
         dilations=per_dimension(dilations, 2, data_format, "dilations"),
         name=name,
     )
-    return result
 
 
 @export("nn.conv2d_backprop_filter")
@@ -157,7 +155,7 @@ def conv2d_backprop_filter(
     name: str | None = None,
 ) -> Tensor:
     """The gradient of `conv2d` with respect to its filter, of the shape `filter_sizes`."""
-    result: Tensor = apply_op(
+    return output_of(
         "Conv2DBackpropFilter",
         input,
         filter_sizes,
@@ -169,7 +167,6 @@ def conv2d_backprop_filter(
         dilations=per_dimension(dilations, 2, data_format, "dilations"),
         name=name,
     )
-    return result
 
 
 @export("nn.conv3d")
@@ -187,7 +184,7 @@ def conv3d(
 
     Arguments as for `conv2d`, the filters [depth, height, width, in channels, out channels].
     """
-    result: Tensor = apply_op(
+    return output_of(
         "Conv3D",
         input,
         either("filters", filters, "filter", filter),
@@ -197,7 +194,6 @@ def conv3d(
         dilations=list(dilations),
         name=name,
     )
-    return result
 
 
 conv3d_backprop_filter_v2 = conv3d_backprop_filter
@@ -284,7 +280,7 @@ def depthwise_conv2d_native(
     name: str | None = None,
 ) -> Tensor:
     """Each channel convolved with filters of its own, see `depthwise_conv2d`."""
-    result: Tensor = apply_op(
+    return output_of(
         "DepthwiseConv2dNative",
         input,
         filter,
@@ -294,7 +290,6 @@ def depthwise_conv2d_native(
         dilations=list(dilations),
         name=name,
     )
-    return result
 
 
 @export("nn.depthwise_conv2d_native_backprop_input", "nn.depthwise_conv2d_backprop_input")
@@ -309,7 +304,7 @@ def depthwise_conv2d_native_backprop_input(
     name: str | None = None,
 ) -> Tensor:
     """The gradient of `depthwise_conv2d_native` with respect to its images."""
-    result: Tensor = apply_op(
+    return output_of(
         "DepthwiseConv2dNativeBackpropInput",
         input_sizes,
         filter,
@@ -320,7 +315,6 @@ def depthwise_conv2d_native_backprop_input(
         dilations=list(dilations),
         name=name,
     )
-    return result
 
 
 @export("nn.depthwise_conv2d_native_backprop_filter", "nn.depthwise_conv2d_backprop_filter")
@@ -335,7 +329,7 @@ def depthwise_conv2d_native_backprop_filter(
     name: str | None = None,
 ) -> Tensor:
     """The gradient of `depthwise_conv2d_native` with respect to its filter."""
-    result: Tensor = apply_op(
+    return output_of(
         "DepthwiseConv2dNativeBackpropFilter",
         input,
         filter_sizes,
@@ -346,7 +340,6 @@ def depthwise_conv2d_native_backprop_filter(
         dilations=list(dilations),
         name=name,
     )
-    return result
 
 
 depthwise_conv2d_backprop_input = depthwise_conv2d_native_backprop_input

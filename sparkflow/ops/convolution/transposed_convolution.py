@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparkflow._api import export
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.scopes import convert_to_tensor, graph_of, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.convolution.window_arguments import (
     is_channels_first,
@@ -137,7 +137,7 @@ def _transposed(
             raise ValueError(
                 f"input channels does not match filter's input channels, {given} != {wanted}"
             )
-    result: Tensor = apply_op(
+    return output_of(
         op_type,
         convert_to_tensor(output_shape, name="output_shape", preferred_dtype="int32"),
         filters,
@@ -148,7 +148,6 @@ def _transposed(
         dilations=per_dimension(dilations, spatial, data_format, "dilations"),
         name=scope,
     )
-    return result
 
 
 @export("nn.conv_transpose")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sparkflow.graph.scopes import apply_op, convert_to_tensor
+from sparkflow.graph.scopes import convert_to_tensor, output_of
 from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime import dtypes
@@ -187,7 +187,7 @@ def _collective(
     timeout: float,
     **attrs: Any,
 ) -> Tensor:
-    made: Tensor = apply_op(
+    return output_of(
         op_type,
         *inputs,
         group_size=group_size,
@@ -197,7 +197,6 @@ def _collective(
         timeout_seconds=float(timeout),
         **attrs,
     )
-    return made
 
 
 def _require_group(name: str, group_size: int) -> None:

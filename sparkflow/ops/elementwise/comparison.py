@@ -7,7 +7,7 @@ from typing import Any
 from sparkflow._api import export
 from sparkflow._generated.ops.elementwise.comparison import *  # noqa: F403
 from sparkflow._generated.ops.elementwise.comparison import logical_and, logical_not, logical_or
-from sparkflow.graph.scopes import apply_op, graph_of, operand
+from sparkflow.graph.scopes import graph_of, operand, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.dispatch import or_ragged
 
@@ -37,12 +37,10 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     """
     if x is None and y is None:
         found, node = operand(condition, "condition", name or "Where")
-        positions: Tensor = apply_op("Where", found, name=node)
-        return positions
+        return output_of("Where", found, name=node)
     if x is None or y is None:
         raise ValueError("x and y must both be non-None or both be None.")
-    result: Tensor = apply_op("Select", condition, x, y, name=name)
-    return result
+    return output_of("Select", condition, x, y, name=name)
 
 
 @export("where_v2")
@@ -51,5 +49,4 @@ def where_v2(condition: Any, x: Any, y: Any, name: str | None = None) -> Tensor:
     graph = graph_of((condition, x, y))
     with graph.as_default():
         left, node = operand(x, "t", name or "SelectV2")
-        result: Tensor = apply_op("SelectV2", condition, left, y, name=node)
-        return result
+        return output_of("SelectV2", condition, left, y, name=node)

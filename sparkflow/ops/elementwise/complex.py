@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparkflow._api import export
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, operand
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, operand, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime.dtypes import NUMERIC, complex64, complex128, float32, float64, variant
 
@@ -31,8 +31,7 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
                 f"The dtypes of real and imag are {pair[0].name} and {pair[1].name}; both must be "
                 "float32 or both float64"
             )
-        result: Tensor = apply_op("Complex", real_part, imag_part, Tout=target, name=scope)
-        return result
+        return output_of("Complex", real_part, imag_part, Tout=target, name=scope)
 
 
 @export("real", "math.real")
@@ -48,8 +47,7 @@ def imag(input: Any, name: str | None = None) -> Tensor:
     tensor = convert_to_tensor(input, name="input")
     if tensor.dtype.is_complex:
         return _part("Imag", tensor, name or "Imag")
-    zeros: Tensor = apply_op("ZerosLike", tensor, name=name)
-    return zeros
+    return output_of("ZerosLike", tensor, name=name)
 
 
 @export("angle", "math.angle")
@@ -62,8 +60,7 @@ def angle(input: Any, name: str | None = None) -> Tensor:
     with graph.as_default(), graph.name_scope(name or "Angle") as scope:
         zeros = apply_op("ZerosLike", tensor)
         half_turn = apply_op("OnesLike", tensor) * 3.141592653589793
-        result: Tensor = apply_op("Select", tensor < 0, half_turn, zeros, name=scope)
-        return result
+        return output_of("Select", tensor < 0, half_turn, zeros, name=scope)
 
 
 def complex_abs(tensor: Tensor, name: str | None = None) -> Tensor:
@@ -80,13 +77,11 @@ def conj(x: Any, name: str | None = None) -> Tensor:
     """
     tensor, node = operand(x, "x", name or "Conj")
     if tensor.dtype.is_complex or tensor.dtype is variant:
-        result: Tensor = apply_op("Conj", tensor, name=node)
-        return result
+        return output_of("Conj", tensor, name=node)
     if tensor.dtype.base not in NUMERIC:
         raise TypeError(f"Expected numeric or variant tensor, got dtype {tensor.dtype!r}")
     return tensor
 
 
 def _part(op_type: str, tensor: Tensor, name: str | None) -> Tensor:
-    result: Tensor = apply_op(op_type, tensor, Tout=tensor.dtype.real_dtype.base, name=name)
-    return result
+    return output_of(op_type, tensor, Tout=tensor.dtype.real_dtype.base, name=name)

@@ -14,7 +14,7 @@ from sparkflow._api import export
 from sparkflow._generated.ops.elementwise.elementwise import *  # noqa: F403
 from sparkflow._generated.ops.elementwise.elementwise import floormod, maximum, minimum
 from sparkflow.graph.operators import Symbolic, true_divide
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, operand
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, operand, output_of
 from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.dispatch import of_stored_values, or_ragged
@@ -41,8 +41,7 @@ def add(x: Any, y: Any, name: str | None = None) -> Tensor:
     with graph.as_default():
         left, node = operand(x, "x", name or "Add", _dtype_of(x, y))
         op_type = "Add" if left.dtype.base is string else "AddV2"
-        result: Tensor = apply_op(op_type, left, y, name=node)
-        return result
+        return output_of(op_type, left, y, name=node)
 
 
 def _dtype_of(value: Any, other: Any) -> Any:
@@ -61,8 +60,7 @@ def abs(x: Any, name: str | None = None) -> Tensor:
         from sparkflow.ops.elementwise.complex import complex_abs
 
         return complex_abs(tensor, node)
-    result: Tensor = apply_op("Abs", tensor, name=node)
-    return result
+    return output_of("Abs", tensor, name=node)
 
 
 @export("round", "math.round")
@@ -80,8 +78,7 @@ def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
         tensor, node = operand(x, "x", name or "truediv", _dtype_of(x, y))
         if tensor.dtype.is_integer:
             return true_divide(tensor, y, node)
-        result: Tensor = apply_op("RealDiv", tensor, y, name=node)
-        return result
+        return output_of("RealDiv", tensor, y, name=node)
 
 
 @export("divide", "math.divide")
@@ -98,8 +95,7 @@ def div(x: Any, y: Any, name: str | None = None) -> Tensor:
     with graph_of((x, y)).as_default():
         tensor, node = operand(x, "x", name or "div", _dtype_of(x, y))
         op_type = "FloorDiv" if tensor.dtype.is_integer else "RealDiv"
-        result: Tensor = apply_op(op_type, tensor, y, name=node)
-        return result
+        return output_of(op_type, tensor, y, name=node)
 
 
 @export("mod", "math.mod")
@@ -121,8 +117,7 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
     tensor, node = operand(x, "x", name or "Cast")
     if tensor.dtype.base is wanted:
         return tensor
-    result: Tensor = apply_op("Cast", tensor, DstT=wanted, name=node)
-    return result
+    return output_of("Cast", tensor, DstT=wanted, name=node)
 
 
 @export("saturate_cast", "dtypes.saturate_cast")
@@ -204,8 +199,7 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
     if len(inputs) == 1:
         only = convert_to_tensor(inputs[0])
         return apply_op("Identity", only, name=name) if name else only
-    result: Tensor = apply_op("AddN", list(inputs), name=name)
-    return result
+    return output_of("AddN", list(inputs), name=name)
 
 
 @export("scalar_mul", "math.scalar_mul")
@@ -216,8 +210,7 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Tensor:
         return slices  # type: ignore[return-value]  # sparse for sparse
     tensor = convert_to_tensor(x, name="x")
     factor = convert_to_tensor(scalar, tensor.dtype.base, name="scalar")
-    result: Tensor = apply_op("Mul", factor, tensor, name=name)
-    return result
+    return output_of("Mul", factor, tensor, name=name)
 
 
 @export("math.reciprocal_no_nan")
@@ -227,8 +220,7 @@ def reciprocal_no_nan(x: Any, name: str | None = None) -> Tensor:
     with graph.as_default(), graph.name_scope(name or "reciprocal_no_nan") as scope:
         tensor = convert_to_tensor(x, name="x")
         one = convert_to_tensor(1, tensor.dtype.base, "one")
-        result: Tensor = apply_op("DivNoNan", one, tensor, name=scope)
-        return result
+        return output_of("DivNoNan", one, tensor, name=scope)
 
 
 @export("math.polyval")
@@ -244,8 +236,7 @@ def polyval(coeffs: Any, x: Any, name: str | None = None) -> Tensor:
     with graph.as_default(), graph.name_scope(name or "polyval") as scope:
         at = convert_to_tensor(x, name="x")
         if not coeffs:
-            zeros: Tensor = apply_op("ZerosLike", at, name=scope)
-            return zeros
+            return output_of("ZerosLike", at, name=scope)
         numbers = [convert_to_tensor(c, at.dtype.base, f"coeff_{i}") for i, c in enumerate(coeffs)]
         total = numbers[0]
         for number in numbers[1:]:
@@ -282,8 +273,7 @@ def accumulate_n(
         if len(tensors) == 1 and name is None:
             return tensors[0]
         if len(tensors) == 1:
-            single: Tensor = apply_op("Identity", tensors[0], name=name)
-            return single
+            return output_of("Identity", tensors[0], name=name)
         result: Tensor = apply_op("AccumulateNV2", tensors, shape=merged._shape, name=name)
         result.set_shape(merged)
         return result
@@ -295,5 +285,4 @@ def log_sigmoid(x: Any, name: str | None = None) -> Tensor:
     graph = graph_of((x,))
     with graph.as_default(), graph.name_scope(name or "LogSigmoid") as scope:
         tensor = convert_to_tensor(x, name="x")
-        result: Tensor = apply_op("Neg", apply_op("Softplus", -tensor), name=scope)
-        return result
+        return output_of("Neg", apply_op("Softplus", -tensor), name=scope)

@@ -11,7 +11,7 @@ import numpy as np
 
 from sparkflow._api import export
 from sparkflow._generated.ops.files.parsing import *  # noqa: F403
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, name_scope
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, name_scope, output_of
 from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.sparse_tensor import SparseTensor
@@ -411,8 +411,7 @@ def parse_sequence_example(
 @export("serialize_tensor", "io.serialize_tensor")
 def serialize_tensor(tensor: Any, name: str | None = None) -> Tensor:
     """A tensor as a serialized TensorProto."""
-    serialized: Tensor = apply_op("SerializeTensor", convert_to_tensor(tensor), name=name)
-    return serialized
+    return output_of("SerializeTensor", convert_to_tensor(tensor), name=name)
 
 
 @export("decode_csv", "io.decode_csv")

@@ -9,7 +9,7 @@ import numpy as np
 from sparkflow._api import export
 from sparkflow._generated.ops.image.codec import *  # noqa: F403
 from sparkflow._generated.ops.image.codec import decode_jpeg, encode_jpeg
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.image.color import convert_image_dtype
 from sparkflow_runtime.dtypes import uint8
@@ -78,5 +78,4 @@ def is_jpeg(contents: Any, name: str | None = None) -> Tensor:
     graph = graph_of((contents,))
     with graph.as_default(), graph.name_scope(name or "is_jpeg"):
         start = apply_op("Substr", convert_to_tensor(contents), 0, 3)
-        result: Tensor = apply_op("Equal", start, b"\xff\xd8\xff", name="is_jpeg")
-        return result
+        return output_of("Equal", start, b"\xff\xd8\xff", name="is_jpeg")

@@ -18,7 +18,7 @@ from sparkflow._generated.ops.image.geometry import (
     resize_nearest_neighbor,
 )
 from sparkflow.graph.constant_value import constant_value
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.scopes import convert_to_tensor, graph_of, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.control.cond import cond, switch_case
 from sparkflow.ops.elementwise import elementwise
@@ -290,7 +290,7 @@ def crop_and_resize(
     Returns:
         [boxes, height, width, depth] float32.
     """
-    result: Tensor = apply_op(
+    return output_of(
         "CropAndResize",
         image,
         boxes,
@@ -300,7 +300,6 @@ def crop_and_resize(
         extrapolation_value=extrapolation_value,
         name=name,
     )
-    return result
 
 
 @export("image.flip_left_right")

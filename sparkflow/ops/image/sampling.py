@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from sparkflow._api import export
 from sparkflow._generated.ops.image.sampling import *  # noqa: F403
-from sparkflow.graph.scopes import apply_op
+from sparkflow.graph.scopes import apply_op, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.random.random import op_seeds
 
@@ -46,8 +46,7 @@ def draw_bounding_boxes(
     """
     given = (images, boxes) if colors is None else (images, boxes, colors)
     kind = "DrawBoundingBoxes" if colors is None else "DrawBoundingBoxesV2"
-    result: Tensor = apply_op(kind, *given, name=name)
-    return result
+    return output_of(kind, *given, name=name)
 
 
 @export("image.sample_distorted_bounding_box")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow._api import export
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.checks.checks import assert_less, assert_non_negative
 from sparkflow.ops.checks.rank_fitting import one_rank
@@ -50,8 +50,7 @@ def bincount(
             counted = convert_to_tensor(np.zeros(0, as_dtype(dtype).as_numpy_dtype))
         else:
             counted = convert_to_tensor(weights, name="weights")
-        result: Tensor = apply_op("Bincount", numbers, size, counted)
-        return result
+        return output_of("Bincount", numbers, size, counted)
 
 
 @export("histogram_fixed_width")
@@ -62,10 +61,9 @@ def histogram_fixed_width(
     graph = graph_of((values, value_range, nbins))
     with graph.as_default(), graph.name_scope(name or "histogram_fixed_width") as scope:
         flat = convert_to_tensor(values, name="values")
-        result: Tensor = apply_op(
+        return output_of(
             "HistogramFixedWidth", flat, value_range, nbins, dtype=as_dtype(dtype), name=scope
         )
-        return result
 
 
 @export("histogram_fixed_width_bins")
@@ -134,11 +132,9 @@ def confusion_matrix(
 
 def _not_negative(tensor: Tensor, message: str) -> Tensor:
     with tensor.graph.control_dependencies([assert_non_negative(tensor, message=message)]):
-        result: Tensor = apply_op("Identity", tensor)
-        return result
+        return output_of("Identity", tensor)
 
 
 def _below(tensor: Tensor, bound: Tensor, message: str) -> Tensor:
     with tensor.graph.control_dependencies([assert_less(tensor, bound, message=message)]):
-        result: Tensor = apply_op("Identity", tensor)
-        return result
+        return output_of("Identity", tensor)

@@ -9,7 +9,7 @@ import numpy as np
 from sparkflow._api import export
 from sparkflow._generated.ops.indexing.reordering import *  # noqa: F403
 from sparkflow.graph.constant_value import constant_value
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, output_of
 from sparkflow.graph.shapes.tensor_shape import TensorShape, to_shape
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.dispatch import or_ragged
@@ -45,10 +45,9 @@ def reverse_sequence(
     """
     along = either("seq_axis", seq_axis, "seq_dim", seq_dim)
     batch = either("batch_axis", batch_axis, "batch_dim", batch_dim)
-    result: Tensor = apply_op(
+    return output_of(
         "ReverseSequence", input, seq_lengths, seq_dim=along, batch_dim=batch or 0, name=name
     )
-    return result
 
 
 @export("sequence_mask")
@@ -152,8 +151,7 @@ def broadcast_static_shape(shape_x: TensorShape, shape_y: TensorShape) -> Tensor
 @export("broadcast_dynamic_shape")
 def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
     """The shape, as a tensor, of two tensors of these shapes broadcast against each other."""
-    result: Tensor = apply_op("BroadcastArgs", shape_x, shape_y)
-    return result
+    return output_of("BroadcastArgs", shape_x, shape_y)
 
 
 @export("batch_gather")

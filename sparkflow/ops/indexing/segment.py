@@ -9,7 +9,7 @@ import numpy as np
 from sparkflow._api import export
 from sparkflow._generated.ops.indexing.segment import *  # noqa: F403
 from sparkflow._generated.ops.indexing.segment import unsorted_segment_sum
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, output_of
 from sparkflow.graph.tensor import Tensor
 
 
@@ -23,8 +23,7 @@ def _counts(data: Tensor, segment_ids: Tensor, num_segments: Tensor) -> Tensor:
     sizes = apply_op("Fill", apply_op("Reshape", inner, one), np.array(1, np.int32))
     shape = apply_op("ConcatV2", [rows, sizes], np.array(0, np.int32))
     counts = apply_op("Reshape", counts, shape)
-    result: Tensor = apply_op("Maximum", counts, np.ones((), _real(data)))
-    return result
+    return output_of("Maximum", counts, np.ones((), _real(data)))
 
 
 def _real(data: Tensor) -> Any:
@@ -116,5 +115,4 @@ def _looked_up(
     if num_segments is not None:
         op_type += "WithNumSegments"
         inputs.append(num_segments)
-    result: Tensor = apply_op(op_type, *inputs, sparse_gradient=sparse_gradient, name=name)
-    return result
+    return output_of(op_type, *inputs, sparse_gradient=sparse_gradient, name=name)

@@ -9,7 +9,7 @@ import numpy as np
 from sparkflow._api import export
 from sparkflow._generated.ops.linalg.decompositions import *  # noqa: F403
 from sparkflow._generated.ops.linalg.decompositions import matrix_square_root
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.elementwise.comparison import where_v2
 from sparkflow.ops.elementwise.elementwise import cast, reciprocal
@@ -59,8 +59,7 @@ def _real(values: Tensor) -> Tensor:
     if not values.dtype.is_complex:
         return values
     kind = as_dtype("float32" if values.dtype.name == "complex64" else "float64")
-    result: Tensor = apply_op("Real", values, Tout=kind)
-    return result
+    return output_of("Real", values, Tout=kind)
 
 
 @export("self_adjoint_eig", "linalg.eigh")

@@ -6,7 +6,7 @@ from typing import Any
 
 from sparkflow._api import export
 from sparkflow._generated.ops.linalg.diagonals import *  # noqa: F403
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, operand
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, operand, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.reduction import reduction
 from sparkflow.ops.shape import arrays
@@ -38,8 +38,7 @@ def matrix_diag(
         tensor, node = operand(diagonal, "diagonal", name)
         padding = _padding(padding_value, diagonal, tensor)
         values = (tensor, k, num_rows, num_cols, padding)
-        result: Tensor = apply_op("MatrixDiagV3", *values, align=align, name=node)
-        return result
+        return output_of("MatrixDiagV3", *values, align=align, name=node)
 
 
 @export("matrix_diag_part", "linalg.diag_part")
@@ -55,8 +54,7 @@ def matrix_diag_part(
     with graph.as_default():
         tensor, node = operand(input, "input", name)
         values = (tensor, k, _padding(padding_value, input, tensor))
-        result: Tensor = apply_op("MatrixDiagPartV3", *values, align=align, name=node)
-        return result
+        return output_of("MatrixDiagPartV3", *values, align=align, name=node)
 
 
 def _padding(value: Any, given: Any, like: Tensor) -> Any:

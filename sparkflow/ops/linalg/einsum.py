@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 from sparkflow._api import export
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.scopes import convert_to_tensor, graph_of, output_of
 from sparkflow.graph.tensor import Tensor
 
 _SIDE = re.compile(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*")
@@ -39,8 +39,7 @@ def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Tensor:
     with graph.as_default(), graph.name_scope(name or "einsum"):
         tensors = [convert_to_tensor(each, name="tensor") for each in inputs]
         _check_ranks(resolved, tensors)
-        result: Tensor = apply_op("Einsum", tensors, equation=resolved)
-        return result
+        return output_of("Einsum", tensors, equation=resolved)
 
 
 def _resolved(equation: str, count: int) -> str:

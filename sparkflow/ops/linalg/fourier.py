@@ -10,7 +10,7 @@ import numpy as np
 
 from sparkflow._api import export
 from sparkflow.graph.constant_value import constant_value
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.elementwise.complex import complex, real
 from sparkflow_runtime.dtypes import complex64, complex128, float32, float64, int32
@@ -18,8 +18,7 @@ from sparkflow_runtime.dtypes import complex64, complex128, float32, float64, in
 
 def _transform(op_type: str, inverse: str = "") -> Callable[..., Tensor]:
     def transform(input: Any, name: str | None = None) -> Tensor:
-        result: Tensor = apply_op(op_type, input, name=name)
-        return result
+        return output_of(op_type, input, name=name)
 
     suffix = op_type[-2:] if op_type[-1] == "D" else "1D"
     transform.__name__ = transform.__qualname__ = op_type.lower()
@@ -59,8 +58,7 @@ def _real_transform(rank: int) -> Callable[..., Tensor]:
                 raise ValueError(f"RFFT requires tf.float32 or tf.float64 inputs, got: {tensor}")
             lengths = _lengths(tensor, rank, fft_length, inverse=False)
             kind = complex64 if tensor.dtype.base is float32 else complex128
-            result: Tensor = apply_op(op_type, tensor, lengths, Tcomplex=kind)
-            return result
+            return output_of(op_type, tensor, lengths, Tcomplex=kind)
 
     transform.__name__ = transform.__qualname__ = op_type.lower()
     transform.__doc__ = f"Half the Fourier transform of real numbers, {rank}D."
@@ -76,8 +74,7 @@ def _inverse_transform(rank: int) -> Callable[..., Tensor]:
             tensor = convert_to_tensor(input_tensor, preferred_dtype=complex64)
             lengths = _lengths(tensor, rank, fft_length, inverse=True)
             kind = float64 if tensor.dtype.base is complex128 else float32
-            result: Tensor = apply_op(op_type, tensor, lengths, Treal=kind)
-            return result
+            return output_of(op_type, tensor, lengths, Treal=kind)
 
     transform.__name__ = transform.__qualname__ = op_type.lower()
     transform.__doc__ = f"The real numbers whose half Fourier transform this is, {rank}D."
@@ -112,8 +109,7 @@ def _shifted(x: Any, axes: Any, name: str, shift: Callable[[Any], Any]) -> Tenso
             listed = [axes] if isinstance(axes, int) else list(axes)
             chosen = convert_to_tensor(np.array(listed, np.int32))
             sizes = apply_op("Pack", [shape[axis] for axis in listed])
-        result: Tensor = apply_op("Roll", tensor, shift(sizes), chosen, name=scope)
-        return result
+        return output_of("Roll", tensor, shift(sizes), chosen, name=scope)
 
 
 @export("signal.dct", "spectral.dct")
@@ -216,8 +212,7 @@ def _weights(tensor: Tensor, size: Any, first: Any, others: Any) -> Tensor:
     is_first = apply_op("Equal", apply_op("Range", 0, size, 1), 0)
     kind = tensor.dtype.base
     pair = convert_to_tensor(first, kind), convert_to_tensor(others, kind)
-    result: Tensor = apply_op("SelectV2", is_first, *pair)
-    return result
+    return output_of("SelectV2", is_first, *pair)
 
 
 def _dct1(tensor: Tensor, size: Any, norm: str | None) -> Tensor:

@@ -12,7 +12,7 @@ from sparkflow._api import export
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.conversion import first_symbolic
 from sparkflow.graph.operators import Symbolic
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.elementwise import elementwise
 from sparkflow.ops.reduction import reduction
@@ -240,8 +240,7 @@ def eye(
         whole = arrays.concat([*lead, sizes], 0)
         number = np.array(1, kind.as_numpy_dtype)
         zeros = apply_op("Fill", whole, np.array(0, kind.as_numpy_dtype))
-        result: Tensor = apply_op("MatrixSetDiag", zeros, apply_op("Fill", ones, number))
-        return result
+        return output_of("MatrixSetDiag", zeros, apply_op("Fill", ones, number))
 
 
 @export("linalg.matvec")

@@ -10,7 +10,7 @@ import numpy as np
 from sparkflow._api import export
 from sparkflow._generated.ops.linalg.linear_systems import *  # noqa: F403
 from sparkflow._generated.ops.linalg.linear_systems import matrix_triangular_solve
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.elementwise.elementwise import log
 from sparkflow.ops.linalg import diagonals
@@ -58,8 +58,7 @@ def matrix_solve_ls(
     graph = graph_of((matrix, rhs))
     with graph.as_default():
         strength = convert_to_tensor(l2_regularizer, float64, "l2_regularizer")
-        result: Tensor = apply_op("MatrixSolveLs", matrix, rhs, strength, fast=fast, name=name)
-        return result
+        return output_of("MatrixSolveLs", matrix, rhs, strength, fast=fast, name=name)
 
 
 def _compact(diagonals_: Any, form: str) -> Tensor:

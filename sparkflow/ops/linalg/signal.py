@@ -10,7 +10,7 @@ import numpy as np
 
 from sparkflow._api import export
 from sparkflow.graph.constant_value import constant_value
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.elementwise.elementwise import cast
 from sparkflow.ops.indexing.segment import unsorted_segment_sum
@@ -34,8 +34,7 @@ def _raised_cosine(
         place = cast(apply_op("Range", 0, size, 1), kind)
         window = first - second * apply_op("Cos", place * (2 * math.pi) / steps)
         alone = apply_op("Equal", size, 1)
-        result: Tensor = apply_op("SelectV2", alone, apply_op("OnesLike", window), window)
-        return result
+        return output_of("SelectV2", alone, apply_op("OnesLike", window), window)
 
 
 @export("signal.hann_window")
@@ -91,8 +90,7 @@ def vorbis_window(window_length: Any, dtype: Any = float32, name: str | None = N
         size = convert_to_tensor(window_length, int32, "window_length")
         place = cast(apply_op("Range", 0, size, 1), kind)
         inner = apply_op("Sin", (place + 0.5) * math.pi / cast(size, kind))
-        result: Tensor = apply_op("Sin", apply_op("Square", inner) * (math.pi / 2.0))
-        return result
+        return output_of("Sin", apply_op("Square", inner) * (math.pi / 2.0))
 
 
 def _last_size(tensor: Tensor, axis: int = -1) -> Any:
@@ -151,8 +149,7 @@ def frame(
         starts = apply_op("Range", 0, count, 1) * step
         inside = apply_op("Range", 0, length, 1)
         indices = apply_op("ExpandDims", starts, 1) + apply_op("ExpandDims", inside, 0)
-        result: Tensor = apply_op("GatherV2", tensor, indices, place)
-        return result
+        return output_of("GatherV2", tensor, indices, place)
 
 
 @export("signal.overlap_and_add")

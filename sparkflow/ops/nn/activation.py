@@ -9,7 +9,7 @@ import numpy as np
 from sparkflow._api import export
 from sparkflow._generated.ops.nn.activation import *  # noqa: F403
 from sparkflow._generated.ops.nn.activation import relu
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, output_of
 from sparkflow.graph.shapes.dimension import Dimension
 from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
@@ -61,8 +61,7 @@ def _along_last(op_type: str, logits: Any, axis: Any, name: str | None) -> Tenso
             f"dimensions in the input. Received: axis={axis}"
         )
     if axis is None or axis == -1 or axis + 1 == rank:
-        result: Tensor = apply_op(op_type, tensor, name=name)
-        return result
+        return output_of(op_type, tensor, name=name)
     order = exchanged_with_last(tensor, axis)
     with tensor.graph.name_scope(name or op_type) as scope:
         moved = apply_op(op_type, arrays.transpose(tensor, order))
@@ -82,8 +81,7 @@ def bias_add(
         name: Name of the node.
     """
     attrs = {"data_format": data_format or "NHWC"}
-    result: Tensor = apply_op("BiasAdd", value, bias, name=name or "BiasAdd", **attrs)
-    return result
+    return output_of("BiasAdd", value, bias, name=name or "BiasAdd", **attrs)
 
 
 @export("nn.dropout")
@@ -209,8 +207,7 @@ def top_k(
 def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:
     """Whether the target class of each row is among its `k` largest predictions: [batch] bool."""
     with graph_of((predictions, targets)).name_scope(name or "in_top_k"):
-        result: Tensor = apply_op("InTopKV2", predictions, targets, k)
-        return result
+        return output_of("InTopKV2", predictions, targets, k)
 
 
 @export("nn.xw_plus_b")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparkflow._api import export
-from sparkflow.graph.scopes import apply_op, convert_to_tensor
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.elementwise.elementwise import cast
 from sparkflow.ops.reduction.reduction import reduce_sum
@@ -31,8 +31,7 @@ def compute_average_loss(
         losses = losses * cast(sample_weight, losses.dtype)
     if global_batch_size is None:
         global_batch_size = apply_op("Shape", losses)[0]
-    result: Tensor = apply_op("DivNoNan", reduce_sum(losses), cast(global_batch_size, losses.dtype))
-    return result
+    return output_of("DivNoNan", reduce_sum(losses), cast(global_batch_size, losses.dtype))
 
 
 @export("nn.scale_regularization_loss")

@@ -6,7 +6,7 @@ from typing import Any
 
 from sparkflow._api import export
 from sparkflow._generated.ops.nn.morphology import *  # noqa: F403
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.scopes import convert_to_tensor, graph_of, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.elementwise import elementwise
 from sparkflow.ops.renamed_arguments import either
@@ -36,7 +36,7 @@ def dilation2d(
         filters: The newer name of `filter`.
         dilations: The newer name of `rates`.
     """
-    result: Tensor = apply_op(
+    return output_of(
         "Dilation2D",
         input,
         either("filters", filters, "filter", filter),
@@ -45,7 +45,6 @@ def dilation2d(
         padding=padding,
         name=name,
     )
-    return result
 
 
 @export("nn.erosion2d")
@@ -84,7 +83,7 @@ def extract_image_patches(
     Returns:
         [batch, rows, columns, height · width · channels].
     """
-    result: Tensor = apply_op(
+    return output_of(
         "ExtractImagePatches",
         images,
         ksizes=list(either("sizes", sizes, "ksizes", ksizes)),
@@ -93,7 +92,6 @@ def extract_image_patches(
         padding=padding,
         name=name,
     )
-    return result
 
 
 @export("image.extract_patches")

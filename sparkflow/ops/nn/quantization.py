@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from sparkflow._api import export
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime.dtypes import QUANTIZED, as_dtype, float32
 
@@ -99,7 +99,7 @@ def dequantize(
     dtype: Any = float32,
 ) -> Tensor:
     """The real numbers that quantised ones stand for; arguments as for `quantize_v2`."""
-    result: Tensor = apply_op(
+    return output_of(
         "Dequantize",
         input,
         min_range,
@@ -110,7 +110,6 @@ def dequantize(
         dtype=as_dtype(dtype),
         name=name,
     )
-    return result
 
 
 @export("quantization.quantize_and_dequantize")
@@ -143,7 +142,7 @@ def quantize_and_dequantize(
     graph = graph_of((input, input_min, input_max))
     with graph.as_default():
         tensor = convert_to_tensor(input, name="input")
-        result: Tensor = apply_op(
+        return output_of(
             "QuantizeAndDequantizeV2",
             tensor,
             convert_to_tensor(input_min, tensor.dtype.base),
@@ -156,7 +155,6 @@ def quantize_and_dequantize(
             axis=-1 if axis is None else axis,
             name=name,
         )
-        return result
 
 
 @export("quantization.quantize_and_dequantize_v2")
@@ -190,10 +188,7 @@ def fake_quant_with_min_max_args(
 ) -> Tensor:
     """`inputs` rounded to the numbers that integers between two fixed ends stand for."""
     width = {"num_bits": num_bits, "narrow_range": narrow_range}
-    result: Tensor = apply_op(
-        "FakeQuantWithMinMaxArgs", inputs, min=min, max=max, **width, name=name
-    )
-    return result
+    return output_of("FakeQuantWithMinMaxArgs", inputs, min=min, max=max, **width, name=name)
 
 
 @export(
@@ -210,10 +205,9 @@ def fake_quant_with_min_max_args_gradient(
 ) -> Tensor:
     """The gradients where the inputs lie between the ends, 0 elsewhere."""
     width = {"num_bits": num_bits, "narrow_range": narrow_range}
-    result: Tensor = apply_op(
+    return output_of(
         "FakeQuantWithMinMaxArgsGradient", gradients, inputs, min=min, max=max, **width, name=name
     )
-    return result
 
 
 @export("fake_quant_with_min_max_vars", "quantization.fake_quant_with_min_max_vars")
@@ -227,8 +221,7 @@ def fake_quant_with_min_max_vars(
 ) -> Tensor:
     """The same with scalars as ends, to which gradients flow."""
     width = {"num_bits": num_bits, "narrow_range": narrow_range}
-    result: Tensor = apply_op("FakeQuantWithMinMaxVars", inputs, min, max, **width, name=name)
-    return result
+    return output_of("FakeQuantWithMinMaxVars", inputs, min, max, **width, name=name)
 
 
 @export(
@@ -264,10 +257,7 @@ def fake_quant_with_min_max_vars_per_channel(
 ) -> Tensor:
     """The same with an end of its own for every entry of the last axis."""
     width = {"num_bits": num_bits, "narrow_range": narrow_range}
-    result: Tensor = apply_op(
-        "FakeQuantWithMinMaxVarsPerChannel", inputs, min, max, **width, name=name
-    )
-    return result
+    return output_of("FakeQuantWithMinMaxVarsPerChannel", inputs, min, max, **width, name=name)
 
 
 @export(

@@ -9,7 +9,7 @@ import numpy as np
 
 from sparkflow._api import export
 from sparkflow.graph.constant_value import constant_value
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.convolution.window_arguments import (
     is_channels_first,
@@ -77,7 +77,7 @@ def _pool2d(
     data_format: str,
     name: str,
 ) -> Tensor:
-    result: Tensor = apply_op(
+    return output_of(
         op_type,
         value,
         ksize=per_dimension(ksize, 2, data_format, "ksize"),
@@ -86,7 +86,6 @@ def _pool2d(
         data_format=data_format,
         name=name,
     )
-    return result
 
 
 @export("nn.max_pool1d")
@@ -173,7 +172,7 @@ def _pool3d(
     name: str,
 ) -> Tensor:
     data_format = data_format or "NDHWC"
-    result: Tensor = apply_op(
+    return output_of(
         op_type,
         input,
         ksize=per_dimension(ksize, 3, data_format, "ksize"),
@@ -182,7 +181,6 @@ def _pool3d(
         data_format=data_format,
         name=name,
     )
-    return result
 
 
 @export("nn.max_pool_v2")

@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 
 from sparkflow._api import export
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, get_default_graph, graph_of
+from sparkflow.graph.scopes import (
+    apply_op,
+    convert_to_tensor,
+    get_default_graph,
+    graph_of,
+    output_of,
+)
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.control.debugging import Assert
 from sparkflow.ops.reduction.reduction import reduce_all
@@ -55,8 +61,7 @@ def _draw(
     op_type: str, *inputs: Any, seed: int | None, name: str | None = None, **attrs: Any
 ) -> Tensor:
     first, second = op_seeds(seed)
-    result: Tensor = apply_op(op_type, *inputs, seed=first, seed2=second, name=name, **attrs)
-    return result
+    return output_of(op_type, *inputs, seed=first, seed2=second, name=name, **attrs)
 
 
 def _scaled(
@@ -70,8 +75,7 @@ def _scaled(
         spread = convert_to_tensor(stddev, kind, "stddev")
         drawn = _draw(op_type, sizes, seed=seed, dtype=kind)
         scaled = apply_op("Mul", drawn, spread, name="mul")
-        result: Tensor = apply_op("AddV2", scaled, center, name=scope)
-        return result
+        return output_of("AddV2", scaled, center, name=scope)
 
 
 @export("random_normal", "random.random_normal", "random.normal")
@@ -144,8 +148,7 @@ def _between(
     drawn = _draw("RandomUniform", sizes, seed=seed, dtype=kind)
     width = apply_op("Sub", high, low, name="sub")
     scaled = apply_op("Mul", drawn, width, name="mul")
-    result: Tensor = apply_op("AddV2", scaled, low, name=scope)
-    return result
+    return output_of("AddV2", scaled, low, name=scope)
 
 
 @export("random_shuffle", "random.random_shuffle", "random.shuffle")
@@ -199,8 +202,7 @@ def random_gamma(
         # Zeros broadcast alpha to the shape of both parameters.
         drawn = _draw("RandomGamma", sizes, form + apply_op("ZerosLike", rate), seed=seed)
         least = np.array(np.finfo(kind.as_numpy_dtype).tiny, kind.as_numpy_dtype)
-        result: Tensor = apply_op("Maximum", least, drawn / rate)
-        return result
+        return output_of("Maximum", least, drawn / rate)
 
 
 @export("random_poisson", "random.random_poisson", "random.poisson")
@@ -251,8 +253,7 @@ def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None
             shape = apply_op("Identity", shape)
         limit = shape - sizes + 1
         drawn = random_uniform(apply_op("Shape", shape), 0, int32.max, int32, seed)
-        result: Tensor = apply_op("Slice", tensor, drawn % limit, sizes, name=scope)
-        return result
+        return output_of("Slice", tensor, drawn % limit, sizes, name=scope)
 
 
 @export("random.categorical")

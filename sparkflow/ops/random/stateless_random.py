@@ -7,7 +7,7 @@ from typing import Any
 from sparkflow._api import export
 from sparkflow._generated.ops.random.stateless_random import *  # noqa: F403
 from sparkflow._generated.ops.random.stateless_random import stateless_multinomial
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime.dtypes import as_dtype, float32, int32, int64, uint32, uint64
 
@@ -26,8 +26,7 @@ def _scaled(
         center = convert_to_tensor(mean, kind, "mean")
         spread = convert_to_tensor(stddev, kind, "stddev")
         drawn = apply_op(op_type, sizes, seed, dtype=kind)
-        result: Tensor = apply_op("AddV2", drawn * spread, center, name=scope)
-        return result
+        return output_of("AddV2", drawn * spread, center, name=scope)
 
 
 @export("random.stateless_random_normal", "random.stateless_normal")
@@ -85,10 +84,7 @@ def stateless_random_uniform(
     with graph.as_default(), graph.name_scope(name or "stateless_random_uniform") as scope:
         sizes = _sizes(shape)
         if kind.is_integer and minval is None and maxval is None:
-            full: Tensor = apply_op(
-                "StatelessRandomUniformFullInt", sizes, seed, dtype=kind, name=scope
-            )
-            return full
+            return output_of("StatelessRandomUniformFullInt", sizes, seed, dtype=kind, name=scope)
         if kind in (uint32, uint64):
             raise ValueError(f"Invalid dtype for bounded uniform integers: {kind.name}")
         if kind.is_integer:
@@ -99,15 +95,11 @@ def stateless_random_uniform(
                 )
             low = convert_to_tensor(minval, kind, "min")
             high = convert_to_tensor(maxval, kind, "max")
-            bounded: Tensor = apply_op(
-                "StatelessRandomUniformInt", sizes, seed, low, high, name=scope
-            )
-            return bounded
+            return output_of("StatelessRandomUniformInt", sizes, seed, low, high, name=scope)
         low = convert_to_tensor(minval, kind, "min")
         high = convert_to_tensor(1 if maxval is None else maxval, kind, "max")
         drawn = apply_op("StatelessRandomUniform", sizes, seed, dtype=kind)
-        result: Tensor = apply_op("AddV2", drawn * (high - low), low, name=scope)
-        return result
+        return output_of("AddV2", drawn * (high - low), low, name=scope)
 
 
 @export("random.stateless_categorical")
@@ -145,7 +137,6 @@ def stateless_random_poisson(
     shape: Any, seed: Any, lam: Any, dtype: Any = int32, name: str | None = None
 ) -> Tensor:
     """Numbers of events; the shape ends with that of `lam`."""
-    result: Tensor = apply_op(
+    return output_of(
         "StatelessRandomPoisson", _sizes(shape), seed, lam, dtype=as_dtype(dtype), name=name
     )
-    return result

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow._api import export
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.elementwise.elementwise import pow, sqrt
 from sparkflow.ops.reduction import reduction
@@ -93,16 +93,14 @@ def _real(value: Tensor) -> Tensor:
     if not value.dtype.is_complex:
         return value
     kind = "float32" if value.dtype.name == "complex64" else "float64"
-    result: Tensor = apply_op("Real", value, Tout=kind)
-    return result
+    return output_of("Real", value, Tout=kind)
 
 
 def _magnitude(value: Tensor) -> Tensor:
     if not value.dtype.is_complex:
         return abs(value)
     kind = "float32" if value.dtype.name == "complex64" else "float64"
-    result: Tensor = apply_op("ComplexAbs", value, Tout=kind)
-    return result
+    return output_of("ComplexAbs", value, Tout=kind)
 
 
 def _vector_norm(sizes: Tensor, ord: Any, axis: Any, keep: bool) -> Tensor:

@@ -11,7 +11,7 @@ from sparkflow._generated.ops.elementwise.special import lgamma
 from sparkflow._generated.ops.reduction.reduction import *  # noqa: F403
 from sparkflow.graph.composite import Composite
 from sparkflow.graph.operators import Symbolic
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, operand
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, operand, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.elementwise.complex import conj, real
 from sparkflow.ops.elementwise.elementwise import cast, exp, log
@@ -191,8 +191,7 @@ def reduce_logsumexp(
         summed = log(reduce_sum(exp(tensor - shift), axis, keepdims=keepdims))
         if not keepdims:
             shift = apply_op("Reshape", shift, apply_op("Shape", summed))
-        total: Tensor = apply_op("AddV2", summed, shift, name=scope)
-        return total
+        return output_of("AddV2", summed, shift, name=scope)
 
 
 @export("count_nonzero", "math.count_nonzero")
@@ -262,8 +261,7 @@ def reduce_std(
     graph = graph_of((input_tensor,))
     with graph.as_default(), graph.name_scope(name or "reduce_std"):
         variance = reduce_variance(input_tensor, axis, keepdims)
-        result: Tensor = apply_op("Sqrt", variance)
-        return result
+        return output_of("Sqrt", variance)
 
 
 @export("argmax", "math.argmax")
@@ -308,8 +306,7 @@ def argmin(
 def _position(op_type: str, value: Any, axis: Any, name: str | None, output_type: Any) -> Tensor:
     where = 0 if axis is None else axis
     kind = as_dtype(output_type)
-    result: Tensor = apply_op(op_type, value, where, output_type=kind, name=name)
-    return result
+    return output_of(op_type, value, where, output_type=kind, name=name)
 
 
 @export("arg_max")
@@ -336,5 +333,4 @@ def lbeta(x: Any, name: str | None = None) -> Tensor:
         tensor = convert_to_tensor(x, name="x")
         products = reduce_sum(lgamma(tensor), [-1])
         of_sum = lgamma(reduce_sum(tensor, [-1]))
-        result: Tensor = apply_op("Sub", products, of_sum, name=scope)
-        return result
+        return output_of("Sub", products, of_sum, name=scope)

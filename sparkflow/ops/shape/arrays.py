@@ -13,7 +13,7 @@ from sparkflow._generated.ops.shape.arrays import *  # noqa: F403
 from sparkflow._generated.ops.shape.arrays import broadcast_to, reshape
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.operators import Held, Symbolic
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, operand
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, operand, output_of
 from sparkflow.graph.slicing import masked
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.dispatch import or_ragged
@@ -26,8 +26,7 @@ from sparkflow_runtime.dtypes import as_dtype, int32
 def shape(input: Any, name: str | None = None, out_type: Any = int32) -> Tensor:
     """The shape of `input` (also a sparse tensor) when it runs: [rank] integers."""
     if isinstance(input, SparseTensor):
-        sizes: Tensor = apply_op("Cast", input.dense_shape, DstT=as_dtype(out_type), name=name)
-        return sizes
+        return output_of("Cast", input.dense_shape, DstT=as_dtype(out_type), name=name)
     tensor, node = operand(input, None, name or "Shape")
     graph = tensor.op.graph
     kind = as_dtype(out_type)
@@ -43,8 +42,7 @@ def shape(input: Any, name: str | None = None, out_type: Any = int32) -> Tensor:
 def size(input: Any, name: str | None = None, out_type: Any = int32) -> Tensor:
     """The number of elements when it runs: a scalar integer."""
     if isinstance(input, SparseTensor):
-        product: Tensor = apply_op("Prod", shape(input, out_type=out_type), [0], name=name)
-        return product
+        return output_of("Prod", shape(input, out_type=out_type), [0], name=name)
     tensor, node = operand(input, None, name or "Size")
     graph = tensor.op.graph
     kind = as_dtype(out_type)
@@ -97,8 +95,7 @@ def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any 
     axis = either("axis", axis, "dim", dim)
     if axis is None:
         raise ValueError("Must specify an axis argument to tf.expand_dims()")
-    result: Tensor = apply_op("ExpandDims", input, axis, name=name)
-    return result
+    return output_of("ExpandDims", input, axis, name=name)
 
 
 @export("squeeze")
@@ -112,8 +109,7 @@ def squeeze(
     """
     axis = either("axis", axis, "squeeze_dims", squeeze_dims)
     dims = [] if axis is None else [int(i) for i in np.atleast_1d(np.asarray(axis))]
-    result: Tensor = apply_op("Squeeze", input, squeeze_dims=dims, name=name)
-    return result
+    return output_of("Squeeze", input, squeeze_dims=dims, name=name)
 
 
 @export("concat")
@@ -131,10 +127,8 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
         graph = graph_of(values)
         with graph.as_default(), graph.name_scope(name):
             convert_to_tensor(axis, name="concat_dim").shape.assert_has_rank(0)
-            only: Tensor = apply_op("Identity", values[0], name="concat")
-            return only
-    result: Tensor = apply_op("ConcatV2", list(values), axis, name=name)
-    return result
+            return output_of("Identity", values[0], name="concat")
+    return output_of("ConcatV2", list(values), axis, name=name)
 
 
 @export("stack", "pack")
@@ -144,8 +138,7 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
     items = list(values)
     if not axis and items and not all(isinstance(each, Symbolic) for each in items):
         return convert_to_tensor(items, name=name)
-    result: Tensor = apply_op("Pack", items, axis=axis, name=name)
-    return result
+    return output_of("Pack", items, axis=axis, name=name)
 
 
 @export("unstack", "unpack")
@@ -227,14 +220,11 @@ def pad(
     mode = mode.upper()
     if mode == "CONSTANT":
         if isinstance(constant_values, int | float) and constant_values == 0:
-            zeros: Tensor = apply_op("Pad", tensor, paddings, name=name)
-            return zeros
-        filled: Tensor = apply_op("PadV2", tensor, paddings, constant_values, name=name)
-        return filled
+            return output_of("Pad", tensor, paddings, name=name)
+        return output_of("PadV2", tensor, paddings, constant_values, name=name)
     if mode not in ("REFLECT", "SYMMETRIC"):
         raise ValueError(f"Unknown padding mode: {mode}")
-    mirrored: Tensor = apply_op("MirrorPad", tensor, paddings, mode=mode, name=name)
-    return mirrored
+    return output_of("MirrorPad", tensor, paddings, mode=mode, name=name)
 
 
 @export("strided_slice")
@@ -305,8 +295,7 @@ def gather(
     where = batch_dims if axis is None else axis
     if isinstance(params, Held) and isinstance(where, int) and where == 0:
         return params.sparse_read(indices, name)
-    result: Tensor = apply_op("GatherV2", params, indices, where, name=name, **attrs)
-    return result
+    return output_of("GatherV2", params, indices, where, name=name, **attrs)
 
 
 @export("one_hot")

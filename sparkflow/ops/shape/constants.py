@@ -18,6 +18,7 @@ from sparkflow.graph.scopes import (
     get_default_graph,
     graph_of,
     operand,
+    output_of,
 )
 from sparkflow.graph.shapes.tensor_shape import TensorShape, to_shape
 from sparkflow.graph.tensor import Tensor
@@ -71,8 +72,7 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tenso
         name: Name of the node.
     """
     attrs = {"dtype": as_dtype(dtype), "shape": to_shape(shape)}
-    result: Tensor = apply_op("Placeholder", name=name, **attrs)
-    return result
+    return output_of("Placeholder", name=name, **attrs)
 
 
 def of_one_value(shape: Any, value: Any, dtype: DType, name: str) -> Tensor:
@@ -133,8 +133,7 @@ def zeros_like(
     if kind is not like.dtype.base:
         with graph_of((like,)).name_scope(name) as scope:
             return zeros(apply_op("Shape", like), kind, scope)
-    result: Tensor = apply_op("ZerosLike", like, name=name)
-    return result
+    return output_of("ZerosLike", like, name=name)
 
 
 @export("ones_like")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparkflow._api import export
-from sparkflow.graph.scopes import apply_op, convert_to_tensor
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.sparse_tensor import SparseTensor, SparseTensorValue, as_sparse
 
@@ -22,8 +22,7 @@ def set_size(a: Any, validate_indices: bool = True) -> Tensor:
     if not isinstance(a, _SPARSE):
         raise TypeError(f"Expected `SparseTensor`, got {type(a)}.")
     parts = _parts(as_sparse(a))
-    result: Tensor = apply_op("SetSize", *parts, validate_indices=validate_indices)
-    return result
+    return output_of("SetSize", *parts, validate_indices=validate_indices)
 
 
 @export("sets.set_intersection", "sets.intersection")

@@ -10,7 +10,7 @@ import numpy as np
 
 from sparkflow._api import export
 from sparkflow.graph.constant_value import constant_value, constant_value_as_shape
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, output_of
 from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.indexed_slices import IndexedSlices
@@ -373,7 +373,7 @@ def sparse_to_dense(
     with graph.as_default():
         values = convert_to_tensor(sparse_values, name="sparse_values")
         default = convert_to_tensor(default_value, values.dtype.base, name="default_value")
-        result: Tensor = apply_op(
+        return output_of(
             "SparseToDense",
             sparse_indices,
             output_shape,
@@ -382,7 +382,6 @@ def sparse_to_dense(
             validate_indices=validate_indices,
             name=name,
         )
-        return result
 
 
 @export("sparse_tensor_to_dense", "sparse.to_dense")
@@ -465,8 +464,7 @@ def serialize_sparse(sp_input: Any, name: str | None = None, out_type: Any = str
     """A sparse tensor as [3] texts."""
     sparse = as_sparse(sp_input)
     parts = (sparse.indices, sparse.values, sparse.dense_shape)
-    result: Tensor = apply_op("SerializeSparse", *parts, out_type=as_dtype(out_type), name=name)
-    return result
+    return output_of("SerializeSparse", *parts, out_type=as_dtype(out_type), name=name)
 
 
 @export("serialize_many_sparse", "io.serialize_many_sparse")
@@ -475,8 +473,7 @@ def serialize_many_sparse(sp_input: Any, name: str | None = None, out_type: Any 
     sparse = as_sparse(sp_input)
     parts = (sparse.indices, sparse.values, sparse.dense_shape)
     kind = as_dtype(out_type)
-    result: Tensor = apply_op("SerializeManySparse", *parts, out_type=kind, name=name)
-    return result
+    return output_of("SerializeManySparse", *parts, out_type=kind, name=name)
 
 
 @export("deserialize_many_sparse", "io.deserialize_many_sparse")

@@ -8,7 +8,7 @@ import numpy as np
 
 from sparkflow._api import export
 from sparkflow._generated.ops.sparse.sparse_math import *  # noqa: F403
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.sparse_tensor import SparseTensor, SparseTensorValue, added, as_sparse
 from sparkflow.ops.renamed_arguments import either
@@ -92,7 +92,7 @@ def sparse_tensor_dense_matmul(
     sparse = as_sparse(sp_a)
     with sparse.graph.as_default():
         dense = convert_to_tensor(b, sparse.dtype.base if not hasattr(b, "dtype") else None, "b")
-        result: Tensor = apply_op(
+        return output_of(
             "SparseTensorDenseMatMul",
             *_parts(sparse),
             dense,
@@ -100,7 +100,6 @@ def sparse_tensor_dense_matmul(
             adjoint_b=adjoint_b,
             name=name,
         )
-        return result
 
 
 def _axes(sparse: SparseTensor, axis: Any, reduction_axes: Any) -> Tensor:
@@ -110,8 +109,7 @@ def _axes(sparse: SparseTensor, axis: Any, reduction_axes: Any) -> Tensor:
     rank = sparse.dense_shape.shape.as_list()[0]
     if rank is not None:
         return convert_to_tensor(np.arange(rank, dtype=np.int32))
-    result: Tensor = apply_op("Range", 0, arrays.size(sparse.dense_shape), 1)
-    return result
+    return output_of("Range", 0, arrays.size(sparse.dense_shape), 1)
 
 
 def _reduced(
@@ -203,5 +201,4 @@ def edit_distance(
             raise TypeError(f"{label} must be a SparseTensor.")
     first, second = as_sparse(hypothesis), as_sparse(truth)
     parts = (*_parts(first), *_parts(second))
-    result: Tensor = apply_op("EditDistance", *parts, normalize=normalize, name=name)
-    return result
+    return output_of("EditDistance", *parts, normalize=normalize, name=name)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from sparkflow._api import export
 from sparkflow.graph.operation import Operation
-from sparkflow.graph.scopes import apply_op, convert_to_tensor
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, output_of
 from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.indexed_slices import IndexedSlices
@@ -55,12 +55,11 @@ class ConditionalAccumulatorBase:
 
     def num_accumulated(self, name: str | None = None) -> Tensor:
         """How many gradients are in: [] int32."""
-        number: Tensor = apply_op(
+        return output_of(
             "AccumulatorNumAccumulated",
             self._accumulator_ref,
             name=name or f"{self._name}_NumAccumulated",
         )
-        return number
 
     def set_global_step(self, new_global_step: Any, name: str | None = None) -> Operation:
         """An operation that makes gradients for earlier steps be dropped."""
@@ -219,7 +218,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
 def _made(
     op_type: str, dtype: Any, shape: Any, shared_name: str | None, name: str, reduction_type: str
 ) -> Tensor:
-    handle: Tensor = apply_op(
+    return output_of(
         op_type,
         dtype=as_dtype(dtype),
         shape=TensorShape(shape).as_tuple(),
@@ -227,4 +226,3 @@ def _made(
         reduction_type=reduction_type,
         name=name,
     )
-    return handle

@@ -7,7 +7,7 @@ from typing import Any
 from sparkflow._api import export
 from sparkflow._generated.ops.state.state import *  # noqa: F403
 from sparkflow.graph.operators import Held
-from sparkflow.graph.scopes import apply_op, graph_of
+from sparkflow.graph.scopes import apply_op, graph_of, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.shape import arrays, constants
 from sparkflow_runtime.dtypes import int32
@@ -52,8 +52,7 @@ def assign_add(
     ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None
 ) -> Tensor:
     """Adds to a variable. Returns the variable, to be read after."""
-    result: Tensor = apply_op("AssignAdd", ref, value, use_locking=bool(use_locking), name=name)
-    return result
+    return output_of("AssignAdd", ref, value, use_locking=bool(use_locking), name=name)
 
 
 @export("assign_sub")
@@ -61,15 +60,13 @@ def assign_sub(
     ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None
 ) -> Tensor:
     """Subtracts from a variable. Returns the variable, to be read after."""
-    result: Tensor = apply_op("AssignSub", ref, value, use_locking=bool(use_locking), name=name)
-    return result
+    return output_of("AssignSub", ref, value, use_locking=bool(use_locking), name=name)
 
 
 def _scatter(
     op_type: str, ref: Any, indices: Any, updates: Any, use_locking: bool, name: str | None
 ) -> Tensor:
-    result: Tensor = apply_op(op_type, ref, indices, updates, use_locking=use_locking, name=name)
-    return result
+    return output_of(op_type, ref, indices, updates, use_locking=use_locking, name=name)
 
 
 @export("scatter_update")

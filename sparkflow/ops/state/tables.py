@@ -7,7 +7,13 @@ from typing import Any
 from sparkflow._api import export
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.operation import Operation
-from sparkflow.graph.scopes import add_to_collection, apply_op, convert_to_tensor, name_scope
+from sparkflow.graph.scopes import (
+    add_to_collection,
+    apply_op,
+    convert_to_tensor,
+    name_scope,
+    output_of,
+)
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.sparse_tensor import SparseTensor
 from sparkflow_runtime.dtypes import DType, as_dtype, int64, string
@@ -321,17 +327,15 @@ class StaticHashTable(LookupInterface):
         """
 
         def find(values: Tensor) -> Tensor:
-            found: Tensor = apply_op(
+            return output_of(
                 "LookupTableFindV2", self._handle, values, self._default_value, name=name
             )
-            return found
 
         return self._found(keys, find)
 
     def size(self, name: str | None = None) -> Tensor:
         """The number of rows, int64."""
-        count: Tensor = apply_op("LookupTableSizeV2", self._handle, name=name)
-        return count
+        return output_of("LookupTableSizeV2", self._handle, name=name)
 
     def export(self, name: str | None = None) -> tuple[Tensor, Tensor]:
         """All keys and all values."""
@@ -403,10 +407,9 @@ class MutableHashTable(LookupInterface):
         """
 
         def find(values: Tensor) -> Tensor:
-            found: Tensor = apply_op(
+            return output_of(
                 "LookupTableFindV2", self._handle, values, self._default_value, name=name
             )
-            return found
 
         return self._found(keys, find)
 
@@ -430,8 +433,7 @@ class MutableHashTable(LookupInterface):
 
     def size(self, name: str | None = None) -> Tensor:
         """The number of rows, int64."""
-        count: Tensor = apply_op("LookupTableSizeV2", self._handle, name=name)
-        return count
+        return output_of("LookupTableSizeV2", self._handle, name=name)
 
     def export(self, name: str | None = None) -> tuple[Tensor, Tensor]:
         """All keys and all values."""

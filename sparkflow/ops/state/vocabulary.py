@@ -11,7 +11,13 @@ import numpy as np
 from sparkflow._api import export
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.operation import Operation
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, get_collection, name_scope
+from sparkflow.graph.scopes import (
+    apply_op,
+    convert_to_tensor,
+    get_collection,
+    name_scope,
+    output_of,
+)
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.control.ordering import group, no_op
 from sparkflow.ops.state.tables import (
@@ -136,8 +142,7 @@ class IdTableWithHashBuckets(LookupInterface):
             return buckets  # type: ignore[no-any-return]  # a tensor
         behind = apply_op("AddV2", buckets, self._table.size())
         missing = apply_op("Equal", found, self._table.default_value)
-        number: Tensor = apply_op("Select", missing, behind, found)
-        return number
+        return output_of("Select", missing, behind, found)
 
 
 @export("lookup.StaticVocabularyTable")

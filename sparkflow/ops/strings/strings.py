@@ -6,7 +6,7 @@ from typing import Any
 
 from sparkflow._api import export
 from sparkflow._generated.ops.strings.strings import *  # noqa: F403
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, name_scope
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, name_scope, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.renamed_arguments import either
 from sparkflow_runtime.dtypes import float32, int32, string
@@ -25,8 +25,7 @@ def string_to_number(
         input: The newer name of `string_tensor`.
     """
     given = either("input", input, "string_tensor", string_tensor)
-    numbers: Tensor = apply_op("StringToNumber", given, out_type=out_type, name=name)
-    return numbers
+    return output_of("StringToNumber", given, out_type=out_type, name=name)
 
 
 @export("string_to_hash_bucket", "strings.to_hash_bucket")
@@ -38,8 +37,7 @@ def string_to_hash_bucket(
 ) -> Tensor:
     """The bucket of each string by TensorFlow's first hash; use the fast one in new programs."""
     given = either("input", input, "string_tensor", string_tensor)
-    buckets: Tensor = apply_op("StringToHashBucket", given, num_buckets=num_buckets, name=name)
-    return buckets
+    return output_of("StringToHashBucket", given, num_buckets=num_buckets, name=name)
 
 
 @export("regex_replace", "strings.regex_replace")
@@ -110,7 +108,7 @@ def string_format(
             f"{len(values)}. Please ensure the number of placeholders in template matches inputs "
             "length."
         )
-    text: Tensor = apply_op(
+    return output_of(
         "StringFormat",
         [convert_to_tensor(each) for each in values],
         template=template,
@@ -118,7 +116,6 @@ def string_format(
         summarize=summarize,
         name=name,
     )
-    return text
 
 
 @export("reduce_join", "strings.reduce_join")
@@ -152,7 +149,7 @@ def reduce_join(
             counted = apply_op("Rank", values)
             axes = apply_op("Range", apply_op("Sub", counted, 1), -1, -1)
     keep = bool(either("keepdims", keepdims, "keep_dims", keep_dims))
-    joined: Tensor = apply_op(
+    return output_of(
         "ReduceJoin",
         values,
         convert_to_tensor(axes, int32),
@@ -160,7 +157,6 @@ def reduce_join(
         separator=separator,
         name=name,
     )
-    return joined
 
 
 @export("strings.ngrams")
@@ -221,8 +217,7 @@ def ngrams(
             preserve_short_sequences=preserve_short_sequences,
         )
         head = apply_op("StridedSlice", sizes, [0], [-1], [1], begin_mask=1)
-        shaped: Tensor = apply_op("Reshape", found, apply_op("ConcatV2", [head, [-1]], 0))
-        return shaped
+        return output_of("Reshape", found, apply_op("ConcatV2", [head, [-1]], 0))
 
 
 def _pads(pad_values: Any) -> tuple[str, str]:
@@ -269,7 +264,4 @@ def decode_raw(
         bytes: The older name of `input_bytes`.
     """
     given = either("input_bytes", input_bytes, "bytes", bytes)
-    numbers: Tensor = apply_op(
-        "DecodeRaw", given, out_type=out_type, little_endian=little_endian, name=name
-    )
-    return numbers
+    return output_of("DecodeRaw", given, out_type=out_type, little_endian=little_endian, name=name)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sparkflow._api import export
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.scopes import convert_to_tensor, graph_of, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.elementwise import elementwise as ew
 from sparkflow.ops.elementwise.comparison import equal, greater, less_equal, logical_and
@@ -377,5 +377,4 @@ def _mul(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _where(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    chosen: Tensor = apply_op("Select", condition, a, b)
-    return chosen
+    return output_of("Select", condition, a, b)
