@@ -59,6 +59,18 @@ ELSEWHERE: Final[Mapping[str, Mapping[str, str]]] = {
     "sparkflow.graph.slicing": {
         "newaxis": "newaxis",
     },
+    "sparkflow.ops.checks.checks": {
+        "assert_equal": "assert_equal debugging.assert_equal",
+        "assert_greater": "assert_greater debugging.assert_greater",
+        "assert_greater_equal": "assert_greater_equal debugging.assert_greater_equal",
+        "assert_less": "assert_less debugging.assert_less",
+        "assert_less_equal": "assert_less_equal debugging.assert_less_equal",
+        "assert_negative": "assert_negative debugging.assert_negative",
+        "assert_non_negative": "assert_non_negative debugging.assert_non_negative",
+        "assert_non_positive": "assert_non_positive debugging.assert_non_positive",
+        "assert_none_equal": "assert_none_equal debugging.assert_none_equal",
+        "assert_positive": "assert_positive debugging.assert_positive",
+    },
     "sparkflow.ops.linalg.fourier": {
         "fft": "fft signal.fft spectral.fft",
         "fft2d": "fft2d signal.fft2d spectral.fft2d",

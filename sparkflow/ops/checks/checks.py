@@ -6,7 +6,7 @@ What the graph tells already is checked while it is built; the rest becomes an `
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -73,16 +73,22 @@ def _check_now(condition: Any, data: Sequence[Any]) -> None:
     raise InvalidArgumentError(message="\n".join(shown))
 
 
-@export("assert_equal", "debugging.assert_equal")
-def assert_equal(
-    x: Any,
-    y: Any,
-    data: Any = None,
-    summarize: int | None = None,
-    message: str | None = None,
-    name: str | None = None,
-) -> Operation:
-    """An operation that fails unless every `x == y`, elementwise and broadcast.
+class Comparison(Protocol):
+    """A check of two tensors."""
+
+    def __call__(
+        self,
+        x: Any,
+        y: Any,
+        data: Any = None,
+        summarize: int | None = None,
+        message: str | None = None,
+        name: str | None = None,
+    ) -> Operation:
+        """See the functions below."""
+
+
+_COMPARISON: Final = """An operation that fails unless every `x {} y`, elementwise and broadcast.
 
     Args:
         x: Numbers.
@@ -95,171 +101,76 @@ def assert_equal(
     Raises:
         InvalidArgumentError: It can be told at once that it fails.
     """
-    return _pairwise(
-        "==", "assert_equal", comparison.equal, np.equal, x, y, data, summarize, message, name
+"""The documentation of a check of two tensors."""
+
+
+def _comparison(
+    called: str,
+    sign: str,
+    compare: Callable[[Any, Any], Tensor],
+    statically: Callable[[Any, Any], Any],
+) -> Comparison:
+    def check(
+        x: Any,
+        y: Any,
+        data: Any = None,
+        summarize: int | None = None,
+        message: str | None = None,
+        name: str | None = None,
+    ) -> Operation:
+        given = (x, y, data, summarize, message, name)
+        return _pairwise(sign, called, compare, statically, *given)
+
+    check.__name__ = check.__qualname__ = called
+    check.__doc__ = _COMPARISON.format(sign)
+    return check
+
+
+assert_equal = _comparison("assert_equal", "==", comparison.equal, np.equal)
+assert_none_equal = _comparison("assert_none_equal", "!=", comparison.not_equal, np.not_equal)
+assert_less = _comparison("assert_less", "<", comparison.less, np.less)
+assert_less_equal = _comparison("assert_less_equal", "<=", comparison.less_equal, np.less_equal)
+assert_greater = _comparison("assert_greater", ">", comparison.greater, np.greater)
+assert_greater_equal = _comparison(
+    "assert_greater_equal", ">=", comparison.greater_equal, np.greater_equal
+)
+
+
+class Bound(Protocol):
+    """A check of the signs of a tensor's elements."""
+
+    def __call__(
+        self,
+        x: Any,
+        data: Any = None,
+        summarize: int | None = None,
+        message: str | None = None,
+        name: str | None = None,
+    ) -> Operation:
+        """See the functions below."""
+
+
+def _bound(called: str, sign: str) -> Bound:
+    def check(
+        x: Any,
+        data: Any = None,
+        summarize: int | None = None,
+        message: str | None = None,
+        name: str | None = None,
+    ) -> Operation:
+        return _against_zero(called, sign, x, data, summarize, message, name)
+
+    check.__name__ = check.__qualname__ = called
+    check.__doc__ = (
+        f"An operation that fails unless every `x {sign} 0`; arguments as for `assert_equal`."
     )
+    return check
 
 
-@export("assert_none_equal", "debugging.assert_none_equal")
-def assert_none_equal(
-    x: Any,
-    y: Any,
-    data: Any = None,
-    summarize: int | None = None,
-    message: str | None = None,
-    name: str | None = None,
-) -> Operation:
-    """An operation that fails unless every `x != y`, elementwise and broadcast.
-
-    Args:
-        x: Numbers.
-        y: Numbers of the same dtype.
-        data: The tensors that the error shows; x and y when None.
-        summarize: How many elements of each it shows.
-        message: What the error begins with.
-        name: Name of the scope.
-
-    Raises:
-        InvalidArgumentError: It can be told at once that it fails.
-    """
-    return _pairwise(
-        "!=",
-        "assert_none_equal",
-        comparison.not_equal,
-        np.not_equal,
-        x,
-        y,
-        data,
-        summarize,
-        message,
-        name,
-    )
-
-
-@export("assert_less", "debugging.assert_less")
-def assert_less(
-    x: Any,
-    y: Any,
-    data: Any = None,
-    summarize: int | None = None,
-    message: str | None = None,
-    name: str | None = None,
-) -> Operation:
-    """An operation that fails unless every `x < y`, elementwise and broadcast.
-
-    Args:
-        x: Numbers.
-        y: Numbers of the same dtype.
-        data: The tensors that the error shows; x and y when None.
-        summarize: How many elements of each it shows.
-        message: What the error begins with.
-        name: Name of the scope.
-
-    Raises:
-        InvalidArgumentError: It can be told at once that it fails.
-    """
-    return _pairwise(
-        "<", "assert_less", comparison.less, np.less, x, y, data, summarize, message, name
-    )
-
-
-@export("assert_less_equal", "debugging.assert_less_equal")
-def assert_less_equal(
-    x: Any,
-    y: Any,
-    data: Any = None,
-    summarize: int | None = None,
-    message: str | None = None,
-    name: str | None = None,
-) -> Operation:
-    """An operation that fails unless every `x <= y`, elementwise and broadcast.
-
-    Args:
-        x: Numbers.
-        y: Numbers of the same dtype.
-        data: The tensors that the error shows; x and y when None.
-        summarize: How many elements of each it shows.
-        message: What the error begins with.
-        name: Name of the scope.
-
-    Raises:
-        InvalidArgumentError: It can be told at once that it fails.
-    """
-    return _pairwise(
-        "<=",
-        "assert_less_equal",
-        comparison.less_equal,
-        np.less_equal,
-        x,
-        y,
-        data,
-        summarize,
-        message,
-        name,
-    )
-
-
-@export("assert_greater", "debugging.assert_greater")
-def assert_greater(
-    x: Any,
-    y: Any,
-    data: Any = None,
-    summarize: int | None = None,
-    message: str | None = None,
-    name: str | None = None,
-) -> Operation:
-    """An operation that fails unless every `x > y`, elementwise and broadcast.
-
-    Args:
-        x: Numbers.
-        y: Numbers of the same dtype.
-        data: The tensors that the error shows; x and y when None.
-        summarize: How many elements of each it shows.
-        message: What the error begins with.
-        name: Name of the scope.
-
-    Raises:
-        InvalidArgumentError: It can be told at once that it fails.
-    """
-    return _pairwise(
-        ">", "assert_greater", comparison.greater, np.greater, x, y, data, summarize, message, name
-    )
-
-
-@export("assert_greater_equal", "debugging.assert_greater_equal")
-def assert_greater_equal(
-    x: Any,
-    y: Any,
-    data: Any = None,
-    summarize: int | None = None,
-    message: str | None = None,
-    name: str | None = None,
-) -> Operation:
-    """An operation that fails unless every `x >= y`, elementwise and broadcast.
-
-    Args:
-        x: Numbers.
-        y: Numbers of the same dtype.
-        data: The tensors that the error shows; x and y when None.
-        summarize: How many elements of each it shows.
-        message: What the error begins with.
-        name: Name of the scope.
-
-    Raises:
-        InvalidArgumentError: It can be told at once that it fails.
-    """
-    return _pairwise(
-        ">=",
-        "assert_greater_equal",
-        comparison.greater_equal,
-        np.greater_equal,
-        x,
-        y,
-        data,
-        summarize,
-        message,
-        name,
-    )
+assert_negative = _bound("assert_negative", "<")
+assert_positive = _bound("assert_positive", ">")
+assert_non_negative = _bound("assert_non_negative", ">=")
+assert_non_positive = _bound("assert_non_positive", "<=")
 
 
 def _against_zero(
@@ -287,54 +198,6 @@ def _against_zero(
         low, high = (tensor, zero) if sign.startswith("<") else (zero, tensor)
         check = assert_less_equal if sign.endswith("=") else assert_less
         return check(low, high, data=data, summarize=summarize)
-
-
-@export("assert_negative", "debugging.assert_negative")
-def assert_negative(
-    x: Any,
-    data: Any = None,
-    summarize: int | None = None,
-    message: str | None = None,
-    name: str | None = None,
-) -> Operation:
-    """An operation that fails unless every `x < 0`; arguments as for `assert_equal`."""
-    return _against_zero("assert_negative", "<", x, data, summarize, message, name)
-
-
-@export("assert_positive", "debugging.assert_positive")
-def assert_positive(
-    x: Any,
-    data: Any = None,
-    summarize: int | None = None,
-    message: str | None = None,
-    name: str | None = None,
-) -> Operation:
-    """An operation that fails unless every `x > 0`; arguments as for `assert_equal`."""
-    return _against_zero("assert_positive", ">", x, data, summarize, message, name)
-
-
-@export("assert_non_negative", "debugging.assert_non_negative")
-def assert_non_negative(
-    x: Any,
-    data: Any = None,
-    summarize: int | None = None,
-    message: str | None = None,
-    name: str | None = None,
-) -> Operation:
-    """An operation that fails unless every `x >= 0`; arguments as for `assert_equal`."""
-    return _against_zero("assert_non_negative", ">=", x, data, summarize, message, name)
-
-
-@export("assert_non_positive", "debugging.assert_non_positive")
-def assert_non_positive(
-    x: Any,
-    data: Any = None,
-    summarize: int | None = None,
-    message: str | None = None,
-    name: str | None = None,
-) -> Operation:
-    """An operation that fails unless every `x <= 0`; arguments as for `assert_equal`."""
-    return _against_zero("assert_non_positive", "<=", x, data, summarize, message, name)
 
 
 @export("assert_near", "debugging.assert_near")
