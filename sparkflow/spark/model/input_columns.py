@@ -7,22 +7,24 @@ arrays cost more in the JVM than numpy needs for the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame, functions as F
-from pyspark.sql.types import DataType, DecimalType, StructField, UserDefinedType
+from pyspark.sql.types import DataType, StructField, UserDefinedType
 
 from sparkflow.export import DENSE, RAGGED, Input, Signature
 from sparkflow.spark.data.schema.frame import (
     Schema,
     is_scalar,
     is_text,
+    is_time,
     is_vector,
     quoted,
     text_of,
     unnested,
 )
 from sparkflow.spark.data.schema.row_schema import ARRAY, SCALARS, VECTOR_PARTS, InputColumns
+from sparkflow.spark.data.schema.sql_numbers import as_numbers, needs_more_than_cast
 
 Given = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 
@@ -54,7 +56,7 @@ def input_columns(
         form = _form(each, fields, is_list=not isinstance(names, str))
         encoded.append(InputColumns(each, form, tuple(field.name for field in fields)))
         for field in fields:
-            sent += _sent(form, field)
+            sent += _sent(form, field, each.dtype)
     return encoded, sent
 
 
@@ -118,15 +120,23 @@ def _is_single(each: Input, kind: DataType) -> bool:
     return is_text(kind) if each.dtype == "string" else is_scalar(kind)
 
 
-def _sent(form: str, field: StructField) -> list[Column]:
+def _sent(form: str, field: StructField, dtype: str) -> list[Column]:
     column = quoted(field.name)
     if form == VECTOR_PARTS:
         parts = F.unwrap_udt(column)
         return [parts.getField(name) for name in _VECTOR_PARTS]
     element, depth, _ = unnested(field.dataType)
-    if isinstance(element, DecimalType):  # numpy has none
-        return [column.cast("array<" * depth + "double" + ">" * depth)]
-    return [column]
+    if not needs_more_than_cast(element):
+        return [column]
+    target = "bigint" if is_time(element) or dtype == "int64" else "double"
+    return [_deep(column, depth, lambda each: as_numbers(each, element, target))]
+
+
+def _deep(column: Column, depth: int, change: Callable[[Column], Column]) -> Column:
+    """The elements of arrays of arrays changed."""
+    if not depth:
+        return change(column)
+    return F.transform(column, lambda inner: _deep(inner, depth - 1, change))
 
 
 def _refusal(each: Input, field: StructField) -> TypeError:

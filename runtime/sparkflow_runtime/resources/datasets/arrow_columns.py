@@ -25,6 +25,8 @@ Mask = npt.NDArray[np.bool_]
 # Numbers of types' kinds: asking `pa.types` takes longer, which counts with hundreds of columns.
 _DICTIONARY: Final = pa.dictionary(pa.int32(), pa.int32()).id
 _FLOATS: Final = frozenset(kind.id for kind in (pa.float32(), pa.float64()))
+_BEYOND: Final = 2.0**63
+"""The least number that int64 cannot hold."""
 _SIGNED: Final = frozenset(kind.id for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64()))
 
 
@@ -77,15 +79,61 @@ def plain_numbers(column: Any) -> Array:
     return found
 
 
-def numbers(array: Any, *, as_whole: bool = False) -> Array:
-    """[n]: numbers or truth values, of the type that they have; 0 or False for nulls.
+def plain(array: Any, *, as_whole: bool = False) -> Any:
+    """Numbers of what numpy has none for: dates, timestamps and decimals; other columns unchanged.
+
+    Dates are days, timestamps microseconds since 1970 in UTC, those without a zone as if they were
+    in UTC; what is smaller is cut off, downwards. Decimals are the nearest float64, or whole.
 
     Args:
         array: The column.
-        as_whole: Whether decimals become int64; else they become float64.
+        as_whole: Whether decimals become int64, without what is behind the point.
+
+    Returns:
+        The numbers; null also where int64 cannot hold them.
     """
-    if pa.types.is_decimal(array.type):
-        array = array.cast(pa.int64() if as_whole else pa.float64())
+    kind = array.type
+    if pa.types.is_date(kind):
+        return array.cast(pa.date32()).view(pa.int32())
+    if pa.types.is_timestamp(kind):
+        return _microseconds(array, kind.unit)
+    if pa.types.is_decimal(kind):
+        return _whole_decimals(array) if as_whole else array.cast(pa.float64())
+    return array
+
+
+def _microseconds(array: Any, unit: str) -> Any:
+    counts = array.view(pa.int64())
+    if unit == "us":
+        return counts
+    values: Array = counts.fill_null(0).to_numpy(zero_copy_only=False)
+    faults = np.zeros(len(values), bool)
+    if unit == "ns":
+        values = values // 1000
+    else:
+        factor = {"s": 1_000_000, "ms": 1000}[unit]
+        faults = np.abs(values.astype(np.float64)) * factor >= _BEYOND
+        values = np.where(faults, 0, values) * factor
+    missing = missing_in(array)
+    return pa.array(values, mask=faults if missing is None else faults | missing)
+
+
+def _whole_decimals(array: Any) -> Any:
+    """Decimals as int64, null where it cannot hold them."""
+    cut = array.cast(pa.decimal128(38, 0), safe=False)
+    if not len(cut):
+        return pa.array([], pa.int64())
+    # Two words of 64 bits: the upper one is the sign alone where the lower one is enough.
+    words = np.frombuffer(cut.buffers()[1], "<i8").reshape(-1, 2)
+    low, high = words[cut.offset : cut.offset + len(cut)].T
+    faults = high != low >> 63
+    missing = missing_in(cut)
+    return pa.array(low, mask=faults if missing is None else faults | missing)
+
+
+def numbers(array: Any) -> Array:
+    """[n]: numbers or truth values, `plain`, of the type that they have; 0 or False for nulls."""
+    array = plain(array)
     if array.null_count:
         array = array.fill_null(False if pa.types.is_boolean(array.type) else 0)
     found: Array = array.to_numpy(zero_copy_only=False)

@@ -40,7 +40,7 @@ from sparkflow.spark.data.schema.row_schema import LABEL, SCALARS, InputColumns
 from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
 from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.params.table import STRATIFIED
-from sparkflow_runtime.resources.datasets.arrow_columns import as_objects
+from sparkflow_runtime.resources.datasets.arrow_columns import as_objects, plain
 
 _SAMPLE_ROWS: Final = 64
 _VECTOR_FIELDS: Final = ("type", "size", "indices", "values")
@@ -144,7 +144,10 @@ def _sample(session: SparkSession, files: ParquetFiles) -> DataFrame:
     fields = []
     columns: dict[str, list[Any]] = {}
     for field in files.schema:
-        values = as_objects(table.column(field.name))
+        column = table.column(field.name)
+        if pa.types.is_timestamp(field.type):  # Python's have no nanoseconds
+            column = column.cast(pa.timestamp("us", field.type.tz), safe=False)
+        values = as_objects(column)
         if _is_vector(field.type):
             fields.append(StructField(field.name, VectorUDT()))
             values = [None if value is None else _vector(value) for value in values]
@@ -202,8 +205,8 @@ def _template(
 
 
 def _class_rows(files: ParquetFiles, column: str) -> dict[Any, int]:
-    values = pa.chunked_array([chunk for part in files.read(column) for chunk in part.chunks])
-    counts = values.drop_null().value_counts()
+    chunks = [plain(chunk) for part in files.read(column) for chunk in part.chunks]
+    counts = pa.chunked_array(chunks).drop_null().value_counts()
     return {each["values"].as_py(): each["counts"].as_py() for each in counts}
 
 
@@ -215,7 +218,8 @@ def _num_classes(files: ParquetFiles, row_format: RowFormat, column: str) -> int
     if found is None:
         labels = _class_rows(files, column)
         found = (min(labels), max(labels))
-    return int(found[1]) + 1 if found[0] >= 0 else None
+    least, greatest = plain(pa.array(found, files.schema.field(column).type)).to_pylist()
+    return int(greatest) + 1 if least >= 0 else None
 
 
 def _count(

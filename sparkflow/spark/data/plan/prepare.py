@@ -49,6 +49,7 @@ from sparkflow.spark.data.plan.weights import BALANCED, class_factors, require_c
 from sparkflow.spark.data.schema.frame import Schema, quoted
 from sparkflow.spark.data.schema.row_format import DENSE, VALIDATES, Input, RowFormat
 from sparkflow.spark.data.schema.row_schema import FEATURES, LABEL, WEIGHT
+from sparkflow.spark.data.schema.sql_numbers import MICROSECONDS, unit_of
 from sparkflow.spark.params.config import FitConfig
 
 _log = logging.getLogger(__name__)
@@ -131,6 +132,7 @@ def plan_rows(
     _require_fill(config, sources)
     label = next((each for each in sources if each.role == LABEL), None)
     require_classes(label, config.class_weights)
+    _warn_of_moments(sources)
     columns = [held(each).alias(each.name) for each in sources]
     if column := config.validation_indicator_col:
         columns.append(indicator(schema, column))
@@ -265,6 +267,23 @@ def _require_fill(config: FitConfig, sources: Sequence[Source]) -> None:
         raise ValueError(
             f"fillValue is {value:g}, but the {whole[0].describe()} holds integers; fill with an "
             "integer, or cast the column to double"
+        )
+
+
+def _warn_of_moments(sources: Sequence[Source]) -> None:
+    lossy = [
+        name
+        for each in sources
+        if each.dtype == "float32"
+        for name, kind in zip(each.columns, each.types, strict=False)
+        if unit_of(kind) == MICROSECONDS
+    ]
+    if lossy:
+        _log.warning(
+            "Timestamps become float32 in %s: moments less than two minutes apart may become the "
+            "same number. An input of its own has them as int64, to the microsecond: "
+            "featuresCol={'name': 'column'}",
+            ", ".join(map(repr, lossy)),
         )
 
 

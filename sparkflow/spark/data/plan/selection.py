@@ -12,11 +12,13 @@ from typing import Final
 
 from pyspark.ml.functions import vector_to_array
 from pyspark.sql import Column, functions as F
+from pyspark.sql.types import DataType
 
 from sparkflow.spark.data.plan.sources import SCALAR, Source
 from sparkflow.spark.data.schema.frame import quoted
 from sparkflow.spark.data.schema.row_format import DENSE, SPARSE
 from sparkflow.spark.data.schema.row_schema import ARRAY, SCALARS, VECTOR
+from sparkflow.spark.data.schema.sql_numbers import as_numbers, needs_more_than_cast
 
 THIN: Final = 20
 """Vectors are sparse where fewer than one element in so many is stored.
@@ -36,14 +38,15 @@ def held(source: Source) -> Column:
     first = quoted(source.columns[0])
     kind = element_type(source)
     if source.form == SCALAR:
-        return first.cast(kind)
+        return as_numbers(first, source.types[0], kind)
     if source.form == SCALARS:
-        return F.array(*(quoted(name).cast(kind) for name in source.columns))
+        columns = zip(source.columns, source.types, strict=True)
+        return F.array(*(as_numbers(quoted(name), each, kind) for name, each in columns))
     if source.form == VECTOR:
         return _dense_vector(first) if source.kind == DENSE else _vector(first, source)
     if source.depth == 1:
-        return first.cast(f"array<{kind}>")
-    return _nested(first, source.depth, kind)
+        return _elements(first, source.types[0], kind)
+    return _nested(first, source.depth, source.types[0], kind)
 
 
 def element_type(source: Source) -> str:
@@ -133,7 +136,13 @@ def _vector(column: Column, source: Source) -> Column:
     )
 
 
-def _nested(column: Column, depth: int, kind: str) -> Column:
+def _elements(column: Column, given: DataType, kind: str) -> Column:
+    if needs_more_than_cast(given):
+        return F.transform(column, lambda element: as_numbers(element, given, kind))
+    return column.cast(f"array<{kind}>")
+
+
+def _nested(column: Column, depth: int, given: DataType, kind: str) -> Column:
     sizes = [F.array_size(column)]
     level = column
     for _ in range(depth - 1):
@@ -143,7 +152,7 @@ def _nested(column: Column, depth: int, kind: str) -> Column:
         level = F.flatten(level)
     return F.when(
         column.isNotNull(),
-        F.struct(F.array(*sizes).alias(SHAPE), level.cast(f"array<{kind}>").alias(VALUES)),
+        F.struct(F.array(*sizes).alias(SHAPE), _elements(level, given, kind).alias(VALUES)),
     )
 
 

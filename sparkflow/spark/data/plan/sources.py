@@ -17,6 +17,7 @@ from sparkflow.spark.data.schema.frame import (
     is_bytes,
     is_scalar,
     is_text,
+    is_time,
     is_vector,
     is_whole,
     text_of,
@@ -53,6 +54,7 @@ class Source:
         depth: Of arrays: 1, or more where they hold arrays.
         may_hold_nulls: Whether elements may be null.
         is_bytes: Whether strings are columns of bytes.
+        types: Of single values of each column.
         role: `features`, `label` or `weight`, for error texts.
     """
 
@@ -65,6 +67,7 @@ class Source:
     depth: int = 0
     may_hold_nulls: bool = False
     is_bytes: bool = False
+    types: tuple[DataType, ...] = ()
     role: str = FEATURES
 
     def describe(self) -> str:
@@ -139,8 +142,19 @@ def label_source(schema: Schema, column: str, taken: Sequence[str] = ()) -> Sour
         )
     dtype = "int64" if is_whole(element) else "float32"
     if depth:
-        return Source(name, (field.name,), ARRAY, dtype, DENSE, None, 1, nullable, role=LABEL)
-    return Source(name, (field.name,), SCALAR, dtype, DENSE, (), role=LABEL)
+        return Source(
+            name,
+            (field.name,),
+            ARRAY,
+            dtype,
+            DENSE,
+            None,
+            1,
+            nullable,
+            types=(element,),
+            role=LABEL,
+        )
+    return Source(name, (field.name,), SCALAR, dtype, DENSE, (), types=(kind,), role=LABEL)
 
 
 def weight_source(schema: Schema, column: str, taken: Sequence[str] = ()) -> Source:
@@ -151,13 +165,13 @@ def weight_source(schema: Schema, column: str, taken: Sequence[str] = ()) -> Sou
         TypeError: It holds something else than numbers.
     """
     field = schema.find(column, "weightCol")
-    if not is_scalar(field.dataType):
+    kind = field.dataType
+    if not is_scalar(kind) or is_time(kind):
         raise TypeError(
-            f"The weight column {field.name!r} is {field.dataType.simpleString()}; it must hold "
-            "numbers"
+            f"The weight column {field.name!r} is {kind.simpleString()}; it must hold numbers"
         )
     name = free_name(WEIGHT, taken)
-    return Source(name, (field.name,), SCALAR, "float32", DENSE, (), role=WEIGHT)
+    return Source(name, (field.name,), SCALAR, "float32", DENSE, (), types=(kind,), role=WEIGHT)
 
 
 def _feature(
@@ -178,7 +192,8 @@ def _feature(
     if not is_scalar(element) and not is_text(element):
         raise TypeError(
             f"The features column {field.name!r} is {field.dataType.simpleString()}; it must hold "
-            f"vectors, numbers, texts, bytes, or arrays of these{_advice(element)}"
+            "vectors, numbers, dates, timestamps, texts, bytes, or arrays of these"
+            f"{_advice(element)}"
         )
     if not depth:
         return _scalar(name, field, shape, named)
@@ -193,6 +208,7 @@ def _feature(
         depth,
         nullable or dtype == "string",
         is_bytes(element),
+        (element,),
     )
     # Texts and named whole numbers are lists for embeddings unless a shape says otherwise.
     if shape == ANY_LENGTH or (shape is None and depth == 1 and dtype != "float32"):
@@ -216,8 +232,9 @@ def _scalar(name: str, field: StructField, shape: Shape | None, named: bool) -> 
             f"inputShapes says {list(found or ())} for {name!r}, but {field.name!r} holds single "
             "values"
         )
+    kind = field.dataType
     return Source(
-        name, (field.name,), SCALAR, dtype, DENSE, found, is_bytes=is_bytes(field.dataType)
+        name, (field.name,), SCALAR, dtype, DENSE, found, is_bytes=is_bytes(kind), types=(kind,)
     )
 
 
@@ -249,7 +266,8 @@ def _list_of_columns(
         )
     dtype = "string" if texts else "float32"
     with_bytes = any(is_bytes(field.dataType) for field in fields)
-    return Source(name, columns, SCALARS, dtype, DENSE, found, 1, True, with_bytes)
+    types = tuple(field.dataType for field in fields)
+    return Source(name, columns, SCALARS, dtype, DENSE, found, 1, True, with_bytes, types)
 
 
 def _vector(name: str, field: StructField, shape: Shape | None, vector_format: str) -> Source:
@@ -290,9 +308,6 @@ def _dtype(element: DataType) -> str:
 
 def _advice(element: DataType) -> str:
     advice = {
-        "date": " (make a number of it, for instance with F.unix_date)",
-        "timestamp": " (make a number of it, for instance with F.unix_timestamp)",
-        "timestamp_ntz": " (make a number of it, for instance with F.unix_timestamp)",
         "struct": " (name its fields as columns of their own)",
         "map": " (make arrays of it with F.map_keys and F.map_values)",
     }

@@ -11,6 +11,7 @@ from pyspark.sql.types import BooleanType
 from sparkflow.spark.data.plan.sources import SCALAR, Source
 from sparkflow.spark.data.schema.frame import Schema, quoted
 from sparkflow.spark.data.schema.row_format import VALIDATES
+from sparkflow.spark.data.schema.sql_numbers import unit_of
 from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.params.table import CONTENT, SINGLE, STRATIFIED
 
@@ -97,7 +98,10 @@ def require_same(training: Sequence[Source], validation: Sequence[Source]) -> No
         TypeError: A column has another type in the second one.
     """
     for one, other in zip(training, validation, strict=True):
-        ours, theirs = ((each.form, each.dtype, each.depth, each.kind) for each in (one, other))
+        ours, theirs = (
+            (each.form, each.dtype, each.depth, each.kind, [unit_of(kind) for kind in each.types])
+            for each in (one, other)
+        )
         if ours != theirs:
             raise TypeError(
                 f"The {one.describe()} of the rows that train gives {_kind(one)}, that of the rows "
@@ -124,4 +128,5 @@ def _kind(source: Source) -> str:
     if source.form == "vector":
         return "vectors"
     arrays = "arrays of " * source.depth if source.form == "array" else ""
-    return f"{arrays}{source.dtype} values"
+    units = " and ".join(dict.fromkeys(unit for kind in source.types if (unit := unit_of(kind))))
+    return f"{arrays}{source.dtype} values{f' ({units} since 1970)' if units else ''}"

@@ -13,12 +13,15 @@ from pyspark.sql.types import (
     BinaryType,
     BooleanType,
     DataType,
+    DateType,
     DecimalType,
     IntegralType,
     NumericType,
     StringType,
     StructField,
     StructType,
+    TimestampNTZType,
+    TimestampType,
 )
 
 _SHOWN_COLUMNS = 20
@@ -138,8 +141,13 @@ def is_vector(kind: DataType) -> bool:
 
 
 def is_scalar(kind: DataType) -> bool:
-    """Whether a value is one number."""
-    return isinstance(kind, NumericType | BooleanType)
+    """Whether a value is one number, or a time, which is taken for one."""
+    return isinstance(kind, NumericType | BooleanType) or is_time(kind)
+
+
+def is_time(kind: DataType) -> bool:
+    """Whether a value is a date or a timestamp."""
+    return isinstance(kind, DateType | TimestampType | TimestampNTZType)
 
 
 def is_text(kind: DataType) -> bool:
@@ -153,9 +161,11 @@ def is_bytes(kind: DataType) -> bool:
 
 
 def is_whole(kind: DataType) -> bool:
-    """Whether values are whole numbers or truth values."""
-    return isinstance(kind, IntegralType | BooleanType) or (
-        isinstance(kind, DecimalType) and kind.scale == 0
+    """Whether values are whole numbers, truth values or times."""
+    return (
+        isinstance(kind, IntegralType | BooleanType)
+        or is_time(kind)
+        or (isinstance(kind, DecimalType) and kind.scale == 0)
     )
 
 

@@ -9,6 +9,9 @@ The rules:
   invalid, too. Where an input takes whole numbers, neither NaNs nor infinities can be any.
 - `fill` takes the place of invalid elements; texts become empty. Of rows that are null all elements
   of a dense input are filled; sparse and ragged ones get none.
+- Dates are days since 1970, timestamps microseconds since 1970 in UTC, without a zone as if they
+  were in UTC. Decimals become the nearest float64 and then float32, those without places int64.
+  What int64 cannot hold is invalid.
 - Every row of a dense or sparse input has as many elements as the input says; lists inside of lists
   have one length at each level. Anything else is an error.
 - Sparse inputs keep what sparse vectors store; of dense vectors and lists, what is not zero.
@@ -37,6 +40,7 @@ from sparkflow_runtime.resources.datasets.arrow_columns import (
     lists,
     missing_in,
     numbers,
+    plain,
     plain_numbers,
     plain_types,
     texts,
@@ -414,7 +418,8 @@ class _Decoding:
     def _numbers(self, array: Any) -> tuple[Array, Mask | None]:
         """Values of the input's dtype, and which are null or none that it can hold."""
         dtype = np.dtype(self.columns.input.dtype)
-        values = numbers(array, as_whole=dtype.kind == "i")
+        array = plain(array, as_whole=dtype.kind == "i")
+        values = numbers(array)
         missing = missing_in(array)
         if values.dtype == dtype:
             return values, missing

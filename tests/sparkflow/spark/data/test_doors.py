@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, timezone
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -115,6 +117,49 @@ COLUMNS: dict[str, tuple[str, list[Any]]] = {
         ],
     ),
 }
+UTC = timezone.utc
+TIMES: dict[str, tuple[str, list[Any]]] = {
+    "huge": (
+        "decimal(38,0)",
+        [Decimal(2**63 - 1), None, Decimal(2**63), Decimal(-(2**63)), Decimal(10) ** 37],
+    ),
+    "exact": (
+        "decimal(38,18)",
+        [Decimal("0.1"), None, Decimal("123456789.987654321"), Decimal(0), Decimal(-1)],
+    ),
+    "day": (
+        "date",
+        [date(2026, 11, 24), None, date(1970, 1, 1), date(1900, 2, 28), date(9999, 12, 31)],
+    ),
+    "moment": (
+        "timestamp",
+        [
+            datetime(2026, 3, 29, 1, 30, 0, 123456, UTC),
+            None,
+            datetime(1969, 12, 31, 23, 59, 59, 999999, UTC),
+            datetime(1900, 1, 1, tzinfo=UTC),
+            datetime(9999, 12, 30, tzinfo=UTC),
+        ],
+    ),
+    "clock": (
+        "timestamp_ntz",
+        [
+            datetime(2026, 3, 29, 2, 30, 0, 123456),
+            None,
+            datetime(1969, 12, 31, 23, 59, 59, 999999),
+            datetime(1900, 1, 1),
+            datetime(9999, 12, 31, 23, 59, 59),
+        ],
+    ),
+    "days": (
+        "array<date>",
+        [[date(1970, 1, 2)], None, [], [None, date(1969, 12, 31)], [date(2000, 1, 1)]],
+    ),
+    "prices": (
+        "array<decimal(5,2)>",
+        [[Decimal("1.25")] * 2, None, [None, Decimal(3)], [Decimal("-0.1")] * 2, [Decimal(0)] * 2],
+    ),
+}
 GIVEN: dict[str, Any] = {name: name for name in COLUMNS if name not in ("first", "second")}
 GIVEN["columns"] = ["first", "second"]
 SHAPES = {"pair": [2], "whole_pair": [2], "image": [2, 2, 1], "reals": [None]}
@@ -124,17 +169,17 @@ SHAPES = {"pair": [2], "whole_pair": [2], "image": [2, 2, 1], "reals": [None]}
 def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Parquet files of the columns, with labels, as Spark writes them."""
     path = str(tmp_path_factory.mktemp("doors") / "rows")
-    _frame(spark).write.parquet(path)
+    _frame(spark, COLUMNS).write.parquet(path)
     return path
 
 
-def _frame(spark: SparkSession) -> DataFrame:
+def _frame(spark: SparkSession, given: Mapping[str, tuple[str, list[Any]]]) -> DataFrame:
     fields = [
         StructField(name, VectorUDT()) if kind == "vector" else _field(name, kind)
-        for name, (kind, _) in COLUMNS.items()
+        for name, (kind, _) in given.items()
     ]
     schema = StructType([*fields, _field("label", "double")])
-    columns = [values for _, values in COLUMNS.values()]
+    columns = [values for _, values in given.values()]
     rows = zip(*columns, map(float, range(ROWS)), strict=True)
     return spark.createDataFrame(list(rows), schema, verifySchema=False).coalesce(1)
 
@@ -181,13 +226,13 @@ def _through_files(spark: SparkSession, path: str, params: FitConfig) -> list[np
 
 
 def _through_transform(
-    frame: DataFrame, row_format: RowFormat, fill: float | None
+    frame: DataFrame, row_format: RowFormat, fill: float | None, given: Any = GIVEN
 ) -> tuple[list[np.ndarray], list[Any]]:
     """What a model is fed, and which rows of each input are invalid."""
     inputs = tuple(
         ModelInput(each.name, each.kind, each.dtype, each.shape, ()) for each in row_format.features
     )
-    columns, sent = input_columns(frame, Signature(inputs, (), named=True), GIVEN)
+    columns, sent = input_columns(frame, Signature(inputs, (), named=True), given)
     names = [f"c{place}" for place in range(len(sent))]
     selected = frame.select(*(each.alias(name) for each, name in zip(sent, names, strict=True)))
     found = RowSchema(tuple(columns), NANS, fill).decode(selected.toArrow().columns)
@@ -220,6 +265,45 @@ def test_filled_rows_are_the_same_arrays(
             np.testing.assert_array_equal(one, other, err_msg=name)
     np.testing.assert_array_equal(fitted[-1], files[-1])
     assert len(fitted) == len(files) == len(transformed) + 1  # the labels
+
+
+def test_times_and_decimals_are_the_same_arrays(spark: SparkSession, tmp_path: Path) -> None:
+    """Days, microseconds, the nearest floats; timestamps in the 96 bits that Spark writes."""
+    path = str(tmp_path / "times")
+    _frame(spark, TIMES).write.parquet(path)
+    frame = spark.read.parquet(path)
+    given = {name: name for name in TIMES} | {"floats": ["day", "moment", "exact"]}
+    params = _params("fill")
+    params.setParams(featuresCol=given, inputShapes={"prices": [2]}, labelCol="day")
+    params.setParams(handleInvalid="skip")
+    with prepare_rows(frame, params) as prepared:
+        kept = _through_fit(prepared)
+        row_format = prepared.format
+    assert {len(kept[place]) for place in (2, 3, -1)} == {1}
+    assert kept[-1].tolist() == [20781]
+    _, invalid = _through_transform(frame, row_format, None, given)
+    assert [rows is None or not rows[0] for rows in invalid] == [True] * len(given)
+    huge, exact, day, moment, clock, *_, floats = _filled(frame, row_format, given)
+    assert huge.tolist() == [2**63 - 1, 7, 7, -(2**63), 7]
+    assert exact.tolist() == np.float32([0.1, 7, 123456789.987654321, 0, -1]).tolist()
+    assert day.tolist() == [20781, 7, 0, -25509, 2932896]
+    assert moment.tolist()[:3] == [1774747800123456, 7, -1]
+    assert clock.tolist()[:3] == [1774751400123456, 7, -1]
+    assert floats[0].tolist() == [20781, np.float32(1774747800123456), np.float32(0.1)]
+    params.setParams(handleInvalid="fill", labelCol="row")
+    params.takes_labels = lambda: False  # which may not be null
+    with prepare_rows(frame, params) as prepared:
+        fitted = _through_fit(prepared)
+    files = _through_files(spark, path, params)
+    transformed, _ = _through_transform(frame, row_format, FILL, given)
+    for name, one, two, three in zip(_names(row_format), fitted, files, transformed, strict=True):
+        for other in (two, three):
+            assert (one.dtype, one.shape) == (other.dtype, other.shape), name
+            np.testing.assert_array_equal(one, other, err_msg=name)
+
+
+def _filled(frame: DataFrame, row_format: RowFormat, given: Any) -> list[np.ndarray]:
+    return _through_transform(frame, row_format, FILL, given)[0]
 
 
 def test_the_same_rows_are_invalid(spark: SparkSession, written: str) -> None:

@@ -10,6 +10,7 @@ from pyspark.sql.types import (
     BooleanType,
     DataType,
     DateType,
+    DayTimeIntervalType,
     DecimalType,
     DoubleType,
     IntegerType,
@@ -18,6 +19,8 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
+    TimestampNTZType,
+    TimestampType,
 )
 
 from sparkflow.spark.data.plan.sources import Source, feature_sources, label_source, weight_source
@@ -37,6 +40,10 @@ COLUMNS: dict[str, DataType] = {
     "grid": ArrayType(ArrayType(DoubleType())),
     "bytes": BinaryType(),
     "day": DateType(),
+    "moment": TimestampType(),
+    "clock": TimestampNTZType(),
+    "days": ArrayType(DateType()),
+    "interval": DayTimeIntervalType(),
     "map": MapType(StringType(), DoubleType()),
     "with.dot": DoubleType(),
     "struct": StructType([StructField("field", DoubleType())]),
@@ -58,6 +65,11 @@ def only(given: Any, shapes: Any = None, vector_format: str = "auto") -> Source:
         ("flag", None, ("scalar", "int64", "dense", ())),
         ("money", None, ("scalar", "float32", "dense", ())),
         ("count", None, ("scalar", "int64", "dense", ())),
+        ("day", None, ("scalar", "int64", "dense", ())),
+        ("moment", None, ("scalar", "int64", "dense", ())),
+        ("clock", None, ("scalar", "int64", "dense", ())),
+        ("days", None, ("array", "int64", "ragged", ())),
+        (["day", "real"], None, ("scalars", "float32", "dense", (2,))),
         ("text", None, ("scalar", "string", "dense", ())),
         ("text", [1], ("scalar", "string", "dense", (1,))),
         ("vector", None, ("vector", "float32", "", None)),
@@ -115,8 +127,8 @@ def test_vector_formats() -> None:
 @pytest.mark.parametrize(
     ("given", "shapes", "kind", "text"),
     [
-        ("day", None, TypeError, "F.unix_date"),
         ("map", None, TypeError, "F.map_keys"),
+        ("interval", None, TypeError, "is interval day to second; it must hold"),
         ("struct", None, TypeError, "name its fields"),
         ("reel", None, ValueError, r"no column 'reel'; the DataFrame has real, .* mean 'real'"),
         ("struct.field", None, ValueError, r"withColumn\('field', F.col\('struct.field'\)\)"),

@@ -1,6 +1,7 @@
 """The rules by which Arrow's columns become inputs, as `transform` asks for them."""
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -187,3 +188,30 @@ def test_many_columns_without_nulls() -> None:
     whole = decode(columns, [pa.array([1, 2]), pa.array([True, False])], 7.0)
     assert whole.arrays[0].tolist() == [[1, 1], [2, 0]]
     assert whole.invalid is None
+
+
+@pytest.mark.parametrize(
+    ("array", "expected"),
+    [
+        (pa.array([1, -1, None], pa.timestamp("s")), [1_000_000, -1_000_000, None]),
+        (pa.array([1, 2**62, -(2**62)], pa.timestamp("ms", "UTC")), [1000, None, None]),
+        (pa.array([1, None], pa.timestamp("us", "Europe/Berlin")), [1, None]),
+        (pa.array([1999, -1], pa.timestamp("ns")), [1, -1]),
+        (pa.array([86_400_000 * 3, None], pa.date64()), [3, None]),
+        (pa.array([-1, None], pa.date32()), [-1, None]),
+        (pa.array([Decimal("1.9"), Decimal("-1.9"), None]), [1, -1, None]),
+        (pa.array([Decimal(2**63), Decimal(5)], pa.decimal256(50, 0)), [None, 5]),
+        (pa.array([], pa.decimal128(5, 0)), []),
+        (pa.array([Decimal(9), None, Decimal(7)], pa.decimal128(38, 0))[1:], [None, 7]),
+    ],
+)
+def test_times_and_decimals_are_whole_numbers(array: pa.Array, expected: list[Any]) -> None:
+    """What int64 cannot hold is invalid, as a null is."""
+    wanted = _columns("dense", "int64", (), SCALARS)
+    (found,) = RowSchema((wanted,), fill=77.0).decode([array])
+    assert found.elements.tolist() == [77 if value is None else value for value in expected]
+    (marked,) = RowSchema((wanted,)).decode([array])
+    invalid = [value is None for value in expected]
+    assert (
+        marked.invalid.tolist() if marked.invalid is not None else [False] * len(array)
+    ) == invalid
