@@ -7,8 +7,9 @@ import os
 import platform
 import uuid
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from sparkflow.spark.control.checkpoints.fingerprint import Fingerprint, RowsPri
 from sparkflow.spark.control.checkpoints.snapshot import Snapshot
 from sparkflow.spark.control.history import TrainingHistory
 from sparkflow.spark.control.plan import TrainingPlan
+from sparkflow.spark.data.parquet.footers import ParquetFiles
 from sparkflow.spark.data.plan.arrange import arranged_rows
 from sparkflow.spark.data.plan.parquet_rows import parquet_rows
 from sparkflow.spark.data.plan.prepare import PreparedRows
@@ -183,20 +185,65 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
                 f"{type(path).__name__}; fit takes a DataFrame, such as that of several files: "
                 "spark.read.parquet(*paths)"
             )
+        return self._fit_on_files("fitOnParquet", lambda: str(path))
+
+    def fitOnTable(
+        self,
+        table: Any,
+        *,
+        version: int | str | datetime | None = None,
+        catalog: str | Mapping[str, str] | None = None,
+    ) -> SparkTrainerModel:
+        """Trains on a table of Delta Lake or Iceberg, whose files the workers read themselves.
+
+        The library of the format reads the log, on the driver: `pip install 'sparkflow-ml[delta]'`
+        or `'sparkflow-ml[iceberg]'`. The version is pinned at the start: what is written meanwhile
+        is not seen. See `docs/spark_data.md`.
+
+        Args:
+            table: The path or URI of a Delta table's folder or of an Iceberg table's metadata file
+                (`....metadata.json`), the name of an Iceberg table in `catalog`, a
+                `deltalake.DeltaTable`, or a `pyiceberg.table.Table`. The driver and all executors
+                reach its files under the same names.
+            version: The number of a version of Delta, or of a snapshot of Iceberg; the name of a
+                branch or tag of Iceberg; a `datetime`, or for Delta a text in ISO 8601, for the
+                newest one of that time. The current one if None.
+            catalog: The name of a catalog of Iceberg that pyiceberg is configured for, or its
+                properties, such as `{"name": "lake", "type": "sql", "uri": ..., "warehouse": ...}`.
+
+        Raises:
+            ImportError: The format's library is not installed.
+            ValueError, TypeError: There is no such table or version; it uses a feature that is not
+                supported, which is named; as `fit` does for columns and parameters.
+        """
+
+        def files() -> ParquetFiles:
+            # Asked for by few, and with what it imports for fewer.
+            from sparkflow.spark.data.tables.opening import table_files
+
+            return table_files(table, version, catalog)
+
+        return self._fit_on_files("fitOnTable", files)
+
+    def _fit_on_files(
+        self, caller: str, find: Callable[[], str | ParquetFiles]
+    ) -> SparkTrainerModel:
         config = self._check_params(False)
         if config.is_elastic:
             raise ValueError(
-                f"minWorkers={config.min_workers} (numWorkers=(min, max)): fitOnParquet has its "
-                "files dealt to a fixed number of workers; fit(spark.read.parquet(path)) takes it"
+                f"minWorkers={config.min_workers} (numWorkers=(min, max)): {caller} has its "
+                "files dealt to a fixed number of workers; fit of a DataFrame takes it"
             )
         session = SparkSession.active()
         _, messengers = self._require_cluster(session, config)
         looks = type(self).look_at is not BaseTrainer.look_at
         with described(session, f"{self.uid}: rows"):
-            prepared, layout, placed = parquet_rows(session, str(path), config, looks, messengers)
+            found = find()
+            prepared, layout, placed = parquet_rows(session, found, config, looks, messengers)
         with described(session, f"{self.uid}: statistics"):
             data = TrainingData.of(prepared, layout, placed, self.look_at(prepared))
-        return self.fit_data(replace(data, given=str(path)))
+        given = found if isinstance(found, str) else found.origin
+        return self.fit_data(replace(data, given=given))
 
     def fit_data(self, data: TrainingData) -> SparkTrainerModel:
         """Trains on rows that `training_data` gave, of this estimator or one that agrees."""

@@ -32,16 +32,18 @@ class TableFormat:
     Attributes:
         name: As people know it.
         remedy: How Spark reads it; `{}` stands for the folder.
+        has_reader: Whether `SparkTrainer.fitOnTable` reads it.
     """
 
     name: str
     remedy: str
+    has_reader: bool = False
 
 
 _LOAD: Final = 'spark.read.format("{}").load("{{}}")'
-DELTA: Final = TableFormat("Delta Lake", _LOAD.format("delta"))
+DELTA: Final = TableFormat("Delta Lake", _LOAD.format("delta"), has_reader=True)
 HUDI: Final = TableFormat("Apache Hudi", _LOAD.format("hudi"))
-ICEBERG: Final = TableFormat("Apache Iceberg", _LOAD.format("iceberg"))
+ICEBERG: Final = TableFormat("Apache Iceberg", _LOAD.format("iceberg"), has_reader=True)
 PAIMON: Final = TableFormat("Apache Paimon", _LOAD.format("paimon"))
 LANCE: Final = TableFormat("Lance", _LOAD.format("lance"))
 STREAM: Final = TableFormat("Spark Structured Streaming", 'spark.read.parquet("{}")')
@@ -66,7 +68,7 @@ class FoundTable:
             f"{path} is of a table of {self.format.name} ({self.folder}): its Parquet files alone "
             "are not its rows, for they hold deleted, replaced or uncommitted ones too, which only "
             f"the table's log tells. Read it with {self.format.remedy.format(self.folder)} and use "
-            "fit(df)"
+            "fit(df)" + (", or train by fitOnTable" if self.format.has_reader else "")
         )
 
 

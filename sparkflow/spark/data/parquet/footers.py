@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet as pq
 
+from sparkflow.spark.data.parquet.file_layout import (
+    NO_LAYOUTS,
+    FileLayout,
+    FileLayouts,
+    constant_value,
+    group_table,
+    group_tables,
+    open_parquet,
+)
+from sparkflow.spark.data.parquet.partitions import (
+    column_types,
+    partition_values,
+)
 from sparkflow_runtime.files.system import arrow_uri
 from sparkflow_runtime.files.table_formats import table_below, table_of
 
 _FOOTERS_AT_ONCE: Final = 16
+
+Footers = Sequence[tuple[str, Any]]
+"""Files and what their footers say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +43,7 @@ class RowGroup:
     Attributes:
         file: The path, as the file system knows it.
         index: Its number in the file.
-        rows: How many rows.
+        rows: How many rows, without those that were deleted.
         size_bytes: Of all columns, not compressed.
         number: The number of its first row among the rows of all files.
     """
@@ -46,12 +64,16 @@ class ParquetFiles:
         schema: Columns of all of them.
         groups: In the order of the files' names.
         footers: By file.
+        layouts: How columns are found in files that are not read as they are.
+        origin: What they are files of, for error texts; empty for files alone.
     """
 
     uri: str
     schema: pa.Schema
     groups: tuple[RowGroup, ...]
     footers: tuple[tuple[str, Any], ...]
+    layouts: FileLayouts = NO_LAYOUTS
+    origin: str = ""
 
     @property
     def rows(self) -> int:
@@ -61,12 +83,20 @@ class ParquetFiles:
     def range_of(self, column: str) -> tuple[Any, Any] | None:
         """The least and the greatest value of a scalar column; None where a footer does not say."""
         found = []
-        for _, footer in self.footers:
+        for path, footer in self.footers:
+            layout = self.layouts.of(path)
+            if column in layout.constants:
+                value = constant_value(layout.constants[column], self.schema.field(column).type)
+                found += [value.as_py()] if value.is_valid else []
+                continue
+            if layout.deleted:
+                return None
+            name = layout.stored.get(column, column)
             for number in range(footer.num_row_groups):
                 group = footer.row_group(number)
                 stored = [group.column(index) for index in range(group.num_columns)]
                 for each in stored:
-                    if each.path_in_schema != column or not group.num_rows:
+                    if each.path_in_schema != name or not group.num_rows:
                         continue
                     if each.statistics is None or not each.statistics.has_min_max:
                         return None
@@ -78,12 +108,17 @@ class ParquetFiles:
 
         Names of files are left out, their order is not: so a copy is described alike.
         """
-        for _, footer in self.footers:
+        layouts = self.layouts.restricted([path for path, _ in self.footers], columns)
+        for path, footer in self.footers:
+            layout = layouts.of(path)
+            if not layout.is_plain:
+                yield f"{json.dumps(layout.to_json(), sort_keys=True)}\n"
+            names = layout.columns(columns)
             for number in range(footer.num_row_groups):
                 group = footer.row_group(number)
                 for index in range(group.num_columns):
                     stored = group.column(index)
-                    if stored.path_in_schema.partition(".")[0] not in columns:
+                    if stored.path_in_schema.partition(".")[0] not in names:
                         continue
                     found = stored.statistics
                     yield (
@@ -94,15 +129,20 @@ class ParquetFiles:
                     )
 
     def require_columns(self, names: Sequence[str]) -> None:
-        """Passes where these columns have the same type in all files.
+        """Passes where these columns have the same type in all files that have them.
 
         Raises:
             ValueError: They do not.
         """
         first, _ = self.footers[0]
         for path, footer in self.footers:
+            layout = self.layouts.of(path)
+            if layout.converts:
+                continue
             other = footer.schema.to_arrow_schema()
             for name in names:
+                if name in layout.constants:
+                    continue
                 one = self.schema.field(name).type
                 two = other.field(name).type if name in other.names else None
                 if one != two:
@@ -116,9 +156,11 @@ class ParquetFiles:
         system, _ = open_location(self.uri)
 
         def one(group: RowGroup) -> pa.ChunkedArray:
-            with system.open_input_file(group.file) as file:
-                table = pq.ParquetFile(file).read_row_group(group.index, [column])
-            return table.column(column)
+            with system.open_input_file(group.file) as source:
+                file = open_parquet(source)
+                return group_table(file, group.file, group.index, [column], self.layouts).column(
+                    column
+                )
 
         with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
             return list(pool.map(one, self.groups))
@@ -127,9 +169,12 @@ class ParquetFiles:
         """The first rows, with all columns."""
         system, _ = open_location(self.uri)
         group = self.groups[0]
-        with system.open_input_file(group.file) as file:
-            batches = pq.ParquetFile(file).iter_batches(rows, row_groups=[group.index])
-            return pa.Table.from_batches([next(iter(batches))])
+        names = self.schema.names
+        with system.open_input_file(group.file) as source:
+            found = group_tables(
+                open_parquet(source), group.file, group.index, names, self.layouts, rows
+            )
+            return next(each for each in found if each.num_rows).slice(0, rows)
 
 
 def open_location(uri: str) -> tuple[Any, str]:
@@ -161,7 +206,17 @@ def read_footers(uri: str) -> ParquetFiles:
         ValueError: No Parquet files, or those of a table in another format, such as Delta's.
     """
     system, root = open_location(uri)
-    paths = _files(system, root, uri)
+    footers = footers_of(system, _files(system, root, uri))
+    return files_of(uri, footers, _with_partitions(root, footers))
+
+
+def footers_of(system: Any, paths: Sequence[str]) -> Footers:
+    """The footers of files, by path.
+
+    Raises:
+        FileNotFoundError: One is not there.
+        ValueError: One is no Parquet file.
+    """
 
     def read(path: str) -> Any:
         with system.open_input_file(path) as file:
@@ -175,16 +230,41 @@ def read_footers(uri: str) -> ParquetFiles:
 
     with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
         footers = list(pool.map(read, paths))
-    schema = footers[0].schema.to_arrow_schema()
+    return tuple(zip(paths, footers, strict=True))
+
+
+def _with_partitions(root: str, footers: Footers) -> FileLayouts:
+    """The columns of the first file, and those that folders are named after."""
+    values = partition_values(root, [path for path, _ in footers])
+    types = column_types(values.values())
+    stored = [each for each in footers[0][1].schema.to_arrow_schema() if each.name not in types]
+    schema = pa.schema([*stored, *(pa.field(name, kind) for name, kind in types.items())])
+    files = {path: FileLayout(constants=found) for path, found in values.items() if found}
+    return FileLayouts(schema, files)
+
+
+def files_of(uri: str, footers: Footers, layouts: FileLayouts, origin: str = "") -> ParquetFiles:
+    """The row groups of files, numbered through.
+
+    Args:
+        uri: Says the file system.
+        footers: By file, in the order that rows have.
+        layouts: The columns, and how they are found in the files.
+        origin: See `ParquetFiles`.
+    """
     groups: list[RowGroup] = []
     number = 0
-    for path, footer in zip(paths, footers, strict=True):
+    for path, footer in footers:
+        deleted = layouts.of(path).positions()
+        first = 0
         for index in range(footer.num_row_groups):
             group = footer.row_group(index)
-            if group.num_rows:
-                groups.append(RowGroup(path, index, group.num_rows, group.total_byte_size, number))
-            number += group.num_rows
-    return ParquetFiles(uri, schema, tuple(groups), tuple(zip(paths, footers, strict=True)))
+            end = first + group.num_rows
+            rows = group.num_rows - int(np.diff(np.searchsorted(deleted, [first, end]))[0])
+            if rows:
+                groups.append(RowGroup(path, index, rows, group.total_byte_size, number))
+            number, first = number + rows, end
+    return ParquetFiles(uri, layouts.schema, tuple(groups), tuple(footers), layouts, origin)
 
 
 def _files(system: Any, root: str, uri: str) -> list[str]:

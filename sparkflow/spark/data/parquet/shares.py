@@ -16,17 +16,24 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from sparkflow.spark.data.parquet.file_layout import (
+    NO_LAYOUTS,
+    FileLayouts,
+    group_table,
+    group_tables,
+    open_parquet,
+)
 from sparkflow.spark.data.parquet.footers import RowGroup, open_location
 from sparkflow.spark.data.schema.row_format import ROW_NUMBER, VALIDATES
 from sparkflow.spark.data.schema.row_schema import WEIGHT, InputColumns, RowSchema
-from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.errors import InvalidArgumentError, NotFoundError
 from sparkflow_runtime.resources.datasets.arrow_columns import numbers, whole
 
 SHARE_COLUMN: Final = "parquet_share"
 """The only column of a task's rows that says what to read instead of being it."""
 
+_ROWS_AT_ONCE: Final = 10_000
 _MAX_GROUP_BYTES: Final = 256 << 20
 """Row groups larger than this are read piece by piece."""
 
@@ -38,7 +45,7 @@ class Piece:
     Attributes:
         file: The path.
         group: The row group's number.
-        first: The first row within the group.
+        first: The first row within the group; those that were deleted do not count.
         count: How many rows.
         number: The number of the first of them among the rows of all files.
         size_bytes: About what they take.
@@ -68,6 +75,8 @@ class ParquetShare:
         weight: The name of the input of weights, where classes have some.
         class_column: The column of labels whose rows are weighted; empty for none.
         class_weights: Factors of the weights, by label.
+        layouts: How columns are found in files that are not read as they are.
+        origin: What the files are of, for error texts; empty for files alone.
     """
 
     uri: str
@@ -81,6 +90,8 @@ class ParquetShare:
     weight: str = "weight"
     class_column: str = ""
     class_weights: tuple[tuple[float, float], ...] = ()
+    layouts: FileLayouts = NO_LAYOUTS
+    origin: str = ""
 
     @property
     def size_bytes(self) -> int:
@@ -98,7 +109,8 @@ class ParquetShare:
         pieces = [asdict(piece) for piece in self.pieces]
         columns = [each.to_json() for each in self.columns]
         plain = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {**plain, "pieces": pieces, "columns": columns}
+        layouts = self.layouts.to_json()
+        return {**plain, "pieces": pieces, "columns": columns, "layouts": layouts}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> ParquetShare:
@@ -108,6 +120,7 @@ class ParquetShare:
                 **value,
                 "pieces": tuple(Piece(**piece) for piece in value["pieces"]),
                 "columns": tuple(map(InputColumns.from_json, value["columns"])),
+                "layouts": FileLayouts.from_json(value["layouts"]),
                 "class_weights": tuple((label, factor) for label, factor in value["class_weights"]),
             }
         )
@@ -167,6 +180,21 @@ def read_share(share: ParquetShare) -> Iterator[pa.RecordBatch]:
                 future.cancel()
 
 
+def read_tables(share: ParquetShare, names: Sequence[str]) -> Iterator[pa.Table]:
+    """The rows of a share as they are: these columns, nothing made of them."""
+    system, _ = open_location(share.uri)
+    for piece in share.pieces:
+        with _opened(system, share, piece.file) as source:
+            group = piece.file, piece.group, names, share.layouts
+            seen = 0
+            for table in group_tables(open_parquet(source), *group, _ROWS_AT_ONCE):
+                end = seen + table.num_rows
+                first, last = max(piece.first, seen), min(piece.first + piece.count, end)
+                if first < last:
+                    yield table.slice(first - seen, last - first)
+                seen = end
+
+
 def count_share(share: ParquetShare) -> tuple[int, int]:
     """How many rows of a share train and validate, once invalid ones are left out."""
     train = validation = 0
@@ -211,26 +239,38 @@ def _small(pieces: Sequence[Piece]) -> Iterator[Piece]:
 
 def _read(system: Any, share: ParquetShare, piece: Piece) -> list[pa.RecordBatch]:
     # Pieces are large, so opening the file for each costs little, and readers are not for threads.
-    with system.open_input_file(piece.file) as source:
-        file = pq.ParquetFile(source, pre_buffer=True)
+    with _opened(system, share, piece.file) as source:
+        file = open_parquet(source)
+        group = piece.file, piece.group, share.names, share.layouts
         rows = file.metadata.row_group(piece.group).num_rows
         if piece.count == rows or piece.size_bytes * rows // piece.count <= _MAX_GROUP_BYTES:
-            table = file.read_row_group(piece.group, share.names, use_threads=False)
+            table = group_table(file, *group)
             return [_convert(share, piece, table.slice(piece.first, piece.count))]
         made = []
         seen = 0
-        step = max(1, piece.count)
-        for batch in file.iter_batches(step, row_groups=[piece.group], columns=share.names):
-            first, last = max(piece.first, seen), min(piece.first + piece.count, seen + len(batch))
+        for table in group_tables(file, *group, max(1, piece.count)):
+            end = seen + table.num_rows
+            first, last = max(piece.first, seen), min(piece.first + piece.count, end)
             if first < last:
-                table = pa.Table.from_batches([batch.slice(first - seen, last - first)])
                 number = piece.number + first - piece.first
                 part = replace(piece, first=first, count=last - first, number=number)
-                made.append(_convert(share, part, table))
-            seen += len(batch)
+                made.append(_convert(share, part, table.slice(first - seen, last - first)))
+            seen = end
             if seen >= piece.first + piece.count:
                 break
         return made
+
+
+def _opened(system: Any, share: ParquetShare, path: str) -> Any:
+    try:
+        return system.open_input_file(path)
+    except FileNotFoundError as error:
+        of = f" of {share.origin}" if share.origin else ""
+        raise NotFoundError(
+            message=f"The file {path}{of} was there when training began and is gone: it was "
+            "deleted meanwhile, as vacuum and expiry of snapshots delete files of tables. Train on "
+            "what there is now, or keep old files for as long as training takes"
+        ) from error
 
 
 def _convert(share: ParquetShare, piece: Piece, table: pa.Table) -> pa.RecordBatch:

@@ -58,11 +58,12 @@ def column_digest(
 def _chunks(files: ParquetFiles, columns: Collection[str]) -> Iterator[Piece]:
     """Where these columns are stored."""
     for path, footer in files.footers:
+        names = files.layouts.of(path).columns(columns)
         for number in range(footer.num_row_groups):
             group = footer.row_group(number)
             for index in range(group.num_columns):
                 stored = group.column(index)
-                if stored.path_in_schema.partition(".")[0] in columns:
+                if stored.path_in_schema.partition(".")[0] in names:
                     yield path, _start(stored), stored.total_compressed_size
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.ml.linalg import DenseVector, SparseVector, VectorUDT
-from pyspark.sql import DataFrame, SparkSession, functions as F
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
@@ -34,6 +34,7 @@ from sparkflow.spark.data.plan.partitioning import PlacedRows
 from sparkflow.spark.data.plan.prepare import Plan, PreparedRows, plan_rows
 from sparkflow.spark.data.plan.profile import is_uneven, profile_rows, refuse_lengths
 from sparkflow.spark.data.plan.sources import SCALAR
+from sparkflow.spark.data.plan.table_frame import frame_of, text_rows
 from sparkflow.spark.data.plan.weights import class_factors
 from sparkflow.spark.data.schema.row_format import DENSE, RowFormat
 from sparkflow.spark.data.schema.row_schema import LABEL, SCALARS, InputColumns
@@ -48,7 +49,7 @@ _VECTOR_FIELDS: Final = ("type", "size", "indices", "values")
 
 def parquet_rows(
     session: SparkSession,
-    uri: str,
+    given: str | ParquetFiles,
     config: FitConfig,
     wants_rows: bool = False,
     messengers: int = 0,
@@ -59,11 +60,11 @@ def parquet_rows(
 
     Args:
         session: Where training runs.
-        uri: A file or a directory on a file system that pyarrow knows and that driver and executors
-            reach under the same name.
+        given: A file or a directory on a file system that pyarrow knows and that driver and
+            executors reach under the same name; or the files of a version of a table.
         config: Columns and policies.
         wants_rows: Whether somebody looks at all rows before training; Spark has to know the file
-            system, too, then.
+            system, too, then, except for tables.
         messengers: See `ClusterLayout`.
 
     Returns:
@@ -74,13 +75,11 @@ def parquet_rows(
         ValueError, TypeError: No Parquet files, no rows; columns that differ between files, are
             missing or cannot be made tensors.
     """
-    files = read_footers(uri)
+    files = read_footers(given) if isinstance(given, str) else given
     if not files.rows:
-        raise ValueError(f"The Parquet files in {uri!r} have no rows: there is nothing to train on")
-    try:
-        plan = plan_rows(_sample(session, files), config)
-    except ValueError as error:
-        raise ValueError(f"{error}{_about_partitions(files, str(error))}") from error
+        what = files.origin or f"The Parquet files in {files.uri!r}"
+        raise ValueError(f"{what}: no rows, so there is nothing to train on")
+    plan = plan_rows(_sample(session, files), config)
     profile = profile_rows(plan.selected.coalesce(1), plan.sources)
     for source in plan.sources:
         if is_uneven(source, profile.sources[source.name]):
@@ -100,11 +99,15 @@ def parquet_rows(
     layout = config.layout(min(config.num_workers, files.rows), messengers)
     seed = config.seed if config.shuffle else None
     shares = [
-        replace(template, pieces=pieces)
+        replace(template, pieces=pieces, layouts=files.layouts.of_pieces(pieces, template.names))
         for pieces in deal_groups(files.groups, layout.num_workers, seed)
     ]
     train, validation = _count(session, files, shares)
-    seen = plan_rows(session.read.parquet(uri), config) if wants_rows else plan
+    seen = plan
+    if wants_rows:
+        is_table = bool(files.origin)
+        rows = frame_of(session, files) if is_table else session.read.parquet(files.uri)
+        seen = plan_rows(rows, config)
     columns = prepare.final_columns(seen, row_format, profile, factors, [], None)
     prepared = PreparedRows(
         rows=seen.selected.select(*columns),
@@ -112,7 +115,7 @@ def parquet_rows(
         partition_rows={},
         num_rows=sum(train),
         num_validation_rows=sum(validation),
-        skipped={uri: files.rows - sum(train) - sum(validation)}
+        skipped={files.origin or files.uri: files.rows - sum(train) - sum(validation)}
         if template.invalid == SKIP
         else {},
         num_classes=_num_classes(files, row_format, label.columns[0] if label else ""),
@@ -120,22 +123,8 @@ def parquet_rows(
         content=f"bytes:{column_digest(files, template.names)}" if config.checkpoint_dir else "",
     )
     messages = [json.dumps({"parquet": share.to_json()}) for share in shares]
-    placed = _messages(session, [None] * messengers + layout.per_task(messages, None))
+    placed = text_rows(session, [None] * messengers + layout.per_task(messages, None))
     return prepared, layout, PlacedRows(placed, train, validation)
-
-
-def _about_partitions(files: ParquetFiles, text: str) -> str:
-    """What to say of a column that is missing in files because folders are named after it."""
-    folders = {part for path, _ in files.footers for part in path.split("/")[:-1] if "=" in part}
-    named = sorted(
-        name for name in {each.partition("=")[0] for each in folders} if repr(name) in text
-    )
-    if not named:
-        return ""
-    return (
-        f". Folders are named after {', '.join(named)}, and fitOnParquet reads what is in files: "
-        f"fit(spark.read.parquet({files.uri!r})) has these columns"
-    )
 
 
 def _sample(session: SparkSession, files: ParquetFiles) -> DataFrame:
@@ -201,6 +190,7 @@ def _template(
         fraction=config.validation_fraction,
         seed=config.seed,
         weight=row_format.weight.name if row_format.weight is not None else "",
+        origin=files.origin,
     )
 
 
@@ -252,7 +242,7 @@ def _count_by_reading(
     session: SparkSession, shares: Sequence[ParquetShare]
 ) -> tuple[list[int], list[int]]:
     texts = [json.dumps(share.to_json()) for share in shares]
-    found = _messages(session, texts).mapInArrow(_count_here, "text string").collect()
+    found = text_rows(session, texts).mapInArrow(_count_here, "text string").collect()
     counts = dict(tuple(json.loads(row["text"])) for row in found)
     train, validation = zip(*(counts[text] for text in texts), strict=True)
     return list(train), list(validation)
@@ -263,10 +253,3 @@ def _count_here(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         texts = as_objects(batch.column(MESSAGE_COLUMN))
         counts = [(text, count_share(ParquetShare.from_json(json.loads(text)))) for text in texts]
         yield pa.RecordBatch.from_pydict({"text": [json.dumps(each) for each in counts]})
-
-
-def _messages(session: SparkSession, texts: Sequence[str | None]) -> DataFrame:
-    """One partition per text, with it in its only row."""
-    lookup = F.lit([text or "" for text in texts])
-    message = F.element_at(lookup, (F.col("id") + 1).cast("int")).alias(MESSAGE_COLUMN)
-    return session.range(0, len(texts), 1, len(texts)).select(message)

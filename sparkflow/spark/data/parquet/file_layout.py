@@ -1,0 +1,230 @@
+"""How the columns of a table are found in one of its files: under which names, or not at all.
+
+A file may lack columns that its folder's name says (`day=2026-11-24/`) or that the table got later,
+have them under names of before, in types of before, and hold rows that were deleted since.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+Positions = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class FileLayout:
+    """What one file has of a table.
+
+    Attributes:
+        stored: By the table's column its name in the file; columns that are not named have theirs.
+        constants: By column the text of the value that all rows have, None for null: what the file
+            has no column for.
+        deleted: Which rows were deleted, see `packed`; empty for none.
+        converts: Whether columns may be stored in types that the table had before.
+    """
+
+    stored: Mapping[str, str] = field(default_factory=dict)
+    constants: Mapping[str, str | None] = field(default_factory=dict)
+    deleted: str = ""
+    converts: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the file is read as it is."""
+        return not (self.stored or self.constants or self.deleted or self.converts)
+
+    def positions(self) -> Positions:
+        """[n] the rows of the file that were deleted, ascending."""
+        return unpacked(self.deleted)
+
+    def columns(self, names: Collection[str]) -> list[str]:
+        """The file's columns for these of the table."""
+        return [self.stored.get(name, name) for name in names if name not in self.constants]
+
+    def table(
+        self, schema: pa.Schema, names: Collection[str], read: Any, first: int, rows: int
+    ) -> pa.Table:
+        """These columns of the rows that were not deleted.
+
+        Args:
+            schema: The types of the table's columns.
+            names: The table's columns.
+            read: The file's columns, a table or a batch; without rows where there is none.
+            first: The number of its first row in the file.
+            rows: How many rows they are.
+        """
+        columns: list[Any] = []
+        for name in names:
+            kind = schema.field(name).type
+            if name in self.constants:
+                columns.append(pa.repeat(constant_value(self.constants[name], kind), rows))
+                continue
+            column = read.column(self.stored.get(name, name))
+            if self.converts and column.type != kind:
+                column = column.cast(kind)
+            columns.append(column)
+        found = pa.Table.from_arrays(columns, names=list(names))
+        if not self.deleted:
+            return found
+        positions = self.positions()
+        begin, end = np.searchsorted(positions, [first, first + rows])
+        kept = np.ones(rows, bool)
+        kept[positions[begin:end] - first] = False
+        return found.filter(pa.array(kept))
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {
+            "stored": dict(self.stored),
+            "constants": dict(self.constants),
+            "deleted": self.deleted,
+            "converts": self.converts,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> FileLayout:
+        """Reads what `to_json` wrote."""
+        return cls(**value)
+
+
+PLAIN: Final = FileLayout()
+"""Of a file that is read as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileLayouts:
+    """How a table's columns are found in several of its files.
+
+    Attributes:
+        schema: The table's columns.
+        files: By path; files that are not named are read as they are.
+    """
+
+    schema: pa.Schema
+    files: Mapping[str, FileLayout] = field(default_factory=dict)
+
+    def of(self, path: str) -> FileLayout:
+        """That of a file."""
+        return self.files.get(path, PLAIN)
+
+    def of_pieces(self, pieces: Iterable[Any], names: Collection[str]) -> FileLayouts:
+        """Those of the files of some pieces, with what is needed for these columns."""
+        return self.restricted({piece.file for piece in pieces}, names)
+
+    def restricted(self, paths: Collection[str], names: Collection[str]) -> FileLayouts:
+        """The same for some of the files and columns."""
+        wanted = set(names)
+        files = {
+            path: FileLayout(
+                {name: given for name, given in layout.stored.items() if name in wanted},
+                {name: given for name, given in layout.constants.items() if name in wanted},
+                layout.deleted,
+                layout.converts,
+            )
+            for path, layout in self.files.items()
+            if path in paths
+        }
+        schema = pa.schema([each for each in self.schema if each.name in wanted])
+        return FileLayouts(
+            schema, {path: each for path, each in files.items() if not each.is_plain}
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        schema = base64.b64encode(self.schema.remove_metadata().serialize().to_pybytes()).decode()
+        return {"schema": schema, "files": {k: v.to_json() for k, v in self.files.items()}}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> FileLayouts:
+        """Reads what `to_json` wrote."""
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(value["schema"])))
+        files = {path: FileLayout.from_json(each) for path, each in value["files"].items()}
+        return cls(schema, files)
+
+
+NO_LAYOUTS: Final = FileLayouts(pa.schema([]))
+"""Of files that are read as they are."""
+
+
+def open_parquet(source: Any) -> Any:
+    """A reader of an open file; timestamps of 96 bits need not fit into 64 bits of nanoseconds."""
+    return pq.ParquetFile(source, pre_buffer=True, coerce_int96_timestamp_unit="us")
+
+
+def group_table(
+    file: Any, path: str, group: int, names: Collection[str], layouts: FileLayouts
+) -> pa.Table:
+    """Columns of a row group as the table has them, without rows that were deleted."""
+    layout = layouts.of(path)
+    stored = layout.columns(names)
+    read = file.read_row_group(group, stored, use_threads=False)
+    if layout.is_plain:
+        return read
+    rows = file.metadata.row_group(group).num_rows
+    return layout.table(layouts.schema, names, read, _first_row(file, group), rows)
+
+
+def group_tables(
+    file: Any, path: str, group: int, names: Collection[str], layouts: FileLayouts, rows: int
+) -> Iterator[pa.Table]:
+    """The same in pieces of so many rows of the file."""
+    layout = layouts.of(path)
+    stored = layout.columns(names)
+    if not stored:
+        yield group_table(file, path, group, names, layouts)
+        return
+    first = _first_row(file, group)
+    for batch in file.iter_batches(rows, row_groups=[group], columns=stored, use_threads=False):
+        if layout.is_plain:
+            yield pa.Table.from_batches([batch])
+        else:
+            yield layout.table(layouts.schema, names, batch, first, batch.num_rows)
+        first += batch.num_rows
+
+
+def _first_row(file: Any, group: int) -> int:
+    return sum(file.metadata.row_group(index).num_rows for index in range(group))
+
+
+def packed(positions: Positions) -> str:
+    """Ascending numbers of rows as a short text; empty for none."""
+    if not len(positions):
+        return ""
+    steps = np.diff(positions, prepend=0).astype("<u4")
+    return base64.b64encode(zlib.compress(steps.tobytes())).decode()
+
+
+@functools.lru_cache(maxsize=64)
+def unpacked(text: str) -> Positions:
+    """[n] the numbers of which `packed` made a text."""
+    if not text:
+        return np.zeros(0, np.int64)
+    return np.cumsum(np.frombuffer(zlib.decompress(base64.b64decode(text)), "<u4").astype(np.int64))
+
+
+def constant_text(value: Any) -> str | None:
+    """What `FileLayout.constants` holds for a value of Arrow's; None for null."""
+    if not value.is_valid:
+        return None
+    if pa.types.is_binary(value.type) or pa.types.is_large_binary(value.type):
+        return str(value.as_py().decode("latin-1"))
+    return str(value.cast(pa.string()).as_py())
+
+
+def constant_value(text: str | None, kind: pa.DataType) -> Any:
+    """The value of Arrow's of which `constant_text` made a text."""
+    if text is None:
+        return pa.scalar(None, kind)
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return pa.scalar(text.encode("latin-1"), kind)
+    return pa.scalar(text).cast(kind)

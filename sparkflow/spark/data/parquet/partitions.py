@@ -1,0 +1,73 @@
+"""Columns that are in no file, because folders are named after their values: `day=2026-11-24/`.
+
+Hive's layout, which Spark's `partitionBy` writes. Names and values are escaped as in URIs, nulls
+have a name of their own, and the types are inferred from all values as Spark infers them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+"""What Hive and Spark call null, and the empty text."""
+
+_INT: Final = re.compile(r"-?\d+", re.ASCII)
+_REAL: Final = re.compile(r"-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+
+Values = Mapping[str, str | None]
+"""By column the text in a folder's name, None for null."""
+
+
+def partition_values(root: str, paths: Sequence[str]) -> dict[str, Values]:
+    """By path what the folders below `root` say; only columns that folders of all files name."""
+    found = {path: _of(path[len(root) :]) for path in paths}
+    common = set.intersection(*(set(values) for values in found.values()))
+    return {
+        path: {name: text for name, text in values.items() if name in common}
+        for path, values in found.items()
+    }
+
+
+def column_types(values: Iterable[Values]) -> dict[str, pa.DataType]:
+    """By column the type of its values, see `inferred`."""
+    texts: dict[str, list[str | None]] = {}
+    for each in values:
+        for name, text in each.items():
+            texts.setdefault(name, []).append(text)
+    return {name: inferred(found) for name, found in texts.items()}
+
+
+def inferred(texts: Iterable[str | None]) -> pa.DataType:
+    """The type that all values have: whole numbers, numbers, dates; else texts."""
+    known = {text for text in texts if text is not None}
+    for kind, pattern in (
+        (pa.int64(), _INT),
+        (pa.float64(), _REAL),
+        (pa.date32(), _DATE),
+    ):
+        if known and all(map(pattern.fullmatch, known)) and _are(known, kind):
+            return kind
+    return pa.string()
+
+
+def _are(texts: Iterable[str], kind: pa.DataType) -> bool:
+    try:
+        pa.array(list(texts), pa.string()).cast(kind)
+    except pa.ArrowInvalid:  # the 31st of February, more than int64 holds
+        return False
+    return True
+
+
+def _of(path: str) -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for part in path.split("/")[:-1]:
+        name, equals, value = part.partition("=")
+        if equals and name:
+            found[unquote(name)] = None if value in (NULL, "") else unquote(value)
+    return found

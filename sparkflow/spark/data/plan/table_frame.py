@@ -1,0 +1,58 @@
+"""Rows of files as a DataFrame, read by Spark's Python workers: Spark need not know the format."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession, functions as F
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import StructField, StructType
+
+from sparkflow.spark.data.parquet.footers import ParquetFiles
+from sparkflow.spark.data.parquet.shares import ParquetShare, deal_groups, read_tables
+from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
+from sparkflow_runtime.resources.datasets.arrow_columns import as_objects
+
+_MOST_PARTS = 200
+
+
+def text_rows(session: SparkSession, texts: Sequence[str | None]) -> DataFrame:
+    """One partition per text, with it in its only row."""
+    lookup = F.lit([text or "" for text in texts])
+    message = F.element_at(lookup, (F.col("id") + 1).cast("int")).alias(MESSAGE_COLUMN)
+    return session.range(0, len(texts), 1, len(texts)).select(message)
+
+
+def frame_of(session: SparkSession, files: ParquetFiles) -> DataFrame:
+    """All rows, with the columns of which Spark knows the type."""
+    fields = list(_fields(files.schema))
+    names = [field.name for field in fields]
+    parts = min(len(files.groups), _MOST_PARTS)
+    texts = []
+    for pieces in deal_groups(files.groups, parts, None):
+        layouts = files.layouts.of_pieces(pieces, names)
+        share = ParquetShare(files.uri, pieces, (), layouts=layouts, origin=files.origin)
+        texts.append(json.dumps({"share": share.to_json(), "names": names}))
+    rows: Any = text_rows(session, texts)
+    found: DataFrame = rows.mapInArrow(_read, StructType(fields))
+    return found
+
+
+def _fields(schema: pa.Schema) -> Iterator[StructField]:
+    for each in schema:
+        try:
+            yield StructField(each.name, from_arrow_type(each.type))
+        except Exception:  # noqa: S112  a type that Spark lacks
+            continue
+
+
+def _read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for text in as_objects(batch.column(MESSAGE_COLUMN)):
+            given = json.loads(text)
+            share = ParquetShare.from_json(given["share"])
+            for table in read_tables(share, given["names"]):
+                yield from table.select(given["names"]).to_batches()

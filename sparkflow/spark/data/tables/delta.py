@@ -1,0 +1,177 @@
+"""Tables of Delta Lake: a version's files, by the library `deltalake`, which reads the log."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import posixpath
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+
+from sparkflow.spark.data.parquet.file_layout import FileLayouts, constant_text, packed
+from sparkflow.spark.data.parquet.footers import (
+    ParquetFiles,
+    files_of,
+    footers_of,
+    open_location,
+)
+from sparkflow.spark.data.tables.columns import layout_of, names_by_id, readable
+
+_MODE: Final = "delta.columnMapping.mode"
+_ID, _NAME = "delta.columnMapping.id", "delta.columnMapping.physicalName"
+_KNOWN: Final = frozenset(
+    {
+        "columnMapping",
+        "deletionVectors",
+        "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+    }
+)
+"""What readers have to know of a table that we do."""
+
+
+def is_delta(table: Any) -> bool:
+    """Whether it is a `deltalake.DeltaTable`."""
+    return type(table).__module__.partition(".")[0] == "deltalake"
+
+
+def delta_files(table: Any, version: int | str | datetime | None = None) -> ParquetFiles:
+    """The files of one version of a table; what is written later is not seen.
+
+    Args:
+        table: The path or URI of its folder, or a `DeltaTable`.
+        version: A number, or the time of which the newest version is taken (a `datetime` or a text
+            in ISO 8601); the newest of all if None.
+
+    Raises:
+        ImportError: `deltalake` is not installed.
+        ValueError: There is no such table or version, it has no files, or it needs what is not
+            supported.
+    """
+    opened = _opened(table, version)
+    origin = f"version {opened.version()} of the Delta table {opened.table_uri}"
+    mode = _require_known(opened, origin)
+    declared = pa.schema(opened.schema().to_arrow())
+    schema = readable(declared, vectors=mode == "none")
+    actions = pa.table(opened.get_add_actions(flatten=False))
+    system, root = open_location(_plain_uri(opened.table_uri))
+    paths = [_path(root, given) for given in actions.column("path").to_pylist()]
+    if not paths:
+        raise ValueError(f"{origin} has no files: there is nothing to train on")
+    deleted = _deleted(opened, paths, origin)
+    constants = _partition_values(actions)
+    footers = footers_of(system, paths)
+    layouts = {}
+    for place, (path, footer) in enumerate(footers):
+        stored = _stored(declared, mode, footer)
+        names = {name: stored[name] for name in schema.names}
+        layouts[path] = layout_of(footer, names, constants[place], deleted.get(path, ""))
+    return files_of(
+        _plain_uri(opened.table_uri), sorted(footers), FileLayouts(schema, layouts), origin
+    )
+
+
+def _opened(table: Any, version: int | str | datetime | None) -> Any:
+    if importlib.util.find_spec("deltalake") is None:
+        raise ImportError(
+            "Tables of Delta Lake need the package deltalake: pip install 'sparkflow-ml[delta]'"
+        )
+    deltalake = importlib.import_module("deltalake")
+    if is_delta(table):
+        if version is not None:
+            raise ValueError(
+                f"version={version!r} is for tables given by their path; this is a DeltaTable of "
+                f"version {table.version()}: DeltaTable(path, version=...) opens another one"
+            )
+        return table
+    uri = str(table)
+    if uri.startswith("file:"):
+        uri = open_location(uri)[1]
+    errors = importlib.import_module("deltalake.exceptions")
+    number = isinstance(version, int)
+    try:
+        opened = deltalake.DeltaTable(uri, version=version if number else None)
+        if version is not None and not number:
+            opened.load_as_version(version)
+    except errors.DeltaError as error:
+        asked = "" if version is None else f" at version={version!r}"
+        raise ValueError(f"The Delta table {uri!r} cannot be read{asked}: {error}") from error
+    return opened
+
+
+def _require_known(opened: Any, origin: str) -> str:
+    """Passes where all is known that readers have to know; returns the mode of column mapping."""
+    unknown = sorted(set(opened.protocol().reader_features or ()) - _KNOWN)
+    mode = opened.metadata().configuration.get(_MODE, "none")
+    if mode not in ("none", "name", "id"):
+        unknown.append(f"columnMapping in mode {mode!r}")
+    if unknown:
+        raise ValueError(
+            f"{origin} uses what sparkflow does not read: {', '.join(unknown)}. Read it with "
+            "Spark: fit(spark.read.format('delta').load(...))"
+        )
+    return str(mode)
+
+
+def _stored(declared: pa.Schema, mode: str, footer: Any) -> dict[str, str | None]:
+    """By column its name in a file; None where the file has none."""
+    if mode == "none":
+        return {each.name: each.name for each in declared}
+    facts = {each.name: each.metadata or {} for each in declared}
+    if mode == "name":
+        return {name: given[_NAME.encode()].decode() for name, given in facts.items()}
+    by_id = names_by_id(footer)
+    return {name: by_id.get(int(given[_ID.encode()])) for name, given in facts.items()}
+
+
+def _partition_values(actions: pa.Table) -> list[Mapping[str, str | None]]:
+    """Of each file the values that its rows have in the columns of the partition."""
+    if "partition" not in actions.column_names:
+        return [{}] * actions.num_rows
+    parts = actions.column("partition").combine_chunks()
+    if isinstance(parts, pa.ChunkedArray):
+        parts = parts.chunk(0)
+    columns: Sequence[Any] = [parts.field(index) for index in range(parts.type.num_fields)]
+    names = [field.name for field in parts.type]
+    return [
+        {name: constant_text(column[row]) for name, column in zip(names, columns, strict=True)}
+        for row in range(actions.num_rows)
+    ]
+
+
+def _deleted(opened: Any, paths: Sequence[str], origin: str) -> dict[str, str]:
+    """By path the rows that were deleted, as `FileLayout` has them."""
+    if "deletionVectors" not in (opened.protocol().reader_features or ()):
+        return {}
+    # The library escapes addresses in its own way; names of files have a UUID in them.
+    by_name = {posixpath.basename(path): path for path in paths}
+    found: dict[str, str] = {}
+    for batch in pa.RecordBatchReader.from_stream(opened.deletion_vectors()):
+        uris, kept = batch.column(0).to_pylist(), batch.column(1)
+        for row, uri in enumerate(uris):
+            mask = kept[row].values.to_numpy(zero_copy_only=False)
+            path = by_name.get(unquote(posixpath.basename(uri)))
+            if path is None or len(by_name) < len(paths):
+                raise ValueError(f"{origin} has deleted rows of {uri}, and no such file")
+            found[path] = packed(np.flatnonzero(~mask))
+    return found
+
+
+def _path(root: str, given: str) -> str:
+    """Where a file is, of its path in the log: escaped, from the table's folder or a URI."""
+    if "://" in given or given.startswith("file:"):
+        return unquote(open_location(given)[1])
+    return f"{root.rstrip('/')}/{unquote(given)}"
+
+
+def _plain_uri(uri: str) -> str:
+    """Files of this machine as a path, whose characters stand for themselves."""
+    return open_location(uri)[1] if uri.startswith("file:") else uri

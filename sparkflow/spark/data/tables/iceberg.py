@@ -1,0 +1,218 @@
+"""Tables of Iceberg: a snapshot's files, by the library `pyiceberg`, which reads the metadata."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sparkflow.spark.data.parquet.file_layout import FileLayouts, constant_text, packed
+from sparkflow.spark.data.parquet.footers import (
+    ParquetFiles,
+    files_of,
+    footers_of,
+    open_location,
+)
+from sparkflow.spark.data.tables.columns import layout_of, names_by_id, readable
+
+Catalog = str | Mapping[str, str] | None
+"""The name of a catalog that pyiceberg's configuration knows, or the properties of one, with `name`
+where the catalog goes by it ("default" if not)."""
+
+
+def is_iceberg(table: Any) -> bool:
+    """Whether it is a table of pyiceberg."""
+    return type(table).__module__.partition(".")[0] == "pyiceberg"
+
+
+def iceberg_files(
+    table: Any, version: int | str | datetime | None = None, catalog: Catalog = None
+) -> ParquetFiles:
+    """The files of one snapshot of a table; what is written later is not seen.
+
+    Args:
+        table: The path or URI of a metadata file (`....metadata.json`), a name in the catalog, or a
+            `pyiceberg.table.Table`.
+        version: The snapshot's number, the name of a branch or tag, or the time of which the newest
+            snapshot is taken (a `datetime`); the current one if None.
+        catalog: See `Catalog`.
+
+    Raises:
+        ImportError: `pyiceberg` is not installed.
+        ValueError: There is no such table or snapshot, it has no rows, or it needs what is not
+            supported.
+    """
+    opened = _opened(table, catalog)
+    snapshot = _snapshot(opened, version)
+    origin = f"snapshot {snapshot.snapshot_id} of the Iceberg table {opened.metadata_location}"
+    scan = opened.scan(snapshot_id=snapshot.snapshot_id)
+    tasks = sorted(scan.plan_files(), key=lambda task: str(task.file.file_path))
+    if not tasks:
+        raise ValueError(f"{origin} has no files: there is nothing to train on")
+    _require_readable(tasks, origin)
+    fields = scan.projection()
+    declared = importlib.import_module("pyiceberg.io.pyarrow").schema_to_pyarrow(fields)
+    schema = readable(declared, vectors=False)
+    system, _ = open_location(_plain(tasks[0].file.file_path))
+    paths = [open_location(_plain(task.file.file_path))[1] for task in tasks]
+    deleted = _deleted(opened, tasks)
+    names = opened.name_mapping()
+    layouts = {}
+    footers = footers_of(system, paths)
+    for task, (path, footer) in zip(tasks, footers, strict=True):
+        by_id = names_by_id(footer) or _mapped(names, footer)
+        if not by_id:
+            raise ValueError(
+                f"The columns of {path} have no numbers, and {origin} has no mapping of names "
+                "(schema.name-mapping.default): nobody knows which column is which"
+            )
+        stored = {each.name: by_id.get(each.field_id) for each in fields.fields}
+        known = _values(opened, fields, task.file, stored, declared)
+        wanted = {name: stored[name] for name in schema.names}
+        known = {name: text for name, text in known.items() if name in wanted}
+        layouts[path] = layout_of(footer, wanted, known, packed(deleted.get(path, _NO_ROWS)))
+    uri = _plain(tasks[0].file.file_path)
+    return files_of(uri, footers, FileLayouts(schema, layouts), origin)
+
+
+_NO_ROWS = np.zeros(0, np.int64)
+
+
+def _opened(table: Any, catalog: Catalog) -> Any:
+    if importlib.util.find_spec("pyiceberg") is None:
+        raise ImportError(
+            "Tables of Iceberg need the package pyiceberg: pip install 'sparkflow-ml[iceberg]'"
+        )
+    if is_iceberg(table):
+        return table
+    errors = importlib.import_module("pyiceberg.exceptions")
+    missing = (errors.NoSuchTableError, errors.NoSuchNamespaceError, FileNotFoundError)
+    try:
+        if catalog is None:
+            return importlib.import_module("pyiceberg.table").StaticTable.from_metadata(str(table))
+        load = importlib.import_module("pyiceberg.catalog").load_catalog
+        given = {"name": catalog} if isinstance(catalog, str) else {"name": "default", **catalog}
+        return load(**given).load_table(str(table))
+    except missing as error:
+        raise ValueError(f"There is no Iceberg table {str(table)!r}: {error}") from error
+    except errors.ValidationError as error:
+        raise ValueError(f"The Iceberg table {str(table)!r} cannot be read: {error}") from error
+
+
+def _snapshot(opened: Any, version: int | str | datetime | None) -> Any:
+    if version is None:
+        found = opened.current_snapshot()
+    elif isinstance(version, datetime):
+        aware = version if version.tzinfo else version.replace(tzinfo=timezone.utc)
+        found = opened.snapshot_as_of_timestamp(int(aware.timestamp() * 1000))
+    elif isinstance(version, str):
+        found = opened.snapshot_by_name(version)
+    else:
+        found = opened.snapshot_by_id(version)
+    if found is None:
+        asked = "" if version is None else f" at version={version!r}"
+        known = ", ".join(str(each.snapshot_id) for each in opened.snapshots()[-5:])
+        raise ValueError(
+            f"The Iceberg table {opened.metadata_location} has no snapshot{asked}"
+            + (f"; the newest are {known}" if known else ": there is nothing to train on")
+        )
+    return found
+
+
+def _require_readable(tasks: Sequence[Any], origin: str) -> None:
+    """Passes where files are Parquet, and deleted rows are told by their places."""
+    unknown = {f"data files of {_format(t.file)}" for t in tasks if _format(t.file) != "PARQUET"}
+    for task in tasks:
+        for each in task.delete_files:
+            if each.content.name == "EQUALITY_DELETES":
+                unknown.add("equality deletes")
+            elif _format(each) not in ("PARQUET", "PUFFIN"):
+                unknown.add(f"position deletes in {_format(each)}")
+    if unknown:
+        raise ValueError(
+            f"{origin} uses what sparkflow does not read: {', '.join(sorted(unknown))}. "
+            "Compact the table (rewrite_data_files), or read it with Spark: fit(spark.table(...))"
+        )
+
+
+def _format(file: Any) -> str:
+    return str(file.file_format.name)
+
+
+def _deleted(opened: Any, tasks: Sequence[Any]) -> dict[str, Any]:
+    """By path the places of rows that were deleted, ascending."""
+    found: dict[str, list[Any]] = defaultdict(list)
+    wanted = {task.file.file_path for task in tasks}
+    for file in {each.file_path: each for task in tasks for each in task.delete_files}.values():
+        for path, places in _places(opened, file).items():
+            if path in wanted:
+                found[open_location(_plain(path))[1]].append(places)
+    return {path: np.unique(np.concatenate(places)) for path, places in found.items()}
+
+
+def _places(opened: Any, file: Any) -> dict[str, Any]:
+    """What a file of deletes says, by the path of the data."""
+    if _format(file) == "PUFFIN":
+        read = importlib.import_module("pyiceberg.io.pyarrow")._read_deletes
+        vectors: Mapping[str, Any] = read(opened.io, file)
+        return {path: each.to_numpy() for path, each in vectors.items()}
+    system, path = open_location(_plain(file.file_path))
+    with system.open_input_file(path) as source:
+        table = pq.read_table(source, columns=["file_path", "pos"])
+    found: dict[str, list[int]] = defaultdict(list)
+    for data, place in zip(*(table.column(n).to_pylist() for n in table.column_names), strict=True):
+        found[data].append(place)
+    return {data: np.array(places, np.int64) for data, places in found.items()}
+
+
+def _mapped(names: Any, footer: Any) -> dict[int, str]:
+    """The file's columns by number, as the table says it of files whose writer gave none."""
+    if names is None:
+        return {}
+    there = set(footer.schema.to_arrow_schema().names)
+    return {each.field_id: name for each in names.root for name in each.names if name in there}
+
+
+def _values(
+    opened: Any,
+    fields: Any,
+    file: Any,
+    stored: Mapping[str, str | None],
+    declared: pa.Schema,
+) -> dict[str, str | None]:
+    """What is known of columns that a file lacks: its partition's values, and first defaults."""
+    known: dict[str, Any] = {}
+    spec = opened.specs()[file.spec_id]
+    by_source = {
+        part.source_id: file.partition[place]
+        for place, part in enumerate(spec.fields)
+        if str(part.transform) == "identity"
+    }
+    for each in fields.fields:
+        if stored[each.name] is not None:
+            continue
+        if each.field_id in by_source:
+            known[each.name] = by_source[each.field_id]
+        elif getattr(each, "initial_default", None) is not None:
+            known[each.name] = each.initial_default
+    found = {}
+    for name, value in known.items():
+        kind = declared.field(name).type
+        if isinstance(value, int) and (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+            counts = pa.int32() if pa.types.is_date32(kind) else pa.int64()
+            found[name] = constant_text(pa.scalar(value, counts).cast(kind))
+        else:
+            found[name] = constant_text(pa.scalar(value, kind))
+    return found
+
+
+def _plain(uri: str) -> str:
+    """Files of this machine as a path, whose characters stand for themselves."""
+    return uri.removeprefix("file:").replace("///", "/", 1) if uri.startswith("file:") else uri
