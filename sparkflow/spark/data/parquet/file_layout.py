@@ -200,7 +200,7 @@ def packed(positions: Positions) -> str:
     """Ascending numbers of rows as a short text; empty for none."""
     if not len(positions):
         return ""
-    steps = np.diff(positions, prepend=0).astype("<u4")
+    steps = np.diff(positions, prepend=0).astype("<i8")
     return base64.b64encode(zlib.compress(steps.tobytes())).decode()
 
 
@@ -209,7 +209,7 @@ def unpacked(text: str) -> Positions:
     """[n] the numbers of which `packed` made a text."""
     if not text:
         return np.zeros(0, np.int64)
-    return np.cumsum(np.frombuffer(zlib.decompress(base64.b64decode(text)), "<u4").astype(np.int64))
+    return np.cumsum(np.frombuffer(zlib.decompress(base64.b64decode(text)), "<i8"))
 
 
 def constant_text(value: Any) -> str | None:

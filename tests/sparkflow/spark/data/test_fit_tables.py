@@ -22,12 +22,13 @@ def model_fn(features: Any, labels: Any, mode: str) -> Any:
     """Learns nothing: the loss of a batch is the sum of all its numbers."""
     step = tf.train.get_or_create_global_step()
     x, day, shop = features["x"], features["day"], tf.strings.length(features["shop"])
-    total = tf.cast(x + day + tf.cast(shop, tf.int64) * 1000 + labels, tf.float32)
+    total = tf.cast(x + day + tf.cast(shop, tf.int64) * 1000, tf.float32)
+    if mode == tf.estimator.ModeKeys.PREDICT:
+        return tf.estimator.EstimatorSpec(mode, predictions={"prediction": total})
     scale = tf.get_variable("scale", [], initializer=tf.ones_initializer())
-    loss = tf.reduce_sum(total) * tf.stop_gradient(scale)
+    loss = tf.reduce_sum(total + tf.cast(labels, tf.float32)) * tf.stop_gradient(scale)
     return tf.estimator.EstimatorSpec(
         mode,
-        predictions={"prediction": total},
         loss=loss,
         train_op=tf.group(tf.assign_add(step, 1), tf.assign(scale, scale)),
     )
