@@ -197,6 +197,7 @@ out_of_range:
 define internal void @share(
   ptr %step_at, ptr %body, ptr %sizes, ptr %arrays, i64 %extent, i64 %parts
 ) noinline {{
+  %given = alloca %arguments
   %run_at = getelementptr i64, ptr %step_at, i64 6
   %run = load ptr, ptr %run_at
   %pool_at = getelementptr i64, ptr %step_at, i64 7

@@ -89,6 +89,9 @@ def run_parts(
 ) -> str:
     """Text that has a pool of threads run all parts of a body by `RUN_PART`, and waits for them.
 
+    `%given` is a place for `%arguments`. Whoever has one in the first block of a function saves its
+    callers the moving of the stack.
+
     Args:
         run: The register with the address of what runs parts; the others are registers or numbers.
         pool: The threads.
@@ -105,8 +108,7 @@ def run_parts(
   store {value}, ptr %given_{place}"""
         for place, value in enumerate(values)
     )
-    return f"""
-  %given = alloca %arguments{stores}
+    return f"""{stores}
   %parts_32 = trunc i64 {parts} to i32
   call void {run}(ptr {pool}, ptr @run_part, ptr %given, i32 %parts_32)"""
 
@@ -209,6 +211,7 @@ alone:
 
 together:
   {_loads((_Field.RUN_PARTS, "ptr"), (_Field.POOL, "ptr"))}
+  %given = alloca %arguments
   {run_parts("%RUN_PARTS", "%POOL", "%BODY", "%SIZES", "%pointers", "%EXTENT", "%PARTS")}
   br label %done
 

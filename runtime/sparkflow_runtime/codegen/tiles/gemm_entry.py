@@ -80,6 +80,7 @@ define ptr @entry(ptr %self, ptr %args, i64 %nargs) {{
   %sizes = alloca [{len(Size)} x i64]
   %arrays = alloca [4 x ptr]
   %result = alloca [3 x i64]
+  %given = alloca %arguments
   store i64 0, ptr %result
   call void @describe(ptr %record, ptr %args, i64 %nargs, ptr %sizes, ptr %arrays, ptr %result)
   %at_increment = getelementptr i64, ptr %record, i64 {Field.INCREMENT.value}
