@@ -6,7 +6,7 @@ from typing import Any
 
 from sparkflow.spark.launch.classic import ClassicBackend
 from sparkflow.spark.launch.training import Backend
-from sparkflow.spark.params.table import ALWAYS, AUTO
+from sparkflow.spark.params.tables.training_rows import ALWAYS, AUTO
 
 
 def backend_for(session: Any, in_process: str) -> Backend:

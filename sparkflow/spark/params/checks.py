@@ -6,7 +6,8 @@ from collections.abc import Collection
 
 from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.params.direction import resolve
-from sparkflow.spark.params.table import ALWAYS, TRAINER
+from sparkflow.spark.params.table import TRAINER
+from sparkflow.spark.params.tables.training_rows import ALWAYS
 
 _NEEDS = {row.name: row.needs for group in TRAINER for row in group if row.needs}
 

@@ -40,7 +40,7 @@ from sparkflow.spark.data.schema.row_format import DENSE, RowFormat
 from sparkflow.spark.data.schema.row_schema import LABEL, SCALARS, InputColumns
 from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
 from sparkflow.spark.params.config import FitConfig
-from sparkflow.spark.params.table import STRATIFIED
+from sparkflow.spark.params.tables.data_rows import STRATIFIED
 from sparkflow_runtime.resources.datasets.arrow_columns import as_objects, plain
 
 _SAMPLE_ROWS: Final = 64

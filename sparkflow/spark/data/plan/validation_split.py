@@ -13,7 +13,7 @@ from sparkflow.spark.data.schema.frame import Schema, quoted
 from sparkflow.spark.data.schema.row_format import VALIDATES
 from sparkflow.spark.data.schema.sql_numbers import unit_of
 from sparkflow.spark.params.config import FitConfig
-from sparkflow.spark.params.table import CONTENT, SINGLE, STRATIFIED
+from sparkflow.spark.params.tables.data_rows import CONTENT, SINGLE, STRATIFIED
 
 _STEPS: Final = 1 << 31
 
@@ -68,7 +68,7 @@ def drawn(
         names: The columns of the content.
         fraction: The share.
         seed: For other shares.
-        how: One of `params.table.DRAWS`.
+        how: One of `params.tables.data_rows.DRAWS`.
         label: The labels, of whose classes `STRATIFIED` takes the share each.
 
     Raises:
