@@ -20,25 +20,11 @@ from typing import Any, Protocol
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
-from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.plan.prepare import release
 from sparkflow.spark.launch.training import TrainingData
 from sparkflow.spark.model.trainer_model import SparkTrainerModel
-
-_OF_THE_ROWS = (
-    "labelCol",
-    "weightCol",
-    "classWeights",
-    "handleInvalid",
-    "fillValue",
-    "inputShapes",
-    "vectorFormat",
-    "validationIndicatorCol",
-    "validationFraction",
-    "validationDraw",
-    "cache",
-)
-"""The Params that decide which rows are trained on."""
+from sparkflow.spark.params.config import FitConfig
+from sparkflow.spark.params.row import Row
 
 
 class SharesRows(Protocol):
@@ -52,14 +38,11 @@ class SharesRows(Protocol):
     def setParams(self, **params: Any) -> Any:
         """Sets Params by name."""
 
-    def hasParam(self, paramName: str) -> bool:
-        """Whether there is a Param of this name."""
+    def config(self) -> FitConfig:
+        """The values of its parameters."""
 
-    def getOrDefault(self, param: Any) -> Any:
-        """The value of a Param, by name."""
-
-    def getFeaturesCol(self) -> Any:
-        """The columns of features, which some make of other Params."""
+    def _table_rows(self) -> list[Row]:
+        """What tables say of them."""
 
     def training_data(
         self, dataset: DataFrame, validation: DataFrame | None = None
@@ -90,7 +73,7 @@ def fit_multiple(
     run = uuid.uuid4().hex[:8]
     estimators = [estimator.copy(dict(each)) for each in param_maps]
     for index, each in enumerate(estimators):
-        if directory := each.getOrDefault("checkpointDir"):
+        if directory := each.config().checkpoint_dir:
             # Neither other parameters nor, in a cross-validation, other rows are gone on from.
             own = f"{directory.rstrip('/')}/{estimator.uid}-{run}-{index}"
             each.setParams(checkpointDir=own, resume="never")
@@ -172,20 +155,16 @@ class _Group:
 
 def _key(estimator: SharesRows) -> str:
     """A text that is the same for two estimators only if the same rows go to the same tasks."""
-    values = {name: estimator.getOrDefault(name) for name in _OF_THE_ROWS}
-    mode = estimator.getOrDefault("syncMode")
-    values["features"] = estimator.getFeaturesCol()  # which some make of other Params
-    numbers = estimator.getOrDefault("numPs"), estimator.getOrDefault("numWorkers")
-    values["layout"] = asdict(
-        ClusterLayout.of(*numbers, mode, estimator.getOrDefault("modelParallel"))
-    )
-    values["minWorkers"] = estimator.getOrDefault("minWorkers")
-    if estimator.hasParam("standardization"):  # decides what is looked at
-        values["standardization"] = estimator.getOrDefault("standardization")
-    values["in_step"] = mode in ("sync", "allreduce") and estimator.getOrDefault("shuffle")
-    if values["in_step"] or values["validationFraction"]:
+    config = estimator.config()
+    params = config.params
+    values = {row.name: params[row.name] for row in estimator._table_rows() if row.of_rows}
+    values["features"] = config.features  # which some make of other Params
+    values["layout"] = asdict(config.layout())
+    values["minWorkers"] = config.min_workers
+    values["in_step"] = config.in_step and config.shuffle
+    if values["in_step"] or config.validation_fraction:
         # Otherwise rows are dealt out by their numbers, and none is drawn.
-        values["seed"] = estimator.getOrDefault("seed")
+        values["seed"] = config.seed
     return json.dumps(values, sort_keys=True)
 
 

@@ -301,7 +301,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         fingerprint = None
         if config.checkpoint_dir:
             fingerprint = Fingerprint(
-                deciding(config.params),
+                deciding(config.params, self._table_rows()),
                 placement(config.params),
                 GraphDigest.of(training.graph_def),
                 _print_of(prepared),

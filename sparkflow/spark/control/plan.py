@@ -60,6 +60,11 @@ class TrainingPlan:
         return sum(self.worker_rows)
 
     @property
+    def total_rows(self) -> int:
+        """Training rows of all epochs."""
+        return self.rows * self.config.epochs
+
+    @property
     def epoch_steps(self) -> tuple[int, ...]:
         """Per worker the steps of an epoch, where those in step make as many as the longest."""
         if self.shards is not None:  # a step has a batch of each, whoever makes it

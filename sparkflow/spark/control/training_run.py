@@ -146,7 +146,7 @@ class TrainingRun:
     @property
     def total_rows(self) -> int:
         """Training rows of all epochs."""
-        return self._plan.rows * self._plan.config.epochs
+        return self._plan.total_rows
 
     @property
     def total_steps(self) -> int:

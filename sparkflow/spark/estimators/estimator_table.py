@@ -38,6 +38,7 @@ STANDARDIZATION: Final = Group(
             "them (sparse ones only deviation 1), and labels of regression too; "
             "predictions are in the labels' own unit all the same",
             get="Whether features are standardized.",
+            of_rows=True,
         ),
     ),
     bases="ParamAliases, HasStandardization",

@@ -101,6 +101,10 @@ class ParamAliases(Params):
             raise TypeError(f"{type(self).__name__} has no parameter {given!r}.{advice}")
         return name
 
+    def _table_rows(self) -> list[Row]:
+        """What tables say of the Params, of which some may be pyspark.ml's own."""
+        return [param.row for param in self.params if isinstance(param, TableParam)]
+
     def _set(self: Self, **params: Any) -> Self:
         # pyspark's own leaves out None and hides the parameter's name in a ValueError.
         pair = params.get("numWorkers")
@@ -118,9 +122,17 @@ def _meant(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {' or '.join(close)}?" if close else ""
 
 
-def param(row: Row) -> Any:
+class TableParam(Param[Any]):
     """The Param of a row; what is wrong with a value is said with the Param's name."""
-    return Param(Params._dummy(), row.name, row.doc, _named(row.name, row.convert))
+
+    def __init__(self, row: Row) -> None:
+        super().__init__(Params._dummy(), row.name, row.doc, _named(row.name, row.convert))
+        self.row = row
+
+
+def param(row: Row) -> Any:
+    """The Param of a row."""
+    return TableParam(row)
 
 
 def _named(name: str, convert: Callable[[Any], Any]) -> Callable[[Any], Any]:

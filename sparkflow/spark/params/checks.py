@@ -83,7 +83,7 @@ def check_params(config: FitConfig, given: Collection[str]) -> None:
                 )
     for name, needed in _NEEDS.items():
         if name in given and not values[needed]:
-            raise ValueError(f"{name}={values[name]!r} {_ADVICE[needed]}")
+            raise ValueError(f"{name}={values[name]!r} {_ADVICE.get(needed) or _advice(needed)}")
     if config.early_stopping_patience:
         resolve(config.early_stopping_metric, config.early_stopping_mode)
 
@@ -94,6 +94,10 @@ _ADVICE = {
     "of evaluations to wait for a better value",
     "checkpointDir": "needs checkpointDir, the directory of checkpoints",
 }
+
+
+def _advice(needed: str) -> str:
+    return f"has no effect without {needed}; set that, too, or leave this out"
 
 
 def check_metric(metric: str, known: Collection[str]) -> None:

@@ -6,10 +6,10 @@ Their rows say so; an estimator's own ones count.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from sparkflow.spark.params.table import TRAINER
+from sparkflow.spark.params.row import Row
 
 PLACEMENT: Final = ("numWorkers", "numPs")
 """Decide which task does what: training may go on with others, but ends as another one."""
@@ -17,23 +17,18 @@ PLACEMENT: Final = ("numWorkers", "numPs")
 _WATCHED: Final = ("earlyStoppingMetric", "earlyStoppingMode")
 """Decide which values are the best so far, where there are such."""
 
-_FREE: Final = frozenset(
-    {
-        *(row.name for group in TRAINER for row in group if not row.decides),
-        # What a classifier's model does once it is there.
-        "thresholds",
-    }
-)
 
-
-def deciding(params: Mapping[str, Any]) -> dict[str, Any]:
+def deciding(params: Mapping[str, Any], rows: Iterable[Row]) -> dict[str, Any]:
     """The parameters that decide what is learnt, by name, as JSON has them.
 
     Args:
         params: All parameters of an estimator.
+        rows: What tables say of them.
     """
-    free = _FREE if not params["earlyStoppingPatience"] else _FREE.difference(_WATCHED)
-    return _plain({k: v for k, v in params.items() if k not in free and k not in PLACEMENT})
+    free = {row.name for row in rows if not row.decides}.union(PLACEMENT)
+    if params["earlyStoppingPatience"]:
+        free.difference_update(_WATCHED)
+    return _plain({name: value for name, value in params.items() if name not in free})
 
 
 def placement(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -37,6 +37,8 @@ class Row:
         decides: Whether it decides what is learnt: a checkpoint of another value is then of another
             training.
         needs: The parameter without which it has no effect; "" for none.
+        of_rows: Whether it decides which rows are trained on or what is known of them: trainings
+            that agree on all such parameters may share their rows.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Row:
     see: str = ""
     decides: bool = True
     needs: str = ""
+    of_rows: bool = False
 
     @property
     def snake(self) -> str:

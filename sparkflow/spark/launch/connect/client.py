@@ -164,7 +164,7 @@ class FinishedRun:
         self.num_ps = plan.layout.num_ps
         self.sync = plan.config.in_step
         self.rows_per_epoch = plan.rows
-        self.total_rows = plan.rows * plan.config.epochs
+        self.total_rows = plan.total_rows
         self.total_steps = history.steps
         self.params = plan.config.params
         self._values = values

@@ -31,6 +31,7 @@ DATA: Final = Group(
             "the labels: integers (given as int64), other numbers (float32), or a vector "
             "or array of them",
             get="The label column.",
+            of_rows=True,
         ),
         Row(
             "weightCol",
@@ -39,6 +40,7 @@ DATA: Final = Group(
             "str",
             "the weights of the rows, given to model_fn as `weights`; empty for none",
             get="The column of the weights, or an empty text.",
+            of_rows=True,
         ),
         Row(
             "classWeights",
@@ -48,6 +50,7 @@ DATA: Final = Group(
             "a factor for the weights of the rows of each class: a dictionary of label to "
             "factor, or 'balanced'",
             get="Factors by label, or `balanced`.",
+            of_rows=True,
         ),
         Row(
             "handleInvalid",
@@ -57,6 +60,7 @@ DATA: Final = Group(
             "what is done with rows that hold nulls or NaNs: 'error', 'skip' (leave them "
             "out) or 'fill' (with fillValue)",
             get="`error`, `skip` or `fill`.",
+            of_rows=True,
         ),
         Row(
             "fillValue",
@@ -65,6 +69,7 @@ DATA: Final = Group(
             "float",
             "what takes the place of nulls and NaNs in features with handleInvalid='fill'",
             get="The value for nulls and NaNs.",
+            of_rows=True,
         ),
         Row(
             "inputShapes",
@@ -75,6 +80,7 @@ DATA: Final = Group(
             "28, 1]; [None] for lists of any length, which become a tf.SparseTensor",
             get="Shapes of rows by input.",
             takes="Mapping[str, Sequence[int | None]]",
+            of_rows=True,
         ),
         Row(
             "vectorFormat",
@@ -85,6 +91,7 @@ DATA: Final = Group(
             "(tf.SparseTensor), or 'auto': sparse where fewer than one element in 20 is "
             "stored",
             get="`dense`, `sparse` or `auto`.",
+            of_rows=True,
         ),
         Row(
             "validationIndicatorCol",
@@ -94,6 +101,7 @@ DATA: Final = Group(
             "a boolean column: true for the rows that validate; empty for none",
             get="The boolean column of validation rows, or an empty text.",
             see="[rows that validate](spark_inputs.md#rows-that-validate)",
+            of_rows=True,
         ),
         Row(
             "validationFraction",
@@ -103,6 +111,7 @@ DATA: Final = Group(
             "the share of the rows, drawn by the seed, that validate instead of train",
             get="The share of rows that validate.",
             see="[rows that validate](spark_inputs.md#rows-that-validate)",
+            of_rows=True,
         ),
         Row(
             "validationDraw",
@@ -112,6 +121,7 @@ DATA: Final = Group(
             "how they are drawn: 'content' (equal rows are on one side), 'single' (each "
             "row for itself) or 'stratified' (this share of the rows of each class)",
             get="How `validationFraction` draws rows.",
+            of_rows=True,
         ),
         Row(
             "shuffle",
@@ -130,6 +140,7 @@ DATA: Final = Group(
             "where the DataFrame gives other rows or another order each time",
             get="Whether the selected rows are cached.",
             decides=False,
+            of_rows=True,
         ),
     ),
 )

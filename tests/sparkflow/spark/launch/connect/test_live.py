@@ -36,11 +36,11 @@ class Plan:
 
     class config:
         in_step = False
-        epochs = 2
         params: ClassVar[dict[str, Any]] = {}
 
     layout = ClusterLayout(0, 2, 2, messengers=1)
     rows = 20
+    total_rows = 40
 
 
 class Notes(Callback):
