@@ -7,7 +7,7 @@ What is counted, in both packages unless it says otherwise:
 
 hand-written lines
     Lines of `.py` and `.pyi` files but for `protos/`, `_generated/`, and the other files that a
-    script writes: `raw_ops.pyi`, the index of ops.
+    script writes: `raw_ops.pyi`, the index of ops, accessors and values of Spark parameters.
 ops told by their names outside of ops
     Collections of op types, comparisons with one and the like outside of `sparkflow_runtime.ops`
     that are not meant, as tests/support/op_names.py says it for the contract test; below it those
@@ -27,14 +27,18 @@ concepts
     Proxies that can be counted, since what a person has to know cannot be:
     an op: class attributes and methods of `Op` itself, and where ops are told by names outside;
     beside it what `Op` inherits, traits that an op may say and that have an answer for every op;
-    a Spark parameter: files of `sparkflow/spark` that say `epochs` as a name or a string;
+    a Spark parameter: the median, over the parameters of `SparkTrainer`, of the files that say its
+    name: as a field of a config, in a getter or setter, or as a string that is nothing else. These
+    are the row that declares it and what it configures; generated files do not count;
     the transport: classes at the top of `transport/` and `rendezvous/` modules;
     a pass: modules that modules of the passes import from outside of them;
     a fusion: classes at the top of modules of `compiler/` with "fus" in their path, and of
     `codegen/` modules that they import.
 files on a row's way
-    Modules of the folders of `sparkflow.spark` that rows pass (`data`; formerly `rows` and `feed`),
-    and what a task's training process imports of `sparkflow.spark` beside them, at import time.
+    Modules of `sparkflow.spark.data` that a fit of a DataFrame loads: the doors of the driver, the
+    Spark task and the training process, and what these import at import time; beside them, modules
+    of `sparkflow.spark` outside of `data` that those import themselves. Parquet files that workers
+    read, data sources for Spark, and datasets of programs have ways of their own.
 modules without a test
     Modules without a file of the same place and name in `tests/`, as tests/support/mirror.py says;
     rows in the tables of ops do not count here.
@@ -57,7 +61,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "tests"))
-GENERATED = re.compile(r"/(protos|_generated)/|/raw_ops\.pyi$|/ops/index\.py$")
+GENERATED = re.compile(
+    r"/(protos|_generated)/|/raw_ops\.pyi$|/ops/index\.py$"
+    r"|/params/(accessors|values)\.py$|/estimators/estimator_accessors\.py$"
+)
+DATA = "sparkflow.spark.data."
+DOORS = ("plan.arrange", "spool.spool", "feed.worker_feed")
+"""Where rows come into the driver's, the Spark task's and the training process's part of `data`."""
 _ARROW = frozenset({"to_numpy", "to_pylist", "to_pandas", "buffers", "flatten"})
 
 
@@ -130,8 +140,10 @@ def measure(tree: Path, wheel: bool) -> None:
     row("concepts: an op", own + _places(unmeant), "members of Op itself, names outside")
     row("  traits that it may say besides", inherited)
     spark = {name: path for name, path in paths.items() if name.startswith("sparkflow.spark")}
-    epochs = [name for name, path in spark.items() if "epochs" in path.read_text()]
-    row("concepts: a Spark parameter", len(epochs), "files that say `epochs`")
+    said = _parameters(tree, spark)
+    most = max(said, key=lambda name: said[name])
+    median = sorted(said.values())[len(said) // 2]
+    row("concepts: a Spark parameter", median, f"of {len(said)}; {most}: {said[most]} files")
     row("concepts: the transport", _classes(paths, r"\.(transport|rendezvous)\b"), "classes")
     passes = re.compile(r"sparkflow_runtime\.(graph_)?passes\b")
     row("concepts: a pass", len(_imported_by(passes)), "modules that passes import")
@@ -139,7 +151,9 @@ def measure(tree: Path, wheel: bool) -> None:
     below = {n for n in _imported_by(fusion) if n.startswith("sparkflow_runtime.codegen")}
     own = _classes(paths, fusion.pattern)
     row("concepts: a fusion", own + sum(_classes({n: paths[n]}, "") for n in below), "classes")
-    row("files on a row's way", len(_row_files(paths)))
+    way = _row_files(paths)
+    beside = sorted(name for name in way if not name.startswith("sparkflow.spark.data."))
+    row("files on a row's way", len(way) - len(beside), f"and beside: {', '.join(beside)}")
     row("modules without a test", len(_without_test(tree, paths)))
     if wheel:
         row("wheel, KiB", _wheel_kib(tree))
@@ -245,15 +259,43 @@ def _row_files(paths: dict[str, Path]) -> set[str]:
     from support import import_graph
 
     edges = import_graph.graph(["import"])
-    border = [name for name in paths if re.search(r"\.spark\.(job|cluster)\.child$", name)]
-    border += [name for name in paths if re.search(r"\.spark\.(data|rows|feed)\b", name)]
+    border = [name for name in paths if name.removeprefix(DATA) in DOORS]
     found: set[str] = set()
     while border:
         name = border.pop()
         if name not in found and name.startswith("sparkflow.spark."):
             found.add(name)
-            border += edges.get(name, ())
+            if name.startswith(DATA):  # what others are made of is no part of the way
+                border += edges.get(name, ())
     return {name for name in found if paths[name].name != "__init__.py"}
+
+
+def _parameters(tree: Path, spark: dict[str, Path]) -> dict[str, int]:
+    """By the parameter's name the number of hand-written files that say it."""
+    program = (
+        "from sparkflow.spark.params import table\n"
+        "print(*[row.name for group in table.TRAINER for row in group])"
+    )
+    written = [path for path in spark.values() if not GENERATED.search(str(path))]
+    words = [_words(path) for path in written]
+    found = {}
+    for name in _in(tree, program).split():
+        title, snake = name[0].upper() + name[1:], re.sub("[A-Z]", r"_\g<0>", name).lower()
+        forms = {f"get{title}", f"set{title}", f"config.{snake}", f"'{name}'"}
+        found[name] = sum(bool(forms & each) for each in words)
+    return found
+
+
+def _words(path: Path) -> set[str]:
+    """Attributes, those of configs with that word before them, and strings, in quotes."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Attribute):
+            owner = getattr(node.value, "attr", getattr(node.value, "id", ""))
+            found.add(f"config.{node.attr}" if owner.endswith("config") else node.attr)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.add(f"'{node.value}'")
+    return found
 
 
 def _without_test(tree: Path, paths: dict[str, Path]) -> list[str]:
