@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import DataFrame
 
+from sparkflow.spark.control.attempts.resuming import AUTO, NEVER
 from sparkflow.spark.control.checkpoints.snapshot import Snapshot
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
-from sparkflow.spark.control.resuming import AUTO, NEVER
 from sparkflow.spark.errors import OtherTrainingError, SparkTrainingError
 from sparkflow.spark.storage.checkpoint_files import CheckpointFiles
 from sparkflow.spark.storage.session_files import files_for

@@ -23,7 +23,7 @@ from sparkflow.spark.cluster.worker_callbacks import WorkerCallback, require_cal
 from sparkflow.spark.control.callbacks import Callback, Callbacks
 from sparkflow.spark.control.checkpoints.fingerprint import Fingerprint, RowsPrint
 from sparkflow.spark.control.checkpoints.snapshot import Snapshot
-from sparkflow.spark.control.history import TrainingHistory
+from sparkflow.spark.control.history.training_history import TrainingHistory
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.data.parquet.footers import ParquetFiles
 from sparkflow.spark.data.plan.arrange import arranged_rows

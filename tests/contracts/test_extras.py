@@ -100,7 +100,8 @@ def test_what_needs_pyspark_names_the_extra():
 
 
 def test_what_needs_pandas_names_the_extra():
-    code = "from sparkflow.spark.control.history import TrainingHistory as H; H().to_pandas()"
+    module = "sparkflow.spark.control.history.training_history"
+    code = f"from {module} import TrainingHistory as H; H().to_pandas()"
     done = run(code, ("pandas",))
     assert done.stderr.splitlines()[-1].endswith("pip install 'sparkflow-ml[spark]'")
 

@@ -7,7 +7,7 @@ import pytest
 
 import sparkflow as tf
 from sparkflow import export, spark as of_spark
-from sparkflow.spark.control.history import TrainingHistory
+from sparkflow.spark.control.history.training_history import TrainingHistory
 
 PAGE = Path(__file__).parents[2] / "docs" / "coming_from.md"
 ROWS = re.findall(r"^\| (.+) \| (.+) \|$", PAGE.read_text(), re.MULTILINE)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from sparkflow.spark.control.history import TrainingHistory
+    from sparkflow.spark.control.history.training_history import TrainingHistory
 
 
 class RunControl(Protocol):

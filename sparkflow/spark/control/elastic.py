@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from sparkflow.spark.control.checkpoints.snapshot import Snapshot
-from sparkflow.spark.control.history import TrainingHistory
+from sparkflow.spark.control.history.training_history import TrainingHistory
 from sparkflow.spark.control.schedule import Schedule
 
 _log = logging.getLogger(__name__)

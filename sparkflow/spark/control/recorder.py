@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkflow.spark.control.callbacks import Update
-from sparkflow.spark.control.history import MAX_ENTRIES, TrainingHistory
+from sparkflow.spark.control.history.training_history import MAX_ENTRIES, TrainingHistory
 
 MAX_CHECKPOINTS = 100
 """So many are listed in a history."""

@@ -17,7 +17,7 @@ from pyspark.ml.regression import Regressor
 
 import sparkflow as tf
 from sparkflow.export import InferenceModel
-from sparkflow.spark.control.history import TrainingHistory
+from sparkflow.spark.control.history.training_history import TrainingHistory
 from sparkflow.spark.data.plan.prepare import PreparedRows
 from sparkflow.spark.estimators.estimator_accessors import ClassifierParams
 from sparkflow.spark.estimators.heads import (

@@ -19,11 +19,11 @@ from sparkflow.spark.cluster.slots import (
     warn_of_memory,
 )
 from sparkflow.spark.cluster_layout import ClusterLayout
+from sparkflow.spark.control.attempts.fit_state import FitState
+from sparkflow.spark.control.attempts.retry_loop import RetryLoop
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
 from sparkflow.spark.control.elastic import ElasticWorkers
-from sparkflow.spark.control.fit_state import FitState
 from sparkflow.spark.control.plan import TrainingPlan
-from sparkflow.spark.control.retry_loop import RetryLoop
 from sparkflow.spark.encryption import new_credentials, session_speaks_tls
 from sparkflow.spark.launch.elastic_training import ElasticTraining, scouts
 from sparkflow.spark.launch.training import Trained, Training

@@ -19,9 +19,9 @@ from pyspark.sql import SparkSession
 
 from sparkflow.spark.cluster.cluster import Cluster
 from sparkflow.spark.cluster.failures import is_restartable
+from sparkflow.spark.control.attempts.fit_state import FitState
+from sparkflow.spark.control.attempts.retry_loop import RetryLoop
 from sparkflow.spark.control.elastic import ElasticWorkers, Resize
-from sparkflow.spark.control.fit_state import FitState
-from sparkflow.spark.control.retry_loop import RetryLoop
 from sparkflow.spark.launch.training import Training
 from sparkflow_runtime.security import Credentials
 

@@ -14,7 +14,7 @@ from sparkflow.spark.cluster.worker_callbacks import WorkerCallback
 from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.control.callbacks import Callbacks
 from sparkflow.spark.control.checkpoints.snapshot import Snapshot
-from sparkflow.spark.control.history import TrainingHistory
+from sparkflow.spark.control.history.training_history import TrainingHistory
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.data.feed_plan import FeedPlan, Shards
 from sparkflow.spark.data.plan.partitioning import PlacedRows

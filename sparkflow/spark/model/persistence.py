@@ -17,7 +17,7 @@ from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter, MLReadable
 from sparkflow.export import InferenceModel
 from sparkflow.export.model_files import MODEL_FILE, read_description
 from sparkflow.graph.nodes.reach import ALL, Allowed
-from sparkflow.spark.control.history import TrainingHistory
+from sparkflow.spark.control.history.training_history import TrainingHistory
 from sparkflow.spark.model.model_files import (
     download,
     local_folder,

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, functions as F
 from sparkflow.export import InferenceModel
 from sparkflow.export.summary import ModelSummary
 from sparkflow.graph.nodes.reach import Allowed
-from sparkflow.spark.control.history import TrainingHistory
+from sparkflow.spark.control.history.training_history import TrainingHistory
 from sparkflow.spark.data.schema.frame import quoted, require_frame
 from sparkflow.spark.interpreter import use_this_python
 from sparkflow.spark.model.input_columns import holds_user_types, input_columns

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sparkflow.spark.control.callbacks import Callback, RunControl, Update
 
 if TYPE_CHECKING:
-    from sparkflow.spark.control.history import TrainingHistory
+    from sparkflow.spark.control.history.training_history import TrainingHistory
 
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from sparkflow.spark.control.callbacks import Callback, RunControl, Update
 from sparkflow.spark.report.metrics_snapshot import MetricsSnapshot, SnapshotTracker
 
 if TYPE_CHECKING:
-    from sparkflow.spark.control.history import TrainingHistory
+    from sparkflow.spark.control.history.training_history import TrainingHistory
 
 _log = logging.getLogger(__name__)
 

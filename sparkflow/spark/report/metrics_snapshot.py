@@ -15,7 +15,7 @@ import numpy.typing as npt
 from sparkflow.spark.control.callbacks import Callback, RunControl, Update
 
 if TYPE_CHECKING:
-    from sparkflow.spark.control.history import TrainingHistory
+    from sparkflow.spark.control.history.training_history import TrainingHistory
 
 # The shown loss follows slowly: of each step it takes so much.
 _LOSS_SHARE = 0.05

@@ -20,7 +20,7 @@ from sparkflow.spark.report.mlflow_dataset import TrainingRows, log_rows
 from sparkflow.version import SPARKFLOW_VERSION
 
 if TYPE_CHECKING:
-    from sparkflow.spark.control.history import TrainingHistory
+    from sparkflow.spark.control.history.training_history import TrainingHistory
 
 _FLUSH_S = 5.0
 _POINTS_PER_FLUSH = 50

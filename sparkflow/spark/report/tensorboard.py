@@ -20,7 +20,7 @@ from sparkflow_runtime.protos.summary_pb2 import Summary, SummaryMetadata
 from sparkflow_runtime.protos.types_pb2 import DT_STRING
 
 if TYPE_CHECKING:
-    from sparkflow.spark.control.history import TrainingHistory
+    from sparkflow.spark.control.history.training_history import TrainingHistory
 
 # At each flush no more points than these; TensorBoard shows a thousand of all.
 _FLUSH_S = 1.0

@@ -23,7 +23,7 @@ from sparkflow.spark.cluster.events import JobEnded
 from sparkflow.spark.cluster.failures import is_restartable, to_exception
 from sparkflow.spark.cluster.task import JobConfig
 from sparkflow.spark.cluster_layout import ClusterLayout
-from sparkflow.spark.control.retry_loop import RetryLoop
+from sparkflow.spark.control.attempts.retry_loop import RetryLoop
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow.spark.launch.connect.connect_task import ConnectConfig, run_connect_task
 from sparkflow.spark.launch.connect.lead import Leadership

@@ -18,12 +18,12 @@ from sparkflow.spark.cluster.failures import is_restartable
 from sparkflow.spark.cluster.registration import RegistrationServer
 from sparkflow.spark.cluster.task_logs import format_lines
 from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
+from sparkflow.spark.control.attempts.fit_state import FitState
+from sparkflow.spark.control.attempts.retry_loop import RetryLoop
 from sparkflow.spark.control.callbacks import Callbacks
 from sparkflow.spark.control.checkpoints.snapshot import Snapshot
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
-from sparkflow.spark.control.fit_state import FitState
 from sparkflow.spark.control.plan import TrainingPlan
-from sparkflow.spark.control.retry_loop import RetryLoop
 from sparkflow.spark.data.feed_plan import FeedPlan
 from sparkflow.spark.endpoints import Ports
 from sparkflow.spark.errors import LostTaskError

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame
 from sparkflow.spark.cluster.events import JobEnded
 from sparkflow.spark.cluster.failures import to_exception
 from sparkflow.spark.control.callbacks import Callbacks, Update
-from sparkflow.spark.control.history import TrainingHistory
+from sparkflow.spark.control.history.training_history import TrainingHistory
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.control.recorder import HistoryRecorder
 from sparkflow.spark.launch.connect.asking import Asking

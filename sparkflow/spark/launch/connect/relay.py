@@ -23,7 +23,7 @@ from sparkflow_runtime.errors import UnavailableError
 from sparkflow_runtime.transport import rpc
 
 if TYPE_CHECKING:
-    from sparkflow.spark.control.history import TrainingHistory
+    from sparkflow.spark.control.history.training_history import TrainingHistory
 
 SERVICE: Final = "sparkflow.spark.Relay"
 

@@ -17,11 +17,11 @@ from typing import Any
 import pyarrow as pa
 
 from sparkflow.spark.cluster.task import JobConfig
+from sparkflow.spark.control.attempts.fit_state import FitState
+from sparkflow.spark.control.attempts.resuming import AUTO, NEVER
 from sparkflow.spark.control.callbacks import Callbacks
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
-from sparkflow.spark.control.fit_state import FitState
 from sparkflow.spark.control.plan import TrainingPlan
-from sparkflow.spark.control.resuming import AUTO, NEVER
 from sparkflow.spark.errors import LostTaskError
 from sparkflow.spark.launch.connect.lead import Leadership
 from sparkflow.spark.launch.connect.outcome import (

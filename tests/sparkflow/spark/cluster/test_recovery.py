@@ -22,11 +22,11 @@ from sparkflow.spark.cluster.process.child_process import Silence
 from sparkflow.spark.cluster.registration import PATIENCE, RegistrationServer
 from sparkflow.spark.cluster.task import JobConfig, child_environment, keep_child
 from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
+from sparkflow.spark.control.attempts.fit_state import FitState
+from sparkflow.spark.control.attempts.retry_loop import RetryLoop
 from sparkflow.spark.control.callbacks import Callback, Callbacks
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
-from sparkflow.spark.control.fit_state import FitState
 from sparkflow.spark.control.plan import TrainingPlan
-from sparkflow.spark.control.retry_loop import RetryLoop
 from sparkflow.spark.data.feed_plan import PERMUTED
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
 from sparkflow.spark.errors import StalledError

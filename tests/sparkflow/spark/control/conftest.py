@@ -14,10 +14,10 @@ import pytest
 import sparkflow as tf
 from sparkflow.spark.cluster.events import RowsReady, TaskRegistered
 from sparkflow.spark.cluster_layout import ClusterLayout
+from sparkflow.spark.control.attempts.fit_state import FitState
 from sparkflow.spark.control.callbacks import Callback, Callbacks
 from sparkflow.spark.control.checkpoints.fingerprint import Fingerprint, RowsPrint
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
-from sparkflow.spark.control.fit_state import FitState
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.data.schema.row_format import EVAL_DATA, TRAIN_DATA, Input, RowFormat
 from sparkflow.spark.graphs.digest import GraphDigest

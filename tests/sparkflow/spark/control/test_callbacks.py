@@ -69,7 +69,8 @@ def test_other_things_are_refused() -> None:
 def test_runs_need_no_pyspark() -> None:
     program = (
         "import sys; sys.modules['pyspark'] = None; "
-        "import sparkflow.spark.control.fit_state, sparkflow.spark.control.retry_loop, "
+        "import sparkflow.spark.control.attempts.fit_state; "
+        "import sparkflow.spark.control.attempts.retry_loop, "
         "sparkflow.spark.storage.hadoop_files"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)

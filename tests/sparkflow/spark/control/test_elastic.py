@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from sparkflow.spark.control.attempts.fit_state import FitState
 from sparkflow.spark.control.callbacks import Callbacks
 from sparkflow.spark.control.elastic import ElasticWorkers, Resize
-from sparkflow.spark.control.fit_state import FitState
-from sparkflow.spark.control.history import TrainingHistory
+from sparkflow.spark.control.history.training_history import TrainingHistory
 from sparkflow.spark.control.schedule import Schedule, Stops
 from sparkflow_runtime.security import Credentials
 

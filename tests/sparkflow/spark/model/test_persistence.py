@@ -17,7 +17,7 @@ import sparkflow as tf
 from sparkflow.export import InferenceModel, Output, Signature
 from sparkflow.graph.nodes import reach
 from sparkflow.spark import SparkTrainer, SparkTrainerModel
-from sparkflow.spark.control.history import TrainingHistory
+from sparkflow.spark.control.history.training_history import TrainingHistory
 from sparkflow.spark.model.model_files import download, local_folder, read_model_file, upload
 from sparkflow.spark.model.persistence import ALLOWED_OPS, ModelReader
 from sparkflow_runtime.checkpoint.sealed import open_json, seal_json

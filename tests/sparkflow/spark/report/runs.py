@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkflow.spark.control.callbacks import Callback
-from sparkflow.spark.control.history import TrainingHistory
+from sparkflow.spark.control.history.training_history import TrainingHistory
 from sparkflow.spark.control.recorder import HistoryRecorder
 
 

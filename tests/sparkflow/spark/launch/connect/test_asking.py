@@ -53,7 +53,7 @@ def test_variables_arrive(relay: Relay, address: str) -> None:
         total_steps = 1
 
         def __init__(self) -> None:
-            from sparkflow.spark.control.history import TrainingHistory
+            from sparkflow.spark.control.history.training_history import TrainingHistory
 
             self.history = TrainingHistory()
 

@@ -9,7 +9,7 @@ import pytest
 import sparkflow as tf
 from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.control.callbacks import Callback, Callbacks
-from sparkflow.spark.control.history import TrainingHistory
+from sparkflow.spark.control.history.training_history import TrainingHistory
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
 from sparkflow.spark.graphs.model_fn import ModelInputs

@@ -12,7 +12,7 @@ import pytest
 
 from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.control.callbacks import Callback, Callbacks
-from sparkflow.spark.control.history import TrainingHistory
+from sparkflow.spark.control.history.training_history import TrainingHistory
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow.spark.launch.connect import job, live
 from sparkflow.spark.launch.connect.lead import Leadership

@@ -9,7 +9,7 @@ import pytest
 from google.protobuf.wrappers_pb2 import BytesValue
 
 from sparkflow.spark.control.callbacks import Update
-from sparkflow.spark.control.history import TrainingHistory
+from sparkflow.spark.control.history.training_history import TrainingHistory
 from sparkflow.spark.launch.connect import relay as relay_module
 from sparkflow.spark.launch.connect.outcome import Outcome, from_parts, from_rows, to_parts
 from sparkflow.spark.launch.connect.relay import Relay

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from sparkflow.spark.control.retry_loop import RetryLoop
+from sparkflow.spark.control.attempts.retry_loop import RetryLoop
 from sparkflow.spark.errors import LostTaskError
 
 

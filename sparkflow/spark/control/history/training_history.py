@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from sparkflow.spark.control.history_views import describe_history, draw_history
+from sparkflow.spark.control.history.views import describe_history, draw_history
 
 if TYPE_CHECKING:
     import pandas
@@ -233,7 +233,7 @@ class TrainingHistory:
         Raises:
             ImportError: matplotlib is not installed.
         """
-        from sparkflow.spark.control.plots import plot_loss
+        from sparkflow.spark.control.history.plots import plot_loss
 
         return plot_loss(self, axes)
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sparkflow.spark.control.callbacks import Callback
-from sparkflow.spark.control.history import TrainingHistory
+from sparkflow.spark.control.history.training_history import TrainingHistory
 from tests.sparkflow.spark.report.runs import Clock, whole_run
 
 

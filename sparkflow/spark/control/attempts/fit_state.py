@@ -9,6 +9,12 @@ from typing import Any
 
 import numpy.typing as npt
 
+from sparkflow.spark.control.attempts.resuming import (
+    ALWAYS,
+    NEVER,
+    describe_resumed,
+    require_same_training,
+)
 from sparkflow.spark.control.callbacks import Callbacks
 from sparkflow.spark.control.checkpoints.snapshot import Snapshot
 from sparkflow.spark.control.checkpoints.store import (
@@ -19,15 +25,9 @@ from sparkflow.spark.control.checkpoints.store import (
 from sparkflow.spark.control.early_stopping import EarlyStopping
 from sparkflow.spark.control.elastic import ElasticWorkers
 from sparkflow.spark.control.finite import non_finite
-from sparkflow.spark.control.history import TrainingHistory
+from sparkflow.spark.control.history.training_history import TrainingHistory
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.control.recorder import HistoryRecorder
-from sparkflow.spark.control.resuming import (
-    ALWAYS,
-    NEVER,
-    describe_resumed,
-    require_same_training,
-)
 from sparkflow.spark.control.schedule import Schedule
 from sparkflow.spark.control.training_run import OpenMaster, TrainingRun
 from sparkflow_runtime.master.driver import DriverMaster

@@ -1,6 +1,6 @@
 """What people read of a history."""
 
-from sparkflow.spark.control.history import TrainingHistory
+from sparkflow.spark.control.history.training_history import TrainingHistory
 
 
 def _history(epochs: int) -> TrainingHistory:

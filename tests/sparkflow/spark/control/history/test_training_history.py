@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sparkflow.spark.control.history import TrainingHistory
+from sparkflow.spark.control.history.training_history import TrainingHistory
 
 
 def _history() -> TrainingHistory:

@@ -1,0 +1,1 @@
+"""What training was like, as values, tables and pictures. Knows no run."""
