@@ -1,7 +1,8 @@
-"""Draws docs/images/architecture and docs/images/floors, each as .svg and .png.
+"""Draws docs/images/architecture, docs/images/floors and docs/images/rows, each as .svg and .png.
 
 The first shows the packages, and the ways of a step and of a row. The second shows which package
-may import which, and is made from the contracts at the end of pyproject.toml.
+may import which, and is made from the contracts at the end of pyproject.toml. The third shows the
+files on a row's way.
 
 .venv/bin/python scripts/draw_architecture.py
 """
@@ -298,6 +299,89 @@ def draw_floors() -> None:
     save(figure, "floors")
 
 
+def draw_rows() -> None:
+    """Draws the files of `sparkflow.spark.data` that a row of a DataFrame meets, by process."""
+    figure, ax = plt.subplots(figsize=(15.2, 7.4))
+    ax.set_xlim(0, 16.6)
+    ax.set_ylim(0.4, 8.1)
+    ax.axis("off")
+    process(ax, 0.2, 1.2, 8.2, 6.8, "Driver: which rows, what they become, whose they are")
+    files(ax, 0.45, 6.75, 3.7, [("plan/arrange", "chooses the way, and goes it")])
+    files(
+        ax,
+        0.45,
+        5.55,
+        3.7,
+        [
+            ("plan/prepare", "from the DataFrame to the rows"),
+            ("plan/profile", "one look at the rows"),
+            ("plan/partitioning", "which task gets which row"),
+            ("plan/spooled", "local sessions: one pass, no exchange"),
+        ],
+    )
+    files(
+        ax,
+        4.45,
+        6.75,
+        3.7,
+        [
+            ("schema/frame", "columns by name and type"),
+            ("plan/sources", "which columns each input is made of"),
+            ("plan/selection", "the same in SQL"),
+            ("plan/validation_split", "rows that validate"),
+            ("plan/weights", "how much a row counts"),
+            ("plan/invalid", "nulls, NaNs: find, fill, explain"),
+        ],
+    )
+    process(ax, 9.0, 5.0, 3.5, 3.0, "Spark task: writes")
+    files(
+        ax,
+        9.2,
+        6.75,
+        3.1,
+        [("spool/spool", "Arrow batches into files"), ("spool/partition_files", "local sessions")],
+    )
+    process(ax, 13.0, 3.6, 3.4, 4.4, "Training process: reads")
+    files(
+        ax,
+        13.2,
+        6.75,
+        3.0,
+        [
+            ("feed/worker_feed", "hears of the files"),
+            ("feed/row_table", "maps them"),
+            ("feed/source", "draws the next batches"),
+            ("feed/chunked_columns", "gathers columns"),
+        ],
+    )
+    process(ax, 9.0, 1.2, 3.5, 3.6, "What they tell each other")
+    files(
+        ax,
+        9.2,
+        3.55,
+        3.1,
+        [
+            ("schema/row_format", "what a row consists of"),
+            ("schema/row_schema", "Arrow to arrays: the rules"),
+            ("feed_plan", "whose rows, in which order"),
+        ],
+    )
+    way(ax, [(4.15, 5.92), (4.45, 5.92)], FAINT, "", (0, 0))
+    way(ax, [(2.3, 6.75), (2.3, 6.29)], ROW, "", (0, 0))
+    way(ax, [(8.15, 7.3), (9.2, 7.3)], ROW, "Arrow", (8.47, 7.5))
+    way(ax, [(12.3, 7.3), (13.2, 7.3)], ROW, "files", (12.55, 7.5))
+    way(ax, [(14.7, 3.9), (14.7, 2.9)], ROW, "batches, to the step", (14.8, 3.1))
+    ax.plot([0.45, 1.1], [0.75, 0.75], color=ROW, linewidth=1.8)
+    ax.text(1.25, 0.75, "the way of a row", fontsize=9, va="center", color=INK)
+    save(figure, "rows")
+
+
+def files(ax: Axes, left: float, top: float, width: float, listed: list[tuple[str, str]]) -> None:
+    """Files one below the other, from the first one's lower edge on."""
+    for place, (name, does) in enumerate(listed):
+        package(ax, left, top - 0.95 * place, width, SPARK, name, does)
+
+
 def floor(ax: Axes, left: float, top: float, width: float, color: str, modules: list[str]) -> float:
     """One layer, its modules side by side in boxes as wide as their names; gives its height."""
     height, right, x, y = 0.29, left + width, left, top
@@ -338,6 +422,7 @@ def main() -> None:
     mpl.rcParams["svg.fonttype"] = "none"
     draw_processes()
     draw_floors()
+    draw_rows()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,10 @@
-"""The picture of the layers shows those that the contracts have."""
+"""The pictures of docs/architecture.md show what is there."""
 
 import re
+import runpy
 from pathlib import Path
+
+from support import import_graph
 
 ROOT = Path(__file__).parents[2]
 DRAWN = ("sparkflow", "sparkflow.ops", "sparkflow.train", "sparkflow_runtime")
@@ -20,3 +23,18 @@ def test_the_layers_are_drawn():
     shown = set(re.findall(r">(\w+)</text>", (ROOT / "docs/images/floors.svg").read_text()))
     assert len(wanted) > 60
     assert wanted <= shown, f"not drawn: {sorted(wanted - shown)}"
+
+
+def test_the_way_of_a_row_is_told_and_drawn_with_all_its_files():
+    """If not: say it in docs/architecture.md, and draw it in scripts/draw_architecture.py."""
+    measure = runpy.run_path(str(ROOT / "scripts/measure_house.py"))
+    paths = import_graph.modules()
+    data = "sparkflow.spark.data."
+    way = {name for name in measure["_row_files"](paths) if name.startswith(data)}
+    wanted = {name.removeprefix(data).replace(".", "/") for name in way}
+    assert 10 < len(wanted) <= 20
+    page = (ROOT / "docs/architecture.md").read_text().partition("## How a row travels")[2]
+    told = re.findall(r"\(\.\./sparkflow/spark/data/([\w/]+)\.py\)", page.partition("\n## ")[0])
+    assert sorted(told) == sorted(wanted)
+    shown = re.findall(r">([\w/]+)</text>", (ROOT / "docs/images/rows.svg").read_text())
+    assert set(shown) - {"Arrow", "files"} == wanted
