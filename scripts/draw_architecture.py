@@ -317,6 +317,7 @@ def draw_rows() -> None:
             ("plan/profile", "one look at the rows"),
             ("plan/partitioning", "which task gets which row"),
             ("plan/spooled", "local sessions: one pass, no exchange"),
+            ("schema/sql_numbers", "dates, times, decimals as numbers"),
         ],
     )
     files(

@@ -32,7 +32,7 @@ def test_the_way_of_a_row_is_told_and_drawn_with_all_its_files():
     data = "sparkflow.spark.data."
     way = {name for name in measure["_row_files"](paths) if name.startswith(data)}
     wanted = {name.removeprefix(data).replace(".", "/") for name in way}
-    assert 10 < len(wanted) <= 20
+    assert 10 < len(wanted) <= 21, "one to look at less is one to understand less"
     page = (ROOT / "docs/architecture.md").read_text().partition("## How a row travels")[2]
     told = re.findall(r"\(\.\./sparkflow/spark/data/([\w/]+)\.py\)", page.partition("\n## ")[0])
     assert sorted(told) == sorted(wanted)
