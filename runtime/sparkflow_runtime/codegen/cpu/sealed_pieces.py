@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
-from functools import lru_cache
 from typing import Final
 
 from sparkflow_runtime.codegen.machine import entry, native
@@ -88,7 +87,7 @@ def _vector_bytes() -> int:
     return here.vector_bytes if "+vpclmulqdq" in has else 16
 
 
-@lru_cache(maxsize=64)
+@once
 def sender(pieces: int) -> Callable[..., bool]:
     """A function that sends so many pieces, as far as the socket takes them.
 
