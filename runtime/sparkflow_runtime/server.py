@@ -28,7 +28,7 @@ from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.protos.config_pb2 import ConfigProto
 from sparkflow_runtime.resources.container import Resources
 from sparkflow_runtime.security import Tls
-from sparkflow_runtime.security.defaults import server_credentials
+from sparkflow_runtime.security.defaults import server_credentials, trust
 from sparkflow_runtime.transport import rpc
 from sparkflow_runtime.transport.channel.listener import Listener
 from sparkflow_runtime.transport.channel.pool import SHARING, Caller, Transport, require_transport
@@ -137,6 +137,7 @@ class Server:
         shown = advertised_host or host
         shown = f"[{shown}]" if ":" in shown and not shown.startswith("[") else shown
         self.address = f"{shown}:{self._server.port}"
+        trust(self.address)
         self._stopped = False
         self._link_cluster()
 

@@ -20,6 +20,8 @@ from sparkflow_runtime.errors import PermissionDeniedError
 from sparkflow_runtime.security.tokens import TOKEN_BYTES, is_loopback, new_token
 
 _FILE: Final = "token"
+_RUNTIME: Final = "/run/user/{}"
+"""What XDG_RUNTIME_DIR is for the user of a number, where he has logged in."""
 _FOLDER_FLAGS: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -52,8 +54,9 @@ def shown_at(token: str | None, address: str) -> str | None:
 def user_token() -> UserToken:
     """This user's token on this machine; the same for all programs of the user.
 
-    It lies in `sparkflow/token` in `$XDG_RUNTIME_DIR`, or in `sparkflow-<uid>/token` in the
-    directory for temporary files where there is no such directory of this user's.
+    It lies in `sparkflow/token` in `$XDG_RUNTIME_DIR`, or where there is none, as in jobs of cron,
+    in `/run/user/<uid>`; or in `sparkflow-<uid>/token` in the directory for temporary files where
+    neither is a directory of this user's, or one was made there before they were.
 
     Raises:
         PermissionDeniedError: The folder cannot be made, or others can write to it or to the file.
@@ -76,14 +79,31 @@ def user_token() -> UserToken:
 
 
 def _folder() -> Path:
-    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    if runtime and os.path.isabs(runtime):
-        # `su` and `sudo -E` leave that of another user, where root would make what is not his.
-        with contextlib.suppress(OSError):
-            found = os.stat(runtime)
-            if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
-                return Path(runtime, "sparkflow")
-    return Path(tempfile.gettempdir(), f"sparkflow-{os.geteuid()}")
+    usual = _RUNTIME.format(os.geteuid())
+    named = os.environ.get("XDG_RUNTIME_DIR", "")
+    if named != usual and _is_own(named):
+        return Path(named, "sparkflow")
+    temporary = Path(tempfile.gettempdir(), f"sparkflow-{os.geteuid()}")
+    folder = Path(usual, "sparkflow")
+    if not _is_own(usual):
+        return temporary
+    # A job of cron may have made one before the user logged in, which makes the usual directory.
+    return temporary if not _has_token(folder) and _has_token(temporary) else folder
+
+
+def _is_own(path: str) -> bool:
+    """Whether this is a directory of this user's.
+
+    `su` and `sudo -E` leave that of another user, where root would make what is not his.
+    """
+    with contextlib.suppress(OSError):
+        found = os.stat(path)
+        return os.path.isabs(path) and stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+    return False
+
+
+def _has_token(folder: Path) -> bool:
+    return _is_own(str(folder)) and (folder / _FILE).is_file()
 
 
 def _token_in(folder: Path, opened: int) -> UserToken:

@@ -7,6 +7,7 @@ process goes on, and ends when stdin does.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pickle
@@ -37,7 +38,8 @@ def main() -> None:
     try:
         # From our own parent, through a pipe.
         function, args, credentials = pickle.loads(work)  # noqa: S301
-        give_process(credentials)
+        cluster = json.loads(os.environ.get("TF_CONFIG", "{}")).get("cluster", {})
+        give_process(credentials, itertools.chain(*cluster.values()))
         from pyspark import cloudpickle  # what the function defines cannot be imported elsewhere
 
         answer = RETURNED + cloudpickle.dumps(function(*args))  # type: ignore[no-untyped-call]

@@ -10,12 +10,14 @@ from sparkflow_runtime.security.defaults import (
     server_credentials,
     session_credentials,
 )
+from sparkflow_runtime.server import Server
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setattr(defaults, "_given", None)
+    monkeypatch.setattr(defaults, "_trusted", set())
     return tmp_path
 
 
@@ -32,12 +34,25 @@ def test_elsewhere_there_is_none() -> None:
     assert session_credentials("example.com:1") == Credentials()
 
 
-def test_what_a_process_was_given_counts_everywhere() -> None:
+def test_servers_of_a_process_have_what_it_was_given_and_its_job_alone_is_shown_it() -> None:
     mine = Credentials("a job's")
-    give_process(mine)
+    give_process(mine, ["ps.example.com:1", "localhost:2"])
     for host in ("localhost", "0.0.0.0"):
         assert server_credentials(host, insecure=True) is mine
-        assert session_credentials(f"{host}:1") is mine
+    for address in ("ps.example.com:1", "localhost:2"):
+        assert session_credentials(address) is mine
+    for address in ("ps.example.com:2", "other.example.com:1"):
+        assert session_credentials(address) == Credentials()
+    assert session_credentials("localhost:1") == Credentials(user_token())
+
+
+def test_a_process_shows_what_it_was_given_to_servers_of_its_own() -> None:
+    give_process(Credentials("a job's"), [])
+    server = Server(None, "worker", 0, port=0)
+    try:
+        assert session_credentials(server.address) == Credentials("a job's")
+    finally:
+        server.stop()
 
 
 def test_a_session_goes_without_where_the_token_cannot_be_kept(folder: Path) -> None:

@@ -24,6 +24,7 @@ from sparkflow_runtime.transport.peers import WORKER_SERVICE
 from support.graphs import const, graph_def
 
 NOBODY = 65534
+MODULE = sys.modules[user_token.__module__]
 
 
 @pytest.fixture
@@ -51,10 +52,37 @@ def test_without_a_runtime_directory_it_lies_among_temporary_files(
 ) -> None:
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(MODULE, "_RUNTIME", "/missing/{}")
     found = user_token()
     assert (tmp_path / f"sparkflow-{os.geteuid()}" / "token").read_text() == found
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "missing"))
     assert user_token() == found
+
+
+@pytest.mark.parametrize("first", ["cron, before any login", "cron", "login"])
+def test_jobs_of_cron_and_login_shells_have_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    runtime = tmp_path / "run" / "user"
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    place = str(runtime / "{}")
+    monkeypatch.setattr(MODULE, "_RUNTIME", place)
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+
+    def found(is_login: bool) -> str:
+        with monkeypatch.context() as environment:
+            environment.delenv("XDG_RUNTIME_DIR", raising=False)
+            if is_login:
+                environment.setenv("XDG_RUNTIME_DIR", place.format(os.geteuid()))
+            return user_token()
+
+    if first != "cron, before any login":
+        Path(place.format(os.geteuid())).mkdir(parents=True)
+    one = found(first == "login")
+    Path(place.format(os.geteuid())).mkdir(parents=True, exist_ok=True)
+    assert found(first != "login") == one
+    assert found(True) == found(False) == one
 
 
 def test_the_runtime_directory_of_another_user_is_left_alone(
