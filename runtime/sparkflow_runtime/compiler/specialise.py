@@ -175,9 +175,15 @@ def find_units(
 
 
 def _may_join(nodes: Sequence[Node], known: object, copied: object, kernels: Kernels) -> bool:
+    if kernels.xp is not np or not any(_is_product(node) for node in nodes):
+        return False
     from sparkflow_runtime.compiler.products import may_join
 
-    return kernels.xp is np and may_join(nodes)
+    return may_join(nodes)
+
+
+def _is_product(node: Node) -> bool:
+    return registry.lookup(node.op).matrix_product(node) is not None
 
 
 def _joined(
