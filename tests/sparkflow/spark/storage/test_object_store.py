@@ -102,6 +102,7 @@ def test_a_checkpoint_survives_that_the_server_is_away(store: ObjectStore, how: 
     assert (found.path, found.snapshot.step) == (third, 3)
 
 
+@pytest.mark.nightly
 def test_a_killed_server_is_an_error_that_names_the_path(store: ObjectStore) -> None:
     where = CheckpointStore("s3a://bucket/run", 2, PathFiles())
     where.prepare()
