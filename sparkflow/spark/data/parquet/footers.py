@@ -82,6 +82,9 @@ class ParquetFiles:
 
     def range_of(self, column: str) -> tuple[Any, Any] | None:
         """The least and the greatest value of a scalar column; None where a footer does not say."""
+        place = self.schema.get_field_index(column)
+        if place >= 0 and pa.types.is_decimal(self.schema.field(place).type):
+            return None  # what pyarrow tells of decimals depends on how they are stored
         found = []
         for path, footer in self.footers:
             layout = self.layouts.of(path)

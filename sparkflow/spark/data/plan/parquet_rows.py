@@ -207,8 +207,9 @@ def _num_classes(files: ParquetFiles, row_format: RowFormat, column: str) -> int
     found = files.range_of(column)
     if found is None:
         labels = _class_rows(files, column)
-        found = (min(labels), max(labels))
-    least, greatest = plain(pa.array(found, files.schema.field(column).type)).to_pylist()
+        least, greatest = min(labels), max(labels)
+    else:
+        least, greatest = plain(pa.array(found, files.schema.field(column).type)).to_pylist()
     return int(greatest) + 1 if least >= 0 else None
 
 
