@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -48,6 +48,8 @@ class ClusterLayout:
             job `stage<s>`.
         messengers: Spark tasks before those of the cluster, which tell a Connect client where it is
             led from, and end.
+        servers_apart: Whether the parameter servers are the tasks of a Spark job of their own,
+            with resources of their own. Then partitions are those of the others alone.
     """
 
     num_ps: int
@@ -55,6 +57,7 @@ class ClusterLayout:
     hosted_ps: int = 0
     num_stages: int = 1
     messengers: int = 0
+    servers_apart: bool = False
 
     @classmethod
     def of(
@@ -69,6 +72,11 @@ class ClusterLayout:
             return cls(0, num_workers)
         return cls(num_ps, num_workers, 0 if num_ps else num_workers * num_stages, num_stages)
 
+    def of_workers(self, num_workers: int) -> ClusterLayout:
+        """The same with another number of workers."""
+        hosted = num_workers * self.num_stages if self.hosted_ps else 0
+        return replace(self, num_workers=num_workers, hosted_ps=hosted)
+
     @property
     def described(self) -> str:
         """The tasks by the parameters that ask for them: `numWorkers=2 and numPs=1`."""
@@ -82,13 +90,13 @@ class ClusterLayout:
 
     @property
     def num_partitions(self) -> int:
-        """Partitions of the placed rows: one per task of the barrier job."""
-        return self.messengers + self.num_tasks
+        """Partitions of the placed rows: one per task of their job."""
+        return self.first_worker + self.num_workers * self.num_stages
 
     @property
     def first_worker(self) -> int:
         """The partition of the first worker; the others follow."""
-        return self.messengers + self.num_ps
+        return self.messengers + (0 if self.servers_apart else self.num_ps)
 
     @property
     def num_shards(self) -> int:
@@ -98,10 +106,19 @@ class ClusterLayout:
     @property
     def tasks(self) -> list[TaskName]:
         """All tasks of the cluster, in the order of their partitions."""
-        return [self.task(partition) for partition in range(self.messengers, self.num_partitions)]
+        partitions = range(self.messengers, self.num_partitions)
+        apart = range(self.num_ps if self.servers_apart else 0)
+        return [TaskName("ps", index) for index in apart] + [self.task(each) for each in partitions]
 
-    def task(self, partition: int) -> TaskName:
-        """The task that runs on a partition, which is not a messenger's."""
+    def task(self, partition: int, of_servers: bool = False) -> TaskName:
+        """The task that runs on a partition, which is not a messenger's.
+
+        Args:
+            partition: Its number.
+            of_servers: Whether it is one of the job of the parameter servers alone.
+        """
+        if of_servers:
+            return TaskName("ps", partition)
         if partition < self.first_worker:
             return TaskName("ps", partition - self.messengers)
         stage, replica = divmod(partition - self.first_worker, self.num_workers)
@@ -113,6 +130,11 @@ class ClusterLayout:
             return None
         number = stage_of_job(task.job) * self.num_workers + task.index
         return TaskName("ps", self.num_ps + number) if number < self.hosted_ps else None
+
+    def per_partition(self, of_workers: Sequence[T], of_others: T) -> list[T]:
+        """Something of every partition, where that of each worker is given."""
+        rest = self.num_partitions - self.first_worker - self.num_workers
+        return [of_others] * self.first_worker + list(of_workers) + [of_others] * rest
 
     def per_task(self, of_workers: Sequence[T], of_others: T) -> list[T]:
         """Something of every task, in their order, where that of each worker is given."""

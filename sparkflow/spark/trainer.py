@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sparkflow.export import InferenceModel
 from sparkflow.spark.cluster.worker_callbacks import WorkerCallback, require_callbacks
+from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.control.callbacks import Callback, Callbacks
 from sparkflow.spark.control.checkpoints.fingerprint import Fingerprint, RowsPrint
 from sparkflow.spark.control.checkpoints.snapshot import Snapshot
@@ -151,9 +152,9 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         session = dataset.sparkSession
         with contextlib.ExitStack() as stack:
             with described(session, f"{self.uid}: slots"):
-                workers, messengers = self._require_cluster(session, config)
+                wanted = self._require_cluster(session, config)
             with described(session, f"{self.uid}: rows"):
-                rows = arranged_rows(dataset, config, validation, messengers)
+                rows = arranged_rows(dataset, config, validation, wanted)
                 arranged = stack.enter_context(rows)
             with described(session, f"{self.uid}: statistics"):
                 facts = self.look_at(arranged.prepared)
@@ -165,7 +166,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
                 follows = data if arranged.is_elastic else None
                 return replace(made, given=dataset, resized=follows)
 
-            yield data(workers)
+            yield data(wanted.num_workers)
 
     def fitOnParquet(self, path: str) -> SparkTrainerModel:
         """Trains on Parquet files that the workers read themselves, without the JVM.
@@ -235,11 +236,11 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
                 "files dealt to a fixed number of workers; fit of a DataFrame takes it"
             )
         session = SparkSession.active()
-        _, messengers = self._require_cluster(session, config)
+        wanted = self._require_cluster(session, config)
         looks = type(self).look_at is not BaseTrainer.look_at
         with described(session, f"{self.uid}: rows"):
             found = find()
-            prepared, layout, placed = parquet_rows(session, found, config, looks, messengers)
+            prepared, layout, placed = parquet_rows(session, found, config, looks, wanted)
         with described(session, f"{self.uid}: statistics"):
             data = TrainingData.of(prepared, layout, placed, self.look_at(prepared))
         given = found if isinstance(found, str) else found.origin
@@ -258,20 +259,22 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         """This trainer, or a copy in which all is said that depends on the rows."""
         return self
 
-    def _require_cluster(self, session: Any, config: FitConfig) -> tuple[int, int]:
+    def _require_cluster(self, session: Any, config: FitConfig) -> ClusterLayout:
         """Says what the session's cluster cannot or may not do before any rows are looked at.
 
         Returns:
-            The number of workers to begin with, and that of messengers.
+            The tasks, with the number of workers to begin with.
         """
         least, most = config.min_workers, config.num_workers
         backend = backend_for(session, config.in_process)
         backend.speaks_tls(config.tls)
-        messengers = backend.require_slots(config.layout(least or most)).messengers
+        wanted = backend.require_slots(config.layout(least or most), config.resources)
         if not least:
-            return most, messengers
-        found = (self.count_workers or (lambda: backend.count_workers(config.num_ps)))()
-        return max(least, min(found, most)), messengers
+            return wanted
+        count = self.count_workers or (
+            lambda: backend.count_workers(config.num_ps, config.resources)
+        )
+        return wanted.of_workers(max(least, min(count(), most)))
 
     def _check_params(self, has_validation: bool) -> FitConfig:
         """What is asked for, where it makes sense."""

@@ -18,13 +18,14 @@ WAIT_S = 120.0
 
 
 @contextlib.contextmanager
-def standalone(folder: Path, workers: int, cores: int) -> Iterator[str]:
+def standalone(folder: Path, workers: int, cores: int, gpu_script: str = "") -> Iterator[str]:
     """The master's URL, for as long as the `with` block lasts.
 
     Args:
         folder: For logs, and what executors write.
         workers: How many machines it seems to have.
         cores: Task slots of each.
+        gpu_script: Finds the one GPU that the first machine seems to have; "" for none.
     """
     home = Path(pyspark.__file__).parent
     environment = {
@@ -39,13 +40,17 @@ def standalone(folder: Path, workers: int, cores: int) -> Iterator[str]:
     }
     started: list[subprocess.Popen[bytes]] = []
 
-    def start(name: str, *arguments: str) -> Path:
+    def start(name: str, *arguments: str, options: str = "") -> Path:
         log = folder / f"{name}.log"
         command = [str(home / "bin" / "spark-class"), *arguments]
         with log.open("wb") as out:
             # In a group of its own: spark-class is a script that the JVM is a child of.
             process = subprocess.Popen(
-                command, env=environment, stdout=out, stderr=out, start_new_session=True
+                command,
+                env={**environment, "SPARK_WORKER_OPTS": options},
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
             )
         started.append(process)
         return log
@@ -57,7 +62,10 @@ def standalone(folder: Path, workers: int, cores: int) -> Iterator[str]:
         url = _found(log, r"Starting Spark master at (spark://\S+)")
         for number in range(workers):
             place = ["--cores", str(cores), "--memory", "1g", *ports, url]
-            log = start(f"worker-{number}", f"{deploy}.worker.Worker", *place)
+            gpu = "spark.worker.resource.gpu"
+            found = f"-D{gpu}.amount=1 -D{gpu}.discoveryScript={gpu_script}"
+            options = found if gpu_script and not number else ""
+            log = start(f"worker-{number}", f"{deploy}.worker.Worker", *place, options=options)
             _found(log, "Successfully registered with (master)")
         yield url
     finally:

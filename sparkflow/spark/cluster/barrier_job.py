@@ -5,16 +5,21 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pyspark import InheritableThread
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
-from sparkflow.spark.cluster.events import JobEnded, Post
+from sparkflow.spark.cluster.events import Event, JobEnded, Post, TaskEntered, TaskRegistered
+from sparkflow.spark.cluster.profiles import NONE, Profiles
 from sparkflow.spark.cluster.slots import describe_session_slots
 from sparkflow.spark.cluster.task import RESULT_SCHEMA, JobConfig, run_task
+from sparkflow.spark.cluster_layout import ClusterLayout
+from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
 
 _END_TIMEOUT_S = 5.0
 _CANCEL_TIMEOUT_S = 15.0
@@ -70,14 +75,20 @@ class SparkJob:
         """Blocks until the job has ended, at most so long."""
         self._thread.join(timeout_s)
 
-    def has_active_tasks(self) -> bool:
-        """Whether any task of the job, be it the last stage's or one before, runs now."""
+    def has_active_tasks(self, beside: int = 0) -> bool:
+        """Whether tasks of the job, be they the last stage's or of one before, run now.
+
+        Args:
+            beside: How many do not count.
+        """
         tracker = self._context.statusTracker()
+        active = 0
         for job in tracker.getJobIdsForGroup(self._group):
             info = tracker.getJobInfo(job)
             for stage in info.stageIds if info is not None else ():
                 stage_info = tracker.getStageInfo(stage)
-                if stage_info is not None and stage_info.numActiveTasks > 0:
+                active += stage_info.numActiveTasks if stage_info is not None else 0
+                if active > beside:
                     return True
         return False
 
@@ -124,30 +135,154 @@ class SparkJob:
 class GangJob(SparkJob):
     """One run of `task.run_task` on every partition of the placed rows.
 
+    Parameter servers that are apart have a job of Spark's own beside it. When one of the two fails,
+    so does the other.
+
     Args:
         rows: What `placement.place_rows` returned.
         config: What the tasks are told.
         group: See `SparkJob`.
         description: See `SparkJob`.
         post: See `SparkJob`.
+        profiles: What the tasks run with.
+
+    Attributes:
+        turn: When servers that are apart begin; has to hear what happens.
     """
 
     def __init__(
-        self, rows: DataFrame, config: JobConfig, group: str, description: str, post: Post
+        self,
+        rows: DataFrame,
+        config: JobConfig,
+        group: str,
+        description: str,
+        post: Post,
+        profiles: Profiles = NONE,
     ) -> None:
         self._layout = config.layout
         self._session = rows.sparkSession
+        self._profiles = profiles
 
-        def run() -> None:
+        def run(rows: DataFrame, config: JobConfig, profile: Any) -> None:
             # A named function, for Spark's UI shows it.
             task: Callable[..., Any] = functools.partial(run_task, config)
-            rows.mapInArrow(task, RESULT_SCHEMA, barrier=config.barrier).collect()
+            collect(rows.mapInArrow(task, RESULT_SCHEMA, barrier=config.barrier), profile)
 
-        super().__init__(rows.sparkSession.sparkContext, run, group, description, post)
+        actions = [functools.partial(run, rows, config, profiles.worker)]
+        if config.layout.servers_apart:
+            servers = empty_rows(self._session, config.layout.num_ps)
+            of_servers = replace(config, of_servers=True)
+            actions.append(functools.partial(run, servers, of_servers, profiles.ps))
+        self.turn = ServersTurn(config.layout, at_once=not profiles.shares_executors)
+        context = self._session.sparkContext
+        action = functools.partial(run_together, context, group, actions, self.turn)
+        super().__init__(context, action, group, description, post)
 
     def describe_slots(self) -> tuple[str, str]:
         """See `slots.describe_session_slots`."""
-        return describe_session_slots(self._session, self._layout)
+        return describe_session_slots(self._session, self._layout, self._profiles)
+
+
+def collect(query: DataFrame, profile: Any) -> list[Any]:
+    """The rows of a query whose last stage runs with a profile; None for Spark's settings."""
+    if profile is None:
+        return query.collect()
+    # Also where `mapInArrow` takes no profile yet (Spark 3.5): a stage has that of any RDD in it.
+    rows: list[Any] = query.rdd.withResources(profile).collect()
+    return rows
+
+
+def empty_rows(session: SparkSession, count: int) -> DataFrame:
+    """A partition per task, with a row that is no row."""
+    return session.range(0, count, 1, count).select(F.lit("").alias(MESSAGE_COLUMN))
+
+
+class ServersTurn:
+    """When the job of parameter servers is submitted: once all workers have a slot.
+
+    On executors that both choose among, servers might else take the cores beside the GPUs. `_lock`
+    guards `_missing`.
+
+    Args:
+        layout: The tasks.
+        at_once: Whether servers need not wait, because executors of their own come for them.
+    """
+
+    def __init__(self, layout: ClusterLayout, at_once: bool) -> None:
+        self._lock = threading.Lock()
+        self._missing = {task for task in layout.tasks if task.job != "ps" and not at_once}
+        self._changed = threading.Event()
+        self._is_over = False
+        if not self._missing:
+            self._changed.set()
+
+    def hear(self, event: Event) -> None:
+        """Takes note of tasks that run."""
+        if isinstance(event, TaskEntered | TaskRegistered):
+            with self._lock:
+                self._missing.discard(event.task)
+                if not self._missing:
+                    self._changed.set()
+
+    def end(self) -> None:
+        """The workers' job is over."""
+        self._is_over = True
+        self._changed.set()
+
+    def wait(self) -> bool:
+        """Blocks until it has come; whether it has."""
+        self._changed.wait()
+        return not self._is_over
+
+
+def run_together(
+    context: Any, tag: str, actions: Sequence[Callable[[], object]], turn: ServersTurn
+) -> None:
+    """Runs Spark's actions at the same time, and ends all of them when one fails.
+
+    Args:
+        context: Spark's.
+        tag: That of the calling thread's jobs.
+        actions: The workers', and perhaps the servers'; they block until their jobs have ended.
+        turn: When the servers' begins.
+
+    Raises:
+        BaseException: What the first one that failed raised.
+    """
+    if len(actions) == 1:
+        actions[0]()
+        return
+    errors: list[BaseException] = []
+    workers, servers = actions
+
+    def run(action: Callable[[], object]) -> None:
+        try:
+            action()
+        except BaseException as error:
+            errors.append(error)
+
+    def run_workers() -> None:
+        try:
+            run(workers)
+        finally:
+            turn.end()
+
+    def run_servers() -> None:
+        if turn.wait():
+            run(servers)
+
+    # Plain threads would not take the caller's properties (tag, group, pool) along to the JVM.
+    threads = [InheritableThread(target=each, daemon=True) for each in (run_workers, run_servers)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        for thread in threads:
+            thread.join(_POLL_S)
+        if errors:  # again and again, for the other job may not have been submitted yet
+            with contextlib.suppress(Exception):  # the session was stopped: its jobs have ended
+                context.cancelJobsWithTag(tag)
+    if errors:
+        raise errors[0]
 
 
 def describe_spark_failure(error: BaseException) -> str:

@@ -20,6 +20,7 @@ from sparkflow.spark.cluster.barrier_job import GangJob
 from sparkflow.spark.cluster.compatibility import check_compatibility
 from sparkflow.spark.cluster.events import Event, Post
 from sparkflow.spark.cluster.gang import GangStart
+from sparkflow.spark.cluster.profiles import NONE, Profiles
 from sparkflow.spark.cluster.registration import RegistrationServer, ShowLines
 from sparkflow.spark.cluster.slots import require_slots, session_gang
 from sparkflow.spark.cluster.task import JobConfig
@@ -45,6 +46,7 @@ class Cluster:
         name: Of the fit, unique.
         description: What Spark's UI shows.
         on_lines: Takes what tasks write, if they send it; `show_lines` if None.
+        profiles: What the tasks run with.
 
     Attributes:
         gang: How the tasks start, and why.
@@ -57,8 +59,10 @@ class Cluster:
         name: str,
         description: str,
         on_lines: ShowLines | None = None,
+        profiles: Profiles = NONE,
     ) -> None:
         self._rows = rows
+        self._profiles = profiles
         self._config = config
         self._name = name
         self._description = description
@@ -88,7 +92,8 @@ class Cluster:
         if self._server is None or self._job is None:
             if self._jobs:
                 # Spark would look for slots once, and again after 15 s only.
-                require_slots(self._rows.sparkSession, self._config.layout, _NEW_EXECUTOR_S)
+                session, layout = self._rows.sparkSession, self._config.layout
+                require_slots(session, layout, _NEW_EXECUTOR_S, self._profiles)
             self._server, self._job = self._make()
         with self._lock:
             self._post = post
@@ -134,6 +139,7 @@ class Cluster:
         def post(event: Event) -> None:
             with self._lock:
                 target = self._post if self._marker is marker else _ignore
+            job.turn.hear(event)
             target(event)
 
         with self._lock:
@@ -151,7 +157,8 @@ class Cluster:
         _log.info("the tasks start in %s", self.gang)
         config = replace(config, driver=joined(host, server.port), barrier=self.gang.barrier)
         name = self._name if self._jobs == 1 else f"{self._name}-{self._jobs}"
-        return server, GangJob(self._rows, config, name, self._description, post)
+        job = GangJob(self._rows, config, name, self._description, post, self._profiles)
+        return server, job
 
 
 def _ignore(event: Event) -> None:

@@ -7,6 +7,7 @@ slots are taken by other barrier jobs, so fits of this process wait for each oth
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import sys
 import threading
@@ -19,6 +20,13 @@ from pyspark.sql import SparkSession
 from sparkflow.spark.cluster.gang import GangStart, gang_start, most_slots
 from sparkflow.spark.cluster.gpus import memory_bytes
 from sparkflow.spark.cluster.preflight import describe_memory, describe_settings, describe_slots
+from sparkflow.spark.cluster.profiles import (
+    NONE,
+    Profiles,
+    count_profiled_workers,
+    count_tasks,
+    describe_shortage,
+)
 from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow.spark.interpreter import use_this_python
@@ -36,7 +44,10 @@ GPU_MEMORY = "spark.sparkflow.gpu.memory"
 
 
 def require_slots(
-    session: SparkSession, layout: ClusterLayout, wait_s: float = _REGISTRATION_S
+    session: SparkSession,
+    layout: ClusterLayout,
+    wait_s: float = _REGISTRATION_S,
+    profiles: Profiles = NONE,
 ) -> None:
     """Passes when all tasks of the layout can run at the same time.
 
@@ -55,13 +66,18 @@ def require_slots(
         raise SparkTrainingError(problem)
     if gang_start(settings, context.master).grows:
         return
+    if profiles:
+        _await_room(lambda: describe_shortage(session, layout, profiles), wait_s)
+        return
     local = context.master.startswith("local") and not context.master.startswith("local-cluster")
-    check_slots(lambda: count_slots(context), layout, 0.0 if local else wait_s, settings)
+    check_slots(lambda: count_tasks(session), layout, 0.0 if local else wait_s, settings)
 
 
-def count_workers(session: SparkSession, num_ps: int) -> int:
+def count_workers(session: SparkSession, num_ps: int, profiles: Profiles = NONE) -> int:
     """For how many workers the session has slots now, beside so many parameter servers."""
-    return max(0, count_slots(session.sparkContext) - num_ps)
+    if profiles:
+        return count_profiled_workers(session, num_ps, profiles)
+    return max(0, count_tasks(session) - num_ps)
 
 
 def session_gang(session: SparkSession) -> GangStart:
@@ -70,15 +86,22 @@ def session_gang(session: SparkSession) -> GangStart:
     return gang_start(dict(context.getConf().getAll()), context.master)
 
 
-def describe_session_slots(session: SparkSession, layout: ClusterLayout) -> tuple[str, str]:
+def describe_session_slots(
+    session: SparkSession, layout: ClusterLayout, profiles: Profiles = NONE
+) -> tuple[str, str]:
     """What is said of too few slots while tasks are waited for.
 
     Returns:
         How many there are, in a few words; and what was asked and what to do. Both "" where there
         are enough.
     """
+    if profiles:
+        if session_gang(session).grows:
+            return "", ""  # the executors of each profile come while its tasks wait
+        shortage = describe_shortage(session, layout, profiles)
+        return ("Spark has too few resources" if shortage else ""), shortage
     context: Any = session.sparkContext
-    found = count_slots(context)
+    found = count_tasks(session)
     settings = dict(context.getConf().getAll())
     if found >= layout.num_tasks:
         return "", ""
@@ -97,10 +120,20 @@ def check_slots(
     Raises:
         SparkTrainingError: It does not; the text has both numbers.
     """
+
+    def shortage() -> str:
+        found = count()
+        return "" if found >= layout.num_tasks else describe_slots(found, layout, settings or {})
+
+    _await_room(shortage, wait_s)
+
+
+def _await_room(shortage: Callable[[], str], wait_s: float) -> None:
+    """Waits up to `wait_s` seconds until nothing is short."""
     deadline = time.monotonic() + wait_s
-    while (found := count()) < layout.num_tasks:
+    while text := shortage():
         if time.monotonic() >= deadline:
-            raise SparkTrainingError(describe_slots(found, layout, settings or {}))
+            raise SparkTrainingError(text)
         time.sleep(_POLL_S)
 
 
@@ -191,12 +224,17 @@ class SlotLedger:
             return False
 
 
-_ledger = SlotLedger()  # A process has one Spark context.
+# A process has one Spark context.
+_ledger = SlotLedger()
+_devices = SlotLedger()  # of workers that take more than cores
 
 
 @contextlib.contextmanager
 def reserved_slots(
-    session: SparkSession, layout: ClusterLayout, on_waiting: Callable[[str], None]
+    session: SparkSession,
+    layout: ClusterLayout,
+    on_waiting: Callable[[str], None],
+    profiles: Profiles = NONE,
 ) -> Iterator[None]:
     """Holds the layout's slots against other fits of this process, see `SlotLedger.reserved`."""
     context: Any = session.sparkContext
@@ -207,15 +245,16 @@ def reserved_slots(
         if grows:  # those that are there now say nothing
             most = most_slots(settings)
             return sys.maxsize if most is None else most
-        return count_slots(context)
+        return count_tasks(session)
 
-    with _ledger.reserved(layout.num_tasks, count, on_waiting):
+    with contextlib.ExitStack() as stack:
+        if not profiles:
+            stack.enter_context(_ledger.reserved(layout.num_tasks, count, on_waiting))
+        elif not grows:
+            slots = -(-profiles.cpus(layout, settings) // int(settings.get("spark.task.cpus", "1")))
+            stack.enter_context(_ledger.reserved(slots, count, on_waiting))
+            if profiles.takes_devices:
+                room = functools.partial(count_tasks, session, profiles.worker)
+                workers = layout.num_tasks - layout.num_ps
+                stack.enter_context(_devices.reserved(workers, room, on_waiting))
         yield
-
-
-def count_slots(context: Any) -> int:
-    """How many tasks of Spark can run at the same time."""
-    # What Spark's own check of barrier stages asks.
-    scala_context = context._jsc.sc()
-    profile = scala_context.resourceProfileManager().defaultResourceProfile()
-    return int(scala_context.maxNumConcurrentTasks(profile))

@@ -52,6 +52,7 @@ class JobConfig:
         barrier: Whether the tasks are those of a barrier stage; if not, they wait for each other.
         datasets: Whose rows come instead of rows of `row_format`; None where those do.
         endpoints: Where the tasks' processes listen.
+        of_servers: Whether the tasks are parameter servers in a job of their own.
     """
 
     driver: str
@@ -65,6 +66,7 @@ class JobConfig:
     barrier: bool = True
     datasets: tuple[TravellingDataset, ...] | None = None
     endpoints: Endpoints = field(default_factory=Endpoints)
+    of_servers: bool = False
 
 
 def run_task(config: JobConfig, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -78,8 +80,8 @@ def run_task(config: JobConfig, batches: Iterable[pa.RecordBatch]) -> Iterator[p
     from pyspark import BarrierTaskContext, TaskContext
 
     context: Any = BarrierTaskContext.get() if config.barrier else TaskContext.get()
-    name = config.layout.task(context.partitionId())
-    if config.barrier:
+    name = config.layout.task(context.partitionId(), config.of_servers)
+    if config.barrier and not config.layout.servers_apart:
         # The same address means the same machine, or the same container.
         hosts = [info.address.rpartition(":")[0] for info in context.getTaskInfos()]
         neighbours = hosts.count(hosts[context.partitionId()])

@@ -25,8 +25,8 @@ class Job(Protocol):
     def start(self) -> None:
         """Submits it, if it does not run yet."""
 
-    def has_active_tasks(self) -> bool:
-        """Whether Spark is busy with it or what comes before it."""
+    def has_active_tasks(self, beside: int = 0) -> bool:
+        """Whether Spark runs more than so many tasks of it or of what comes before it."""
 
     def describe_slots(self) -> tuple[str, str]:
         """The slots that Spark has, in a few words; and what to do if they are too few."""
@@ -79,12 +79,22 @@ class Gathering:
                 case TaskRegistered(task):
                     missing.discard(task)
                     waiting.discard(task)
-                case None if len(waiting) == plan.layout.num_tasks and job.has_active_tasks():
+                case None if self._is_before(waiting) and job.has_active_tasks(
+                    plan.layout.num_tasks - len(waiting)
+                ):
                     # Spark is still at the stages before; they may take as long as they need.
                     deadline = time.monotonic() + plan.config.start_timeout
             if time.monotonic() > deadline:
                 raise not_started(waiting or missing, plan.config.start_timeout, too_few)
         _log.info("%d tasks after %.1f s", plan.layout.num_tasks, time.monotonic() - started)
+
+    def _is_before(self, waiting: Collection[TaskName]) -> bool:
+        """Whether the stage whose tasks get rows may not have begun."""
+        layout = self._plan.layout
+        come = layout.num_tasks - len(waiting)
+        if not layout.servers_apart:
+            return not come
+        return not any(task.job != "ps" and task not in waiting for task in layout.tasks)
 
     def wait_for_rows(
         self,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from sparkflow.spark.cluster.cluster import Cluster
 from sparkflow.spark.cluster.failures import is_restartable
+from sparkflow.spark.cluster.profiles import session_profiles, why_not
 from sparkflow.spark.cluster.slots import (
     count_workers,
     gpu_memory_bytes,
@@ -28,7 +30,10 @@ from sparkflow.spark.encryption import new_credentials, session_speaks_tls
 from sparkflow.spark.launch.elastic_training import ElasticTraining, scouts
 from sparkflow.spark.launch.training import Trained, Training
 from sparkflow.spark.storage.session_files import files_for
+from sparkflow.spark.task_resources import RoleResources
 from sparkflow_runtime.security import Credentials
+
+_log = logging.getLogger(__name__)
 
 
 class ClassicBackend:
@@ -41,18 +46,23 @@ class ClassicBackend:
     def __init__(self, session: Any) -> None:
         self._session = session
 
-    def require_slots(self, layout: ClusterLayout) -> ClusterLayout:
+    def require_slots(self, layout: ClusterLayout, resources: RoleResources) -> ClusterLayout:
         """Asks the scheduler."""
-        require_slots(self._session, layout)
+        reason = why_not(self._session.sparkContext.master)
+        if resources and reason:
+            _log.warning("%s", reason)
+        profiles = session_profiles(self._session, resources)
+        layout = profiles.arranged(layout)
+        require_slots(self._session, layout, profiles=profiles)
         return layout
 
     def speaks_tls(self, wanted: bool | str) -> bool:
         """By the driver's address."""
         return session_speaks_tls(wanted, self._session)
 
-    def count_workers(self, num_ps: int) -> int:
+    def count_workers(self, num_ps: int, resources: RoleResources) -> int:
         """Asks the scheduler."""
-        return count_workers(self._session, num_ps)
+        return count_workers(self._session, num_ps, session_profiles(self._session, resources))
 
     def train(self, training: Training) -> Trained:
         """Runs attempts of the Spark job until one ends well."""
@@ -64,7 +74,9 @@ class ClassicBackend:
         if training.resized is not None:
             return self._train_elastic(training, fit_state, credentials)
         job_config = training.job(credentials, gpu_memory_bytes(self._session))
-        cluster = Cluster(training.rows, job_config, training.name, training.description)
+        profiles = session_profiles(self._session, plan.config.resources)
+        name, description = training.name, training.description
+        cluster = Cluster(training.rows, job_config, name, description, profiles=profiles)
         feed = training.feed
 
         def attempt(number: int) -> Mapping[str, Any]:
@@ -78,7 +90,7 @@ class ClassicBackend:
         values = fit_state.finished_values
         if values is None:
             with (
-                reserved_slots(self._session, plan.layout, callbacks.on_waiting),
+                reserved_slots(self._session, plan.layout, callbacks.on_waiting, profiles),
                 contextlib.closing(cluster),
             ):
                 values = retries.run()
@@ -92,23 +104,26 @@ class ClassicBackend:
         session, plan = self._session, training.plan
         config = plan.config
         most = training.most_workers
+        profiles = session_profiles(session, config.resources)
         elastic = ElasticWorkers(
             config.min_workers,
             most,
-            training.count_workers or (lambda: count_workers(session, plan.layout.num_ps)),
+            training.count_workers
+            or (lambda: count_workers(session, plan.layout.num_ps, profiles)),
             config.in_step,
             fit_state.remember,
         )
         values = fit_state.finished_values
         if values is None:
-            widest = config.layout(most)
+            widest = plan.layout.of_workers(most)
             elastic_training = ElasticTraining(
-                training, fit_state, elastic, credentials, gpu_memory_bytes(session)
+                training, fit_state, elastic, credentials, gpu_memory_bytes(session), profiles
             )
             with contextlib.ExitStack() as stack:
-                stack.enter_context(reserved_slots(session, widest, training.callbacks.on_waiting))
+                say = training.callbacks.on_waiting
+                stack.enter_context(reserved_slots(session, widest, say, profiles))
                 if session_gang(session).grows:
-                    stack.enter_context(scouts(session, widest.num_tasks))
+                    stack.enter_context(scouts(session, widest, profiles))
                 values = elastic_training.run()
         return values, fit_state.history
 

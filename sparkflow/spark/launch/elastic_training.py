@@ -19,6 +19,8 @@ from pyspark.sql import SparkSession
 
 from sparkflow.spark.cluster.cluster import Cluster
 from sparkflow.spark.cluster.failures import is_restartable
+from sparkflow.spark.cluster.profiles import NONE, Profiles
+from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.control.attempts.fit_state import FitState
 from sparkflow.spark.control.attempts.retry_loop import RetryLoop
 from sparkflow.spark.control.elastic import ElasticWorkers, Resize
@@ -39,6 +41,7 @@ class ElasticTraining:
         elastic: Decides about the number.
         credentials: What the tasks and the driver show to each other.
         gpu_memory_bytes: How much of a GPU's memory a worker takes; None for all there is.
+        profiles: What the tasks run with.
     """
 
     def __init__(
@@ -48,7 +51,9 @@ class ElasticTraining:
         elastic: ElasticWorkers,
         credentials: Credentials,
         gpu_memory_bytes: int | None,
+        profiles: Profiles = NONE,
     ) -> None:
+        self._profiles = profiles
         self._training = training
         self._fit_state = fit_state
         self._elastic = elastic
@@ -98,26 +103,36 @@ class ElasticTraining:
         self._clusters += 1
         name = training.name if self._clusters == 1 else f"{training.name}-{self._clusters}w"
         config = training.job(self._credentials, self._gpu_memory_bytes)
-        return Cluster(training.rows, config, name, training.description)
+        what = training.description
+        return Cluster(training.rows, config, name, what, profiles=self._profiles)
 
 
 @contextlib.contextmanager
-def scouts(session: SparkSession, num_tasks: int) -> Any:
-    """Has dynamic allocation look for so many slots inside the `with` block.
+def scouts(session: SparkSession, layout: ClusterLayout, profiles: Profiles = NONE) -> Any:
+    """Has dynamic allocation look for room for all tasks inside the `with` block.
 
     Spark asks for executors only where tasks wait for slots. Scouts are such tasks, again and
     again, and do nothing when they get one.
+
+    Args:
+        session: The session.
+        layout: The tasks that there may be at most.
+        profiles: What they run with; executors that a profile has brought are those of its workers.
     """
     context: Any = session.sparkContext
     over = threading.Event()
     group = f"sparkflow-scouts-{id(over)}"
+    count = layout.num_tasks - (layout.num_ps if layout.servers_apart else 0)
 
     def look() -> None:
         while not over.is_set():
             try:
                 context.addJobTag(group)
                 context.setLocalProperty("spark.job.description", "looking for executors")
-                context.parallelize(range(num_tasks), num_tasks).foreach(_nothing)
+                tasks = context.parallelize(range(count), count)
+                if profiles.worker is not None:
+                    tasks = tasks.withResources(profiles.worker)
+                tasks.foreach(_nothing)
             except Exception as error:  # an executor was lost, say: that is when they are needed
                 if not over.is_set():
                     _log.info("looking for executors failed: %s", str(error).split("\n", 1)[0])

@@ -21,6 +21,7 @@ from sparkflow.spark.data.plan.partitioning import PlacedRows
 from sparkflow.spark.data.plan.prepare import PreparedRows
 from sparkflow.spark.data.schema.row_format import RowFormat
 from sparkflow.spark.endpoints import Endpoints, Ports
+from sparkflow.spark.task_resources import RoleResources
 from sparkflow_runtime.security import Credentials
 
 FIXED_WORKERS: Final = (
@@ -94,11 +95,16 @@ class Backend(Protocol):
     loop over attempts is.
     """
 
-    def require_slots(self, layout: ClusterLayout) -> ClusterLayout:
+    def require_slots(self, layout: ClusterLayout, resources: RoleResources) -> ClusterLayout:
         """Passes when all tasks can run at once.
 
+        Args:
+            layout: The tasks.
+            resources: What each takes.
+
         Returns:
-            The layout with what the backend adds where there is room for it: messengers.
+            The layout with what the backend adds: messengers where there is room for them, and
+            parameter servers apart where their resources are.
 
         Raises:
             SparkTrainingError: They cannot; the text has both numbers.
@@ -111,7 +117,7 @@ class Backend(Protocol):
             SparkTrainingError: The cluster does not allow what is wanted.
         """
 
-    def count_workers(self, num_ps: int) -> int:
+    def count_workers(self, num_ps: int, resources: RoleResources) -> int:
         """For how many workers there are slots now, beside so many parameter servers.
 
         Raises:

@@ -281,6 +281,8 @@ class TrainingParams(ParamAliases):
     minWorkers = param(table.TRAINING["minWorkers"])
     numPs = param(table.TRAINING["numPs"])
     inProcess = param(table.TRAINING["inProcess"])
+    workerResources = param(table.TRAINING["workerResources"])
+    psResources = param(table.TRAINING["psResources"])
     modelParallel = param(table.TRAINING["modelParallel"])
     microBatches = param(table.TRAINING["microBatches"])
     batchSize = param(table.TRAINING["batchSize"])
@@ -344,6 +346,32 @@ class TrainingParams(ParamAliases):
             'always' or 'never'.
         """
         return self._set(inProcess=value)
+
+    def getWorkerResources(self) -> dict[str, Any]:
+        """What a worker's task takes, as a dictionary."""
+        value: dict[str, Any] = self.getOrDefault(self.workerResources)
+        return value
+
+    def setWorkerResources(self: Self, value: Any) -> Self:
+        """Sets a parameter.
+
+        workerResources: what Spark gives each worker's task: amounts by name ({'cpus': 2,
+            'gpu': 1}) or a pyspark.resource.ResourceProfile; {} for what Spark's settings say.
+        """
+        return self._set(workerResources=value)
+
+    def getPsResources(self) -> dict[str, Any]:
+        """What a parameter server's task takes, as a dictionary."""
+        value: dict[str, Any] = self.getOrDefault(self.psResources)
+        return value
+
+    def setPsResources(self: Self, value: Any) -> Self:
+        """Sets a parameter.
+
+        psResources: what Spark gives each parameter server's task, as workerResources; they
+            have a Spark job of their own then, and take no GPU.
+        """
+        return self._set(psResources=value)
 
     def getModelParallel(self) -> int:
         """Tasks per copy of the model."""

@@ -41,6 +41,11 @@ def check_params(config: FitConfig, given: Collection[str]) -> None:
             f"syncMode='allreduce' has no parameter servers, but numPs={config.num_ps} was "
             "set; leave numPs out or set it to 0"
         )
+    if config.ps_resources and (mode == "allreduce" or not config.num_ps):
+        raise ValueError(
+            f"psResources={config.ps_resources!r} needs parameter servers with tasks of their own: "
+            "set numPs, or leave it out"
+        )
     if config.min_workers > config.num_workers:
         raise ValueError(
             f"minWorkers={config.min_workers} is more than numWorkers={config.num_workers}, the "

@@ -6,13 +6,14 @@ Knows no pyspark, because what leads a training may run where there is none.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.params.converters import FeaturesCol
 from sparkflow.spark.params.row import camel_case
 from sparkflow.spark.params.values import TrainerValues
+from sparkflow.spark.task_resources import RoleResources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,16 +58,14 @@ class FitConfig(TrainerValues):
         """The columns of features."""
         return self.features_col if self.made_features is None else self.made_features
 
-    def layout(self, num_workers: int | None = None, messengers: int = 0) -> ClusterLayout:
+    def layout(self, num_workers: int | None = None) -> ClusterLayout:
         """The tasks that train.
 
         Args:
             num_workers: In place of the number that is asked for.
-            messengers: See `ClusterLayout`.
         """
         workers = self.num_workers if num_workers is None else num_workers
-        found = ClusterLayout.of(self.num_ps, workers, self.sync_mode, self.model_parallel)
-        return replace(found, messengers=messengers)
+        return ClusterLayout.of(self.num_ps, workers, self.sync_mode, self.model_parallel)
 
     @property
     def in_step(self) -> bool:
@@ -77,6 +76,11 @@ class FitConfig(TrainerValues):
     def is_elastic(self) -> bool:
         """Whether the number of workers follows that of the slots."""
         return bool(self.min_workers)
+
+    @property
+    def resources(self) -> RoleResources:
+        """What workers and parameter servers take of Spark."""
+        return RoleResources.of(self.worker_resources, self.ps_resources)
 
     @property
     def has_copies(self) -> bool:

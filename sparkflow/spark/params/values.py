@@ -54,6 +54,10 @@ class TrainerValues:
         in_process: whether the only worker trains inside its Spark task, without sockets and
             processes of its own: 'auto' (where Spark Connect's Python workers may have none),
             'always' or 'never'.
+        worker_resources: what Spark gives each worker's task: amounts by name ({'cpus': 2,
+            'gpu': 1}) or a pyspark.resource.ResourceProfile; {} for what Spark's settings say.
+        ps_resources: what Spark gives each parameter server's task, as workerResources; they
+            have a Spark job of their own then, and take no GPU.
         model_parallel: tasks among which each worker's copy of the model is divided, by
             tf.device(sparkflow.spark.stage(i)) in model_fn or else by itself.
         micro_batches: with modelParallel: parts of a batch that its tasks work on at the same
@@ -135,6 +139,8 @@ class TrainerValues:
     min_workers: int = 0
     num_ps: int = 1
     in_process: str = "auto"
+    worker_resources: dict[str, Any] = field(default_factory=dict)
+    ps_resources: dict[str, Any] = field(default_factory=dict)
     model_parallel: int = 1
     micro_batches: int = 0
     batch_size: int = 128

@@ -18,7 +18,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import grpc
@@ -27,9 +27,16 @@ from pyspark import BarrierTaskContext, TaskContext, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
 from sparkflow.spark.cluster.addresses import own_address
-from sparkflow.spark.cluster.barrier_job import SparkJob
+from sparkflow.spark.cluster.barrier_job import (
+    ServersTurn,
+    SparkJob,
+    collect,
+    empty_rows,
+    run_together,
+)
 from sparkflow.spark.cluster.events import Event, RowsReady, TaskFailed, TaskRegistered
 from sparkflow.spark.cluster.failures import is_failure, not_started, to_exception
+from sparkflow.spark.cluster.profiles import NONE, Profiles
 from sparkflow.spark.cluster.registration import RegistrationServer, ShowLines
 from sparkflow.spark.cluster.registration_client import RegistrationClient
 from sparkflow.spark.cluster.slots import describe_session_slots, session_gang
@@ -66,6 +73,7 @@ class FunctionConfig:
         datasets: Those whose rows come to the tasks.
         barrier: Whether the tasks are those of a barrier stage.
         endpoints: Where the functions' servers are to listen.
+        of_servers: Whether the tasks are parameter servers in a job of their own.
     """
 
     driver: str
@@ -75,6 +83,7 @@ class FunctionConfig:
     datasets: tuple[TravellingDataset, ...]
     barrier: bool
     endpoints: Endpoints
+    of_servers: bool = False
 
 
 class FunctionJob:
@@ -89,6 +98,7 @@ class FunctionJob:
         credentials: What its tasks and the driver show to each other.
         timeout_s: How long tasks may take to come.
         endpoints: Where the functions' servers are to listen.
+        profiles: What the tasks run with.
     """
 
     def __init__(
@@ -101,8 +111,10 @@ class FunctionJob:
         credentials: Credentials,
         timeout_s: float,
         endpoints: Endpoints,
+        profiles: Profiles = NONE,
     ) -> None:
         self._session = session
+        self._profiles = profiles
         self._layout = layout
         self._on_lines = on_lines
         self._credentials = credentials
@@ -124,8 +136,14 @@ class FunctionJob:
         host = context.getConf().get("spark.driver.host")
         bind = context.getConf().get("spark.driver.bindAddress", host)
         gang = session_gang(self._session)
+        turn = ServersTurn(self._layout, at_once=not self._profiles.shares_executors)
+
+        def post(event: Event) -> None:
+            turn.hear(event)
+            self._events.put(event)
+
         server = RegistrationServer(
-            self._layout, self._events.put, bind, self._credentials, ports=self._endpoints.ports
+            self._layout, post, bind, self._credentials, ports=self._endpoints.ports
         )
         server.begin_attempt("")
         datasets = tuple(what for what, _ in self._travelling)
@@ -139,7 +157,7 @@ class FunctionJob:
             self._endpoints,
         )
         name = f"sparkflow-run-{uuid.uuid4().hex[:8]}"
-        action = functools.partial(self._collect, config)
+        action = functools.partial(self._run_all, config, context, name, turn)
         job = SparkJob(context, action, name, "SparkCluster.run", self._events.put)
         job.start()
         try:
@@ -175,15 +193,23 @@ class FunctionJob:
             if failures and (isinstance(failures[-1], TaskFailed) or time.monotonic() > deadline):
                 raise to_exception(failures)
             if missing and not failures and time.monotonic() > deadline:
-                too_few = describe_session_slots(self._session, self._layout)[1]
+                too_few = describe_session_slots(self._session, self._layout, self._profiles)[1]
                 raise not_started(missing, self._timeout_s, too_few)
 
-    def _collect(self, config: FunctionConfig) -> None:
+    def _run_all(self, config: FunctionConfig, context: Any, tag: str, turn: ServersTurn) -> None:
         rows = rows_for_tasks(self._session, config.layout, self._travelling)
+        actions = [functools.partial(self._collect, rows, config, self._profiles.worker)]
+        if config.layout.servers_apart:
+            servers = empty_rows(self._session, config.layout.num_ps)
+            of_servers = replace(config, of_servers=True)
+            actions.append(functools.partial(self._collect, servers, of_servers, self._profiles.ps))
+        run_together(context, tag, actions, turn)
+
+    def _collect(self, rows: DataFrame, config: FunctionConfig, profile: Any) -> None:
         run: Callable[..., Any] = functools.partial(_run_task, config)
-        found = rows.mapInArrow(run, _RESULT_SCHEMA, barrier=config.barrier).collect()
+        found = collect(rows.mapInArrow(run, _RESULT_SCHEMA, barrier=config.barrier), profile)
         # What Spark collects is what our own tasks pickled, as with any function of Spark's.
-        self._outcome = [pickle.loads(row["outcome"]) for row in found]  # noqa: S301
+        self._outcome += [pickle.loads(row["outcome"]) for row in found]  # noqa: S301
 
 
 def _travelling(
@@ -209,7 +235,7 @@ def _run_task(
 ) -> Iterator[pa.RecordBatch]:
     """What a Spark task does; blocks until all workers have returned, or one task has failed."""
     context: Any = BarrierTaskContext.get() if config.barrier else TaskContext.get()
-    name = config.layout.task(context.partitionId())
+    name = config.layout.task(context.partitionId(), config.of_servers)
     attempt = context.taskAttemptId()
     interface = config.endpoints.interface
     if not config.barrier and not wait_for_others(

@@ -21,8 +21,8 @@ from sparkflow.spark.cluster.barrier_job import GangJob
 from sparkflow.spark.cluster.cluster import Cluster, show_lines
 from sparkflow.spark.cluster.events import Event, RowsReady
 from sparkflow.spark.cluster.failures import is_failure, not_started, to_exception
+from sparkflow.spark.cluster.profiles import count_tasks, session_profiles, why_not
 from sparkflow.spark.cluster.slots import (
-    count_slots,
     gpu_memory_bytes,
     require_slots,
     reserved_slots,
@@ -45,6 +45,7 @@ from sparkflow.spark.programs.cluster_dataset import (
     make_dataset,
 )
 from sparkflow.spark.programs.functions import FunctionJob
+from sparkflow.spark.task_resources import RoleResources, ps_resources, worker_resources
 from sparkflow.train.clusters.cluster_spec import ClusterSpec
 from sparkflow_runtime.security import Credentials
 
@@ -89,6 +90,9 @@ class SparkCluster:
             (`"40000-40100"`), one port, or `""` for any free ones.
         interface: The address of each machine that its tasks listen on: the name of an interface
             (`"eth0"`), a network (`"10.1.0.0/16"`), or `""` for the one that the driver sees.
+        workerResources: What Spark gives each worker's task: amounts (`{"cpus": 2, "gpu": 1}`) or a
+            `pyspark.resource.ResourceProfile`; Spark's settings decide if None.
+        psResources: The same of parameter servers.
 
     Raises:
         ValueError: There are no workers, or fewer than no parameter servers; no ports; no network.
@@ -107,6 +111,8 @@ class SparkCluster:
         tls: bool | str = AUTO,
         ports: str | int = "",
         interface: str = "",
+        workerResources: Any = None,
+        psResources: Any = None,
     ) -> None:
         if numWorkers < 1 or numPs < 0:
             raise ValueError(
@@ -121,7 +127,14 @@ class SparkCluster:
                 "is the cluster's client, is not in this process. SparkTrainer takes both"
             )
         self._session = session
-        self._layout = ClusterLayout(numPs, numWorkers)
+        self._resources = RoleResources.of(
+            worker_resources(workerResources or {}), ps_resources(psResources or {})
+        )
+        reason = why_not(session.sparkContext.master)
+        if self._resources and reason:
+            _log.warning("%s", reason)
+        self._profiles = session_profiles(session, self._resources)
+        self._layout = self._profiles.arranged(ClusterLayout(numPs, numWorkers))
         self._timeout_s = startTimeout
         self._shows_lines = workerLogs
         self._endpoints = Endpoints(Ports.of(ports), require_interface(interface))
@@ -224,8 +237,8 @@ class SparkCluster:
                 others are ended.
         """
         layout = self._layout
-        require_slots(self._session, layout)
-        with reserved_slots(self._session, layout, _log.info):
+        require_slots(self._session, layout, profiles=self._profiles)
+        with reserved_slots(self._session, layout, _log.info, self._profiles):
             job = FunctionJob(
                 self._session,
                 layout,
@@ -235,6 +248,7 @@ class SparkCluster:
                 self._credentials,
                 self._timeout_s,
                 self._endpoints,
+                self._profiles,
             )
             return job.run()
 
@@ -293,7 +307,7 @@ class SparkCluster:
         require_frame(df, "SparkCluster.dataset")
         plan = feed_plan(batch_size, shuffle, epochs, seed)
         if self._cluster is None:
-            require_slots(self._session, self._layout)
+            require_slots(self._session, self._layout, profiles=self._profiles)
         else:
             self._require_room_for_rows(df)
         made = make_dataset(
@@ -351,8 +365,9 @@ class SparkCluster:
 
     def _start(self) -> None:
         session, layout = self._session, self._layout
-        require_slots(session, layout)
-        self._held.enter_context(reserved_slots(session, layout, _log.info))
+        require_slots(session, layout, profiles=self._profiles)
+        slots = reserved_slots(session, layout, _log.info, self._profiles)
+        self._held.enter_context(slots)
         self._events = queue.Queue()
         self._failure = None
         self._datasets = [each for each in self._datasets if not each.is_closed]
@@ -372,7 +387,9 @@ class SparkCluster:
             f"SparkCluster: {layout.num_ps} parameter servers, {layout.num_workers} workers"
         )
         rows = rows_for_tasks(session, layout, travelling)
-        cluster = self._cluster = Cluster(rows, config, name, description, self._take_lines)
+        cluster = self._cluster = Cluster(
+            rows, config, name, description, self._take_lines, self._profiles
+        )
         plan = FeedPlan(_NO_ROWS, batch_size=1)
         server, job = cluster.begin_attempt(self._events.put, json.dumps(plan.to_json()))
         job.start()
@@ -387,7 +404,7 @@ class SparkCluster:
                 "the first use of cluster.target, or call cluster.stop() first, which ends its "
                 "servers with their variables"
             )
-        taken, slots = self._layout.num_tasks, count_slots(self._session.sparkContext)
+        taken, slots = self._layout.num_tasks, count_tasks(self._session)
         if slots <= taken:
             raise SparkTrainingError(
                 f"The cluster's {taken} tasks take all {slots} slots of Spark, and reading rows "

@@ -71,3 +71,24 @@ def test_every_stage_holds_variables_without_parameter_servers() -> None:
     }
     assert layout.num_shards == 4
     assert ClusterLayout.of(1, 2, "async", 2).hosted_by(TaskName("stage1", 0)) is None
+
+
+def test_servers_apart_have_partitions_of_their_own() -> None:
+    layout = ClusterLayout(2, 2, servers_apart=True)
+    together = ClusterLayout(2, 2)
+    assert layout.tasks == together.tasks
+    assert (layout.num_tasks, layout.num_partitions, layout.first_worker) == (4, 2, 0)
+    assert layout.task(1) == TaskName("worker", 1)
+    assert layout.task(1, of_servers=True) == TaskName("ps", 1)
+    assert layout.per_partition([5, 6], 0) == [5, 6]
+    assert together.per_partition([5, 6], 0) == [0, 0, 5, 6]
+    assert layout.per_task([5, 6], 0) == [0, 0, 5, 6]
+    staged = ClusterLayout(1, 2, num_stages=2, messengers=1)
+    assert staged.per_partition([5, 6], 0) == [0, 0, 5, 6, 0, 0]
+
+
+def test_another_number_of_workers() -> None:
+    hosted = ClusterLayout.of(0, 2, "sync", 2)
+    assert hosted.of_workers(3) == ClusterLayout.of(0, 3, "sync", 2)
+    assert ClusterLayout.of(1, 2, "sync").of_workers(1) == ClusterLayout.of(1, 1, "sync")
+    assert ClusterLayout(1, 2, messengers=1, servers_apart=True).of_workers(4).messengers == 1

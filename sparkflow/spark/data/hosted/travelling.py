@@ -36,7 +36,7 @@ def rows_for_tasks(
             task gets a row that is no row.
     """
     if not datasets:
-        tasks = session.range(0, layout.num_tasks, 1, layout.num_tasks)
+        tasks = session.range(0, layout.num_partitions, 1, layout.num_partitions)
         return tasks.select(F.lit("").alias(MESSAGE_COLUMN))
     parts = [
         rows.select(

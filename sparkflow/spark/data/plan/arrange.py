@@ -35,7 +35,10 @@ class ArrangedRows:
 
 @contextlib.contextmanager
 def arranged_rows(
-    dataset: DataFrame, config: FitConfig, validation: DataFrame | None, messengers: int = 0
+    dataset: DataFrame,
+    config: FitConfig,
+    validation: DataFrame | None,
+    wanted: ClusterLayout | None = None,
 ) -> Iterator[ArrangedRows]:
     """The rows, and what places them.
 
@@ -45,7 +48,8 @@ def arranged_rows(
         dataset: The rows to train on.
         config: Columns and policies.
         validation: Validation rows, with the same columns.
-        messengers: See `ClusterLayout`.
+        wanted: The tasks, as far as the rows do not decide about their number; as the parameters
+            have them if None.
 
     Raises:
         ValueError, TypeError: See `prepare.prepare_rows`.
@@ -53,6 +57,7 @@ def arranged_rows(
     """
     # Without shuffling, what counts is the order of the DataFrame.
     by_content = config.in_step and config.shuffle
+    tasks = wanted or config.layout()
     with contextlib.ExitStack() as stack:
         # Files of a local session are written for one number of workers.
         spooled = None
@@ -61,7 +66,7 @@ def arranged_rows(
                 spooled_rows(dataset, config, validation, by_content=by_content)
             )
         if spooled is not None:
-            layout = config.layout(messengers=messengers)
+            layout = tasks.of_workers(config.num_workers)
             placed = layout, spooled.place(layout)
             yield ArrangedRows(spooled.prepared, lambda workers: placed)
             return
@@ -71,7 +76,7 @@ def arranged_rows(
         shards = most if config.is_elastic and config.in_step else 0
 
         def place(workers: int | None) -> Placed:
-            layout = config.layout(min(workers or most, most), messengers)
+            layout = tasks.of_workers(min(workers or most, most))
             return layout, place_rows(prepared, layout, config.seed, by_content, shards)
 
         yield ArrangedRows(prepared, place, config.is_elastic)

@@ -52,7 +52,7 @@ def parquet_rows(
     given: str | ParquetFiles,
     config: FitConfig,
     wants_rows: bool = False,
-    messengers: int = 0,
+    wanted: ClusterLayout | None = None,
 ) -> tuple[PreparedRows, ClusterLayout, PlacedRows]:
     """The rows of Parquet files, dealt to the workers by row groups.
 
@@ -65,7 +65,8 @@ def parquet_rows(
         config: Columns and policies.
         wants_rows: Whether somebody looks at all rows before training; Spark has to know the file
             system, too, then, except for tables.
-        messengers: See `ClusterLayout`.
+        wanted: The tasks, as far as the rows do not decide about their number; as the parameters
+            have them if None.
 
     Returns:
         The rows; their `rows` are the first ones only, unless `wants_rows`.
@@ -96,7 +97,7 @@ def parquet_rows(
         template = replace(
             template, class_column=label.columns[0], class_weights=tuple(factors.items())
         )
-    layout = config.layout(min(config.num_workers, files.rows), messengers)
+    layout = (wanted or config.layout()).of_workers(min(config.num_workers, files.rows))
     seed = config.seed if config.shuffle else None
     shares = [
         replace(template, pieces=pieces, layouts=files.layouts.of_pieces(pieces, template.names))
@@ -123,7 +124,7 @@ def parquet_rows(
         content=f"bytes:{column_digest(files, template.names)}" if config.checkpoint_dir else "",
     )
     messages = [json.dumps({"parquet": share.to_json()}) for share in shares]
-    placed = text_rows(session, [None] * messengers + layout.per_task(messages, None))
+    placed = text_rows(session, layout.per_partition(messages, None))
     return prepared, layout, PlacedRows(placed, train, validation)
 
 

@@ -9,10 +9,12 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from pyspark.resource import ResourceProfile
 
 from sparkflow.spark.cluster.gang import SETTINGS, gang_start
 from sparkflow.spark.cluster.gpus import memory_bytes
 from sparkflow.spark.cluster.preflight import describe_settings
+from sparkflow.spark.cluster.profiles import build_profile, why_not
 from sparkflow.spark.cluster.slots import GPU_MEMORY
 from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.control.callbacks import Callbacks, Update
@@ -25,6 +27,7 @@ from sparkflow.spark.launch.connect.lead import Leadership, picklable
 from sparkflow.spark.launch.connect.live import Replay
 from sparkflow.spark.launch.connect.outcome import Outcome
 from sparkflow.spark.launch.training import FIXED_WORKERS, Trained, Training
+from sparkflow.spark.task_resources import RoleResources
 
 _log = logging.getLogger(__name__)
 
@@ -42,7 +45,7 @@ class ConnectBackend:
     def __init__(self, session: Any) -> None:
         self._session = session
 
-    def require_slots(self, layout: ClusterLayout) -> ClusterLayout:
+    def require_slots(self, layout: ClusterLayout, resources: RoleResources) -> ClusterLayout:
         """Runs a small barrier job, for a Connect client cannot ask the scheduler.
 
         Where there is no barrier stage, executors come while tasks wait: then only settings say no.
@@ -52,13 +55,14 @@ class ConnectBackend:
         problem = describe_settings(settings, layout)
         if problem:
             raise SparkTrainingError(problem)
+        profile = self._profile(layout, resources)
         if not gang_start(settings).barrier:
             return layout
         live = replace(layout, messengers=1)
         try:
-            require_slots(self._session, live)
+            require_slots(self._session, live, profile)
         except TooFewSlotsError:
-            require_slots(self._session, layout)
+            require_slots(self._session, layout, profile)
             _log.warning(
                 "progress is shown, and callbacks are called, when training has ended: on Spark "
                 "Connect this takes one task slot more than the %d of the training, and there is "
@@ -72,7 +76,7 @@ class ConnectBackend:
         """Yes, unless it is not wanted: where the tasks will be is not known here."""
         return speaks_tls(wanted, None, lambda name: self._setting(name, "false"))
 
-    def count_workers(self, num_ps: int) -> int:
+    def count_workers(self, num_ps: int, resources: RoleResources) -> int:
         """Raises, for the driver that could see executors come and go does not lead here."""
         raise SparkTrainingError(FIXED_WORKERS)
 
@@ -112,6 +116,7 @@ class ConnectBackend:
             shared,
             self._setting("spark.driver.host", ""),
             replay,
+            self._profile(plan.layout, plan.config.resources, warn=False),
         )
         found = job.run()
         outcome = replace(found, history={**found.history, "tasks_started": str(gang)})
@@ -122,6 +127,25 @@ class ConnectBackend:
             _log.warning("%s", history.resumed["text"])
         replay.finish(outcome, history)
         return outcome.values, history
+
+    def _profile(
+        self, layout: ClusterLayout, resources: RoleResources, warn: bool = True
+    ) -> ResourceProfile | None:
+        """What all tasks run with, which are of one stage here; None for Spark's settings."""
+        if not resources:
+            return None
+        reason = why_not(self._setting("spark.master", ""))
+        if not reason and layout.num_ps:
+            reason = (
+                "on Spark Connect all tasks are those of one Spark job, so parameter servers take "
+                f"what workerResources says ({resources.worker or 'nothing of its own'}), and "
+                "psResources has no effect; numPs=0 has the workers hold the variables"
+            )
+        if warn and reason:
+            _log.warning("%s", reason)
+        if not resources.worker or why_not(self._setting("spark.master", "")):
+            return None
+        return build_profile(resources.worker)
 
     def _settings(self) -> dict[str, str]:
         """Those that say how tasks start."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
+from pyspark.resource import ResourceProfile
 from pyspark.sql import DataFrame
 
 from sparkflow.spark.cluster.barrier_job import describe_spark_failure
@@ -57,6 +58,7 @@ class ConnectJob:
         driver_host: Spark's driver as executors reach it; "" if it is not known.
         replay: Tells callbacks what the chief tells while training runs; None where there is no
             messenger to say where it is.
+        profile: What the tasks run with; None for what Spark's settings say.
     """
 
     rows: DataFrame
@@ -67,6 +69,7 @@ class ConnectJob:
     shared_directory: str = ""
     driver_host: str = ""
     replay: Replay | None = None
+    profile: ResourceProfile | None = None
 
     def run(self) -> Outcome:
         """Trains and returns what came out. Blocks.
@@ -92,7 +95,7 @@ class ConnectJob:
             work.plan.config.start_timeout,
         )
         task: Any = functools.partial(run_connect_task, config)
-        query = self.rows.mapInArrow(task, ROWS_SCHEMA, barrier=self.config.barrier)
+        query = map_with(self.profile, self.rows, task, ROWS_SCHEMA, self.config.barrier)
         if self.replay is not None:
             parts = from_rows(LiveQuery(query, self.config.credentials, self.replay).run())
             events = events_in(parts.pop(EVENTS, b"[]"))
@@ -121,7 +124,7 @@ class ConnectJob:
         deadline = time.monotonic() + _NEW_EXECUTOR_S
         while True:
             try:
-                require_slots(self.rows.sparkSession, self.config.layout)
+                require_slots(self.rows.sparkSession, self.config.layout, self.profile)
                 return
             except SparkTrainingError:
                 if time.monotonic() > deadline:
@@ -147,7 +150,17 @@ def collect_interruptibly(query: DataFrame) -> list[Any]:
         session.removeTag(tag)
 
 
-def require_slots(session: Any, layout: ClusterLayout) -> None:
+def map_with(
+    profile: ResourceProfile | None, rows: DataFrame, task: Any, schema: str, barrier: bool
+) -> DataFrame:
+    """`rows.mapInArrow` with a resource profile, which Spark's Connect takes since 4.0."""
+    more = {} if profile is None else {"profile": profile}
+    return rows.mapInArrow(task, schema, barrier=barrier, **more)
+
+
+def require_slots(
+    session: Any, layout: ClusterLayout, profile: ResourceProfile | None = None
+) -> None:
     """Passes when the cluster can run all tasks at once, as a small barrier job finds out.
 
     Raises:
@@ -155,7 +168,8 @@ def require_slots(session: Any, layout: ClusterLayout) -> None:
         SparkTrainingError: The job failed otherwise.
     """
     count = layout.num_partitions
-    probe = session.range(0, count, 1, count).mapInArrow(_nothing, "id bigint", barrier=True)
+    rows = session.range(0, count, 1, count)
+    probe = map_with(profile, rows, _nothing, "id bigint", barrier=True)
     try:
         # Not `collect`: Spark would look for more slots for ten minutes.
         probe.count()

@@ -92,7 +92,7 @@ class JobAround:
     def start(self) -> None:
         """Nothing: it has started."""
 
-    def has_active_tasks(self) -> bool:
+    def has_active_tasks(self, beside: int = 0) -> bool:
         """Whether tasks run that come before the barrier stage: none do any more."""
         return False
 

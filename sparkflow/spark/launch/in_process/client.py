@@ -22,6 +22,7 @@ from sparkflow.spark.launch.connect.lead import Leadership, picklable
 from sparkflow.spark.launch.connect.outcome import ROWS_SCHEMA, from_parts, from_rows
 from sparkflow.spark.launch.in_process.task import InTaskConfig, train_in_task
 from sparkflow.spark.launch.training import FIXED_WORKERS, Trained, Training
+from sparkflow.spark.task_resources import RoleResources
 from sparkflow_runtime.security import Credentials
 
 _log = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ class InProcessBackend:
         self._session = session
         self._reason = reason
 
-    def require_slots(self, layout: ClusterLayout) -> ClusterLayout:
+    def require_slots(self, layout: ClusterLayout, resources: RoleResources) -> ClusterLayout:
         """Passes when there is one worker; one slot there is always, sooner or later.
 
         Raises:
@@ -56,6 +57,11 @@ class InProcessBackend:
                 "for more, use compute whose Python workers are not locked in (on Databricks: "
                 "dedicated access mode)"
             )
+        if resources:
+            _log.warning(
+                "workerResources and psResources have no effect inside one Spark task, which takes "
+                "what Spark's settings say"
+            )
         use_this_python(self._session)
         return layout
 
@@ -63,14 +69,14 @@ class InProcessBackend:
         """No: nothing is said to other processes."""
         return False
 
-    def count_workers(self, num_ps: int) -> int:
+    def count_workers(self, num_ps: int, resources: RoleResources) -> int:
         """Raises, for the driver that could see executors come and go does not lead here."""
         raise SparkTrainingError(FIXED_WORKERS)
 
     def train(self, training: Training) -> Trained:
         """Runs the task; then tells the callbacks what happened."""
         plan = training.plan
-        self.require_slots(plan.layout)
+        self.require_slots(plan.layout, RoleResources())
         text = f"training inside one Spark task, without sockets or processes: {self._reason}"
         _log.warning("%s", text)
         training.callbacks.on_waiting(text)

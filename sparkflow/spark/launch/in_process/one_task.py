@@ -128,7 +128,7 @@ class OneTask:
         """Nothing: the task has one."""
         return "", ""
 
-    def has_active_tasks(self) -> bool:
+    def has_active_tasks(self, beside: int = 0) -> bool:
         """Whether Spark is busy with stages before: not any more."""
         return False
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from sparkflow.spark.params.converters import choice, in_process, integer, json_dict
 from sparkflow.spark.params.row import Group, Row
+from sparkflow.spark.task_resources import ps_resources, worker_resources
 
 SYNC_MODES = ("async", "sync", "ssp", "allreduce")
 
@@ -55,6 +56,32 @@ TRAINING: Final = Group(
             takes="str | bool",
             see="[locked-down compute](deploy/locked_down.md)",
             decides=False,
+        ),
+        Row(
+            "workerResources",
+            {},
+            worker_resources,
+            "dict[str, Any]",
+            "what Spark gives each worker's task: amounts by name ({'cpus': 2, 'gpu': 1}) or a "
+            "pyspark.resource.ResourceProfile; {} for what Spark's settings say",
+            get="What a worker's task takes, as a dictionary.",
+            takes="Any",
+            see="[resources per role](spark_operations.md#resources-per-role)",
+            decides=False,
+            of_rows=True,
+        ),
+        Row(
+            "psResources",
+            {},
+            ps_resources,
+            "dict[str, Any]",
+            "what Spark gives each parameter server's task, as workerResources; they have a Spark "
+            "job of their own then, and take no GPU",
+            get="What a parameter server's task takes, as a dictionary.",
+            takes="Any",
+            see="[resources per role](spark_operations.md#resources-per-role)",
+            decides=False,
+            of_rows=True,
         ),
         Row(
             "modelParallel",

@@ -99,7 +99,7 @@ class Tasks:
     def describe_slots(self) -> tuple[str, str]:
         return "", ""
 
-    def has_active_tasks(self) -> bool:
+    def has_active_tasks(self, beside: int = 0) -> bool:
         return True
 
     def join(self) -> None:

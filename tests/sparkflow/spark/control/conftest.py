@@ -336,7 +336,7 @@ class FakeJob:
     def describe_slots(self) -> tuple[str, str]:
         return "", ""
 
-    def has_active_tasks(self) -> bool:
+    def has_active_tasks(self, beside: int = 0) -> bool:
         return False
 
 

@@ -33,7 +33,7 @@ class Job:
     def start(self) -> None:
         """Nothing."""
 
-    def has_active_tasks(self) -> bool:
+    def has_active_tasks(self, beside: int = 0) -> bool:
         return False
 
     def describe_slots(self) -> tuple[str, str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.launch import elastic_training
 from sparkflow.spark.launch.elastic_training import scouts
 
@@ -28,7 +29,7 @@ def test_scouts_go_on_after_one_was_lost(monkeypatch: pytest.MonkeyPatch) -> Non
         cancelJobsWithTag=lambda tag: None,
     )
     session: Any = SimpleNamespace(sparkContext=context)
-    with scouts(session, 3):
+    with scouts(session, ClusterLayout(1, 2)):
         assert third.wait(10)
     count = len(jobs)
     threading.Event().wait(0.05)

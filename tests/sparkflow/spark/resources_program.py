@@ -1,0 +1,285 @@
+"""Run by test_resources.py as a program of its own, because a process has one SparkContext.
+
+    python resources_program.py FOLDER MASTER WHAT...
+
+Prints one JSON object per step: what happened. MASTER has machines with one GPU each, as it seems.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark.resource import ExecutorResourceRequests, ResourceProfileBuilder, TaskResourceRequests
+from pyspark.sql import DataFrame, SparkSession
+
+import sparkflow as tf
+from sparkflow.spark import Callback, SparkCluster, SparkTrainer
+
+
+def model_fn(features: Any, labels: Any, mode: str) -> Any:
+    """y = x w."""
+    prediction = tf.squeeze(tf.layers.dense(features, 1, name="layer"), axis=[1])
+    if mode == tf.estimator.ModeKeys.PREDICT:
+        return tf.estimator.EstimatorSpec(mode, prediction)
+    loss = tf.reduce_mean(tf.square(prediction - labels))
+    train_op = tf.train.AdamOptimizer(0.05).minimize(loss)
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def tasks(folder: Path) -> dict[str, dict[str, Any]]:
+    """The training processes of this program by role: their GPUs, and their executors."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes()
+            environment = (process / "environ").read_bytes().decode(errors="replace")
+            ours = b"sparkflow.spark.cluster.child" in command
+            if not ours or str(folder) not in environment:
+                continue
+            mine = dict(pair.split("=", 1) for pair in environment.split("\0") if "=" in pair)
+            pid = int(process.name)
+            while b"CoarseGrainedExecutorBackend" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+                stat = Path(f"/proc/{pid}/stat").read_text()
+                pid = int(stat[stat.rindex(")") + 2 :].split()[1])
+        except OSError:  # it has ended meanwhile
+            continue
+        gpus = mine.get("CUDA_VISIBLE_DEVICES")
+        found[mine["SPARKFLOW_TASK"]] = {"gpus": gpus, "executor": pid}
+    return found
+
+
+def discovery_script(folder: Path) -> Path:
+    """Finds one GPU."""
+    script = folder / "gpus.sh"
+    script.write_text("""#!/bin/sh
+echo '{"name": "gpu", "addresses": ["GPU-a"]}'
+""")
+    script.chmod(0o755)
+    return script
+
+
+class Look(Callback):
+    """Looks at the processes at the first steps, and acts."""
+
+    def __init__(self, folder: Path, act: Callable[[dict[str, Any]], None] | None = None) -> None:
+        self._folder = folder
+        self._act = act
+        self.tasks: dict[str, Any] = {}
+        self.restarts: list[str] = []
+        self.said: list[str] = []
+
+    def on_waiting(self, text: str) -> None:
+        """Keeps it."""
+        self.said.append(text)
+
+    def on_restart(self, reason: str) -> None:
+        """Keeps it."""
+        self.restarts.append(reason)
+
+    def on_steps(self, update: Any) -> None:
+        """Looks once."""
+        if not self.tasks:
+            self.tasks = tasks(self._folder)
+            if self._act is not None:
+                self._act(self.tasks)
+
+
+def trainer(**params: Any) -> SparkTrainer:
+    """Two workers with a GPU each, and two parameter servers without."""
+    given = {
+        "model_fn": model_fn,
+        "numWorkers": 2,
+        "numPs": 2,
+        "batchSize": 20,
+        "epochs": 30,
+        "syncMode": "sync",
+        "progress": False,
+        "workerResources": {"gpu": 1},
+    }
+    return SparkTrainer(**{**given, **params})
+
+
+def fits(df: DataFrame, folder: Path) -> dict[str, Any]:
+    look = Look(folder)
+    model = trainer(callbacks=[look]).fit(df)
+    return {
+        "tasks": look.tasks,
+        "loss": model.history.epoch_loss[-1],
+        "started": model.history.tasks_started,
+        "left": len(tasks(folder)),
+    }
+
+
+def without_barrier(df: DataFrame, folder: Path) -> dict[str, Any]:
+    """The session was started with spark.sparkflow.barrier=false."""
+    look = Look(folder)
+    model = trainer(callbacks=[look], psResources={"cpus": 1}).fit(df)
+    return {
+        "tasks": look.tasks,
+        "loss": model.history.epoch_loss[-1],
+        "started": model.history.tasks_started,
+        "left": len(tasks(folder)),
+    }
+
+
+def refused(df: DataFrame, folder: Path) -> dict[str, Any]:
+    own = ResourceProfileBuilder().require(ExecutorResourceRequests().cores(1))
+    profile = own.require(TaskResourceRequests().cpus(1)).build
+    asked: dict[str, dict[str, Any]] = {
+        "gpus": {"numWorkers": 3, "numPs": 0},
+        "cores": {"numWorkers": 2, "numPs": 3},
+        "unknown": {"workerResources": {"tpu": 1}},
+        "executors": {"psResources": profile},
+        "no servers": {"numPs": 0, "psResources": {"cpus": 1}},
+    }
+    said = {}
+    for name, params in asked.items():
+        began = time.monotonic()
+        try:
+            trainer(**params).fit(df)
+        except Exception as error:
+            said[name] = f"{type(error).__name__}: {error}"
+        print(name, time.monotonic() - began, file=sys.stderr)
+    return said
+
+
+def cluster(df: DataFrame, folder: Path) -> dict[str, Any]:
+    """A session's ops, and functions, beside each other's parameter servers."""
+    session = df.sparkSession
+    with SparkCluster(session, numWorkers=2, numPs=1, workerResources={"gpu": 1}) as made:
+        shares = made.dataset(df, {"label": "label"}, batch_size=100)
+        with tf.Graph().as_default():
+            sums = []
+            for worker in range(2):
+                with tf.device(f"/job:worker/task:{worker}"):
+                    batch = shares[worker].make_one_shot_iterator().get_next()
+                    sums.append(tf.reduce_sum(tf.cast(batch["label"], tf.float64)))
+            with tf.device("/job:ps/task:0"):
+                total = tf.add_n(sums)
+            with tf.Session(made.target, credentials=made.credentials) as running:
+                found = 0.0
+                for _ in range(2):
+                    found += float(running.run(total))
+        seen = tasks(folder)
+        made.stop()
+
+        def jobs() -> Any:
+            import json
+            import os
+
+            found = json.loads(os.environ["TF_CONFIG"])
+            return {job: len(each) for job, each in found["cluster"].items()}, found["task"]
+
+        roles = made.run(jobs)
+    return {"sum": found, "tasks": seen, "roles": roles}
+
+
+def in_turn(df: DataFrame, folder: Path) -> dict[str, Any]:
+    """Two fits that each need all GPUs, while there are cores for both."""
+    looks = [Look(folder), Look(folder)]
+    losses: list[float] = []
+
+    def fit(look: Look) -> None:
+        model = trainer(numPs=0, callbacks=[look], epochs=5).fit(df)
+        losses.append(model.history.epoch_loss[-1])
+
+    threads = [threading.Thread(target=fit, args=(look,)) for look in looks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    waited = [text for look in looks for text in look.said if "waiting for other fits" in text]
+    return {"fits": len(losses), "waited": waited[:1]}
+
+
+def killed(df: DataFrame, folder: Path) -> dict[str, Any]:
+    """The executor of a parameter server is lost."""
+    look = Look(folder, lambda found: os.kill(found["ps 1"]["executor"], signal.SIGKILL))
+    model = trainer(epochs=100, callbacks=[look]).fit(df)
+    return {
+        "restarts": look.restarts,
+        "loss": model.history.epoch_loss[-1],
+        "left": len(tasks(folder)),
+    }
+
+
+def two_kinds(df: DataFrame, folder: Path) -> dict[str, Any]:
+    """With dynamic allocation each role has executors of its own."""
+    script = str(folder / "gpus.sh")
+    gpus = ExecutorResourceRequests().cores(1).memory("600m").resource("gpu", 1, script)
+    workers = ResourceProfileBuilder().require(gpus)
+    workers = workers.require(TaskResourceRequests().cpus(1).resource("gpu", 1))
+    servers = {"task": {"cpus": 1}, "executor": {"cores": 2, "memory": "600m"}}
+    look = Look(folder)
+    model = trainer(
+        numWorkers=1,
+        workerResources=workers.build,
+        psResources=servers,
+        callbacks=[look],
+        startTimeout=300.0,
+    ).fit(df)
+    return {
+        "tasks": look.tasks,
+        "loss": model.history.epoch_loss[-1],
+        "started": model.history.tasks_started,
+        "left": len(tasks(folder)),
+    }
+
+
+STEPS = {
+    each.__name__: each
+    for each in (fits, without_barrier, refused, cluster, in_turn, killed, two_kinds)
+}
+
+
+def main() -> None:
+    folder, master, *wanted = sys.argv[1:]
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_WORKER_DIR"] = f"{folder}/work"
+    os.environ["SPARK_LOCAL_DIRS"] = f"{folder}/local"
+    script = discovery_script(Path(folder))
+    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.extraJavaOptions": java,
+        "spark.executor.extraJavaOptions": java,
+        "spark.sql.shuffle.partitions": "2",
+    }
+    if "two_kinds" in wanted:
+        settings |= {
+            "spark.dynamicAllocation.enabled": "true",
+            "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+            "spark.executor.memory": "600m",
+            "spark.executor.cores": "1",
+        }
+    else:
+        settings |= {
+            "spark.executor.resource.gpu.amount": "1",
+            "spark.executor.resource.gpu.discoveryScript": str(script),
+            "spark.worker.resource.gpu.amount": "1",
+            "spark.worker.resource.gpu.discoveryScript": str(script),
+        }
+    if "without_barrier" in wanted:
+        settings["spark.sparkflow.barrier"] = "false"
+    builder = SparkSession.builder.master(master)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    rows = [([float(i % 7), float(i % 3)], float(i % 7 - 2 * (i % 3))) for i in range(400)]
+    df = spark.createDataFrame(rows, "features array<double>, label double")
+    for name in wanted:
+        found = STEPS[name](df, Path(folder))
+        print(json.dumps({"step": name, **found}), flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
