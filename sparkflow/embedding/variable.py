@@ -36,7 +36,8 @@ from sparkflow_runtime.dtypes import (
     string,
 )
 
-_COLLECTION: Final = "sparkflow_embedding_variables"
+GROWING_TABLES: Final = "sparkflow_embedding_variables"
+"""The collection of a graph's embedding variables."""
 _KEYS: Final = (int32, int64, string)
 _VALUES: Final = (float16, float32, float64)
 _MANY_ROWS: Final = 1 << 40
@@ -248,7 +249,7 @@ def get_embedding_variable(
     scope = get_variable_scope()
     full = f"{scope.name}/{name}" if scope.name else name
     graph = get_default_graph()
-    known = {each.name: each for each in graph.get_collection(_COLLECTION)}
+    known = {each.name: each for each in graph.get_collection(GROWING_TABLES)}
     if full in known:
         if not scope.reuse:
             raise ValueError(f"Embedding variable {full!r} exists already; did you mean to reuse?")
@@ -273,7 +274,7 @@ def get_embedding_variable(
         num_shards,
         ev_option or EmbeddingVariableOption(),
     )
-    graph.add_to_collection(_COLLECTION, made)
+    graph.add_to_collection(GROWING_TABLES, made)
     return made
 
 

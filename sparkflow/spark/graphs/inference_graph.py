@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import sparkflow as tf
+from sparkflow.embedding.variable import GROWING_TABLES
 from sparkflow.export import Input, Output, Signature
 from sparkflow.spark.graphs.batch_tensors import feed_features
 from sparkflow.spark.graphs.model_fn import ModelFn, ModelInputs, call_model_fn
 from sparkflow.spark.graphs.training_graph import TrainingGraph
 from sparkflow_runtime import shapes
+from sparkflow_runtime.errors import UnimplementedError
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 
 
@@ -36,6 +38,7 @@ def build_inference_graph(model_fn: ModelFn, inputs: ModelInputs) -> InferenceGr
     Raises:
         TypeError, ValueError: It returned something else than a spec with predictions that have
             one row per row of the features.
+        UnimplementedError: It has tables that grow.
         Exception: What `model_fn` raises, unchanged.
     """
     graph = tf.Graph()
@@ -43,6 +46,7 @@ def build_inference_graph(model_fn: ModelFn, inputs: ModelInputs) -> InferenceGr
         tf.set_random_seed(inputs.seed)
         batch, fed = feed_features(inputs.row_format)
         spec: Any = call_model_fn(model_fn, batch, tf.estimator.ModeKeys.PREDICT, inputs.params)
+        _require_no_growing_tables(graph)
         predictions = spec.predictions  # that there are some, EstimatorSpec sees to
         if not isinstance(predictions, Mapping):
             predictions = {"prediction": predictions}
@@ -71,6 +75,18 @@ def require_same_variables(training: TrainingGraph, inference: InferenceGraph) -
         raise ValueError(
             f"model_fn makes the variables {', '.join(missing)} in mode PREDICT but not in mode "
             "TRAIN; both modes must build the same network under the same names"
+        )
+
+
+def _require_no_growing_tables(graph: Any) -> None:
+    """Passes where no table would be lost: which id has which row is in no variable."""
+    names = [each.name for each in graph.get_collection(GROWING_TABLES)]
+    if names:
+        raise UnimplementedError(
+            message="model_fn has tables that grow (tf.get_embedding_variable): "
+            f"{', '.join(names)}. Models and checkpoints of trainers cannot hold them yet. Look "
+            "hashed ids (tf.strings.to_hash_bucket_fast) up in a tf.get_variable, or train on a "
+            "SparkCluster, where a tf.train.Saver saves them"
         )
 
 
