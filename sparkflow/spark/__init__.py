@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from sparkflow.spark.interpreter import use_this_python as use_this_python
     from sparkflow.spark.model.trainer_model import SparkTrainerModel as SparkTrainerModel
     from sparkflow.spark.programs.spark_cluster import SparkCluster as SparkCluster
+    from sparkflow.spark.report.optuna_pruning import OptunaPruning as OptunaPruning
     from sparkflow.spark.streaming import StreamingTrainer as StreamingTrainer
     from sparkflow.spark.trainer import SparkTrainer as SparkTrainer
 
@@ -54,6 +55,7 @@ __version__ = SPARKFLOW_VERSION
 _HOMES = {
     "Callback": "sparkflow.spark.control.callbacks",
     "NonFiniteError": "sparkflow.spark.errors",
+    "OptunaPruning": "sparkflow.spark.report.optuna_pruning",
     "OtherTrainingError": "sparkflow.spark.errors",
     "SparkCluster": "sparkflow.spark.programs.spark_cluster",
     "SparkDNNClassifier": "sparkflow.spark.estimators.ready",
@@ -78,6 +80,7 @@ _HOMES = {
 __all__ = [
     "Callback",
     "NonFiniteError",
+    "OptunaPruning",
     "OtherTrainingError",
     "SparkCluster",
     "SparkDNNClassifier",

@@ -1,0 +1,66 @@
+"""Has Optuna end a training whose numbers are worse than those of other trials."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sparkflow.spark.control.callbacks import Callback
+
+_VALIDATION: Final = "val_"
+
+
+class OptunaPruning(Callback):
+    """Reports to a trial of Optuna, and raises `optuna.TrialPruned` where its pruner says so.
+
+    `fit` raises it once the training's tasks have ended, and their slots are free. Within an
+    objective Optuna takes it for what it is. A trial that is restarted after a loss reports nothing
+    twice.
+
+    Args:
+        trial: The trial, of a study with one objective.
+        monitor: What is reported: `loss`, the mean loss of each epoch's rows, or `val_` and the
+            name of a metric of the validation rows, each time they are evaluated.
+
+    Raises:
+        ValueError: When training runs: there is no such metric.
+
+    Examples:
+        >>> def objective(trial):
+        ...     rate = trial.suggest_float("rate", 1e-4, 1e-1, log=True)
+        ...     pruning = OptunaPruning(trial, "val_auc")
+        ...     estimator = SparkDNNClassifier(learningRate=rate, callbacks=[pruning])
+        ...     return estimator.fit(df, validation=held_out).evaluate(held_out)["areaUnderROC"]
+    """
+
+    def __init__(self, trial: Any, monitor: str = "val_loss") -> None:
+        self._trial = trial
+        self._monitor = monitor
+        self._reported: set[int] = set()
+        self._evaluated: dict[int, int] = {}  # by step, which evaluation it was
+
+    def on_epoch_end(self, epoch: int, metrics: Mapping[str, float]) -> None:
+        """Reports `loss`."""
+        if not self._monitor.startswith(_VALIDATION):
+            self._report(metrics, self._monitor, epoch)
+
+    def on_validation(self, metrics: Mapping[str, float]) -> None:
+        """Reports a metric of the validation rows, by the number of the evaluation."""
+        if self._monitor.startswith(_VALIDATION):
+            number = self._evaluated.setdefault(int(metrics["step"]), len(self._evaluated))
+            self._report(metrics, self._monitor.removeprefix(_VALIDATION), number)
+
+    def _report(self, metrics: Mapping[str, float], name: str, number: int) -> None:
+        if name not in metrics:
+            known = ", ".join(sorted(set(metrics) - {"step"}))
+            raise ValueError(f"monitor={self._monitor!r} is none of the metrics: {known}")
+        if number in self._reported:
+            return
+        self._reported.add(number)
+        self._trial.report(float(metrics[name]), number)
+        if self._trial.should_prune():
+            import optuna
+
+            raise optuna.TrialPruned(
+                f"pruned at {self._monitor}={metrics[name]:g}, report {number}"
+            )
