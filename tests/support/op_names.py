@@ -61,6 +61,10 @@ MEANT: Final[dict[str, set[str]]] = {
     "sparkflow/session/handles.py": {"GetSessionHandle"},
     "sparkflow/summary/summaries.py": {"TensorSummary"},
     "sparkflow/variables/variable.py": {"StridedSlice"},
+    # A rule that rewrites certain ops, of plans and not of graphs.
+    "runtime/sparkflow_runtime/compiler/products.py": {
+        *("Add", "AddN", "AddV2", "Mul", "ApplyGradientDescent"),
+    },
     # What TensorFlow says of ops by their names.
     "sparkflow/contrib/layers/summaries.py": {"Relu", "Relu6", "Softplus"},
     "sparkflow/test/messages.py": {"HashTable", "HashTableV2"},

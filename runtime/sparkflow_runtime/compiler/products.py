@@ -32,14 +32,6 @@ LEAST_UPDATED: Final = 1 << 14
 _DTYPES: Final = (dtypes.float32, dtypes.float64)
 
 
-def may_join(nodes: Sequence[Node]) -> bool:
-    """Whether there are products, and what they may go into."""
-    takers = {DESCENT, *SUMS}
-    return any(node.op in takers for node in nodes) and any(
-        registry.lookup(node.op).matrix_product(node) is not None for node in nodes
-    )
-
-
 def join_products(
     nodes: Sequence[Node],
     known: dict[Endpoint, Known],

@@ -174,16 +174,10 @@ def find_units(
     return make_units(nodes, known, can_generate, least_alone)
 
 
-def _may_join(nodes: Sequence[Node], known: object, copied: object, kernels: Kernels) -> bool:
-    if kernels.xp is not np or not any(_is_product(node) for node in nodes):
-        return False
-    from sparkflow_runtime.compiler.products import may_join
-
-    return may_join(nodes)
-
-
-def _is_product(node: Node) -> bool:
-    return registry.lookup(node.op).matrix_product(node) is not None
+def _has_products(nodes: Sequence[Node], known: object, copied: object, kernels: Kernels) -> bool:
+    return kernels.xp is np and any(
+        registry.lookup(node.op).matrix_product(node) is not None for node in nodes
+    )
 
 
 def _joined(
@@ -273,7 +267,7 @@ PLANNING: Final = (
         _joined,
         ("nodes", "known", "copied", "kernels"),
         ("nodes", "known"),
-        when=_may_join,
+        when=_has_products,
     ),
     UNITS,
     Phase(

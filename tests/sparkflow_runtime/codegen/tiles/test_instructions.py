@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import pytest
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.codegen.cpu import loop_nest
 from sparkflow_runtime.codegen.ir.builder import KernelBuilder
 from sparkflow_runtime.codegen.ir.schedule import Form as LoopForm, Schedule, Target
 from sparkflow_runtime.codegen.machine import linking, native
@@ -85,6 +84,8 @@ def test_small_products_add_in_registers(name: str) -> None:
 
 @pytest.mark.parametrize("name", list(PROCESSORS))
 def test_fused_kernels_work_on_whole_vectors(name: str) -> None:
+    from sparkflow_runtime.codegen.cpu import loop_nest  # it needs llvmlite
+
     _, _, vector_bytes, _, spill = PROCESSORS[name]
     builder = KernelBuilder(1)
     x, y = (builder.input(dtypes.float32, (True,)) for _ in range(2))
