@@ -151,7 +151,8 @@ class _Nodes:
         handle.attr["shared_name"].s = name.encode()
         dtype = variable.attr["dtype"].type
         variable.Clear()
-        variable.name, variable.op = name, "ReadVariableOp"
+        variable.name = name
+        variable.op = "ReadVariableOp"
         variable.input.append(handle.name)
         variable.attr["dtype"].type = dtype
         return handle.name
