@@ -58,6 +58,7 @@ MEANT: Final[dict[str, set[str]]] = {
         *("DynamicStitch", "ParameterizedTruncatedNormal"),
     },
     # The ops that the functions of these modules make, found again in a graph.
+    "sparkflow/export/saved_model.py": {"ReadVariableOp"},
     "sparkflow/session/handles.py": {"GetSessionHandle"},
     "sparkflow/summary/summaries.py": {"TensorSummary"},
     "sparkflow/variables/variable.py": {"StridedSlice"},
