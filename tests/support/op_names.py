@@ -58,14 +58,11 @@ MEANT: Final[dict[str, set[str]]] = {
         *("DynamicStitch", "ParameterizedTruncatedNormal"),
     },
     # The ops that the functions of these modules make, found again in a graph.
-    "sparkflow/export/saved_model.py": {"ReadVariableOp"},
     "sparkflow/session/handles.py": {"GetSessionHandle"},
     "sparkflow/summary/summaries.py": {"TensorSummary"},
     "sparkflow/variables/variable.py": {"StridedSlice"},
     # A rule that rewrites certain ops, of plans and not of graphs.
-    "runtime/sparkflow_runtime/compiler/products.py": {
-        *("Add", "AddN", "AddV2", "Mul", "ApplyGradientDescent"),
-    },
+    "runtime/sparkflow_runtime/compiler/products.py": {"Add", "AddN", "AddV2"},
     # What TensorFlow says of ops by their names.
     "sparkflow/contrib/layers/summaries.py": {"Relu", "Relu6", "Softplus"},
     "sparkflow/test/messages.py": {"HashTable", "HashTableV2"},
