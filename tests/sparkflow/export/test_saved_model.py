@@ -32,7 +32,8 @@ def _feeds(model: InferenceModel) -> dict[str, Any]:
 def _near(found: dict[str, Any], expected: dict[str, Any]) -> None:
     assert set(found) == set(expected)
     np.testing.assert_array_equal(found["prediction"], expected["prediction"])
-    np.testing.assert_allclose(found["probability"], expected["probability"], rtol=1e-5)
+    # 1 - p of a p near 1 has few digits, with compiled kernels and without.
+    np.testing.assert_allclose(found["probability"], expected["probability"], 1e-5, atol=2e-7)
     texts = [each.decode() if isinstance(each, bytes) else each for each in found["shout"]]
     assert texts == list(expected["shout"])
 
