@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 Positions = npt.NDArray[np.int64]
@@ -71,7 +72,7 @@ class FileLayout:
                 continue
             column = read.column(self.stored.get(name, name))
             if self.converts and column.type != kind:
-                column = column.cast(kind)
+                column = _converted(column, kind)
             columns.append(column)
         found = pa.Table.from_arrays(columns, names=list(names))
         if not self.deleted:
@@ -190,6 +191,14 @@ def group_tables(
         else:
             yield layout.table(layouts.schema, names, batch, first, batch.num_rows)
         first += batch.num_rows
+
+
+def _converted(column: Any, kind: pa.DataType) -> Any:
+    """A column in another type; moments lose what is smaller than its unit, downwards."""
+    finer = pa.types.is_timestamp(column.type) and column.type.unit == "ns"
+    if finer and pa.types.is_timestamp(kind) and kind.unit != "ns":
+        column = pc.floor_temporal(column, unit="microsecond")
+    return column.cast(kind)
 
 
 def _first_row(file: Any, group: int) -> int:

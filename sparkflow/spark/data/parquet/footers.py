@@ -104,7 +104,9 @@ class ParquetFiles:
                     if each.statistics is None or not each.statistics.has_min_max:
                         return None
                     found += [each.statistics.min, each.statistics.max]
-        return (min(found), max(found)) if found else None
+        if len(set(map(type, found))) != 1:
+            return None  # in older files of a table they may be of a type that it had before
+        return min(found), max(found)
 
     def describe(self, columns: Collection[str]) -> Iterator[str]:
         """What the footers say of the content of these columns: a line per row group of each.

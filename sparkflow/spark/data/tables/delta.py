@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import posixpath
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -96,13 +97,13 @@ def _opened(table: Any, version: int | str | datetime | None) -> Any:
     if uri.startswith("file:"):
         uri = open_location(uri)[1]
     errors = importlib.import_module("deltalake.exceptions")
+    asked = "" if version is None else f" at version={version!r}"
     number = isinstance(version, int)
     try:
         opened = deltalake.DeltaTable(uri, version=version if number else None)
         if version is not None and not number:
             opened.load_as_version(version)
-    except errors.DeltaError as error:
-        asked = "" if version is None else f" at version={version!r}"
+    except (errors.DeltaError, ValueError) as error:  # of texts that say no time
         raise ValueError(f"The Delta table {uri!r} cannot be read{asked}: {error}") from error
     return opened
 
@@ -151,24 +152,30 @@ def _deleted(opened: Any, paths: Sequence[str], origin: str) -> dict[str, str]:
     """By path the rows that were deleted, as `FileLayout` has them."""
     if "deletionVectors" not in (opened.protocol().reader_features or ()):
         return {}
-    # The library escapes addresses in its own way; names of files have a UUID in them.
-    by_name = {posixpath.basename(path): path for path in paths}
+    # The library escapes addresses in its own way, and puts the scheme before them. Files of Hive
+    # that became a table have names that are the same in several folders.
+    by_name: dict[str, list[str]] = defaultdict(list)
+    for path in paths:
+        by_name[posixpath.basename(path)].append(path)
     found: dict[str, str] = {}
     for batch in pa.RecordBatchReader.from_stream(opened.deletion_vectors()):
         uris, kept = batch.column(0).to_pylist(), batch.column(1)
         for row, uri in enumerate(uris):
             mask = kept[row].values.to_numpy(zero_copy_only=False)
-            path = by_name.get(unquote(posixpath.basename(uri)))
-            if path is None or len(by_name) < len(paths):
+            plain = unquote(uri)
+            named = by_name.get(posixpath.basename(plain), [])
+            if len(named) > 1:
+                named = [path for path in named if plain.endswith(f"/{path.lstrip('/')}")]
+            if len(named) != 1:
                 raise ValueError(f"{origin} has deleted rows of {uri}, and no such file")
-            found[path] = packed(np.flatnonzero(~mask))
+            found[named[0]] = packed(np.flatnonzero(~mask))
     return found
 
 
 def _path(root: str, given: str) -> str:
     """Where a file is, of its path in the log: escaped, from the table's folder or a URI."""
     if "://" in given or given.startswith("file:"):
-        return unquote(open_location(given)[1])
+        return open_location(given)[1]
     return f"{root.rstrip('/')}/{unquote(given)}"
 
 

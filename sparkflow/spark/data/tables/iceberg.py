@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -52,7 +53,8 @@ def iceberg_files(
     opened = _opened(table, catalog)
     snapshot = _snapshot(opened, version)
     origin = f"snapshot {snapshot.snapshot_id} of the Iceberg table {opened.metadata_location}"
-    scan = opened.scan(snapshot_id=snapshot.snapshot_id)
+    # The current snapshot has the table's columns of now; an older one those of its time.
+    scan = opened.scan() if version is None else opened.scan(snapshot_id=snapshot.snapshot_id)
     tasks = sorted(scan.plan_files(), key=lambda task: str(task.file.file_path))
     if not tasks:
         raise ValueError(f"{origin} has no files: there is nothing to train on")
@@ -214,5 +216,8 @@ def _values(
 
 
 def _plain(uri: str) -> str:
-    """Files of this machine as a path, whose characters stand for themselves."""
-    return uri.removeprefix("file:").replace("///", "/", 1) if uri.startswith("file:") else uri
+    """A location as `open_location` takes it: in Iceberg's, characters stand for themselves."""
+    if uri.startswith("file:"):
+        return uri.removeprefix("file:").replace("///", "/", 1)
+    scheme, separator, place = uri.partition("://")
+    return f"{scheme}://{quote(place, safe='/@:')}" if separator else uri

@@ -252,6 +252,64 @@ def test_deletion_vectors_are_applied(tmp_path: Path, monkeypatch: pytest.Monkey
     assert rows_of(files, "x", workers=3) == expected
 
 
+def test_deleted_rows_are_of_the_file_in_their_folder(tmp_path: Path) -> None:
+    """Spark names files alike in all folders; they stay where Hive's table becomes one of Delta."""
+    adds: list[dict[str, Any]] = []
+    for folder in ("p=a b%2F", "q/p=a b%2F", "p=2"):
+        (tmp_path / folder).mkdir(parents=True)
+        pq.write_table(pa.table({"x": pa.array(range(4), pa.int64())}), tmp_path / folder / "a")
+        adds.append({"path": folder, "stats": '{"numRecords": 4}'})
+    adds[0]["deletionVector"] = _vector(tmp_path, [0, 3])
+    features = ["deletionVectors"]
+    path = _log(
+        tmp_path,
+        [_field("x", "long"), _field("p", "string")],
+        [
+            {**add, "path": f"{add['path']}/a", "partitionValues": {"p": add["path"]}}
+            for add in adds
+        ],
+        minReaderVersion=3,
+        minWriterVersion=7,
+        readerFeatures=features,
+        writerFeatures=features,
+        partitions=["p"],
+    )
+    log = tmp_path / "_delta_log" / f"{0:020}.json"
+    log.write_text(log.read_text().replace("a b%2F/a", "a%20b%252F/a"))
+    assert rows_of(delta_files(path), "p", "x") == [
+        *((b"p=2", x) for x in range(4)),
+        *((b"p=a b%2F", x) for x in (1, 2)),
+        *((b"q/p=a b%2F", x) for x in range(4)),
+    ]
+
+
+def test_files_elsewhere_are_found_under_the_names_that_they_have(tmp_path: Path) -> None:
+    """A shallow clone's log has URIs of another table's files."""
+    (tmp_path / "a%20 b").mkdir()
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "a%20 b" / "a.parquet")
+    (tmp_path / "t").mkdir()
+    path = _log(tmp_path / "t", [_field("x", "long")], [], minReaderVersion=1, minWriterVersion=2)
+    log = tmp_path / "t" / "_delta_log" / f"{0:020}.json"
+    where = f"file://{tmp_path}/a%2520%20b/a.parquet"
+    facts = {"modificationTime": 0, "dataChange": True, "partitionValues": {}, "size": 400}
+    log.write_text(log.read_text() + "\n" + json.dumps({"add": {**facts, "path": where}}))
+    assert rows_of(delta_files(path), "x") == [(1,)]
+
+
+def test_nanoseconds_are_cut_downwards(tmp_path: Path) -> None:
+    times = pa.array([1, 1_001, -1, None], pa.timestamp("ns"))
+    pq.write_table(pa.table({"x": times}), tmp_path / "a.parquet")
+    path = _log(
+        tmp_path,
+        [_field("x", "timestamp")],
+        [{"path": "a.parquet"}],
+        minReaderVersion=1,
+        minWriterVersion=2,
+    )
+    (found,) = delta_files(path).read("x")
+    assert found.cast(pa.int64()).to_pylist() == [0, 1, -1, None]
+
+
 def test_types_of_before_are_widened(tmp_path: Path) -> None:
     old = {"x": pa.array([2**31 - 1], pa.int32()), "d": pa.array([1], pa.date32())}
     new = {"x": pa.array([2**40], pa.int64()), "d": pa.array([86_400_000_001], pa.timestamp("us"))}
@@ -267,10 +325,10 @@ def test_types_of_before_are_widened(tmp_path: Path) -> None:
         readerFeatures=features,
         writerFeatures=features,
     )
-    assert rows_of(delta_files(path), "x", "d") == [
-        (2**31 - 1, 86_400_000_000),
-        (2**40, 86_400_000_001),
-    ]
+    files = delta_files(path)
+    assert rows_of(files, "x", "d") == [(2**31 - 1, 86_400_000_000), (2**40, 86_400_000_001)]
+    assert files.range_of("x") == (2**31 - 1, 2**40)
+    assert files.range_of("d") is None
 
 
 def test_what_is_not_read_is_refused_by_name(tmp_path: Path) -> None:
@@ -294,5 +352,9 @@ def test_what_is_not_read_is_refused_by_name(tmp_path: Path) -> None:
         delta_files(empty)
     with pytest.raises(ValueError, match=r"cannot be read at version=5"):
         delta_files(empty, 5)
+    with pytest.raises(
+        ValueError, match=r"empty' cannot be read at version='main': Failed to parse"
+    ):
+        delta_files(empty, "main")
     with pytest.raises(ValueError, match="DeltaTable of version 0"):
         delta_files(deltalake.DeltaTable(empty), 0)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparkflow.spark.data.parquet.file_layout import FileLayouts
-from sparkflow.spark.data.parquet.footers import ParquetFiles
+from sparkflow.spark.data.parquet.footers import ParquetFiles, open_location
 from sparkflow.spark.data.parquet.shares import ParquetShare, deal_groups, read_share
 from sparkflow.spark.data.schema.row_format import DENSE, Input
 from sparkflow.spark.data.schema.row_schema import SCALARS, InputColumns
@@ -128,6 +128,25 @@ def test_snapshots_are_pinned_and_found(evolved: Any, catalog: Any, tmp_path: Pa
     empty = catalog.create_table("ns.empty", schema=pa.schema([("x", pa.int64())]))
     with pytest.raises(ValueError, match="has no snapshot: there is nothing to train on"):
         iceberg_files(empty)
+
+
+def test_the_current_snapshot_has_the_columns_of_now(evolved: Any) -> None:
+    snapshot = evolved.current_snapshot().snapshot_id
+    with evolved.update_schema() as change:
+        change.rename_column("y", "renamed")
+        change.delete_column("z")
+    files = iceberg_files(evolved)
+    assert files.schema.names == evolved.scan().to_arrow().column_names
+    assert rows_of(files, "renamed") == [(1,), (2,), (3,), (2**40,)]
+    assert rows_of(iceberg_files(evolved, snapshot), "y", "z")[-1] == (2**40, 1.5)
+
+
+@pytest.mark.parametrize("scheme", ["gs", "file"])
+def test_characters_of_locations_stand_for_themselves(scheme: str) -> None:
+    """Folders are named after values, escaped; object stores and pyarrow would look for others."""
+    where = "bucket/name=a%2Fb c+?#ä/1.parquet"
+    uri = iceberg._plain(f"{scheme}://{'/' if scheme == 'file' else ''}{where}")
+    assert open_location(uri)[1].lstrip("/") == where
 
 
 def test_values_of_hidden_partitions_are_in_the_files(catalog: Any, tmp_path: Path) -> None:
