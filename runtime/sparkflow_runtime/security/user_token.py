@@ -103,7 +103,8 @@ def _is_own(path: str) -> bool:
 
 
 def _has_token(folder: Path) -> bool:
-    return _is_own(str(folder)) and (folder / _FILE).is_file()
+    # Anybody can make a link among the temporary files to what is this user's.
+    return not folder.is_symlink() and _is_own(str(folder)) and (folder / _FILE).is_file()
 
 
 def _token_in(folder: Path, opened: int) -> UserToken:

@@ -93,10 +93,7 @@ class LocalCluster:
         self._insecure = insecure
         self._authority = _new_authority() if tls else None
         tls_of_client = self._tls("client")
-        is_default = token is None and tls_of_client is None and not insecure
-        self.credentials = (
-            session_credentials("127.0.0.1:0") if is_default else Credentials(token, tls_of_client)
-        )
+        self.credentials = Credentials(token, tls_of_client)
         self.cluster = ClusterDef()
         self.servers: tuple[Server, ...] = ()
         self._processes: dict[tuple[str, int], subprocess.Popen[str]] = {}
@@ -112,6 +109,8 @@ class LocalCluster:
                 self._start_processes()
             else:
                 self._start_servers()
+            if token is None and tls_of_client is None and not insecure:
+                self.credentials = session_credentials(self.address(*self._tasks[0]))
         except BaseException:
             self.stop()
             raise

@@ -85,6 +85,22 @@ def test_jobs_of_cron_and_login_shells_have_the_same(
     assert found(True) == found(False) == one
 
 
+def test_a_link_among_temporary_files_does_not_lead_away_from_the_runtime_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any user can make it, to a folder of this user's that has a file with the name."""
+    monkeypatch.setattr(MODULE, "_RUNTIME", str(tmp_path / "run-{}"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    Path(str(tmp_path / "run-{}").format(os.geteuid())).mkdir()
+    other = tmp_path / "huggingface"
+    other.mkdir()
+    (other / "token").write_text("hf")
+    (tmp_path / f"sparkflow-{os.geteuid()}").symlink_to(other)
+    found = user_token()
+    assert (tmp_path / f"run-{os.geteuid()}" / "sparkflow" / "token").read_text() == found
+
+
 def test_the_runtime_directory_of_another_user_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from sparkflow_runtime.errors import (
     UnavailableError,
 )
 from sparkflow_runtime.master.client import open_session
+from sparkflow_runtime.security import Credentials, defaults
 from sparkflow_runtime.testing import local_cluster
 from sparkflow_runtime.testing.leaks import assert_nothing_left
 from sparkflow_runtime.testing.local_cluster import LocalCluster
@@ -51,6 +52,20 @@ def test_every_task_knows_all_others(processes: bool) -> None:
                 assert devices(cluster.target(job, index), "t") == expected
         with pytest.raises(UnauthenticatedError):
             devices(cluster.target("ps", 0))
+
+
+@pytest.mark.parametrize("processes", [False, True])
+def test_its_credentials_are_good_where_the_process_has_those_of_a_job(
+    processes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in functions of SparkCluster.run."""
+    monkeypatch.setattr(defaults, "_given", None)
+    monkeypatch.setattr(defaults, "_trusted", set())
+    defaults.give_process(Credentials("a job's"), ["ps.example.com:1"])
+    with LocalCluster(1, 1, processes=processes) as cluster:
+        target = cluster.target("worker", 0)
+        open_session(target, credentials=cluster.credentials, create_timeout_s=5.0).close()
+        open_session(target, credentials=None, create_timeout_s=5.0).close()
 
 
 def test_stop_leaves_no_thread_and_no_port() -> None:
