@@ -77,6 +77,13 @@ class Reactor:
     """
 
     def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Forgets everything, also in a forked child, which has none of the threads.
+
+        The epoll and what wakes are its parent's: an event that is taken here is missing there.
+        """
         self._lock = threading.Lock()
         self._watch: _Watch | None = None
         self._served: dict[int, Served] = {}
@@ -235,3 +242,6 @@ class Reactor:
 
 reactor: Final = Reactor()
 """The one of this process, for all its tasks."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=reactor.begin)

@@ -168,7 +168,8 @@ class Records:
 
         Raises:
             BlockingIOError: No record is whole yet.
-            DataLossError: It is not the record that was sent, or the end comes within one.
+            ConnectionResetError: The end comes within one.
+            DataLossError: It is not the record that was sent.
         """
         while not self._plain:
             if self._has_record():
@@ -183,7 +184,7 @@ class Records:
             count = self._link.recv_into(self._raw[self._end :])
             if count == 0:
                 if self._end:
-                    raise self._broken("ends early")
+                    raise ConnectionResetError("closed by the other end within a record")
                 return 0
             self._end += count
         taken = self._plain[: len(target)]

@@ -13,6 +13,7 @@ import select
 import socket
 import ssl
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
@@ -23,6 +24,7 @@ from sparkflow_runtime.codegen.cpu import sealed_pieces
 from sparkflow_runtime.codegen.cpu.sealed_pieces import Receiving, Sending
 from sparkflow_runtime.errors import (
     DataLossError,
+    InternalError,
     OpError,
     UnavailableError,
     from_status,
@@ -122,6 +124,7 @@ class Wire:
         self._receiving: np.ndarray[Any, Any] | None = None
         self._descriptors: deque[int] = deque()
         self._polls: dict[int, Any] = {}
+        _WIRES.add(self)
 
     def fileno(self) -> int:
         """The socket's descriptor."""
@@ -165,6 +168,9 @@ class Wire:
                     self._require_open()
                 except OpError as error:
                     self.close(error)  # A frame was begun: nothing can follow.
+                    raise
+                except BaseException as error:
+                    self._give_up(error)
                     raise
         finally:
             if self._released:
@@ -327,6 +333,9 @@ class Wire:
                 _log.warning("%s", error.message)
             self.close(error)
             raise
+        except BaseException as error:
+            self._give_up(error)
+            raise
 
     def _read_once(self, handler: Handler) -> bool:
         """Whether it is worth reading again at once."""
@@ -480,6 +489,24 @@ class Wire:
             else:
                 self._socket.shutdown(socket.SHUT_RDWR)
 
+    def _give_up(self, error: BaseException) -> None:
+        """Closes after what may have ended a frame anywhere: Ctrl-C, for one.
+
+        What came next would be taken for the rest of that frame.
+        """
+        kind = InternalError if isinstance(error, Exception) else ChannelClosed
+        self.close(kind(message=f"A channel failed in the midst of a frame: {error!r}"))
+
+    def leave(self) -> None:
+        """Lets go of the channel in a forked child: it is the parent's.
+
+        Both would send records with the same keys and numbers, and two frames at once; and what the
+        child shuts down is shut down for its parent, too. No lock that another thread had is freed.
+        """
+        self.reading, self._writing, self._secured = (threading.Lock() for _ in range(3))
+        self.closed = ChannelClosed(message=f"The channel to {self._name()} is the parent's")
+        self._close_descriptors()
+
     def release(self) -> None:
         """Closes, and gives the descriptor back as soon as no thread uses it.
 
@@ -499,12 +526,17 @@ class Wire:
         # Whoever uses the descriptor holds one of the locks, and comes here later.
         if self.reading.acquire(blocking=False):
             if self._writing.acquire(blocking=False):
-                self._socket.close()
-                while self._descriptors:
-                    with contextlib.suppress(OSError):
-                        os.close(self._descriptors.popleft())
+                self._close_descriptors()
                 self._writing.release()
             self.reading.release()
+
+    def _close_descriptors(self) -> None:
+        if _SOCKETS.get(self._fd) is self._socket:
+            del _SOCKETS[self._fd]  # and with it the buffers of records
+        self._socket.close()
+        while self._descriptors:
+            with contextlib.suppress(OSError):
+                os.close(self._descriptors.popleft())
 
     def _require_open(self) -> None:
         if self.closed is not None:
@@ -512,6 +544,18 @@ class Wire:
 
     def _name(self) -> str:
         return f"Task {self.peer.task}" if self.peer.task else "A client"
+
+
+_WIRES: Final[weakref.WeakSet[Wire]] = weakref.WeakSet()
+
+
+def _leave_all() -> None:
+    for wire in list(_WIRES):
+        wire.leave()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_all)
 
 
 def _together(pieces: Sequence[Any]) -> Any:

@@ -1,6 +1,9 @@
 """Frames over one socket, whatever pieces they come in."""
 
+import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -8,9 +11,10 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime.errors import CancelledError, InvalidArgumentError
-from sparkflow_runtime.transport.channel import frames
+from sparkflow_runtime.transport.channel import frames, wire as wire_module
 from sparkflow_runtime.transport.channel.frames import Header, Kind
 from sparkflow_runtime.transport.channel.handshake import Opened, Peer
+from sparkflow_runtime.transport.channel.records import Records
 from sparkflow_runtime.transport.channel.wire import ChannelClosed, Wire
 
 PEER = Peer("/job:ps/replica:0/task:0", 1, "unix", encrypted=False)
@@ -154,3 +158,102 @@ def test_descriptors_travel_along(ends: tuple[Wire, socket.socket]) -> None:
     socket.close(descriptor)
     assert wire.take_descriptor() is None
     other.close()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError("no room")])
+@pytest.mark.parametrize("way", ["send", "read"])
+def test_nothing_follows_a_frame_that_something_unforeseen_cut(
+    ends: tuple[Wire, socket.socket], error: BaseException, way: str
+) -> None:
+    """Of Ctrl-C, for one: the next frame was taken for the rest of that one."""
+    wire, theirs = ends
+
+    def fail(*_: object) -> None:
+        raise error
+
+    big = np.zeros(10_000_000, np.uint8)
+    if way == "send":
+        wire._on_blocked = fail
+        with pytest.raises(type(error)):
+            wire.send(frames.pack(Kind.BUNDLE, 1, body_bytes=big.nbytes), [big], big.nbytes)
+    else:
+        theirs.sendall(frames.pack(Kind.CREDIT, 1) * 2)
+        collected = Collected()
+        collected.handle = fail  # type: ignore[method-assign]
+        with pytest.raises(type(error)):
+            read_until(wire, collected, 1)
+    with pytest.raises(ChannelClosed, match=r"in the midst of a frame: (Keyboard|Memory)"):
+        wire.send(frames.pack(Kind.CREDIT, 1))
+    with pytest.raises(ChannelClosed, match="in the midst of a frame"):
+        wire.read(Collected())
+    receiving = Wire(Opened(theirs.dup(), PEER))
+    whole = Collected()
+    with pytest.raises(ChannelClosed):
+        read_until(receiving, whole, 1)
+    assert whole.frames == []
+    receiving.release()
+
+
+def test_what_was_given_back_is_not_kept() -> None:
+    """Records have 768 KiB of buffers, and their keys."""
+    mine, theirs = socket.socketpair()
+    wire = Wire(Opened(Records(mine, (b"1" * 32, b"2" * 32), ""), PEER))
+    kept = wire_module._SOCKETS[wire.fileno()]
+    wire.release()
+    assert kept not in wire_module._SOCKETS.values()
+    theirs.close()
+
+
+FORKS = """
+import os, socket, sys, threading, numpy as np
+from sparkflow_runtime.transport.channel import frames
+from sparkflow_runtime.transport.channel.frames import Kind
+from sparkflow_runtime.transport.channel.handshake import Opened, Peer
+from sparkflow_runtime.transport.channel.reactor import reactor
+from sparkflow_runtime.transport.channel.asking import Asker
+from sparkflow_runtime.transport.channel.records import Records
+from sparkflow_runtime.transport.channel.wire import ChannelClosed, Wire
+mine, theirs = socket.socketpair()
+theirs.settimeout(20)
+peer = Peer("/job:ps/replica:0/task:0", 1, "tcp", encrypted=False)
+kind, keys = sys.argv[1], (b"1" * 32, b"2" * 32)
+link = Records(mine, keys, "") if kind == "records" else mine
+asker = Asker(Opened(link, peer, (1, 2) if kind == "sealed" else None), reactor)
+held = threading.Thread(target=asker.wire._writing.acquire)  # as by one that sends
+held.start()
+held.join()
+watch = reactor._watch
+child = os.fork()
+if not child:
+    try:
+        asker.wire.send(frames.pack(Kind.CREDIT, 1))
+    except ChannelClosed as error:
+        good = "is the parent's" in str(error) and reactor._watch is None and not asker.is_open
+    else:
+        good = False
+    asker.close()
+    os._exit(7 if good else 1)
+status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+asker.wire._writing.release()
+assert reactor._watch is watch and asker.is_open
+asker.wire.send(frames.pack(Kind.CREDIT, 1))
+data = theirs.recv(1000)
+assert data, "the child ended the channel of its parent"
+if kind == "records":
+    target = memoryview(bytearray(1000))
+    theirs.close()
+    one, two = socket.socketpair()
+    one.send(data)
+    assert Records(two, keys[::-1], "").recv_into(target) == frames.HEADER.size
+asker.close()
+sys.exit(status)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("kind", ["plain", "sealed", "records"])
+def test_a_forked_child_leaves_the_channels_to_its_parent(kind: str) -> None:
+    """Both would send records of the same keys and numbers."""
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}  # of forks with threads
+    command = [sys.executable, "-c", FORKS, kind]
+    assert subprocess.run(command, timeout=60, check=False, env=environment).returncode == 7
