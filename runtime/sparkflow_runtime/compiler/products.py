@@ -105,14 +105,17 @@ class _Joiner:
     def _join_sum(self, node: Node) -> None:
         """Has each product but the first be added to those before it."""
         inputs = node.inputs
+        if len(inputs) < 2:  # nothing is added to it
+            return
         if len(inputs) == 2:  # of two, the one that is there first is added to
             inputs = tuple(sorted(inputs, key=self._made_at))
         total, *others = inputs
         products = [self._product(each) for each in others]
         first = None if total.node in self._joined else self._product(total)
         shape = self._shape(total)
-        is_sum = first is not None or (total.node in self._joined and self._uses[total] == 1)
-        if not is_sum or any(self._shape(each) != shape for each in others):
+        if first is None and not self._is_sum(total):
+            return
+        if any(self._shape(each) != shape for each in others):
             return
         place = self._made_at(total) if first is None else self._place_for(first, -1)
         places = []
@@ -133,6 +136,14 @@ class _Joiner:
             total = Endpoint(made.name, 0)
         self._gone.add(node.name)
 
+    def _is_sum(self, endpoint: Endpoint) -> bool:
+        """Whether it is what was joined before, and only one node needs it.
+
+        A variable that a product was applied to is not: what it holds depends on when it is read.
+        """
+        is_made = endpoint.node in self._joined and not self._known[endpoint].dtype.is_ref
+        return is_made and self._uses[endpoint] == 1
+
     def _part(self, node: Node, number: int) -> str:
         """A name for a sum of the first inputs."""
         name = f"{node.name}/part_{number}"
@@ -148,7 +159,7 @@ class _Joiner:
         if product is None or shape is None or shape[0] * shape[1] < LEAST_UPDATED:
             return
         place = self._place[node.name]
-        if product.scale is None and not self._passes_update(product.node, place):
+        if product.scale is None and not self._passes_update(product, place):
             inputs = (variable, rate, *product.node.inputs)
             self._put(node, "_AppliedProduct", inputs, product, place)
 
@@ -216,20 +227,21 @@ class _Joiner:
     def _place_for(self, product: _Product, after: int) -> int | None:
         """The first place after another one at which a product can be made; None for nowhere."""
         place = max(after, self._place[product.node.name], *map(self._made_at, product.inputs))
-        return None if self._passes_update(product.node, place) else place
+        return None if self._passes_update(product, place) else place
 
     def _made_at(self, endpoint: Endpoint) -> int:
         return self._place.get(endpoint.node, -1)
 
-    def _passes_update(self, node: Node, place: int) -> bool:
-        """Whether a variable that a node reads is updated between it and a place."""
-        here = self._place[node.name]
-        for endpoint in node.inputs:
-            for variable in self._variables.get(endpoint, ()):
-                updates = self._updates.get(variable, ())
-                number = bisect.bisect_left(updates, here)
-                if number < len(updates) and updates[number] <= place:
-                    return True
+    def _passes_update(self, product: _Product, place: int) -> bool:
+        """Whether a variable that is read for a product is updated between there and a place."""
+        readers = [product.node] if product.scale is None else [product.node, product.last]
+        for node in readers:
+            for endpoint in node.inputs:
+                for variable in self._variables.get(endpoint, ()):
+                    updates = self._updates.get(variable, ())
+                    number = bisect.bisect_left(updates, self._place[node.name])
+                    if number < len(updates) and updates[number] <= place:
+                        return True
         return False
 
 

@@ -189,3 +189,67 @@ def test_a_product_does_not_pass_an_update_of_what_it_reads() -> None:
     scaled += [node("sum", "Add", "m", "b")]
     made = joined(scaled)
     assert "_ScaledProduct" not in ops(made)  # the number comes after the update of w
+
+
+def number_of_a_changed_variable(a: Any, b: Any) -> Any:
+    """A product times what a variable held, added to one that is made after its update."""
+    number = tf.get_variable("number", initializer=np.float32(2))
+    scaled = tf.matmul(a, b) * tf.identity(number)
+    with tf.control_dependencies([scaled]):
+        update = tf.assign_add(number, 3.0)
+    with tf.control_dependencies([update]):
+        late = [tf.matmul(tf.identity(b), a), tf.matmul(tf.identity(b), b)]
+    return tf.add_n([late[0], scaled, late[1]])
+
+
+def updated(a: Any, b: Any) -> Any:
+    """A variable that a product is applied to, and a product after that."""
+    w = tf.get_variable("w", initializer=np.ones((160, 160), np.float32))
+    update = tf.raw_ops.ApplyGradientDescent(var=w, alpha=0.1, delta=tf.matmul(a, b))
+    with tf.control_dependencies([update]):
+        return w, update, tf.matmul(tf.identity(b), a)
+
+
+def sum_with_an_updated_variable(a: Any, b: Any) -> Any:
+    """The sum reads the variable when another update came."""
+    w, update, late = updated(a, b)
+    with tf.control_dependencies([late]):
+        other = tf.assign(w, tf.zeros([160, 160]))
+    with tf.control_dependencies([other]):
+        return update + late
+
+
+@pytest.mark.parametrize("build", [number_of_a_changed_variable, sum_with_an_updated_variable])
+def test_variables_are_read_when_they_were(build: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for join in (join_products, lambda nodes, known, copied: (nodes, known)):
+        monkeypatch.setattr(products, "join_products", join)
+        with tf.Graph().as_default(), tf.Session() as session:
+            a, b = (tf.placeholder(tf.float32, [160, 160]) for _ in range(2))
+            value = build(a, b)
+            session.run(tf.global_variables_initializer())
+            feeds = dict(
+                zip((a, b), np.random.default_rng(0).normal(size=(2, 160, 160)), strict=True)
+            )
+            found.append([session.run(value, feeds) for _ in range(4)])
+    np.testing.assert_allclose(*found, rtol=1e-4, atol=1e-4)
+
+
+def test_a_sum_of_one_stays() -> None:
+    nodes = [*given(), product("a"), node("sum", "AddN", "a", N=1), fetch("sum")]
+    assert ops(joined(nodes)) == ["MatMul", "AddN"]
+
+
+def test_a_rate_that_is_no_number_is_refused() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        w = tf.get_variable("w", initializer=np.ones((160, 160), np.float32))
+        x, rate = tf.placeholder(tf.float32, [160, 160]), tf.placeholder(tf.float32)
+        gradient = tf.matmul(x, x)
+        update = tf.raw_ops.ApplyGradientDescent(var=w, alpha=rate, delta=gradient)
+        session.run(tf.global_variables_initializer())
+        eye = np.eye(160, dtype=np.float32)
+        for _ in range(4):
+            session.run(update.op, {x: eye, rate: 0.0})
+            with pytest.raises(tf.errors.InvalidArgumentError):
+                session.run(update.op, {x: eye, rate: [0.5, 0.25]})
+        assert session.run(w).min() == 1

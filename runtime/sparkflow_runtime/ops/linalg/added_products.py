@@ -138,10 +138,11 @@ class AppliedProduct(Op):
 
         def run(variable: Variable, alpha: Array, a: Array, b: Array) -> Variable:
             shape = a.shape[of_a], b.shape[not of_b]
+            step = np.asarray(-alpha, dtype)
             with variable.lock:
                 array = variable.read()
-                if array.shape == shape:
-                    subtract(a, b, np.asarray(-alpha, dtype), array)
+                if array.shape == shape and step.ndim == 0:
+                    subtract(a, b, step, array)
                     return variable
             gradient = np.empty(shape, dtype)
             multiply(a, b, gradient)
