@@ -47,17 +47,18 @@ def text_inputs(graph: Graph, signature: Signature) -> list[TextInput]:
     """The borders between texts and numbers that the outputs of a model need."""
     fed = set(signature.feeds)
     of_tensor = {tensor: each.name for each in signature.inputs for tensor in each.tensors}
-    found: dict[Any, list[Any]] = {}
+    found: dict[tuple[int, int], list[Any]] = {}
+    origins = _Origins(fed)
     for op in _read(graph, signature.fetches, fed):
         if not _is_border(op):
             continue
         for place, tensor in enumerate(op.outputs):
-            found.setdefault((_key(op, fed), place), []).append(tensor)
+            found.setdefault((origins.of(op)[0], place), []).append(tensor)
     names: set[str] = set()
     result = []
     for (_, place), tensors in found.items():
         op = tensors[0].op
-        texts = tuple(sorted({of_tensor[name] for name in _texts(op, fed)}))
+        texts = tuple(sorted({of_tensor[name] for name in origins.of(op)[1]}))
         base = f"{'+'.join(texts)}/{op.type}"
         stem, number = base, 0
         suffix = f"/{place}" if len(op.outputs) > 1 else ""
@@ -139,35 +140,64 @@ def _read(graph: Graph, fetches: Sequence[str], fed: Collection[str]) -> Iterato
 
 
 def _is_border(op: Any) -> bool:
-    return any(_is_text(each) for each in op.inputs) and not any(map(_is_text, op.outputs))
+    given = [tensor.dtype for tensor in op.inputs]
+    if any(dtype.is_ref or dtype is dtypes.resource for dtype in given):
+        return False  # a lookup table, which nobody fills before
+    return dtypes.string in given and not any(map(_is_text, op.outputs))
 
 
 def _is_text(tensor: Any) -> bool:
     return tensor.dtype.base_dtype is dtypes.string
 
 
-def _key(op: Any, fed: Collection[str]) -> Any:
-    """The same for operations that compute the same."""
+class _Origins:
+    """What operations are computed from.
+
+    Args:
+        fed: The names of the tensors that are fed.
+    """
+
+    def __init__(self, fed: Collection[str]) -> None:
+        self._fed = fed
+        self._numbers: dict[Any, int] = {}
+        self._found: dict[Any, tuple[int, frozenset[str]]] = {}
+
+    def of(self, op: Any) -> tuple[int, frozenset[str]]:
+        """A number, the same for operations that compute the same, and the fed texts it is of."""
+        waiting, entered = [op], set[Any]()
+        while waiting:
+            each = waiting[-1]
+            entered.add(each)  # in a loop, it comes before itself
+            before = (given for given in self._before(each) if given not in entered)
+            missing = [given for given in before if given not in self._found]
+            waiting += missing
+            if not missing:
+                self._found[waiting.pop()] = self._computed(each)
+        return self._found[op]
+
+    def _before(self, op: Any) -> list[Any]:
+        return [tensor.op for tensor in op.inputs if tensor.name not in self._fed]
+
+    def _computed(self, op: Any) -> tuple[int, frozenset[str]]:
+        parts, texts = [], set[str]()
+        for tensor in op.inputs:
+            if tensor.name in self._fed:
+                parts.append((tensor.name, 0))
+                texts |= {tensor.name} if _is_text(tensor) else set()
+            else:
+                number, before = self._found.get(tensor.op, (-1, frozenset()))
+                parts.append((number, tensor.value_index))
+                texts |= before
+        key = (op.type, _attributes(op), tuple(parts))
+        return self._numbers.setdefault(key, len(self._numbers)), frozenset(texts)
+
+
+def _attributes(op: Any) -> Any:
     value = constant_value(op.outputs[0]) if op.type == "Const" else None
     if value is not None:
-        return ("Const", value.dtype.str, value.shape, tuple(np.ravel(value).tolist()))
-    parts = tuple(
-        tensor.name if tensor.name in fed else (_key(tensor.op, fed), tensor.value_index)
-        for tensor in op.inputs
-    )
-    attributes = sorted(
+        return (value.dtype.str, value.shape, tuple(np.ravel(value).tolist()))
+    return tuple(
         (key, value.SerializeToString(deterministic=True))
-        for key, value in op.node_def.attr.items()
+        for key, value in sorted(op.node_def.attr.items())
         if not key.startswith("_")  # where it was made, and beside what
     )
-    return (op.type, tuple(attributes), parts)
-
-
-def _texts(op: Any, fed: Collection[str]) -> Iterator[str]:
-    """The fed tensors of texts that an operation is computed from."""
-    for tensor in op.inputs:
-        if tensor.name in fed:
-            if _is_text(tensor):
-                yield tensor.name
-        else:
-            yield from _texts(tensor.op, fed)

@@ -126,3 +126,19 @@ def test_sparse_tensors_are_reshaped_and_filled(new_shape: list[int]) -> None:
         found, expected = _ran(session, model.onnx_feeds(rows)), model.predict(rows)
         for name, value in expected.items():
             np.testing.assert_array_equal(found[name], value, name)
+
+
+def test_texts_that_are_computed_from_others_in_many_ways() -> None:
+    graph = tf.Graph()
+    with graph.as_default():
+        words = tf.placeholder(tf.string, [None], name="words")
+        text = words
+        for _ in range(40):  # as many paths as two to the power of that
+            text = tf.strings.lower(tf.string_join([text, text[:1] + text[1:2]]))
+        number = tf.strings.length(text, name="length")
+    signature = Signature(
+        (Input("words", "dense", "string", (), ("words:0",)),),
+        (Output("length", number.name, "int32", ()),),
+    )
+    made = to_onnx(InferenceModel.build(graph.as_graph_def(), {}, signature))
+    assert [each.name for each in made.graph.input] == ["words/StringLength"]
