@@ -80,7 +80,7 @@ def user_token() -> UserToken:
 
 def _folder() -> Path:
     usual = _RUNTIME.format(os.geteuid())
-    named = os.environ.get("XDG_RUNTIME_DIR", "")
+    named = os.environ.get("XDG_RUNTIME_DIR", "").rstrip("/")
     if named != usual and _is_own(named):
         return Path(named, "sparkflow")
     temporary = Path(tempfile.gettempdir(), f"sparkflow-{os.geteuid()}")

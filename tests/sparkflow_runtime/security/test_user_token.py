@@ -59,9 +59,10 @@ def test_without_a_runtime_directory_it_lies_among_temporary_files(
     assert user_token() == found
 
 
+@pytest.mark.parametrize("end", ["", "/"])
 @pytest.mark.parametrize("first", ["cron, before any login", "cron", "login"])
 def test_jobs_of_cron_and_login_shells_have_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, end: str
 ) -> None:
     runtime = tmp_path / "run" / "user"
     temporary = tmp_path / "tmp"
@@ -74,7 +75,7 @@ def test_jobs_of_cron_and_login_shells_have_the_same(
         with monkeypatch.context() as environment:
             environment.delenv("XDG_RUNTIME_DIR", raising=False)
             if is_login:
-                environment.setenv("XDG_RUNTIME_DIR", place.format(os.geteuid()))
+                environment.setenv("XDG_RUNTIME_DIR", place.format(os.geteuid()) + end)
             return user_token()
 
     if first != "cron, before any login":

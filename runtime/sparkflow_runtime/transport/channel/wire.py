@@ -523,12 +523,16 @@ class Wire:
             self._give_back()
 
     def _give_back(self) -> None:
-        # Whoever uses the descriptor holds one of the locks, and comes here later.
-        if self.reading.acquire(blocking=False):
-            if self._writing.acquire(blocking=False):
+        # Whoever uses the descriptor holds one of the locks and comes here later; once more, where
+        # it came while this held the other one.
+        is_done = False
+        while not is_done and self.reading.acquire(blocking=False):
+            is_done = self._writing.acquire(blocking=False)
+            if is_done:
                 self._close_descriptors()
                 self._writing.release()
             self.reading.release()
+            is_done = is_done or self._writing.locked()
 
     def _close_descriptors(self) -> None:
         if _SOCKETS.get(self._fd) is self._socket:

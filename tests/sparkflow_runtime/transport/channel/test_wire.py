@@ -204,6 +204,37 @@ def test_what_was_given_back_is_not_kept() -> None:
     theirs.close()
 
 
+def test_a_descriptor_is_given_back_by_whichever_thread_comes_last() -> None:
+    """A sender that ends between the looks at the two locks found one of them held."""
+    mine, theirs = socket.socketpair()
+    wire = Wire(Opened(mine, PEER))
+
+    class HeldOnce:
+        """The lock of a sender that ends right after it was asked for."""
+
+        def __init__(self) -> None:
+            self._lock = threading.Lock()
+            self._asked = False
+
+        def acquire(self, blocking: bool) -> bool:
+            if not self._asked:
+                self._asked = True
+                wire._give_back()  # the sender's, which has let go of it
+                return False
+            return self._lock.acquire(blocking)
+
+        def release(self) -> None:
+            self._lock.release()
+
+        def locked(self) -> bool:
+            return self._lock.locked()
+
+    wire._writing = HeldOnce()  # type: ignore[assignment]
+    wire.release()
+    assert mine.fileno() == -1
+    theirs.close()
+
+
 FORKS = """
 import os, socket, sys, threading, numpy as np
 from sparkflow_runtime.transport.channel import frames
