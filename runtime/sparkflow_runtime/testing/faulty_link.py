@@ -2,9 +2,8 @@
 
 A `FaultyLink` listens where a task is said to be and passes on what comes to where it is. It passes
 things on late or not at all (as when a cable is pulled: nothing is closed), cuts connections now or
-after so many bytes, and refuses new ones. What TCP itself
-prevents (bytes changed, lost, doubled or in another order) happens only where it is told to spoil a
-piece.
+after so many bytes, and refuses new ones. What TCP itself prevents (bytes changed, lost, doubled or
+in another order) happens only where it is told to spoil a piece.
 
 `LocalCluster(..., faulty=True)` puts one before each task.
 """
