@@ -27,6 +27,9 @@ _DICTIONARY: Final = pa.dictionary(pa.int32(), pa.int32()).id
 _FLOATS: Final = frozenset(kind.id for kind in (pa.float32(), pa.float64()))
 _BEYOND: Final = 2.0**63
 """The least number that int64 cannot hold."""
+_YEAR_2: Final = -718_797
+_YEAR_9999: Final = 2_932_531
+"""Days from 1970 to the first ones of these years."""
 _SIGNED: Final = frozenset(kind.id for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64()))
 
 
@@ -179,6 +182,21 @@ def field(array: Any, name: str) -> Any:
         return whole(array.field(name))
     position = array.type.get_field_index(name)
     return whole(array.flatten()[position])
+
+
+def as_python_has_them(times: Any) -> Any:
+    """Dates and timestamps, of which Python has no nanoseconds and only the years 2 to 9998."""
+    kind = times.type
+    if pa.types.is_timestamp(kind):
+        times, kind = plain(whole(times)), pa.timestamp("us", kind.tz)
+    elif pa.types.is_date(kind):
+        times, kind = plain(whole(times)), pa.date32()
+    else:
+        return times
+    day = 1 if pa.types.is_date(kind) else 86_400_000_000
+    missing = missing_in(times)
+    kept = np.clip(numbers(times), _YEAR_2 * day, _YEAR_9999 * day)
+    return pa.array(kept, mask=missing).view(kind)
 
 
 def as_objects(column: Any) -> list[Any]:

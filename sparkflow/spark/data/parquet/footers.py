@@ -103,7 +103,10 @@ class ParquetFiles:
                         continue
                     if each.statistics is None or not each.statistics.has_min_max:
                         return None
-                    found += [each.statistics.min, each.statistics.max]
+                    try:
+                        found += [each.statistics.min, each.statistics.max]
+                    except OverflowError:  # a time that Python has no value for
+                        return None
         if len(set(map(type, found))) != 1:
             return None  # in older files of a table they may be of a type that it had before
         return min(found), max(found)

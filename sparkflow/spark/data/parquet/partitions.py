@@ -1,7 +1,8 @@
 """Columns that are in no file, because folders are named after their values: `day=2026-11-24/`.
 
 Hive's layout, which Spark's `partitionBy` writes. Names and values are escaped as in URIs, nulls
-have a name of their own, and the types are inferred from all values as Spark infers them.
+have a name of their own, and the types are inferred from all values as Spark infers them; but
+moments remain texts, because which ones they are depends on the zone of Spark's session.
 """
 
 from __future__ import annotations

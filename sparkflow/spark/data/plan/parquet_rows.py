@@ -34,17 +34,20 @@ from sparkflow.spark.data.plan.partitioning import PlacedRows
 from sparkflow.spark.data.plan.prepare import Plan, PreparedRows, plan_rows
 from sparkflow.spark.data.plan.profile import is_uneven, profile_rows, refuse_lengths
 from sparkflow.spark.data.plan.sources import SCALAR
-from sparkflow.spark.data.plan.table_frame import frame_of, text_rows
+from sparkflow.spark.data.plan.table_frame import frame_of, is_vector, text_rows
 from sparkflow.spark.data.plan.weights import class_factors
 from sparkflow.spark.data.schema.row_format import DENSE, RowFormat
 from sparkflow.spark.data.schema.row_schema import LABEL, SCALARS, InputColumns
 from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
 from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.params.tables.data_rows import STRATIFIED
-from sparkflow_runtime.resources.datasets.arrow_columns import as_objects, plain
+from sparkflow_runtime.resources.datasets.arrow_columns import (
+    as_objects,
+    as_python_has_them,
+    plain,
+)
 
 _SAMPLE_ROWS: Final = 64
-_VECTOR_FIELDS: Final = ("type", "size", "indices", "values")
 
 
 def parquet_rows(
@@ -135,10 +138,10 @@ def _sample(session: SparkSession, files: ParquetFiles) -> DataFrame:
     columns: dict[str, list[Any]] = {}
     for field in files.schema:
         column = table.column(field.name)
-        if pa.types.is_timestamp(field.type):  # Python's have no nanoseconds
-            column = column.cast(pa.timestamp("us", field.type.tz), safe=False)
+        if pa.types.is_temporal(field.type):
+            column = as_python_has_them(column)
         values = as_objects(column)
-        if _is_vector(field.type):
+        if is_vector(field.type):
             fields.append(StructField(field.name, VectorUDT()))
             values = [None if value is None else _vector(value) for value in values]
         else:
@@ -149,10 +152,6 @@ def _sample(session: SparkSession, files: ParquetFiles) -> DataFrame:
         columns[field.name] = values
     rows = list(zip(*columns.values(), strict=True))
     return session.createDataFrame(rows, StructType(fields), verifySchema=False)
-
-
-def _is_vector(kind: pa.DataType) -> bool:
-    return pa.types.is_struct(kind) and tuple(field.name for field in kind) == _VECTOR_FIELDS
 
 
 def _vector(value: Mapping[str, Any]) -> DenseVector | SparseVector:
@@ -208,6 +207,11 @@ def _num_classes(files: ParquetFiles, row_format: RowFormat, column: str) -> int
     found = files.range_of(column)
     if found is None:
         labels = _class_rows(files, column)
+        if not labels:
+            raise ValueError(
+                f"Nulls cannot be trained on. Found in label column {column!r}: {files.rows} of "
+                f"{files.rows} rows"
+            )
         least, greatest = min(labels), max(labels)
     else:
         least, greatest = plain(pa.array(found, files.schema.field(column).type)).to_pylist()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
+from pyspark.ml.linalg import VectorUDT
 from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
@@ -17,6 +18,7 @@ from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
 from sparkflow_runtime.resources.datasets.arrow_columns import as_objects
 
 _MOST_PARTS = 200
+_VECTOR_FIELDS: Final = ("type", "size", "indices", "values")
 
 
 def text_rows(session: SparkSession, texts: Sequence[str | None]) -> DataFrame:
@@ -41,8 +43,16 @@ def frame_of(session: SparkSession, files: ParquetFiles) -> DataFrame:
     return found
 
 
+def is_vector(kind: pa.DataType) -> bool:
+    """Whether it is how Spark ML's vectors are stored."""
+    return pa.types.is_struct(kind) and tuple(field.name for field in kind) == _VECTOR_FIELDS
+
+
 def _fields(schema: pa.Schema) -> Iterator[StructField]:
     for each in schema:
+        if is_vector(each.type):
+            yield StructField(each.name, VectorUDT())
+            continue
         try:
             yield StructField(each.name, from_arrow_type(each.type))
         except Exception:  # noqa: S112  a type that Spark lacks

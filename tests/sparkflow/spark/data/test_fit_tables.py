@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -114,3 +115,15 @@ def test_estimators_that_look_at_all_rows_see_those_of_a_table(
     classifier = SparkLinearClassifier(featuresCol=["x"], labelCol="label", epochs=1)
     model = classifier.fitOnTable(path)
     assert model.numClasses == 2
+
+
+def test_times_of_any_year_and_labels_that_are_all_null(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = _rows(3).set_column(3, "at", pa.array([3, 2**62, None], pa.timestamp("us", "UTC")))
+    rows = rows.append_column("label", pa.array([None] * 3, pa.int64()))
+    pq.write_table(rows, tmp_path / "a.parquet")
+    trainer = _trainer(handleInvalid="skip")
+    assert trainer.fitOnParquet(str(tmp_path)).history.rows_per_epoch == 2
+    with pytest.raises(ValueError, match="Found in label column 'label': 3 of 3 rows"):
+        trainer.setParams(labelCol="label", handleInvalid="error").fitOnParquet(str(tmp_path))

@@ -9,11 +9,13 @@ import pytest
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.resources.datasets.arrow_columns import (
+    as_python_has_them,
     column_array,
     field,
     lists,
     numbers,
     offsets_of,
+    plain,
     texts,
     whole,
 )
@@ -48,8 +50,23 @@ def test_chunks_and_dictionaries_are_plain_arrays():
 def test_nulls_have_values_in_their_place():
     assert numbers(pa.array([True, None])).tolist() == [True, False]
     assert numbers(pa.array([Decimal("1.5"), None])).tolist() == [1.5, 0.0]
-    assert numbers(pa.array([Decimal(2**53 + 1)]), as_whole=True).tolist() == [2**53 + 1]
+    assert plain(pa.array([Decimal(2**53 + 1)]), as_whole=True).to_pylist() == [2**53 + 1]
     assert texts(pa.array(["ä", None], pa.large_string())).tolist() == ["ä".encode(), b""]
+
+
+@pytest.mark.parametrize(
+    ("far", "kind"),
+    [
+        (2**62, pa.timestamp("us", "UTC")),
+        (2**50, pa.timestamp("ms")),
+        (2**30, pa.date32()),
+    ],
+)
+def test_times_that_python_lacks_are_the_nearest_it_has(far, kind):
+    counts = pa.int32() if kind == pa.date32() else pa.int64()
+    times = pa.array([far, -far, -1, None], counts).view(kind)
+    found = as_python_has_them(pa.chunked_array([times[:1], times[1:]])).to_pylist()
+    assert [each and each.year for each in found] == [9998, 2, 1969, None]
 
 
 def test_fields_of_null_structs_are_null():
