@@ -81,7 +81,7 @@ def _only(each: Input, given: Any) -> Any:
         return _rows(each, given)
     if len(given.columns) == 1:
         column = given[given.columns[0]]
-        if each.kind != DENSE or column.dtype == object:
+        if each.kind != DENSE or column.dtype == object or not len(column):
             return _rows(each, column)
     return given.to_numpy()
 
@@ -93,8 +93,10 @@ def _rows(each: Input, column: Any) -> Any:
         return _sparse(each, values)
     if each.kind != DENSE:
         return [getattr(row, "tolist", lambda row=row: row)() for row in values]
+    if not len(values):  # a frame without rows does not tell how long they would be
+        return np.empty((0, *each.shape), object if each.dtype == "string" else each.dtype)
     is_objects = isinstance(values, np.ndarray) and values.dtype.kind == "O"
-    if is_objects and len(values) and each.dtype != "string":
+    if is_objects and each.dtype != "string":
         return np.stack([_dense(row) for row in values])
     if each.dtype == "string" and each.shape:
         return np.array([list(row) for row in values], object)
@@ -109,7 +111,7 @@ def _sparse(each: Input, values: Any) -> Any:
     """Rows of indices and values as one matrix."""
     if hasattr(values, "tocsr") or isinstance(values, tuple):
         return values
-    if isinstance(values, np.ndarray) and values.dtype != object:
+    if isinstance(values, np.ndarray) and values.dtype != object and len(values):
         return values
     parts = [_indices_and_values(row) for row in values]
     width = each.shape[0]

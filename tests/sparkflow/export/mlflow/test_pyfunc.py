@@ -73,3 +73,12 @@ def test_one_dense_input_is_an_array_a_column_or_columns(classifier: InferenceMo
         pd.DataFrame({"features": vectors}),
     ):
         np.testing.assert_array_equal(model.predict(given)["probability"], expected)
+
+
+def test_no_rows_give_no_rows(mixed: InferenceModel, classifier: InferenceModel) -> None:
+    given = pd.DataFrame([{**ROW, "bag": [0.0] * 4}])
+    for frame in (given[:0], pd.DataFrame({name: [] for name in given})):
+        found = PyfuncModel(mixed.predictor()).predict(frame)
+        assert {len(each) for each in found.values()} == {0}
+    for rows in (pd.DataFrame({"features": []}), pd.DataFrame({"features": [[1.0] * 3]})[:0], []):
+        assert len(PyfuncModel(classifier.predictor()).predict(rows)["probability"]) == 0
