@@ -18,7 +18,9 @@ WAIT_S = 120.0
 
 
 @contextlib.contextmanager
-def standalone(folder: Path, workers: int, cores: int, gpu_script: str = "") -> Iterator[str]:
+def standalone(
+    folder: Path, workers: int, cores: int, gpu_script: str = "", memory: str = "1g"
+) -> Iterator[str]:
     """The master's URL, for as long as the `with` block lasts.
 
     Args:
@@ -26,6 +28,7 @@ def standalone(folder: Path, workers: int, cores: int, gpu_script: str = "") -> 
         workers: How many machines it seems to have.
         cores: Task slots of each.
         gpu_script: Finds the one GPU that the first machine seems to have; "" for none.
+        memory: What the executors of each may be given in all.
     """
     home = Path(pyspark.__file__).parent
     environment = {
@@ -61,7 +64,7 @@ def standalone(folder: Path, workers: int, cores: int, gpu_script: str = "") -> 
         log = start("master", f"{deploy}.master.Master", *ports)
         url = _found(log, r"Starting Spark master at (spark://\S+)")
         for number in range(workers):
-            place = ["--cores", str(cores), "--memory", "1g", *ports, url]
+            place = ["--cores", str(cores), "--memory", memory, *ports, url]
             gpu = "spark.worker.resource.gpu"
             found = f"-D{gpu}.amount=1 -D{gpu}.discoveryScript={gpu_script}"
             options = found if gpu_script and not number else ""

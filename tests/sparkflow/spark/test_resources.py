@@ -103,7 +103,8 @@ def test_executors_of_two_kinds_with_dynamic_allocation(tmp_path: Path) -> None:
 echo '{"name": "gpu", "addresses": ["GPU-a"]}'
 """)
     script.chmod(0o755)
-    with standalone(tmp_path, workers=2, cores=4, gpu_script=str(script)) as master:
+    # Executors that hold the rows do not leave, so there is room for those of all three kinds.
+    with standalone(tmp_path, 2, cores=4, gpu_script=str(script), memory="3g") as master:
         (step,) = _run(tmp_path, master, "two_kinds")
     assert _gpus(step) == {"ps 0": "", "ps 1": "", "worker 0": "GPU-a"}
     executors = {task: each["executor"] for task, each in step["tasks"].items()}
