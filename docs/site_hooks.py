@@ -63,8 +63,20 @@ EXTENSION |= {"standardizes", "stepping"}
 """Members that estimators share among each other: a user has no use for them."""
 
 
+def repository() -> str:
+    """The address of the repository, which pyproject.toml has."""
+    import tomllib  # tests import this module with Python 3.10, too
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    address: str = project["urls"]["Homepage"]
+    return address
+
+
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Puts the recorded decisions into the navigation."""
+    """Says where the repository is, and puts the recorded decisions into the navigation."""
+    config.repo_url = repository()
+    config.repo_name = "/".join(config.repo_url.rstrip("/").split("/")[-2:])
+    config.edit_uri = "blob/main/docs/"
     decisions = _section(config.nav, "Decisions")
     for path in sorted((DOCS / "adr").glob("[0-9]*.md")):
         title = path.read_text(encoding="utf-8").split("\n", 1)[0].lstrip("# ")

@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,27 @@ def test_the_navigation_leads_to_pages_that_are_there():
     made = set(HOOKS.ROOT_PAGES.values()) | {f"reference/{page}.md" for page in HOOKS.REFERENCE}
     assert sorted(set(SHOWN) - set(PAGES) - made) == []
     assert made <= set(SHOWN)
+
+
+def test_the_repository_s_address_is_said_in_pyproject_alone():
+    """Where it changes, a search and replace in that file is all."""
+    pytest.importorskip("tomllib", reason="Python 3.11 has it")
+    address = HOOKS.repository()
+    text = (ROOT / "pyproject.toml").read_text()
+    urls = text.partition("[project.urls]")[2].partition("\n[")[0].split('"')[1::2]
+    assert urls[0] == address
+    assert all(url.startswith(address) for url in urls)
+    assert f"]({address}/blob/main/" in text  # of the README's links where it is shown elsewhere
+    tracked = subprocess.run(
+        ["git", "grep", "-lF", address],  # noqa: S607  (on PATH)
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if tracked.returncode > 1:
+        pytest.skip("not in a checkout of git")
+    assert tracked.stdout.split() == ["pyproject.toml"]
 
 
 def test_every_public_name_is_in_the_reference():
