@@ -130,6 +130,10 @@ class InferenceModel:
         if kept is not None:
             kept.close()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what `predict` keeps, which belongs to this process and to this object."""
+        return {name: value for name, value in self.__dict__.items() if name != "_kept"}
+
     def to_graph_def(self, frozen: bool = True) -> GraphDef:
         """The inference graph, with constants in place of the variables unless `frozen` is false.
 

@@ -1,7 +1,9 @@
 """Trained models as files, and running them without `model_fn`."""
 
+import copy
 import json
 import logging
+import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -262,4 +264,15 @@ def test_dense_rows_are_run_in_parts(graph_def: GraphDef) -> None:
     found = model.predict(x, batch_size=3)["prediction"]
     np.testing.assert_allclose(found, x @ WEIGHTS + BIAS)
     np.testing.assert_allclose(model.predict({"features": x})["prediction"], found)
+    model.close()
+
+
+def test_a_model_that_predicted_is_copied_and_pickled(graph_def: GraphDef) -> None:
+    model = _model(graph_def)
+    x = np.arange(4.0).reshape(2, 2)
+    model.predict(x)
+    for other in (copy.copy(model), pickle.loads(pickle.dumps(model))):  # noqa: S301
+        np.testing.assert_allclose(other.predict(x)["prediction"], x @ WEIGHTS + BIAS)
+        other.close()  # its own only
+    np.testing.assert_allclose(model.predict(x)["prediction"], x @ WEIGHTS + BIAS)
     model.close()
