@@ -112,9 +112,9 @@ def parquet_rows(
         is_table = bool(files.origin)
         rows = frame_of(session, files) if is_table else session.read.parquet(files.uri)
         seen = plan_rows(rows, config)
-    columns = prepare.final_columns(seen, row_format, profile, factors, [], None)
+    marks = wants_rows and bool(config.validation_indicator_col)
     prepared = PreparedRows(
-        rows=seen.selected.select(*columns),
+        rows=prepare.treated_rows(seen, row_format, profile, factors, config, marks=marks),
         format=row_format,
         partition_rows={},
         num_rows=sum(train),

@@ -321,6 +321,36 @@ def format_of(plan: Plan, profile: RowProfile, *, weighted: bool) -> RowFormat:
     return RowFormat(features, label, row_weight, plan.named)
 
 
+def treated_rows(
+    plan: Plan,
+    row_format: RowFormat,
+    profile: RowProfile,
+    factors: Mapping[float, float],
+    config: FitConfig,
+    *,
+    marks: bool,
+) -> DataFrame:
+    """All rows of a plan in a format, of which nobody has looked at all: invalid ones treated.
+
+    Args:
+        plan: Of all rows.
+        row_format: What a row consists of.
+        profile: Of the rows that were looked at.
+        factors: By label, what weights are multiplied with.
+        config: What is done with nulls and the like.
+        marks: Whether `validates` is among the columns.
+    """
+    rows = plan.selected
+    if config.handle_invalid == SKIP:
+        for source in plan.sources:
+            rows = rows.where(~is_invalid(source, quoted(source.name)))
+    fills = config.handle_invalid == FILL
+    filled_sources = [each for each in plan.sources if fills and each.role == FEATURES]
+    fill = config.fill_value if fills else None
+    columns = final_columns(plan, row_format, profile, factors, filled_sources, fill)
+    return rows.select(*columns, *([VALIDATES] if marks else []))
+
+
 def final_columns(
     plan: Plan,
     row_format: RowFormat,

@@ -8,13 +8,17 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
+from sparkflow.spark import SparkTrainer
 from sparkflow.spark.data.parquet.footers import read_footers
-from sparkflow.spark.data.plan.parquet_rows import _class_rows, _num_classes
+from sparkflow.spark.data.plan.parquet_rows import _class_rows, _num_classes, parquet_rows
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
+from sparkflow.spark.estimators.statistics import row_statistics
 
 LABEL = RowFormat(
     (Input("x", DENSE, "float32", ()),), Input("label", DENSE, "int64", ()), None, named=False
@@ -41,3 +45,32 @@ def test_classes_are_numbers_whatever_the_labels_are(
     assert found == counted
     json.dumps(list(found.items()))
     assert _num_classes(files, LABEL, "label") == max(counted) + 1
+
+
+@pytest.mark.parametrize(
+    ("given", "mean", "rows"),
+    [
+        ({"handleInvalid": "skip"}, 2.0, 3),
+        ({"handleInvalid": "fill", "fillValue": 6.0}, 3.0, 4),
+        ({"handleInvalid": "skip", "validationIndicatorCol": "holds"}, 1.5, 3),
+    ],
+)
+def test_statistics_are_of_the_rows_that_train(
+    spark: SparkSession, tmp_path: Path, given: dict[str, Any], mean: float, rows: int
+) -> None:
+    """An estimator that standardizes looks at what the workers train on, not at its NaNs."""
+    columns = {
+        "x": [1.0, float("nan"), 2.0, 3.0],
+        "label": [0.0, 1.0, 0.0, 1.0],
+        "holds": [False, False, False, True],
+    }
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table(columns), path)
+    params = SparkTrainer(
+        model_fn=lambda features, labels, mode: None, featuresCol="x", numWorkers=1, **given
+    )
+    prepared, _, _ = parquet_rows(spark, str(path), params.config(), wants_rows=True)
+    found = row_statistics(prepared, of_features=True)
+    (moments,) = found.features.values()
+    assert float(np.ravel(moments.mean)[0]) == mean
+    assert prepared.rows.count() == rows
