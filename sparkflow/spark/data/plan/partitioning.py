@@ -166,13 +166,22 @@ def _placed(
 def to_tasks(assigned: DataFrame, layout: ClusterLayout) -> DataFrame:
     """Rows with a column `WORKER` in one partition per task of the job, without that column."""
     target = (F.col(WORKER) + layout.first_worker).cast("int")
-    if hasattr(assigned, "repartitionById"):  # Spark 4.1
-        with_task = assigned.withColumn(_TASK, target)
-        placed = with_task.repartitionById(layout.num_partitions, F.col(_TASK))
-    else:
-        key = F.element_at(F.lit(hash_keys(layout.num_partitions)), target + 1)
-        placed = assigned.withColumn(_TASK, key).repartition(layout.num_partitions, F.col(_TASK))
-    return placed.drop(_TASK, WORKER)
+    return _exchanged(assigned.withColumn(_TASK, target), layout.num_partitions).drop(WORKER)
+
+
+def without_messengers(placed: DataFrame, layout: ClusterLayout) -> DataFrame:
+    """Rows that are placed for a layout, placed for its tasks but messengers: an exchange more."""
+    count = layout.num_partitions - layout.messengers
+    with_task = placed.withColumn(_TASK, F.spark_partition_id() - layout.messengers)
+    return _exchanged(with_task.where(F.col(_TASK) >= 0), count)
+
+
+def _exchanged(rows: DataFrame, count: int) -> DataFrame:
+    """Rows in the partitions, of so many, that `_TASK` names, without that column."""
+    if hasattr(rows, "repartitionById"):  # Spark 4.1
+        return rows.repartitionById(count, F.col(_TASK)).drop(_TASK)
+    key = F.element_at(F.lit(hash_keys(count)), F.col(_TASK) + 1)
+    return rows.withColumn(_TASK, key).repartition(count, F.col(_TASK)).drop(_TASK)
 
 
 def _row_number(partition_rows: Mapping[int, int]) -> Column:

@@ -37,9 +37,8 @@ def main() -> None:
     # Not from the network: the Spark task has written it, and Spark sent it with the task's code.
     work = pickle.loads(Path(config["work"]).read_bytes())  # noqa: S301
     credentials = Credentials.from_export(config["credentials"])
-    relay = Relay(work.needs_epochs)
-    is_live = bool(work.plan.layout.messengers)
-    services = [relay.handlers()] if is_live else []
+    relay = Relay(work.needs_epochs, work.stop)
+    services = [relay.handlers()] if work.live else []
     cluster = JobCluster(
         work.plan.layout, credentials, config["host"], work.plan.config.ports, services
     )
@@ -47,12 +46,12 @@ def main() -> None:
     reason, values = "", None
     try:
         values = parts = to_parts(
-            lead(work, credentials, cluster, Callbacks([relay] if is_live else []))
+            lead(work, credentials, cluster, Callbacks([relay] if work.live else []))
         )
     except Exception as error:
         reason = "Training was given up"
         parts = error_to_parts(error, is_restartable(error))
-    if is_live:
+    if work.live:
         # A copy: what callbacks have not heard of is no part of the variables.
         parts[EVENTS] = relay.end(None if values is None else dict(values))
     folder = Path(config["outcome"])

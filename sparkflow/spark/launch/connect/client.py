@@ -22,10 +22,11 @@ from sparkflow.spark.control.history.training_history import TrainingHistory
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.encryption import new_credentials, speaks_tls
 from sparkflow.spark.errors import SparkTrainingError
-from sparkflow.spark.launch.connect.job import ConnectJob, TooFewSlotsError, require_slots
+from sparkflow.spark.launch.connect.job import ConnectJob
 from sparkflow.spark.launch.connect.lead import Leadership, picklable
 from sparkflow.spark.launch.connect.live import Replay
 from sparkflow.spark.launch.connect.outcome import Outcome
+from sparkflow.spark.launch.connect.room import TOLD_AT_END, TooFewSlotsError, require_slots
 from sparkflow.spark.launch.training import FIXED_WORKERS, Trained, Training
 from sparkflow.spark.task_resources import RoleResources
 
@@ -49,7 +50,8 @@ class ConnectBackend:
         """Runs a small barrier job, for a Connect client cannot ask the scheduler.
 
         Where there is no barrier stage, executors come while tasks wait: then only settings say no.
-        Adds a messenger where there is a slot more: then callbacks are told while training runs.
+        Adds a messenger where the cluster has a slot more: then callbacks are told while training
+        runs, if the slot is free when it begins.
         """
         settings = self._settings()
         problem = describe_settings(settings, layout)
@@ -63,12 +65,7 @@ class ConnectBackend:
             require_slots(self._session, live, profile)
         except TooFewSlotsError:
             require_slots(self._session, layout, profile)
-            _log.warning(
-                "progress is shown, and callbacks are called, when training has ended: on Spark "
-                "Connect this takes one task slot more than the %d of the training, and there is "
-                "none",
-                layout.num_tasks,
-            )
+            _log.warning(TOLD_AT_END, layout.num_tasks, "there is none")
             return layout
         return live
 
@@ -100,6 +97,7 @@ class ConnectBackend:
             training.feed,
             restarts,
             training.start,
+            live=is_live,
             needs_epochs=is_live and callbacks.needs_epochs,
         )
         if not is_live:

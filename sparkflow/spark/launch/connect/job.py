@@ -6,25 +6,24 @@ processes.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import pickle
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import pyarrow as pa
 from pyspark.resource import ResourceProfile
 from pyspark.sql import DataFrame
 
-from sparkflow.spark.cluster.barrier_job import describe_spark_failure
 from sparkflow.spark.cluster.events import JobEnded
 from sparkflow.spark.cluster.failures import is_restartable, to_exception
 from sparkflow.spark.cluster.task import JobConfig
-from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.control.attempts.retry_loop import RetryLoop
+from sparkflow.spark.data.plan.partitioning import without_messengers
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow.spark.launch.connect.connect_task import ConnectConfig, run_connect_task
 from sparkflow.spark.launch.connect.lead import Leadership
@@ -36,10 +35,10 @@ from sparkflow.spark.launch.connect.outcome import (
     from_parts,
     from_rows,
 )
+from sparkflow.spark.launch.connect.room import map_with, require_slots, takes_messengers
 
 _log = logging.getLogger(__name__)
 
-_TOO_FEW_SLOTS = "SPARK-24819"
 _NEW_EXECUTOR_S = 120.0
 _PAUSE_S = 2.0
 
@@ -56,8 +55,8 @@ class ConnectJob:
         on_restart: Is told the reason before that.
         shared_directory: What all executors reach, where there is no barrier stage.
         driver_host: Spark's driver as executors reach it; "" if it is not known.
-        replay: Tells callbacks what the chief tells while training runs; None where there is no
-            messenger to say where it is.
+        replay: Tells callbacks what the chief tells, while training runs if there is room for a
+            messenger to say where it is; None where the layout has none.
         profile: What the tasks run with; None for what Spark's settings say.
     """
 
@@ -83,6 +82,29 @@ class ConnectJob:
     def _attempt(self, number: int) -> Outcome:
         if number and self.config.barrier:
             self._wait_for_executors()
+        if self.replay is None:
+            return self._submit(number)
+        with contextlib.ExitStack() as turn:
+            session, layout = self.rows.sparkSession, self.config.layout
+            if takes_messengers(session, layout, self.profile, turn):
+                return self._submit(number, turn.close)
+        return self._without_messengers(self.replay)._submit(number)
+
+    def _without_messengers(self, replay: Replay) -> ConnectJob:
+        """The same training for slots that are just enough: callbacks are told at the end."""
+        layout, plan = self.config.layout, self.work.plan
+        alone = replace(layout, messengers=0)
+        stop = replay.asked()["stop"]
+        return replace(
+            self,
+            rows=without_messengers(self.rows, layout),
+            config=replace(self.config, layout=alone),
+            work=replace(
+                self.work, plan=replace(plan, layout=alone), needs_epochs=False, stop=stop
+            ),
+        )
+
+    def _submit(self, number: int, on_begun: Callable[[], None] = lambda: None) -> Outcome:
         work = replace(self.work, max_restarts=max(0, self.max_restarts - number))
         meeting = ""
         if not self.config.barrier and self.config.layout.num_tasks > 1:
@@ -97,7 +119,8 @@ class ConnectJob:
         task: Any = functools.partial(run_connect_task, config)
         query = map_with(self.profile, self.rows, task, ROWS_SCHEMA, self.config.barrier)
         if self.replay is not None:
-            parts = from_rows(LiveQuery(query, self.config.credentials, self.replay).run())
+            live = LiveQuery(query, self.config.credentials, self.replay, on_begun)
+            parts = from_rows(live.run())
             events = events_in(parts.pop(EVENTS, b"[]"))
             try:
                 outcome = self.replay.outcome = from_parts(parts)
@@ -122,18 +145,16 @@ class ConnectJob:
             SparkTrainingError: It has not.
         """
         deadline = time.monotonic() + _NEW_EXECUTOR_S
+        # Training can do without the slots of messengers.
+        layout = replace(self.config.layout, messengers=0)
         while True:
             try:
-                require_slots(self.rows.sparkSession, self.config.layout, self.profile)
+                require_slots(self.rows.sparkSession, layout, self.profile)
                 return
             except SparkTrainingError:
                 if time.monotonic() > deadline:
                     raise
             time.sleep(_PAUSE_S)
-
-
-class TooFewSlotsError(SparkTrainingError):
-    """The cluster cannot run so many tasks at once."""
 
 
 def collect_interruptibly(query: DataFrame) -> list[Any]:
@@ -148,41 +169,3 @@ def collect_interruptibly(query: DataFrame) -> list[Any]:
         raise
     finally:
         session.removeTag(tag)
-
-
-def map_with(
-    profile: ResourceProfile | None, rows: DataFrame, task: Any, schema: str, barrier: bool
-) -> DataFrame:
-    """`rows.mapInArrow` with a resource profile, which Spark's Connect takes since 4.0."""
-    more = {} if profile is None else {"profile": profile}
-    return rows.mapInArrow(task, schema, barrier=barrier, **more)
-
-
-def require_slots(
-    session: Any, layout: ClusterLayout, profile: ResourceProfile | None = None
-) -> None:
-    """Passes when the cluster can run all tasks at once, as a small barrier job finds out.
-
-    Raises:
-        TooFewSlotsError: It cannot.
-        SparkTrainingError: The job failed otherwise.
-    """
-    count = layout.num_partitions
-    rows = session.range(0, count, 1, count)
-    probe = map_with(profile, rows, _nothing, "id bigint", barrier=True)
-    try:
-        # Not `collect`: Spark would look for more slots for ten minutes.
-        probe.count()
-    except Exception as error:
-        text = describe_spark_failure(error)
-        if _TOO_FEW_SLOTS in str(error):
-            raise TooFewSlotsError(
-                f"{layout.described} need {count} task slots at once, which the cluster does not "
-                f"have: {text}. Use fewer workers or parameter servers (numPs=0 has the workers "
-                "hold the variables)"
-            ) from error
-        raise SparkTrainingError(text) from error
-
-
-def _nothing(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield from batches

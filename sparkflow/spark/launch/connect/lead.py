@@ -44,15 +44,20 @@ class Leadership:
         feed: What workers are told about their rows.
         max_restarts: How often training may begin again in this job.
         start: What training begins with; None for initial values.
-        needs_epochs: Whether a callback of the client's must find the cluster quiet at the end of
-            epochs; only where the layout has a messenger does it hear of them in time.
+        live: Whether callbacks of the client's are told what happens, see `relay`: while it does
+            where the layout has a messenger, else at the end.
+        needs_epochs: Whether one of them must find the cluster quiet at the end of epochs; only
+            where the layout has a messenger does it hear of them in time.
+        stop: Why one of them has wanted training to end, before this began.
     """
 
     plan: TrainingPlan
     feed: FeedPlan
     max_restarts: int
     start: Snapshot | None = None
+    live: bool = False
     needs_epochs: bool = False
+    stop: str | None = None
 
 
 def picklable(plan: TrainingPlan) -> TrainingPlan:

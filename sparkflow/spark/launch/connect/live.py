@@ -112,10 +112,8 @@ class Replay:
         return self._callbacks.needs_epochs
 
     def follow(self, asking: Asking | None) -> None:
-        """Another chief leads from now on; None: none does."""
+        """Who can be asked from now on; None: nobody."""
         self._asking = asking
-        if asking is not None:
-            self.acknowledged = 0
 
     def asked(self) -> dict[str, Any]:
         """What to poll the chief with."""
@@ -180,16 +178,24 @@ class LiveQuery:
     """The training's query and, beside it, those that ask its chief.
 
     Args:
-        query: The barrier job, whose first partition says where the chief is.
+        query: The barrier job, whose first partition is a messenger's, if it has any.
         credentials: What the job's tasks show to each other.
         replay: Tells the callbacks.
+        on_begun: Is called when all tasks have got their slots, which a messenger tells.
     """
 
-    def __init__(self, query: DataFrame, credentials: Credentials, replay: Replay) -> None:
+    def __init__(
+        self,
+        query: DataFrame,
+        credentials: Credentials,
+        replay: Replay,
+        on_begun: Callable[[], None] = lambda: None,
+    ) -> None:
         self._query = query
         self._session: Any = query.sparkSession
         self._credentials = credentials
         self._replay = replay
+        self._on_begun = on_begun
         self._tags = tuple(f"sparkflow-{kind}-{uuid.uuid4().hex}" for kind in ("train", "ask"))
         self._messages: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         self._requests: queue.SimpleQueue[Mapping[str, Any] | None] = queue.SimpleQueue()
@@ -203,6 +209,7 @@ class LiveQuery:
         """
         # The loop is a function of its own: CPython 3.11 looks for signals where `continue` jumps
         # back, and an interrupt there passes by the `try` around a loop in the same function.
+        self._replay.acknowledged = 0  # another chief, which counts from one
         try:
             return self._listen()
         except BaseException:
@@ -223,6 +230,7 @@ class LiveQuery:
             except queue.Empty:
                 continue
             if kind == "row" and found[0] == ADDRESS:
+                self._on_begun()
                 self._follow(found[2].decode())
             elif kind == "row":
                 rows.append(found)

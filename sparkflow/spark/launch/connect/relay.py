@@ -46,9 +46,10 @@ class Relay(Callback):
     Args:
         needs_epochs: Whether the client has callbacks that must find the cluster quiet at the end
             of an epoch. Then the leading thread waits there until they have been called.
+        stop: Why training is to end as soon as it has begun; None if it is not.
     """
 
-    def __init__(self, needs_epochs: bool = False) -> None:
+    def __init__(self, needs_epochs: bool = False, stop: str | None = None) -> None:
         self.needs_epochs = needs_epochs
         self._changed = threading.Condition()
         self._events: deque[dict[str, Any]] = deque()
@@ -57,7 +58,7 @@ class Relay(Callback):
         self._heard_s = time.monotonic()
         self._given_up_s: float | None = None
         self._run: RunControl | None = None
-        self._stop: str | None = None
+        self._stop = stop
         self._wanted: list[Future[list[tuple[str, int, bytes]]]] = []
         self._said = ""
         self._ended = False

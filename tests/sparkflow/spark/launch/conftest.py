@@ -31,7 +31,7 @@ def _free_port() -> int:
 
 @pytest.fixture(scope="session")
 def connect_server() -> Serve:
-    """A function of a folder and settings: a `with` block with a server on `local[4]`."""
+    """A function of a folder and settings: a `with` block with a server, `local[4]` if not said."""
     if not list((_SPARK_HOME / "jars").glob("spark-connect_*.jar")):
         pytest.skip("This pyspark brings no Connect server")
     return _serve
@@ -51,7 +51,8 @@ def _serve(folder: Path, settings: Mapping[str, str]) -> Iterator[str]:
         "spark.ui.enabled": "false",
     }
     conf |= settings
-    command = [str(_SPARK_HOME / "bin" / "spark-submit"), "--master", "local[4]"]
+    master = conf.pop("spark.master", "local[4]")
+    command = [str(_SPARK_HOME / "bin" / "spark-submit"), "--master", master]
     for name, value in conf.items():
         command += ["--conf", f"{name}={value}"]
     command += ["--class", _SERVER, "spark-internal"]

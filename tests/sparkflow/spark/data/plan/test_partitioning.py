@@ -1,6 +1,7 @@
 """Where rows go."""
 
 import logging
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,12 @@ from pyspark.sql import DataFrame, Row, SparkSession, functions as F
 
 from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.feed_plan import xxhash64
-from sparkflow.spark.data.plan.partitioning import PlacedRows, hash_keys, place_rows
+from sparkflow.spark.data.plan.partitioning import (
+    PlacedRows,
+    hash_keys,
+    place_rows,
+    without_messengers,
+)
 from sparkflow.spark.data.plan.prepare import PreparedRows
 from sparkflow.spark.data.schema.row_format import DENSE, ROW_NUMBER, Input, RowFormat
 
@@ -58,6 +64,12 @@ def test_shares_are_equal_and_rows_keep_their_order(
         (r["part"], r["place"]) for r in in_order
     )
     assert placed.df.columns == ["part", "place", ROW_NUMBER]
+
+    told = replace(LAYOUT, messengers=1)
+    with_messenger = place_rows(prepared, told, seed=1, by_content=False)
+    alone = without_messengers(with_messenger.df, told)
+    assert alone.columns == placed.df.columns
+    assert _content(_by_worker(replace(placed, df=alone))) == _content(parts)
 
 
 def test_by_content_neither_share_nor_order_depends_on_the_partitions(spark: SparkSession) -> None:

@@ -6,6 +6,7 @@ Prints one JSON object per line: what happened.
 """
 
 import json
+import os
 import signal
 import sys
 import threading
@@ -248,6 +249,69 @@ def exact(df: Any, folder: Path) -> dict[str, Any]:
     return {"steps": model.history.steps, "heard": watch.heard}
 
 
+def beside(df: Any, folder: Path) -> dict[str, Any]:
+    """Two fits of two tasks each, on four slots."""
+    losses: list[float] = []
+
+    def fit() -> None:
+        model = trainer(numPs=0, epochs=2000, syncMode="sync").fit(df)
+        losses.append(model.history.epoch_loss[-1])
+
+    threads = [threading.Thread(target=fit) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    most = 0
+    while any(thread.is_alive() for thread in threads):
+        most = max(most, len(processes(folder)))
+        time.sleep(0.2)
+    return {"processes": most, "losses": losses}
+
+
+def _ends_machine_of(task: str, folder: Path) -> None:
+    """Kills the executor of a task, and the standalone worker that would start another one."""
+    pid = next(p for p in processes(folder) if f"SPARKFLOW_TASK={task}\0" in _read(p, "environ"))
+    found = []
+    for name in ("CoarseGrainedExecutorBackend", "deploy.worker.Worker"):
+        while name not in _read(pid, "cmdline"):
+            stat = _read(pid, "stat")
+            pid = int(stat[stat.rindex(")") + 2 :].split()[1])
+        found.append(pid)
+    for pid in reversed(found):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _read(pid: int, name: str) -> str:
+    return Path(f"/proc/{pid}/{name}").read_bytes().decode(errors="replace")
+
+
+def executor_lost(df: Any, folder: Path) -> dict[str, Any]:
+    """A machine of one slot is lost for good, and the slots that stay are just enough."""
+
+    class Kill(Callback):
+        def __init__(self) -> None:
+            self.heard: list[str] = []
+
+        def on_steps(self, update: Any) -> None:
+            if not self.heard:
+                _ends_machine_of("worker 1", folder)
+            self.heard.append("steps")
+
+        def on_restart(self, reason: str) -> None:
+            self.heard.append("restart")
+
+        def on_train_end(self, history: Any) -> None:
+            self.heard.append("end")
+
+    kill = Kill()
+    began = time.monotonic()
+    model = trainer(numPs=0, epochs=400, syncMode="sync", callbacks=[kill]).fit(df)
+    return {
+        "heard": [each for each in kill.heard if each != "steps"],
+        "seconds": time.monotonic() - began,
+        "epochs": len(model.history.epoch_loss),
+    }
+
+
 def records(df: Any, folder: Path) -> dict[str, Any]:
     session = df.sparkSession
     session.dataSource.register(TFRecordDataSource)
@@ -278,6 +342,8 @@ def main() -> None:
         quiet,
         callback_fails,
         exact,
+        beside,
+        executor_lost,
     ]
     wanted = sys.argv[3:] or [step.__name__ for step in steps]
     for step in steps:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from support.standalone import standalone
+
 pytest.importorskip("grpc_status", reason="Spark Connect's client: pip install pyspark[connect]")
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(420)]
@@ -121,3 +123,27 @@ def test_without_a_slot_more_callbacks_hear_at_the_end(
     step = found_by_night["exact"]
     assert "failed" not in step, step["failed"]
     assert step["heard"] == ["begin", "end"]
+
+
+@pytest.mark.nightly
+def test_fits_beside_each_other_on_slots_that_are_just_enough(
+    remote: str, folder: Path, run_client: Any
+) -> None:
+    step = run_client(_PROGRAM, remote, folder, "beside")["beside"]
+    assert "failed" not in step, step["failed"]
+    # Of each a process that leads and two workers.
+    assert step["processes"] == 6
+    assert max(step["losses"]) < 0.01
+
+
+@pytest.mark.nightly
+def test_after_a_lost_machine_training_goes_on_with_slots_that_are_just_enough(
+    tmp_path: Path, connect_server: Any, run_client: Any
+) -> None:
+    with standalone(tmp_path, workers=3, cores=1) as master:
+        settings = {"spark.master": master, "spark.executor.memory": "600m"}
+        with connect_server(tmp_path, settings) as remote:
+            step = run_client(_PROGRAM, remote, tmp_path, "executor_lost")["executor_lost"]
+    assert "failed" not in step, step["failed"]
+    assert step["heard"] == ["restart", "end"]
+    assert step["epochs"] == 400

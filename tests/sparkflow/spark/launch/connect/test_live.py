@@ -4,6 +4,7 @@ import json
 import queue
 import signal
 import threading
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -41,6 +42,18 @@ class Plan:
     layout = ClusterLayout(0, 2, 2, messengers=1)
     rows = 20
     total_rows = 40
+
+
+@dataclass(frozen=True)
+class Planned:
+    layout: ClusterLayout
+
+
+@dataclass(frozen=True)
+class Config:
+    barrier: bool
+    layout: ClusterLayout
+    credentials: Credentials
 
 
 class Notes(Callback):
@@ -129,8 +142,9 @@ def _job(monkeypatch: pytest.MonkeyPatch, replay: Replay, parts: Any) -> job.Con
     events = json.dumps([begin(1), made(2, 0, 4.0)]).encode()
     rows = list(to_rows({**parts, EVENTS: events}))
     monkeypatch.setattr(job, "LiveQuery", lambda *_: Finished(*rows))
-    frame: Any = SimpleNamespace(mapInArrow=lambda *_, **__: None)
-    config: Any = SimpleNamespace(barrier=True, layout=Plan.layout, credentials=Credentials())
+    monkeypatch.setattr(job, "takes_messengers", lambda *_: True)
+    frame: Any = SimpleNamespace(mapInArrow=lambda *_, **__: None, sparkSession=None)
+    config: Any = Config(True, Plan.layout, Credentials())
     plan: Any = SimpleNamespace(config=SimpleNamespace(start_timeout=1.0))
     work = Leadership(plan, None, 0)  # type: ignore[arg-type]
     return job.ConnectJob(frame, config, work, 0, replay=replay)
@@ -152,6 +166,30 @@ def test_callbacks_that_hear_last_events_with_the_outcome_get_its_variables(
     with pytest.raises(ValueError, match="no"):
         _job(monkeypatch, replay_of(notes), failed).run()
     assert notes.heard[-1] == ("steps", 0, [4])
+
+
+def test_a_training_whose_slots_are_just_enough_is_told_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    callback = Notes()
+    replay = replay_of(callback)
+    made = _job(monkeypatch, replay, to_parts(Outcome({"w": np.float32([7])}, {})))
+    given: list[Any] = []
+    frame = made.rows
+    monkeypatch.setattr(job, "takes_messengers", lambda *_: False)
+    monkeypatch.setattr(job, "without_messengers", lambda *of: given.append(of) or frame)
+    monkeypatch.setattr(job.ConnectJob, "_submit", lambda self, number: given.append(self))
+    made = replace(made, work=replace(made.work, plan=Planned(Plan.layout), needs_epochs=True))
+    made.run()
+    alone = given[1]
+    assert given[0] == (frame, Plan.layout)
+    assert alone.config.layout == alone.work.plan.layout == ClusterLayout(0, 2, 2)
+    assert not alone.work.needs_epochs
+    assert alone.work.stop is None
+    replay.take([begin(1)])
+    callback.run.stop("enough")
+    made.run()
+    assert given[-1].work.stop == "enough"
 
 
 def test_a_training_that_had_nothing_to_do_ends_without_a_word() -> None:
