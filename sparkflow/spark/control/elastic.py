@@ -63,6 +63,7 @@ class ElasticWorkers:
         self._remember = remember
         self._pause = pause
         self._changed: dict[str, Any] | None = None
+        self._changes: list[dict[str, Any]] = []
         self.workers = 0
 
     def between_segments(self, schedule: Schedule, snapshot: Callable[[], Snapshot]) -> None:
@@ -86,19 +87,22 @@ class ElasticWorkers:
             raise Resize(wanted)
 
     def begins(self, history: TrainingHistory) -> None:
-        """Notes how long training stood still, if the number has changed."""
+        """Notes how long training stood still, if the number has changed.
+
+        What was noted before a loss is noted again: the history goes on from before it.
+        """
         changed, self._changed = self._changed, None
-        if changed is None:
-            return
-        pause_s = time.monotonic() - changed.pop("began")
-        history.resized.append({**changed, "pause_s": pause_s})
-        _log.info(
-            "%d workers train instead of %d from step %d on; the change took %.1f s",
-            changed["workers"],
-            changed["before"],
-            changed["step"],
-            pause_s,
-        )
+        if changed is not None:
+            pause_s = time.monotonic() - changed.pop("began")
+            self._changes.append({**changed, "pause_s": pause_s})
+            _log.info(
+                "%d workers train instead of %d from step %d on; the change took %.1f s",
+                changed["workers"],
+                changed["before"],
+                changed["step"],
+                pause_s,
+            )
+        history.resized += [each for each in self._changes if each not in history.resized]
 
     def after_loss(self) -> int:
         """How many workers go on after a task was lost; waits for the least that may."""

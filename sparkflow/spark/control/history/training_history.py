@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
@@ -156,7 +157,9 @@ class TrainingHistory:
     def from_dict(cls, values: Mapping[str, Any]) -> TrainingHistory:
         """What `to_dict` returned, also in other versions: what is unknown is left out."""
         known = {each.name for each in fields(cls)}
-        history = cls(**{name: value for name, value in values.items() if name in known})
+        # A copy: an attempt goes on with it, and the next one may begin with the same values.
+        kept = {name: value for name, value in values.items() if name in known}
+        history = cls(**copy.deepcopy(kept))
         if "steps" not in values:  # written before 2026-11-22, with nothing thinned
             history.steps = len(history.loss)
             history.time = [0.0] * history.steps

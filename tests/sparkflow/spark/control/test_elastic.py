@@ -91,3 +91,16 @@ def test_a_restart_is_known_when_another_number_goes_on(rig: Any) -> None:
     state.on_restart("an executor was lost")
     state.resize(plan)
     assert [each["reason"] for each in state.history.restarts] == ["an executor was lost"]
+
+
+def test_a_change_before_a_loss_is_in_the_history_that_goes_on() -> None:
+    rig = Rig(4)
+    with pytest.raises(Resize):
+        rig.elastic.between_segments(_schedule(7, 7, 7), lambda: "a snapshot")  # type: ignore[arg-type,return-value]
+    first, again = TrainingHistory(), TrainingHistory()
+    rig.elastic.begins(first)
+    rig.elastic.after_loss()
+    rig.elastic.begins(again)
+    rig.elastic.begins(again)
+    assert [each["workers"] for each in again.resized] == [4]
+    assert again.resized == first.resized

@@ -1,5 +1,6 @@
 """What a history says of its entries, epochs, validation and waiting."""
 
+import copy
 import json
 
 import pytest
@@ -80,3 +81,17 @@ def test_frames_have_a_line_per_entry_and_per_epoch() -> None:
     assert list(epochs["rows_per_second"]) == [6.0, 3.0]
     assert list(epochs["val_accuracy"]) == [0.25, 0.75]
     assert len(TrainingHistory().to_pandas()) == len(TrainingHistory().epochs_to_pandas()) == 0
+
+
+def test_what_a_history_is_made_of_stays_as_it_was() -> None:
+    """Two attempts may begin with one snapshot, and the first of them has gone on meanwhile."""
+    history = TrainingHistory(rows_per_epoch=4)
+    history.count_epoch(0, 1.0, 4, 0.1, 0.0)
+    history.restarts.append({"step": 1})
+    values = history.to_dict()
+    before = copy.deepcopy(values)
+    again = TrainingHistory.from_dict(values)
+    again.count_epoch(4, 0.5, 4, 0.2, 0.0)
+    again.restarts[0]["step"] = 2
+    assert values == before
+    assert TrainingHistory.from_dict(values).epoch_loss == [1.0]
