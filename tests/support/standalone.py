@@ -9,12 +9,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyspark
 
 WAIT_S = 120.0
+
+
+_PORTS = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+_DEPLOY = "org.apache.spark.deploy"
 
 
 @contextlib.contextmanager
@@ -30,6 +34,41 @@ def standalone(
         gpu_script: Finds the one GPU that the first machine seems to have; "" for none.
         memory: What the executors of each may be given in all.
     """
+    with contextlib.ExitStack() as stack:
+        log, process = _start(folder, "master", f"{_DEPLOY}.master.Master", *_PORTS)
+        stack.callback(_end, process)
+        url = _found(log, r"Starting Spark master at (spark://\S+)")
+        for number in range(workers):
+            script = gpu_script if not number else ""
+            stack.enter_context(machine(folder, number, url, cores, script, memory))
+        yield url
+
+
+@contextlib.contextmanager
+def machine(
+    folder: Path, number: int, master: str, cores: int, gpu_script: str = "", memory: str = "1g"
+) -> Iterator[int]:
+    """One more machine, for as long as the `with` block lasts; its process group. See above."""
+    place = ["--cores", str(cores), "--memory", memory, *_PORTS, master]
+    gpu = "spark.worker.resource.gpu"
+    found = f"-D{gpu}.amount=1 -D{gpu}.discoveryScript={gpu_script}"
+    log, process = _start(
+        folder,
+        f"worker-{number}",
+        f"{_DEPLOY}.worker.Worker",
+        *place,
+        options=found if gpu_script else "",
+    )
+    try:
+        _found(log, "Successfully registered with (master)")
+        yield process.pid
+    finally:
+        _end(process)
+
+
+def _start(
+    folder: Path, name: str, *arguments: str, options: str = ""
+) -> tuple[Path, subprocess.Popen[bytes]]:
     home = Path(pyspark.__file__).parent
     environment = {
         **os.environ,
@@ -40,39 +79,16 @@ def standalone(
         "SPARK_NO_DAEMONIZE": "1",
         # Whose port is a fixed one.
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
+        "SPARK_WORKER_OPTS": options,
     }
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start(name: str, *arguments: str, options: str = "") -> Path:
-        log = folder / f"{name}.log"
-        command = [str(home / "bin" / "spark-class"), *arguments]
-        with log.open("wb") as out:
-            # In a group of its own: spark-class is a script that the JVM is a child of.
-            process = subprocess.Popen(
-                command,
-                env={**environment, "SPARK_WORKER_OPTS": options},
-                stdout=out,
-                stderr=out,
-                start_new_session=True,
-            )
-        started.append(process)
-        return log
-
-    deploy = "org.apache.spark.deploy"
-    try:
-        ports = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
-        log = start("master", f"{deploy}.master.Master", *ports)
-        url = _found(log, r"Starting Spark master at (spark://\S+)")
-        for number in range(workers):
-            place = ["--cores", str(cores), "--memory", memory, *ports, url]
-            gpu = "spark.worker.resource.gpu"
-            found = f"-D{gpu}.amount=1 -D{gpu}.discoveryScript={gpu_script}"
-            options = found if gpu_script and not number else ""
-            log = start(f"worker-{number}", f"{deploy}.worker.Worker", *place, options=options)
-            _found(log, "Successfully registered with (master)")
-        yield url
-    finally:
-        _end(started)
+    log = folder / f"{name}.log"
+    command = [str(home / "bin" / "spark-class"), *arguments]
+    with log.open("wb") as out:
+        # In a group of its own: spark-class is a script that the JVM is a child of.
+        process = subprocess.Popen(
+            command, env=environment, stdout=out, stderr=out, start_new_session=True
+        )
+    return log, process
 
 
 def _found(log: Path, pattern: str) -> str:
@@ -87,13 +103,11 @@ def _found(log: Path, pattern: str) -> str:
         time.sleep(0.1)
 
 
-def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    for each in reversed(processes):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(each.pid, signal.SIGTERM)
-    for each in processes:
-        try:
-            each.wait(20)
-        except subprocess.TimeoutExpired:
-            os.killpg(each.pid, signal.SIGKILL)
-            each.wait()
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

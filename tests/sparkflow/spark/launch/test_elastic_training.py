@@ -1,6 +1,11 @@
 """Trainings whose number of workers changes while they run."""
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import sparkflow as tf
 from sparkflow.spark import SparkTrainer
+from support.standalone import standalone
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.usefixtures("child_processes")]
 
@@ -81,6 +87,32 @@ def test_all_reduce_and_validation(df: DataFrame) -> None:
     _assert_same(model, fixed)
     losses = [[each["loss"] for each in it.history.validation] for it in (model, fixed)]
     np.testing.assert_allclose(*losses, rtol=1e-4)
+
+
+@pytest.mark.nightly
+def test_a_machine_that_comes_and_is_lost_with_dynamic_allocation(tmp_path: Path) -> None:
+    program = Path(__file__).with_name("elastic_program.py")
+    with standalone(tmp_path, workers=1, cores=1, memory="2g") as master:
+        done = subprocess.run(
+            [sys.executable, str(program), str(tmp_path), master],
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=360,
+            check=False,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        )
+    assert done.returncode == 0
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("{"))
+    found = json.loads(line)
+    assert found["resized"] == [[1, 2]]
+    assert found["restarts"] == 1
+    assert found["started"].startswith("an ordinary stage")
+    # The epochs of the later fit are those that the first one had not made.
+    assert found["resumed"] is not None
+    assert found["epochs"] == [60, 65, 65]
+    assert found["steps"][1] == found["steps"][2]
+    for name, value in found["whole"].items():
+        np.testing.assert_allclose(found["later"][name], value, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,142 @@
+"""Run by test_elastic_training.py as a program of its own, because a process has one SparkContext.
+
+    python elastic_program.py FOLDER MASTER
+
+MASTER has one machine of one core. Another one comes, is lost, and training ends; a later fit goes
+on from its checkpoints. Prints one JSON object: what happened.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+import sparkflow as tf
+from sparkflow.spark import Callback, SparkTrainer
+from support.standalone import machine
+
+EPOCHS = 60
+
+
+def model_fn(features: Any, labels: Any, mode: str) -> Any:
+    """y = x w."""
+    prediction = tf.squeeze(tf.layers.dense(features, 1, name="layer"), axis=[1])
+    if mode == tf.estimator.ModeKeys.PREDICT:
+        return tf.estimator.EstimatorSpec(mode, prediction)
+    loss = tf.reduce_mean(tf.square(prediction - labels))
+    train_op = tf.train.AdamOptimizer(0.05).minimize(loss)
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def trainer(**params: Any) -> SparkTrainer:
+    """As many workers as there are machines, which are one or two."""
+    given = {
+        "model_fn": model_fn,
+        "numWorkers": (1, 2),
+        "numPs": 0,
+        "batchSize": 20,
+        "syncMode": "sync",
+        "seed": 5,
+        "progress": False,
+        "startTimeout": 200.0,
+    }
+    return SparkTrainer(**{**given, **params})
+
+
+def executors_of(group: int) -> list[int]:
+    """The executors that a machine has started."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes()
+            stat = (process / "stat").read_text()
+        except OSError:  # it has ended meanwhile
+            continue
+        of_group = int(stat[stat.rindex(")") + 2 :].split()[2]) == group
+        if of_group and b"CoarseGrainedExecutorBackend" in command:
+            found.append(int(process.name))
+    return found
+
+
+class Script(Callback):
+    """Adds a machine at the end of the second epoch, and kills it when it trains."""
+
+    def __init__(self, folder: Path, master: str, stack: contextlib.ExitStack) -> None:
+        self._folder, self._master, self._stack = folder, master, stack
+        self._group = 0
+        self._killed = False
+        self.workers: list[int] = []
+
+    def on_train_begin(self, run: Any) -> None:
+        """Keeps the run."""
+        self.run = run
+
+    def on_epoch_end(self, epoch: int, metrics: Any) -> None:
+        """Acts."""
+        changes = self.run.history.resized
+        self.workers.append(changes[-1]["workers"] if changes else 1)
+        if not self._group:
+            found = machine(self._folder, 1, self._master, 1, memory="2g")
+            self._group = self._stack.enter_context(found)
+        elif not changes:
+            time.sleep(1)  # so that executors come before all epochs are over
+        elif not self._killed:
+            self._killed = True
+            executors = executors_of(self._group)
+            os.killpg(self._group, signal.SIGKILL)  # the machine, which would start another one
+            for pid in executors:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+
+def main() -> None:
+    folder, master = Path(sys.argv[1]), sys.argv[2]
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.extraJavaOptions": java,
+        "spark.executor.extraJavaOptions": java,
+        "spark.sql.shuffle.partitions": "2",
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+        "spark.executor.memory": "600m",
+        "spark.executor.cores": "1",
+    }
+    builder = SparkSession.builder.master(master)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    rows = [([float(i % 7), float(i % 3)], float(i % 7 - 2 * (i % 3))) for i in range(400)]
+    df = spark.createDataFrame(rows, "features array<double>, label double")
+    checkpoints = str(folder / "checkpoints")
+    with contextlib.ExitStack() as stack:
+        script = Script(folder, master, stack)
+        first = trainer(epochs=EPOCHS, checkpointDir=checkpoints, callbacks=[script]).fit(df)
+        later = trainer(epochs=EPOCHS + 5, checkpointDir=checkpoints).fit(df)
+        whole = trainer(epochs=EPOCHS + 5).fit(df)
+    found = {
+        "workers": script.workers,
+        "resized": [(each["before"], each["workers"]) for each in first.history.resized],
+        "restarts": len(first.history.restarts),
+        "started": first.history.tasks_started,
+        "resumed": later.history.resumed,
+        "epochs": [len(each.history.epoch_loss) for each in (first, later, whole)],
+        "steps": [each.history.steps for each in (first, later, whole)],
+        "later": {k: v.ravel().tolist() for k, v in later.inference_model.variables.items()},
+        "whole": {k: v.ravel().tolist() for k, v in whole.inference_model.variables.items()},
+    }
+    print(json.dumps(found), flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
