@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from oracle import Target
 
-from sparkflow.spark.data.feed.hosted_rows import HostedSource
 from sparkflow.spark.data.feed_plan import FeedPlan
+from sparkflow.spark.data.hosted.hosted_rows import HostedSource
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
 from sparkflow_runtime.device.names import DeviceSpec
 from sparkflow_runtime.errors import UnavailableError

@@ -17,6 +17,7 @@ def test_a_function_takes_what_its_class_takes_and_reuse() -> None:
 
 
 def test_arguments_go_by_position_and_by_name() -> None:
+    tf.reset_default_graph()
     images = tf.placeholder(tf.float64, [2, 8, 8, 3])
     made = tf.layers.conv2d(images, 4, 3, 2, name="c")
     again = tf.layers.conv2d(images, filters=4, kernel_size=3, strides=2, name="c", reuse=True)

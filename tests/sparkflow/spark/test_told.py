@@ -186,8 +186,8 @@ def test_wrong_columns_say_what_was_meant(df: DataFrame, tmp_path: Path) -> None
         trainer(tmp_path, featuresCol="feature").fit(df)
     with pytest.raises(TypeError, match="must hold numbers"):
         trainer(tmp_path).fit(df.withColumn("label", F.lit("a")))
-    with pytest.raises(TypeError, match="must hold vectors, numbers, texts, bytes, or arrays"):
-        trainer(tmp_path).fit(df.withColumn("features", F.current_date()))
+    with pytest.raises(TypeError, match="must hold vectors, numbers, dates, timestamps"):
+        trainer(tmp_path).fit(df.withColumn("features", F.create_map(F.lit("a"), F.lit(1))))
     with pytest.raises(SparkTrainingError, match="need 9 task slots"):
         trainer(tmp_path, numWorkers=8).fit(df)
 

@@ -100,16 +100,16 @@ def test_arrays_of_another_length(df: DataFrame) -> None:
     ("params", "kind", "text"),
     [
         ({"featuresCol": "x"}, ValueError, "There is no column 'x'; the DataFrame has id, feat"),
-        ({"labelCol": "day"}, TypeError, "label column 'day' is date; it must hold numbers"),
+        ({"labelCol": "day"}, TypeError, "label column 'day' is map<string,int>; it must"),
         ({"featuresCol": ["a", "features"]}, TypeError, "'features' is array<double>"),
-        ({"featuresCol": "day"}, TypeError, "features column 'day' is date; it must hold"),
+        ({"featuresCol": "day"}, TypeError, "features column 'day' is map<string,int>; it must"),
     ],
 )
 def test_wrong_columns(
     df: DataFrame, params: dict[str, Any], kind: type[Exception], text: str
 ) -> None:
     with pytest.raises(kind, match=text):
-        _trainer(**params).fit(df.withColumn("day", F.current_date()))
+        _trainer(**params).fit(df.withColumn("day", F.create_map(F.lit("a"), F.lit(1))))
 
 
 def test_model_fn_raises(df: DataFrame) -> None:

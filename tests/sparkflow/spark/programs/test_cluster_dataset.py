@@ -218,7 +218,7 @@ def test_functions_of_the_tasks_have_their_shares(spark, df, way, child_processe
     ("column", "error", "text"),
     [
         ("absent", ValueError, r"There is no column 'absent'.*\(columns names it\)"),
-        ("when", TypeError, "The features column 'when' is date"),
+        ("when", TypeError, "The features column 'when' is map<string,int>"),
         ("hole", ValueError, "Nulls cannot"),
         ("nan", ValueError, "NaNs cannot"),
         ("ragged", ValueError, "lengths"),
@@ -228,7 +228,7 @@ def test_what_tensors_cannot_hold_is_refused_before_anything_starts(
     cluster, df, way, column, error, text
 ):
     wrong = (
-        df.withColumn("when", F.current_date())
+        df.withColumn("when", F.create_map(F.lit("a"), F.lit(1)))
         .withColumn("hole", F.when(F.col("id") != 70, F.col("label")))
         .withColumn("nan", F.when(F.col("id") != 70, F.col("label")).otherwise(float("nan")))
         .withColumn("ragged", F.slice("features", 1, F.pmod(F.col("id"), F.lit(2)).cast("int") + 1))
