@@ -114,7 +114,16 @@ def parquet_rows(
         seen = plan_rows(rows, config)
     marks = wants_rows and bool(config.validation_indicator_col)
     prepared = PreparedRows(
-        rows=prepare.treated_rows(seen, row_format, profile, factors, config, marks=marks),
+        rows=prepare.treated_rows(
+            seen.selected,
+            seen,
+            row_format,
+            profile,
+            factors,
+            config,
+            seen.sources,
+            marks=marks,
+        ),
         format=row_format,
         partition_rows={},
         num_rows=sum(train),

@@ -211,13 +211,10 @@ def _prepared(rows: DataFrame, plan: Plan, config: FitConfig) -> PreparedRows:
     factors = (
         {} if label is None or not classes else class_factors(classes, label, profile.class_rows)
     )
-    if skip:
-        for source in invalid:
-            rows = rows.where(~is_invalid(source, quoted(source.name)))
-    fill = config.fill_value if policy == FILL else None
-    columns = final_columns(plan, row_format, profile, factors, invalid, fill)
     return PreparedRows(
-        rows=rows.select(*columns, *([VALIDATES] if plan.validates else [])),
+        rows=treated_rows(
+            rows, plan, row_format, profile, factors, config, invalid, marks=plan.validates
+        ),
         format=row_format,
         partition_rows=profile.partition_rows,
         num_rows=profile.num_rows,
@@ -322,31 +319,33 @@ def format_of(plan: Plan, profile: RowProfile, *, weighted: bool) -> RowFormat:
 
 
 def treated_rows(
+    rows: DataFrame,
     plan: Plan,
     row_format: RowFormat,
     profile: RowProfile,
     factors: Mapping[float, float],
     config: FitConfig,
+    doubtful: Sequence[Source],
     *,
     marks: bool,
 ) -> DataFrame:
-    """All rows of a plan in a format, of which nobody has looked at all: invalid ones treated.
+    """The columns of a format, of the rows that train or validate: invalid ones left out or filled.
 
     Args:
-        plan: Of all rows.
+        rows: The held columns and perhaps `validates`.
+        plan: Of these rows.
         row_format: What a row consists of.
         profile: Of the rows that were looked at.
         factors: By label, what weights are multiplied with.
         config: What is done with nulls and the like.
+        doubtful: The sources that may have some.
         marks: Whether `validates` is among the columns.
     """
-    rows = plan.selected
     if config.handle_invalid == SKIP:
-        for source in plan.sources:
+        for source in doubtful:
             rows = rows.where(~is_invalid(source, quoted(source.name)))
-    fills = config.handle_invalid == FILL
-    filled_sources = [each for each in plan.sources if fills and each.role == FEATURES]
-    fill = config.fill_value if fills else None
+    fill = config.fill_value if config.handle_invalid == FILL else None
+    filled_sources = [each for each in doubtful if each.role == FEATURES]
     columns = final_columns(plan, row_format, profile, factors, filled_sources, fill)
     return rows.select(*columns, *([VALIDATES] if marks else []))
 
