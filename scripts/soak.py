@@ -32,8 +32,12 @@ from typing import Any
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
-import sparkflow as tf
 from sparkflow.spark import Callback, SparkTrainer
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
+from support.processes import training_processes
+from support.spark_models import linear
 
 ROOT = Path(__file__).resolve().parents[1]
 END_S = 5.0
@@ -72,7 +76,7 @@ class Fault(Callback):
         if self.done or update.first_step + update.num_steps < self._at:
             return
         self.done = True
-        processes = children(self._folder)
+        processes = training_processes(self._folder)
         if self._kind == "ctrl-c":
             signal.raise_signal(signal.SIGINT)
         elif self._kind != "none" and processes:
@@ -90,30 +94,6 @@ def wake(pid: int) -> None:
     """Lets a stopped process go on, if it is still there."""
     if Path(f"/proc/{pid}").exists():
         os.kill(pid, signal.SIGCONT)
-
-
-def children(folder: str) -> list[int]:
-    """The training processes of this program."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (process / "cmdline").read_bytes()
-            environment = (process / "environ").read_bytes()
-        except OSError:  # it has ended meanwhile, or is somebody else's
-            continue
-        if b"sparkflow.spark.cluster.child" in command and folder.encode() in environment:
-            found.append(int(process.name))
-    return found
-
-
-def linear(features: Any, labels: Any, mode: str) -> Any:
-    """Y = x w."""
-    prediction = tf.squeeze(tf.layers.dense(features, 1, name="layer"), axis=[1])
-    if mode == tf.estimator.ModeKeys.PREDICT:
-        return tf.estimator.EstimatorSpec(mode, prediction)
-    loss = tf.reduce_mean(tf.square(prediction - labels))
-    train_op = tf.train.AdamOptimizer(0.05).minimize(loss)
-    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
 def one(df: DataFrame, folder: Path, draw: random.Random) -> tuple[str, str]:
@@ -147,7 +127,7 @@ def one(df: DataFrame, folder: Path, draw: random.Random) -> tuple[str, str]:
     except Exception as error:
         wrong = f"{type(error).__name__}: {str(error)[:300]}"
     deadline = time.monotonic() + END_S
-    while (left := children(str(folder))) and time.monotonic() < deadline:
+    while (left := training_processes(str(folder))) and time.monotonic() < deadline:
         time.sleep(0.05)
     if left:
         wrong += f" {len(left)} processes are left after {END_S:g} s"

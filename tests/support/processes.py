@@ -1,7 +1,10 @@
-"""Waiting for processes that have been told to end."""
+"""Finding the processes of a training, and waiting for those that have been told to end."""
+
+from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 END_S = 5.0
 """How long after its end the processes of a run may still be there, in seconds."""
@@ -13,3 +16,39 @@ def left_after(find: Callable[[], list[int]], within_s: float = END_S) -> list[i
     while (left := find()) and time.monotonic() < deadline:
         time.sleep(0.05)
     return left
+
+
+def training_processes(folder: Path | str, *others: bytes) -> list[int]:
+    """Processes that train and whose environment names a folder.
+
+    Args:
+        folder: The program's own.
+        others: What is in the commands of further processes that count.
+    """
+    commands = (b"sparkflow.spark.cluster.child", *others)
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes()
+            environment = (process / "environ").read_bytes()
+        except OSError:  # it has ended meanwhile, or is somebody else's
+            continue
+        ours = any(each in command for each in commands)
+        if ours and str(folder).encode() in environment:
+            found.append(int(process.name))
+    return found
+
+
+def executors(folder: Path | str) -> dict[int, int]:
+    """By training process, see `training_processes`, the executor's JVM that is above it."""
+    found = {}
+    for each in training_processes(folder):
+        pid = each
+        try:
+            while b"CoarseGrainedExecutorBackend" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+                stat = Path(f"/proc/{pid}/stat").read_text()
+                pid = int(stat[stat.rindex(")") + 2 :].split()[1])
+        except OSError:  # it has ended meanwhile
+            continue
+        found[each] = pid
+    return found

@@ -17,44 +17,14 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-import sparkflow as tf
 from sparkflow.spark import SparkCluster, SparkTrainer
 from sparkflow.spark.control.callbacks import Callback, Update
-
-
-def model_fn(features: Any, labels: Any, mode: str) -> Any:
-    """y = x w."""
-    prediction = tf.squeeze(tf.layers.dense(features, 1, name="layer"), axis=[1])
-    if mode == tf.estimator.ModeKeys.PREDICT:
-        return tf.estimator.EstimatorSpec(mode, prediction)
-    loss = tf.reduce_mean(tf.square(prediction - labels))
-    train_op = tf.train.AdamOptimizer(0.05).minimize(loss)
-    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+from support.processes import executors
+from support.spark_models import linear
 
 
 def say(**values: Any) -> None:
     print(json.dumps(values), flush=True)
-
-
-def children(folder: Path) -> dict[int, int]:
-    """Training processes of this program, with their executors' process ids."""
-    found = {}
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (process / "cmdline").read_bytes()
-            environment = (process / "environ").read_bytes()
-            if b"sparkflow.spark.cluster.child" in command and str(folder).encode() in environment:
-                found[int(process.name)] = _executor(int(process.name))
-        except OSError:  # it has ended meanwhile
-            continue
-    return found
-
-
-def _executor(pid: int) -> int:
-    while b"CoarseGrainedExecutorBackend" not in Path(f"/proc/{pid}/cmdline").read_bytes():
-        stat = Path(f"/proc/{pid}/stat").read_text()
-        pid = int(stat[stat.rindex(")") + 2 :].split()[1])
-    return pid
 
 
 def environment(pid: int) -> dict[str, str]:
@@ -119,11 +89,11 @@ def dynamic(folder: Path) -> None:
     spark.sparkContext.setLogLevel("OFF")
     rows = [([float(i % 7), float(i % 3)], float(i % 7 - 2 * (i % 3))) for i in range(400)]
     df = spark.createDataFrame(rows, "features array<double>, label double")
-    acting = OnFirstSteps(lambda: os.kill(max(children(folder).values()), signal.SIGKILL))
+    acting = OnFirstSteps(lambda: os.kill(max(executors(folder).values()), signal.SIGKILL))
 
     def trainer(workers: int, start_timeout: float = 240.0) -> SparkTrainer:
         return SparkTrainer(
-            model_fn=model_fn,
+            model_fn=linear,
             numWorkers=workers,
             numPs=1,
             batchSize=20,
@@ -148,7 +118,7 @@ def dynamic(folder: Path) -> None:
         said=acting.said,
         too_few=too_few,
         tasks=tasks,
-        left=len(children(folder)),
+        left=len(executors(folder)),
     )
     spark.stop()
 
@@ -182,7 +152,7 @@ def main() -> None:
     def fit(epochs: int, act: Callable[[], None]) -> tuple[Any, OnFirstSteps]:
         acting = OnFirstSteps(act)
         trainer = SparkTrainer(
-            model_fn=model_fn,
+            model_fn=linear,
             numWorkers=2,
             numPs=1,
             batchSize=20,
@@ -196,7 +166,7 @@ def main() -> None:
         seen: dict[str, str] = {}
 
         def kill() -> None:
-            found = children(folder)
+            found = executors(folder)
             for pid, executor in found.items():
                 mine = environment(pid)
                 where = f"{mine['SPARKFLOW_TASK']} on {executor}"
@@ -208,7 +178,7 @@ def main() -> None:
         say(
             epochs=model.history.epochs,
             worst=max(abs(row["label"] - row["prediction"]) for row in predicted),
-            left=len(children(folder)),
+            left=len(executors(folder)),
             gpus=seen,
             restarts=acting.restarts,
             away_s=acting.away_s,
@@ -219,9 +189,9 @@ def main() -> None:
             fit(1_000_000, stopping.start)
         except Exception as error:
             stopping.join()
-            say(error=f"{type(error).__name__}: {error}", left=len(children(folder)))
+            say(error=f"{type(error).__name__}: {error}", left=len(executors(folder)))
     elif what == "wait to be killed":
-        fit(1_000_000, lambda: say(children=list(children(folder))))
+        fit(1_000_000, lambda: say(children=list(executors(folder))))
     spark.stop()
 
 

@@ -20,37 +20,21 @@ from pyspark.sql import DataFrame, SparkSession
 
 import sparkflow as tf
 from sparkflow.spark import Callback, SparkCluster, SparkTrainer
-
-
-def model_fn(features: Any, labels: Any, mode: str) -> Any:
-    """y = x w."""
-    prediction = tf.squeeze(tf.layers.dense(features, 1, name="layer"), axis=[1])
-    if mode == tf.estimator.ModeKeys.PREDICT:
-        return tf.estimator.EstimatorSpec(mode, prediction)
-    loss = tf.reduce_mean(tf.square(prediction - labels))
-    train_op = tf.train.AdamOptimizer(0.05).minimize(loss)
-    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+from support.processes import executors
+from support.spark_models import linear
 
 
 def tasks(folder: Path) -> dict[str, dict[str, Any]]:
     """The training processes of this program by role: their GPUs, and their executors."""
     found = {}
-    for process in Path("/proc").glob("[0-9]*"):
+    for pid, executor in executors(folder).items():
         try:
-            command = (process / "cmdline").read_bytes()
-            environment = (process / "environ").read_bytes().decode(errors="replace")
-            ours = b"sparkflow.spark.cluster.child" in command
-            if not ours or str(folder) not in environment:
-                continue
-            mine = dict(pair.split("=", 1) for pair in environment.split("\0") if "=" in pair)
-            pid = int(process.name)
-            while b"CoarseGrainedExecutorBackend" not in Path(f"/proc/{pid}/cmdline").read_bytes():
-                stat = Path(f"/proc/{pid}/stat").read_text()
-                pid = int(stat[stat.rindex(")") + 2 :].split()[1])
+            environment = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
         except OSError:  # it has ended meanwhile
             continue
+        mine = dict(pair.split("=", 1) for pair in environment.split("\0") if "=" in pair)
         gpus = mine.get("CUDA_VISIBLE_DEVICES")
-        found[mine["SPARKFLOW_TASK"]] = {"gpus": gpus, "executor": pid}
+        found[mine["SPARKFLOW_TASK"]] = {"gpus": gpus, "executor": executor}
     return found
 
 
@@ -93,7 +77,7 @@ class Look(Callback):
 def trainer(**params: Any) -> SparkTrainer:
     """Two workers with a GPU each, and two parameter servers without."""
     given = {
-        "model_fn": model_fn,
+        "model_fn": linear,
         "numWorkers": 2,
         "numPs": 2,
         "batchSize": 20,

@@ -18,20 +18,11 @@ from sparkflow.spark.control.callbacks import Callback, Update
 from sparkflow_runtime.security import Credentials
 from sparkflow_runtime.security.certificates import Authority
 from support.listening import is_closed, listening, where
+from support.spark_models import linear
 
 pytestmark = pytest.mark.timeout(300)
 
 PROGRAM = Path(__file__).with_name("tls_program.py")
-
-
-def model_fn(features: Any, labels: Any, mode: str) -> Any:
-    """y = x w."""
-    prediction = tf.squeeze(tf.layers.dense(features, 1, name="layer"), axis=[1])
-    if mode == tf.estimator.ModeKeys.PREDICT:
-        return tf.estimator.EstimatorSpec(mode, prediction)
-    loss = tf.reduce_mean(tf.square(prediction - labels))
-    train_op = tf.train.AdamOptimizer(0.05).minimize(loss)
-    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +32,7 @@ def df(spark: SparkSession) -> DataFrame:
 
 
 def trainer(**params: Any) -> SparkTrainer:
-    return SparkTrainer(model_fn=model_fn, batchSize=20, epochs=60, progress=False, **params)
+    return SparkTrainer(model_fn=linear, batchSize=20, epochs=60, progress=False, **params)
 
 
 class Look(Callback):

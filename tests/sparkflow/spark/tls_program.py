@@ -16,20 +16,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-import sparkflow as tf
 from sparkflow.spark import SparkTrainer, encryption
 from sparkflow.spark.control.callbacks import Callback, Update
 from support.listening import is_closed, listening, tree, where
-
-
-def model_fn(features: Any, labels: Any, mode: str) -> Any:
-    """y = x w."""
-    prediction = tf.squeeze(tf.layers.dense(features, 1, name="layer"), axis=[1])
-    if mode == tf.estimator.ModeKeys.PREDICT:
-        return tf.estimator.EstimatorSpec(mode, prediction)
-    loss = tf.reduce_mean(tf.square(prediction - labels))
-    train_op = tf.train.AdamOptimizer(0.05).minimize(loss)
-    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+from support.spark_models import linear
 
 
 def own_address() -> str:
@@ -109,7 +99,7 @@ def main() -> None:
     df = spark.createDataFrame(rows, "features array<double>, label double")
     look = Look(spark, folder, secrets)
     trainer = SparkTrainer(
-        model_fn=model_fn,
+        model_fn=linear,
         numWorkers=2,
         numPs=1,
         batchSize=20,

@@ -85,6 +85,7 @@ def run_client() -> Run:
 
 def _run(program: Path, remote: str, folder: Path, *steps: str) -> dict[str, dict[str, Any]]:
     environment = {key: value for key, value in os.environ.items() if key != "SPARK_HOME"}
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     done = subprocess.run(
         [sys.executable, str(program), remote, str(folder), *steps],
         env=environment,

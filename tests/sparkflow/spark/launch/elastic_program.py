@@ -17,27 +17,17 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-import sparkflow as tf
 from sparkflow.spark import Callback, SparkTrainer
+from support.spark_models import linear
 from support.standalone import machine
 
 EPOCHS = 60
 
 
-def model_fn(features: Any, labels: Any, mode: str) -> Any:
-    """y = x w."""
-    prediction = tf.squeeze(tf.layers.dense(features, 1, name="layer"), axis=[1])
-    if mode == tf.estimator.ModeKeys.PREDICT:
-        return tf.estimator.EstimatorSpec(mode, prediction)
-    loss = tf.reduce_mean(tf.square(prediction - labels))
-    train_op = tf.train.AdamOptimizer(0.05).minimize(loss)
-    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
-
-
 def trainer(**params: Any) -> SparkTrainer:
     """As many workers as there are machines, which are one or two."""
     given = {
-        "model_fn": model_fn,
+        "model_fn": linear,
         "numWorkers": (1, 2),
         "numPs": 0,
         "batchSize": 20,

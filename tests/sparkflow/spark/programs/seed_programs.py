@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 from pyspark.sql import SparkSession, functions as F
@@ -20,6 +19,7 @@ import sparkflow as tf
 from sparkflow.ops.distributed.collective import all_reduce
 from sparkflow.spark import SparkCluster
 from sparkflow.spark.errors import LostTaskError
+from support.processes import executors
 
 WAIT_S = 120
 WEIGHTS = [1.0, -2.0, 0.5]
@@ -90,19 +90,8 @@ def between_graph(rows):
 
 def kill_an_executor(folder):
     """Kills the JVM that is above a task's process."""
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if b"sparkflow.spark.cluster.child" not in (process / "cmdline").read_bytes():
-                continue
-            if folder.encode() not in (process / "environ").read_bytes():
-                continue
-            pid = int(process.name)
-            while b"CoarseGrainedExecutor" not in Path(f"/proc/{pid}/cmdline").read_bytes():
-                stat = Path(f"/proc/{pid}/stat").read_text()
-                pid = int(stat[stat.rindex(")") + 2 :].split()[1])
-        except OSError:  # it has ended meanwhile
-            continue
-        os.kill(pid, signal.SIGKILL)
+    for executor in executors(folder).values():
+        os.kill(executor, signal.SIGKILL)
         return
 
 

@@ -28,16 +28,8 @@ from sparkflow.spark import (
     SparkTrainingError,
     TFRecordDataSource,
 )
-
-
-def model_fn(features: Any, labels: Any, mode: str) -> Any:
-    """y = x w."""
-    prediction = tf.squeeze(tf.layers.dense(features, 1, name="layer"), axis=[1])
-    if mode == tf.estimator.ModeKeys.PREDICT:
-        return tf.estimator.EstimatorSpec(mode, prediction)
-    loss = tf.reduce_mean(tf.square(prediction - labels))
-    train_op = tf.train.AdamOptimizer(0.05).minimize(loss)
-    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+from support.processes import training_processes
+from support.spark_models import linear
 
 
 def classifier_fn(features: Any, labels: Any, mode: str) -> Any:
@@ -51,26 +43,13 @@ def classifier_fn(features: Any, labels: Any, mode: str) -> Any:
 
 
 def processes(folder: Path) -> list[int]:
-    """Training processes whose environment names the folder."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (process / "cmdline").read_bytes()
-            environment = (process / "environ").read_bytes()
-        except OSError:  # it has ended meanwhile
-            continue
-        ours = (
-            b"sparkflow.spark.cluster.child" in command
-            or b"sparkflow.spark.launch.connect" in command
-        )
-        if ours and str(folder).encode() in environment:
-            found.append(int(process.name))
-    return found
+    """Training processes, and those that lead trainings, whose environment names the folder."""
+    return training_processes(folder, b"sparkflow.spark.launch.connect")
 
 
 def trainer(**params: Any) -> SparkTrainer:
     """Two workers and a parameter server."""
-    given = {"model_fn": model_fn, "numWorkers": 2, "numPs": 1, "batchSize": 32, "progress": False}
+    given = {"model_fn": linear, "numWorkers": 2, "numPs": 1, "batchSize": 32, "progress": False}
     return SparkTrainer(**{**given, **params})
 
 
