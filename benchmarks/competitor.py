@@ -162,9 +162,9 @@ def started(
         yield present
 
 
-def add_interpreter_options(parser: argparse.ArgumentParser) -> None:
-    """Options for the Pythons that TensorFlow and PyTorch are installed for."""
-    for name in ("tensorflow", "torch"):
+def add_interpreter_options(parser: argparse.ArgumentParser, *more: str) -> None:
+    """Options for the Pythons that TensorFlow, PyTorch and others are installed for."""
+    for name in ("tensorflow", "torch", *more):
         parser.add_argument(
             f"--{name}-python", default=sys.executable, help=f"the Python that has {name}"
         )
@@ -173,7 +173,8 @@ def add_interpreter_options(parser: argparse.ArgumentParser) -> None:
 def interpreters(options: argparse.Namespace) -> dict[str, str]:
     """What these options say, by the names of competitors; see `started`."""
     torch = options.torch_python
-    return {"TensorFlow": options.tensorflow_python, "torch": torch, "torch.compile": torch}
+    found = {"TensorFlow": options.tensorflow_python, "torch": torch, "torch.compile": torch}
+    return found | ({"JAX": options.jax_python} if "jax_python" in options else {})
 
 
 def compare(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from competitor import add_interpreter_options, compare, interpreters, started
 from convolutions_competitor import CASES, PEAK, PEAK_SIZE
-from report import Report, Table, add_options, ratio_text, time_text
+from report import Report, Table, add_call_options, ratio_text, time_text
 from timing import Measured
 
 OURS = "sparkflow"
@@ -24,10 +24,7 @@ PACKAGES = ("numpy", "llvmlite", "tensorflow", "torch")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    add_options(parser, rounds=9)
-    parser.add_argument("--round-s", type=float, default=0.1, help="seconds of calls per round")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
+    add_call_options(parser, 9, 0.1, CASES)
     add_interpreter_options(parser)
     options = parser.parse_args()
     report = Report("convolutions", PACKAGES, options)

@@ -12,7 +12,7 @@ import argparse
 from pathlib import Path
 
 from competitor import compare, started
-from report import Report, Table, add_options, rate_text, ratio_text
+from report import Report, Table, add_call_options, rate_text, ratio_text
 from timing import Measured, measured
 
 COMPETITORS = ("sparkflow", "TensorFlow")
@@ -29,10 +29,7 @@ _COMPETITOR = str(Path(__file__).with_name("data_competitor.py"))
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    add_options(parser, rounds=9)
-    parser.add_argument("--round-s", type=float, default=0.5, help="seconds of calls per round")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--cases", nargs="+", default=list(CASES), choices=CASES)
+    add_call_options(parser, 9, 0.5, CASES)
     options = parser.parse_args()
     report = Report("data_pipeline", PACKAGES, options)
     rows = []

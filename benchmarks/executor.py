@@ -21,7 +21,7 @@ from typing import Any
 
 import machine
 from competitor import add_interpreter_options, compare, interpreters, require_agreement, started
-from report import Report, Table, add_options, ratio_text, time_text
+from report import Report, Table, add_call_options, ratio_text, time_text
 from timing import Measured, measured
 
 OURS, THEIRS = "sparkflow", "TensorFlow"
@@ -147,11 +147,7 @@ FIRST_RUNS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    add_options(parser, rounds=5)
-    parser.add_argument("--round-s", type=float, default=0.15, help="seconds of calls per round")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    cases = [*CASES, FIRST_RUN]
-    parser.add_argument("--cases", nargs="+", default=cases, choices=cases)
+    add_call_options(parser, 5, 0.15, [*CASES, FIRST_RUN])
     parser.add_argument("--first-runs", type=int, default=3, help="processes of first_run each")
     add_interpreter_options(parser)
     options = parser.parse_args()

@@ -9,11 +9,10 @@ hand. Competitors are left out where they are not installed.
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from competitor import add_interpreter_options, compare, interpreters, started
-from report import Report, Table, add_options, ratio_text, time_text
+from report import Report, Table, add_call_options, ratio_text, time_text
 
 COMPETITORS = ("sparkflow", "TensorFlow", "JAX", "torch", "torch.compile")
 CASES = {
@@ -30,15 +29,11 @@ _COMPETITOR = str(Path(__file__).with_name("loops_competitor.py"))
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    add_options(parser, rounds=9)
-    parser.add_argument("--round-s", type=float, default=0.5, help="seconds of calls per round")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--cases", nargs="+", default=list(CASES), choices=CASES)
+    add_call_options(parser, 9, 0.5, CASES)
     parser.add_argument("--competitors", nargs="+", default=list(COMPETITORS), choices=COMPETITORS)
-    add_interpreter_options(parser)
-    parser.add_argument("--jax-python", default=sys.executable, help="the Python that has JAX")
+    add_interpreter_options(parser, "jax")
     options = parser.parse_args()
-    pythons = {**interpreters(options), "JAX": options.jax_python}
+    pythons = interpreters(options)
     report = Report("loops", PACKAGES, options)
     rows = []
     for threads in options.threads:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from competitor import add_interpreter_options, compare, interpreters, started
 from matrix_products_competitor import CASES, PEAK, Product
-from report import Report, Table, add_options, rate_text, ratio_text
+from report import Report, Table, add_call_options, rate_text, ratio_text
 from timing import Measured, measured
 
 OURS = "sparkflow"
@@ -22,10 +22,7 @@ PACKAGES = ("numpy", "llvmlite", "tensorflow", "torch")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    add_options(parser, rounds=9)
-    parser.add_argument("--round-s", type=float, default=0.1, help="seconds of calls per round")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
+    add_call_options(parser, 9, 0.1, CASES)
     add_interpreter_options(parser)
     options = parser.parse_args()
     report = Report("matrix_products", PACKAGES, options)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from competitor import add_interpreter_options, compare, interpreters, started
 from peers_competitor import INLINE
-from report import Report, Table, add_options, ratio_text, time_text
+from report import Report, Table, add_call_options, ratio_text, time_text
 from timing import Measured
 
 OURS, THEIRS = "sparkflow", "TensorFlow"
@@ -44,16 +44,12 @@ _COMPETITOR = str(Path(__file__).with_name("peers_competitor.py"))
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    add_options(parser, rounds=5)
-    parser.add_argument("--round-s", type=float, default=0.15, help="seconds of calls per round")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--cases", nargs="+", default=list(CASES), choices=CASES)
+    add_call_options(parser, 5, 0.15, CASES)
     parser.add_argument("--competitors", nargs="+", default=list(COMPETITORS), choices=COMPETITORS)
-    add_interpreter_options(parser)
-    parser.add_argument("--jax-python", default=sys.executable, help="the Python that has JAX")
+    add_interpreter_options(parser, "jax")
     options = parser.parse_args()
     pythons = interpreters(options)
-    pythons |= {INLINE: pythons[THEIRS], "JAX": options.jax_python}
+    pythons |= {INLINE: pythons[THEIRS]}
     report = Report("peers", PACKAGES, options)
     rows = []
     software: dict[str, None] = {}

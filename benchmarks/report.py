@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -84,6 +84,17 @@ def add_options(parser: argparse.ArgumentParser, rounds: int) -> None:
     parser.add_argument("--rounds", type=int, default=rounds, help="default: %(default)s")
     parser.add_argument("--record", action="store_true", help="append the figures to RESULTS.md")
     parser.add_argument("--note", default="", help="what else RESULTS.md should say of this run")
+
+
+def add_call_options(
+    parser: argparse.ArgumentParser, rounds: int, round_s: float, cases: Collection[str]
+) -> None:
+    """The options of benchmarks that time calls: these, seconds per round, threads and cases."""
+    add_options(parser, rounds)
+    per_round = "seconds of calls per round"
+    parser.add_argument("--round-s", type=float, default=round_s, help=per_round)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--cases", nargs="+", default=list(cases), choices=list(cases))
 
 
 def time_text(value: Measured) -> str:

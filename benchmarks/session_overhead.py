@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 
 from competitor import compare, started
-from report import Report, Table, add_options, ratio_text, time_text
+from report import Report, Table, add_call_options, ratio_text, time_text
 from timing import Measured
 
 COMPETITORS = ("sparkflow", "TensorFlow", "numpy")
@@ -27,10 +27,7 @@ _COMPETITOR = str(Path(__file__).with_name("session_competitor.py"))
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    add_options(parser, rounds=15)
-    parser.add_argument("--round-s", type=float, default=0.3, help="seconds of calls per round")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--cases", nargs="+", default=list(CASES), choices=CASES)
+    add_call_options(parser, 15, 0.3, CASES)
     options = parser.parse_args()
     report = Report("session_overhead", PACKAGES, options)
     rows = []
