@@ -51,6 +51,18 @@ def runtime_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
         yield
 
 
+@pytest.fixture(autouse=True)
+def own_ops_of_the_test() -> Iterator[None]:
+    """Forgets the ops that a test has registered: others of its process count the ops there are."""
+    registry = sys.modules.get("sparkflow_runtime.ops.registry")
+    before = set() if registry is None else set(registry._OPS)
+    yield
+    if registry is None:
+        return
+    for name in registry._OPS.keys() - before - registry._HOMES.keys():
+        del registry._OPS[name]
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Lets every test run what later steps of a kind run: `--plans-at-once`."""
     parser.addoption(

@@ -19,11 +19,6 @@ class Parts(Op):
     attrs = {"T": type_attr(), "N": int_attr(), "U": list_attr("type")}  # noqa: RUF012
 
 
-@pytest.fixture(autouse=True)
-def own_registry(monkeypatch):
-    monkeypatch.setattr(registry, "_OPS", dict(registry._OPS))
-
-
 def registered(**members):
     op = type("Parts", (Parts,), members)()
     registry._OPS.pop("Parts", None)

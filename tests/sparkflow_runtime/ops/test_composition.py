@@ -78,8 +78,7 @@ class Refused(Composed):
 
 
 @pytest.fixture(autouse=True)
-def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_OPS", dict(registry._OPS))
+def registered() -> None:
     for kind in (Distance, Total, Turned, Refused):
         registry.add_own(kind())
 

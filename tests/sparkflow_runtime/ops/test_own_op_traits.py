@@ -34,9 +34,7 @@ T = {"T": type_attr(frozenset({dtypes.float32}))}
 
 
 @pytest.fixture
-def register(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(registry, "_OPS", dict(registry._OPS))
-
+def register() -> Any:
     def enter(base: type[Op], **facts: Any) -> None:
         registry.add_own(type("Own", (base,), facts)())
 
