@@ -15,8 +15,8 @@ from pyspark import InheritableThread
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from sparkflow.spark.cluster.events import Event, JobEnded, Post, TaskEntered, TaskRegistered
-from sparkflow.spark.cluster.profiles import NONE, Profiles
-from sparkflow.spark.cluster.slots import describe_session_slots
+from sparkflow.spark.cluster.scheduling.profiles import NONE, Profiles
+from sparkflow.spark.cluster.scheduling.slots import describe_session_slots
 from sparkflow.spark.cluster.task import RESULT_SCHEMA, JobConfig, run_task
 from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN

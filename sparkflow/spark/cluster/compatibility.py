@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from sparkflow.spark.cluster.gpus import describe_clashes, describe_unseen
+from sparkflow.spark.cluster.scheduling.gpus import describe_clashes, describe_unseen
 from sparkflow.spark.cluster.task_lifecycle import versions
 from sparkflow.spark.cluster_layout import TaskName
 from sparkflow_runtime.protos.rendezvous_pb2 import TaskInfo

@@ -11,8 +11,8 @@ from typing import Any
 
 from sparkflow.spark.cluster.cluster import Cluster
 from sparkflow.spark.cluster.failures import is_restartable
-from sparkflow.spark.cluster.profiles import session_profiles, why_not
-from sparkflow.spark.cluster.slots import (
+from sparkflow.spark.cluster.scheduling.profiles import session_profiles, why_not
+from sparkflow.spark.cluster.scheduling.slots import (
     count_workers,
     gpu_memory_bytes,
     require_slots,

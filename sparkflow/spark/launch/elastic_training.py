@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from sparkflow.spark.cluster.cluster import Cluster
 from sparkflow.spark.cluster.failures import is_restartable
-from sparkflow.spark.cluster.profiles import NONE, Profiles
+from sparkflow.spark.cluster.scheduling.profiles import NONE, Profiles
 from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.control.attempts.fit_state import FitState
 from sparkflow.spark.control.attempts.retry_loop import RetryLoop

@@ -21,12 +21,8 @@ from sparkflow.spark.cluster.barrier_job import GangJob
 from sparkflow.spark.cluster.cluster import Cluster, show_lines
 from sparkflow.spark.cluster.events import Event, RowsReady
 from sparkflow.spark.cluster.failures import is_failure, not_started, to_exception
-from sparkflow.spark.cluster.profiles import count_tasks, session_profiles, why_not
-from sparkflow.spark.cluster.slots import (
-    gpu_memory_bytes,
-    require_slots,
-    reserved_slots,
-)
+from sparkflow.spark.cluster.scheduling.profiles import count_tasks, session_profiles, why_not
+from sparkflow.spark.cluster.scheduling.slots import gpu_memory_bytes, require_slots, reserved_slots
 from sparkflow.spark.cluster.task import JobConfig
 from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
 from sparkflow.spark.data.feed_plan import FeedPlan

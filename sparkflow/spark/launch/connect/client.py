@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 from pyspark.resource import ResourceProfile
 
-from sparkflow.spark.cluster.gang import SETTINGS, gang_start
-from sparkflow.spark.cluster.gpus import memory_bytes
-from sparkflow.spark.cluster.preflight import describe_settings
-from sparkflow.spark.cluster.profiles import build_profile, why_not
-from sparkflow.spark.cluster.slots import GPU_MEMORY
+from sparkflow.spark.cluster.scheduling.gang import SETTINGS, gang_start
+from sparkflow.spark.cluster.scheduling.gpus import memory_bytes
+from sparkflow.spark.cluster.scheduling.preflight import describe_settings
+from sparkflow.spark.cluster.scheduling.profiles import build_profile, why_not
+from sparkflow.spark.cluster.scheduling.slots import GPU_MEMORY
 from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.control.callbacks import Callbacks, Update
 from sparkflow.spark.control.history.training_history import TrainingHistory

@@ -3,7 +3,7 @@
 import pytest
 
 from sparkflow.spark.cluster.compatibility import check_compatibility, describe_versions
-from sparkflow.spark.cluster.gpus import (
+from sparkflow.spark.cluster.scheduling.gpus import (
     describe_clashes,
     describe_unseen,
     gpu_environment,

@@ -2,7 +2,11 @@
 
 import pytest
 
-from sparkflow.spark.cluster.preflight import describe_memory, describe_settings, describe_slots
+from sparkflow.spark.cluster.scheduling.preflight import (
+    describe_memory,
+    describe_settings,
+    describe_slots,
+)
 from sparkflow.spark.cluster_layout import ClusterLayout
 
 LAYOUT = ClusterLayout(1, 4)

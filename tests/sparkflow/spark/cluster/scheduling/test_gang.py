@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparkflow.spark.cluster.gang import describe_growth, gang_start, most_slots
+from sparkflow.spark.cluster.scheduling.gang import describe_growth, gang_start, most_slots
 from sparkflow.spark.cluster_layout import ClusterLayout
 
 DYNAMIC = {"spark.dynamicAllocation.enabled": "true"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from sparkflow.spark.cluster.gang import BARRIER, describe_growth, gang_start
+from sparkflow.spark.cluster.scheduling.gang import BARRIER, describe_growth, gang_start
 from sparkflow.spark.cluster_layout import ClusterLayout
 
 _MIB = 1 << 20

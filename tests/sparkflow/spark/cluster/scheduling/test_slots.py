@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from sparkflow.spark.cluster.slots import SlotLedger, check_slots
+from sparkflow.spark.cluster.scheduling.slots import SlotLedger, check_slots
 from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.errors import SparkTrainingError
 

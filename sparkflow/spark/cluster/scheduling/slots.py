@@ -17,10 +17,14 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from sparkflow.spark.cluster.gang import GangStart, gang_start, most_slots
-from sparkflow.spark.cluster.gpus import memory_bytes
-from sparkflow.spark.cluster.preflight import describe_memory, describe_settings, describe_slots
-from sparkflow.spark.cluster.profiles import (
+from sparkflow.spark.cluster.scheduling.gang import GangStart, gang_start, most_slots
+from sparkflow.spark.cluster.scheduling.gpus import memory_bytes
+from sparkflow.spark.cluster.scheduling.preflight import (
+    describe_memory,
+    describe_settings,
+    describe_slots,
+)
+from sparkflow.spark.cluster.scheduling.profiles import (
     NONE,
     Profiles,
     count_profiled_workers,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sparkflow.spark.cluster.profiles import NONE, Profiles, why_not
+from sparkflow.spark.cluster.scheduling.profiles import NONE, Profiles, why_not
 from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.task_resources import RoleResources
 
