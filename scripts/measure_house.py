@@ -13,8 +13,8 @@ ops told by their names outside of ops
     that are not meant, as tests/support/op_names.py says it for the contract test; below it those
     that are meant: rewrite rules and generated tables by file, the rest by name.
 places that turn Arrow into arrays
-    Modules, but for tests' support, that call `to_numpy`, `to_pylist`, `to_pandas`, `buffers` or
-    `flatten` and import pyarrow, or take a `pa.` type.
+    Modules, but for tests' support, that have to do with pyarrow and call `to_numpy`, `to_pylist`,
+    `buffers` and the like, or hand a column to numpy, as tests/support/arrow_places.py says it.
 circles
     Strongly connected components of the folders and top modules of a package by their imports, at
     import time and in functions, and of modules by the same.
@@ -68,7 +68,6 @@ GENERATED = re.compile(
 DATA = "sparkflow.spark.data."
 DOORS = ("plan.arrange", "spool.spool", "feed.worker_feed")
 """Where rows come into the driver's, the Spark task's and the training process's part of `data`."""
-_ARROW = frozenset({"to_numpy", "to_pylist", "to_pandas", "buffers", "flatten"})
 
 
 def main() -> None:
@@ -92,7 +91,7 @@ def main() -> None:
 
 def measure(tree: Path, wheel: bool) -> None:
     """Prints the measures of a tree."""
-    from support import import_graph, op_names
+    from support import arrow_places, import_graph, op_names
 
     import_graph.set_root(tree)
     names = sorted(each for each in import_graph.modules() if not each.startswith("support"))
@@ -115,7 +114,7 @@ def measure(tree: Path, wheel: bool) -> None:
     row("  meant, by name", sum(map(len, meant)), f"in {len(meant)} files")
     row("  files and folders of rewrite rules", len(op_names.RULES))
     row("  where the words mean something else", len(op_names.OTHER_WORDS))
-    arrow = [name for name, path in paths.items() if _decodes_arrow(path)]
+    arrow = arrow_places.places(paths)
     row("places that turn Arrow into arrays", len(arrow), ", ".join(arrow))
     for package in ("sparkflow", "sparkflow.spark", "sparkflow_runtime"):
         found = import_graph.circles(import_graph.rooms(package))
@@ -206,19 +205,6 @@ def _loaded(tree: Path) -> int:
 
 def _places(told: dict[str, list[tuple[int, str]]]) -> int:
     return sum(len(places) for places in told.values())
-
-
-def _decodes_arrow(path: Path) -> bool:
-    text = path.read_text()
-    if "pyarrow" not in text and "pa." not in text:
-        return False
-    calls = (each.func for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Call))
-    return any(
-        isinstance(func, ast.Attribute)
-        and func.attr in _ARROW
-        and getattr(func.value, "id", "") != "nest"  # nest.flatten is about structures
-        for func in calls
-    )
 
 
 def _members(tree: Path) -> tuple[int, int]:

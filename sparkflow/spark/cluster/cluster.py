@@ -19,9 +19,9 @@ from pyspark.sql import DataFrame
 from sparkflow.spark.cluster.barrier_job import GangJob
 from sparkflow.spark.cluster.compatibility import check_compatibility
 from sparkflow.spark.cluster.events import Event, Post
+from sparkflow.spark.cluster.registration import RegistrationServer, ShowLines
 from sparkflow.spark.cluster.scheduling.gang import GangStart
 from sparkflow.spark.cluster.scheduling.profiles import NONE, Profiles
-from sparkflow.spark.cluster.registration import RegistrationServer, ShowLines
 from sparkflow.spark.cluster.scheduling.slots import require_slots, session_gang
 from sparkflow.spark.cluster.task import JobConfig
 from sparkflow.spark.cluster.task_logs import format_lines

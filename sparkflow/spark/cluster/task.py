@@ -16,9 +16,9 @@ from typing import Any
 import pyarrow as pa
 
 from sparkflow.spark.cluster.addresses import own_address
-from sparkflow.spark.cluster.scheduling.gpus import gpu_environment
 from sparkflow.spark.cluster.process.child_process import ChildProcess, Silence
 from sparkflow.spark.cluster.process.process_supervisor import ProcessSupervisor
+from sparkflow.spark.cluster.scheduling.gpus import gpu_environment
 from sparkflow.spark.cluster.task_logs import LineSender
 from sparkflow.spark.cluster.worker_callbacks import WorkerCallback, event_listener
 from sparkflow.spark.cluster_layout import ClusterLayout, TaskName

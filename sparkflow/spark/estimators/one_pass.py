@@ -18,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sparkflow_runtime.resources.datasets.arrow_columns import floats
+
 SUMS_SCHEMA: Final = "sums string"
 
 _LEAST_PROBABILITY: Final = 1e-15  # of MulticlassClassificationEvaluator(metricName="logLoss")
@@ -242,11 +244,7 @@ def add_numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _columns(batch: pa.RecordBatch) -> list[Floats]:
     """The columns; nulls become NaNs."""
-    found = []
-    for column in batch.columns:
-        values = column.to_numpy(zero_copy_only=False)
-        found.append(np.asarray(values, np.float64))
-    return found
+    return [floats(column) for column in batch.columns]
 
 
 def _count_invalid(weights: Floats, *others: Floats) -> int:

@@ -36,9 +36,9 @@ from sparkflow.spark.cluster.barrier_job import (
 )
 from sparkflow.spark.cluster.events import Event, RowsReady, TaskFailed, TaskRegistered
 from sparkflow.spark.cluster.failures import is_failure, not_started, to_exception
-from sparkflow.spark.cluster.scheduling.profiles import NONE, Profiles
 from sparkflow.spark.cluster.registration import RegistrationServer, ShowLines
 from sparkflow.spark.cluster.registration_client import RegistrationClient
+from sparkflow.spark.cluster.scheduling.profiles import NONE, Profiles
 from sparkflow.spark.cluster.scheduling.slots import describe_session_slots, session_gang
 from sparkflow.spark.cluster.task import ROLE, child_environment, wait_for_others
 from sparkflow.spark.cluster_layout import ClusterLayout, TaskName

@@ -71,6 +71,12 @@ def missing_in(array: Any) -> Mask | None:
     return found
 
 
+def present_in(array: Any) -> Mask:
+    """[n]: which values are not null."""
+    missing = missing_in(array)
+    return np.ones(len(array), bool) if missing is None else ~missing
+
+
 def plain_types(dtype: np.dtype[Any]) -> frozenset[int]:
     """The ids of types whose arrays without nulls can be put into one of the dtype as they are."""
     return _SIGNED | _FLOATS if dtype.kind == "f" else _SIGNED
@@ -141,6 +147,13 @@ def numbers(array: Any) -> Array:
         array = array.fill_null(False if pa.types.is_boolean(array.type) else 0)
     found: Array = array.to_numpy(zero_copy_only=False)
     return found
+
+
+def floats(array: Any) -> npt.NDArray[np.float64]:
+    """[n]: numbers or truth values, `plain`, as float64; NaN for nulls."""
+    found = numbers(array).astype(np.float64, copy=False)
+    missing = missing_in(plain(array))
+    return found if missing is None else np.where(missing, np.nan, found)
 
 
 def texts(array: Any) -> Array:

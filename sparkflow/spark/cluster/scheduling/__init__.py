@@ -1,1 +1,1 @@
-"""How all tasks come to run at once: with which resources, in which slots, and what to do if not."""
+"""How all tasks come to run at once: with which resources, in which slots, what to do if not."""

@@ -223,7 +223,7 @@ def _num_classes(files: ParquetFiles, row_format: RowFormat, column: str) -> int
             )
         least, greatest = min(labels), max(labels)
     else:
-        least, greatest = plain(pa.array(found, files.schema.field(column).type)).to_pylist()
+        least, greatest = as_objects(plain(pa.array(found, files.schema.field(column).type)))
     return int(greatest) + 1 if least >= 0 else None
 
 

@@ -22,6 +22,8 @@ from sparkflow.spark.data.parquet.footers import (
     open_location,
 )
 from sparkflow.spark.data.tables.columns import layout_of, names_by_id, readable
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.resources.datasets.arrow_columns import as_objects, column_array
 
 _MODE: Final = "delta.columnMapping.mode"
 _ID, _NAME = "delta.columnMapping.id", "delta.columnMapping.physicalName"
@@ -64,7 +66,7 @@ def delta_files(table: Any, version: int | str | datetime | None = None) -> Parq
     schema = readable(declared, vectors=mode == "none")
     actions = pa.table(opened.get_add_actions(flatten=False))
     system, root = open_location(_plain_uri(opened.table_uri))
-    paths = [_path(root, given) for given in actions.column("path").to_pylist()]
+    paths = [_path(root, given) for given in as_objects(actions.column("path"))]
     if not paths:
         raise ValueError(f"{origin} has no files: there is nothing to train on")
     deleted = _deleted(opened, paths, origin)
@@ -159,9 +161,9 @@ def _deleted(opened: Any, paths: Sequence[str], origin: str) -> dict[str, str]:
         by_name[posixpath.basename(path)].append(path)
     found: dict[str, str] = {}
     for batch in pa.RecordBatchReader.from_stream(opened.deletion_vectors()):
-        uris, kept = batch.column(0).to_pylist(), batch.column(1)
+        uris, kept = as_objects(batch.column(0)), batch.column(1)
         for row, uri in enumerate(uris):
-            mask = kept[row].values.to_numpy(zero_copy_only=False)
+            mask = column_array(kept[row].values, "selection_vector", dtypes.bool_)
             plain = unquote(uri)
             named = by_name.get(posixpath.basename(plain), [])
             if len(named) > 1:

@@ -22,6 +22,8 @@ from sparkflow.spark.data.parquet.footers import (
     open_location,
 )
 from sparkflow.spark.data.tables.columns import layout_of, names_by_id, readable
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.resources.datasets.arrow_columns import as_objects, column_array
 
 Catalog = str | Mapping[str, str] | None
 """The name of a catalog that pyiceberg's configuration knows, or the properties of one, with `name`
@@ -164,14 +166,19 @@ def _places(opened: Any, file: Any) -> dict[str, Any]:
     if _format(file) == "PUFFIN":
         read = importlib.import_module("pyiceberg.io.pyarrow")._read_deletes
         vectors: Mapping[str, Any] = read(opened.io, file)
-        return {path: each.to_numpy() for path, each in vectors.items()}
+        return {path: _whole_numbers(each) for path, each in vectors.items()}
     system, path = open_location(_plain(file.file_path))
     with system.open_input_file(path) as source:
         table = pq.read_table(source, columns=["file_path", "pos"])
     found: dict[str, list[int]] = defaultdict(list)
-    for data, place in zip(*(table.column(n).to_pylist() for n in table.column_names), strict=True):
+    places = _whole_numbers(table.column("pos")).tolist()
+    for data, place in zip(as_objects(table.column("file_path")), places, strict=True):
         found[data].append(place)
-    return {data: np.array(places, np.int64) for data, places in found.items()}
+    return {data: np.array(at, np.int64) for data, at in found.items()}
+
+
+def _whole_numbers(column: Any) -> Any:
+    return column_array(column.cast(pa.int64()), "pos", dtypes.int64)
 
 
 def _mapped(names: Any, footer: Any) -> dict[int, str]:

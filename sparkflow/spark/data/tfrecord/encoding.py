@@ -22,7 +22,7 @@ from sparkflow.spark.data.tfrecord.examples import (
     FeatureColumn,
 )
 from sparkflow.spark.data.tfrecord.wire import encode_varint, encode_varints
-from sparkflow_runtime.resources.datasets.arrow_columns import lists, texts
+from sparkflow_runtime.resources.datasets.arrow_columns import lists, numbers, present_in, texts
 
 _ENTRY_TAG: Final = b"\x0a"
 _KEY_TAG: Final = b"\x0a"
@@ -51,15 +51,15 @@ def encode_records(batch: pa.RecordBatch, columns: Sequence[FeatureColumn]) -> I
 
 def _entries(column: FeatureColumn, array: pa.Array) -> list[bytes]:
     """Per row the feature's entry in the map, without anything where it is null."""
-    present = np.asarray(array.is_valid())
+    present = present_in(array)
     values, counts = _flat(column, array)
     if column.kind == BYTES:
         return _text_entries(column, values, counts, present)
     if column.kind == FLOAT:
-        data = np.ascontiguousarray(values.cast(pa.float32()), "<f4").tobytes()
+        data = np.ascontiguousarray(numbers(values.cast(pa.float32())), "<f4").tobytes()
         sizes = counts * FLOAT_BYTES
     else:
-        data, lengths = encode_varints(np.asarray(values.cast(pa.int64())))
+        data, lengths = encode_varints(numbers(values.cast(pa.int64())))
         ends = np.concatenate(([0], np.cumsum(lengths)))
         sizes = np.diff(ends[np.cumsum(counts)], prepend=0)
     head = _numbers_head(column)
@@ -71,7 +71,7 @@ def _entries(column: FeatureColumn, array: pa.Array) -> list[bytes]:
 def _flat(column: FeatureColumn, array: pa.Array) -> tuple[pa.Array, np.ndarray[Any, Any]]:
     """All values of a column, and how many each row has."""
     if not column.is_list:
-        return array.drop_null(), np.asarray(array.is_valid()).astype(np.int64)
+        return array.drop_null(), present_in(array).astype(np.int64)
     found = lists(array)
     if found.elements.null_count:
         raise ValueError(

@@ -12,10 +12,12 @@ from sparkflow_runtime.resources.datasets.arrow_columns import (
     as_python_has_them,
     column_array,
     field,
+    floats,
     lists,
     numbers,
     offsets_of,
     plain,
+    present_in,
     texts,
     whole,
 )
@@ -52,6 +54,32 @@ def test_nulls_have_values_in_their_place():
     assert numbers(pa.array([Decimal("1.5"), None])).tolist() == [1.5, 0.0]
     assert plain(pa.array([Decimal(2**53 + 1)]), as_whole=True).to_pylist() == [2**53 + 1]
     assert texts(pa.array(["ä", None], pa.large_string())).tolist() == ["ä".encode(), b""]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pa.array([1.5, None, float("nan")]),
+        pa.array([1.5, None, float("nan")], pa.float32()),
+        pa.array([2**53, None, -1]),
+        pa.array([True, None, False]),
+        pa.array([Decimal("1.50"), None, Decimal("-0.25")]),
+        pa.array([0, 1.5, None, 3.0])[1:],
+    ],
+    ids=lambda given: str(given.type),
+)
+def test_nulls_are_nan_among_floats(given):
+    expected = [np.nan if each is None else float(each) for each in given.to_pylist()]
+    found = floats(given)
+    assert found.dtype == np.float64
+    np.testing.assert_array_equal(found, expected)
+    assert present_in(given).tolist() == [each is not None for each in given.to_pylist()]
+
+
+def test_columns_without_nulls_are_there_as_they_are():
+    values = np.arange(3.0)
+    assert np.shares_memory(floats(pa.array(values)), values)
+    assert present_in(pa.array(values)).all()
 
 
 @pytest.mark.parametrize(
