@@ -2,7 +2,7 @@
 
     python benchmarks/step_timeline.py --case mlp --threads 2 --picture step.svg
 
-Runs a case of `executor.py` in this process, with a clock around each kernel of the plan and one
+Runs a case of `peers.py` in this process, with a clock around each kernel of the plan and one
 around each part that a thread does of it. Of the recorded steps the one of median length is shown:
 when each kernel ran, what each thread did meanwhile, and what is left between kernels. The clocks
 cost about 0.2 µs a kernel. Pictures need matplotlib.
@@ -22,7 +22,8 @@ from typing import Any
 import machine
 from report import Report, Table, add_options
 
-CASES = ("mlp", "mlp_large", "cnn", "embedding")
+CASES = ("mlp", "mlp_large", "cnn", "embedding", "lstm")
+CASES += ("transformer", "residual_nhwc", "residual_nchw", "recommender")
 PACKAGES = ("numpy", "llvmlite")
 WARM_UP = 30
 _MOST_PARTS = 1 << 14
@@ -189,13 +190,15 @@ def main() -> None:
 
 
 def recorded(case: str, threads: int, count: int) -> list[Step]:
-    """So many steps of a case of `executor.py`."""
-    import executor_competitor
+    """So many steps of a case of `peers.py`."""
+    import peers_competitor
 
     import sparkflow as tf
 
     recorder = Recorder()
-    call = executor_competitor.framework_case(tf, threads)(case).call
+    made = peers_competitor.framework_case(tf, threads, threads)(case)
+    assert made is not None
+    call = made.call
     for _ in range(WARM_UP):
         call()
     return [recorder.step(call) for _ in range(count)]

@@ -75,6 +75,10 @@ class Code:
         """Whether one of two conditions holds."""
         return self.let(f"or i1 {a}, {b}")
 
+    def negated(self, condition: str) -> str:
+        """Whether a condition does not hold."""
+        return self.let(f"xor i1 {condition}, true")
+
     def smaller(self, a: Value, b: Value) -> str:
         """The minimum, int64."""
         return self.select(self.compare("slt", a, b), a, b)
@@ -147,7 +151,7 @@ class Code:
     @contextmanager
     def unless(self, condition: str) -> Iterator[None]:
         """Does what is written inside where the condition does not hold."""
-        with self.when(self.let(f"xor i1 {condition}, true")):
+        with self.when(self.negated(condition)):
             yield
 
     @contextmanager

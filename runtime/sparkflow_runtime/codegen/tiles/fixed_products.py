@@ -67,6 +67,7 @@ class Product:
         parts = self._parts(threads)
         sizes = [0] * len(gemm_ir.Size)
         sizes[gemm_ir.Size.M : gemm_ir.Size.COUNT + 1] = (m, n, k, *left, *right, n, self.count)
+        sizes[gemm_ir.Size.GROUP] = self.count
         steps = (m * k * self.left_moves, k * n * self.right_moves, m * n)
         sizes[gemm_ir.Size.LEFT_NEXT : gemm_ir.Size.OUT_NEXT + 1] = steps
         sizes[gemm_ir.Size.COUNT_PARTS :] = parts

@@ -48,9 +48,11 @@ def bind_gemm(
     It takes three numpy arrays, matrices or stacks of them: `left` [..., m, k] (or [..., k, m] when
     it is to be transposed), `right` [..., k, n], `out` [..., m, n], which overlaps with neither. A
     factor may be in C or Fortran order or a part of such a matrix, and may be one matrix where
-    `out` is a stack; nothing is copied as a whole. A fourth array of one element, of the same
-    dtype, is what the products are multiplied by. It does nothing and returns False where the
-    arrays are not like that: other dtypes, other strides, sizes that do not fit or are 0; and where
+    `out` is a stack, or have one along some of its dimensions; nothing is copied as a whole. A
+    fourth array of one element, of the same dtype, is what the products are multiplied by. It does
+    nothing and returns False where the arrays are not like that: other dtypes, other strides, more
+    than two dimensions of a stack that do not follow each other, sizes that do not fit or are 0;
+    and where
     `out` has one row or one column, because numpy's own product is as fast then.
 
     Big products run on several threads, as many as `threads.count()` says now, and let other Python

@@ -1,11 +1,13 @@
 """How Python calls a matrix product: looks at three arrays, says what is to be computed, runs it.
 
 As `entry` does, but strides are read, too: a factor may lie in either order, may be a part of a
-larger matrix, and may be one matrix for a whole stack of products.
+larger matrix, and may be one matrix for a whole stack of products or for some of its dimensions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
@@ -31,6 +33,10 @@ TURNED_MOST: Final = 16
 """A right factor that is turned element by element is worth that up to so many rows and columns."""
 RELEASE_WORK: Final = 1_000_000
 """Multiplications during which other Python threads may run: about 20 microseconds."""
+
+
+_NEXT: Final = (Size.LEFT_NEXT, Size.RIGHT_NEXT, Size.OUT_NEXT)
+_JUMPS: Final = (Size.LEFT_JUMP, Size.RIGHT_JUMP, Size.OUT_JUMP)
 
 
 class Field(IntEnum):
@@ -174,6 +180,39 @@ class _Matrices:
         stride = self._code.load("i64", self._code.at("i64", self._strides, number))
         return self._code.let(f"ashr i64 {stride}, {self._shift}")
 
+    def in_stack(self, back: Value, size: str) -> tuple[str, str]:
+        """The stride of the dimension that is so far from the end, and whether it fits a size.
+
+        What has one matrix there, or no such dimension, has it for all.
+        """
+        code = self._code
+        number = code.subtract(code.subtract(self.rank, 1), back)
+        there = code.compare("sge", number, 0)
+        place = code.larger(number, 0)
+        dim = code.select(there, self.dim(place), 1)
+        is_one = code.compare("eq", dim, 1)
+        fits = code.either(is_one, code.compare("eq", dim, size))
+        return code.select(is_one, 0, self.stride(place)), fits
+
+
+@dataclass(frozen=True, slots=True)
+class _Stack:
+    """The registers that tell of a stack of products, see `Size`.
+
+    Attributes:
+        count: How many products there are.
+        group: How many lie at equal distances.
+        steps: From one to the next of a group: left, right, out.
+        jumps: From one group to the next.
+        fits: Whether the stack is like that, and the factors' stacks fit the result's.
+    """
+
+    count: Value
+    group: str
+    steps: Sequence[str]
+    jumps: Sequence[str]
+    fits: str
+
 
 class _Describing:
     def __init__(self) -> None:
@@ -228,9 +267,7 @@ class _Describing:
                 a, b = pairs[number]
                 pairs[number] = (code.select(turns, b, a), code.select(turns, a, b))
         (m, k), (depth, n), (rows, columns) = dims
-        stacks = [self._stack(each) for each in matrices]
-        (left_count, left_next, left_even), (right_count, right_next, right_even) = stacks[:2]
-        count, out_next, out_even = stacks[2]
+        stack = self._stack(matrices)
         fits = [
             code.compare("eq", k, depth),
             code.compare("eq", m, rows),
@@ -239,15 +276,11 @@ class _Describing:
             # Products of a matrix and a vector are limited by memory: BLAS does these as well.
             code.compare("sgt", m, 1),
             code.compare("sgt", n, 1),
-            code.compare("sgt", count, 0),
+            code.compare("sgt", stack.count, 0),
             code.compare("eq", strides[2][1], 1),
-            left_even,
-            right_even,
-            out_even,
+            stack.fits,
+            *(code.compare("sle", each.rank, matrices[2].rank) for each in matrices[:2]),
         ]
-        for found in (left_count, right_count):
-            is_one, is_all = code.compare("eq", found, 1), code.compare("eq", found, count)
-            fits.append(code.either(is_one, is_all))
         is_small = self._is_small((m, n, k), strides[1][1])
         for pair in strides[:2]:
             ones = [code.compare("eq", each, 1) for each in pair]
@@ -264,11 +297,11 @@ class _Describing:
                 Size.RIGHT_DEPTH: strides[1][0],
                 Size.RIGHT_COLUMN: strides[1][1],
                 Size.OUT_ROW: strides[2][0],
-                Size.COUNT: count,
-                Size.LEFT_NEXT: left_next,
-                Size.RIGHT_NEXT: right_next,
-                Size.OUT_NEXT: out_next,
+                Size.COUNT: stack.count,
+                Size.GROUP: stack.group,
             }
+            given |= dict(zip(_NEXT, stack.steps, strict=True))
+            given |= dict(zip(_JUMPS, stack.jumps, strict=True))
             for field, value in given.items():
                 self._say(field, value)
             self._say(Size.ADDS, self._field(Field.ADDS))
@@ -277,7 +310,7 @@ class _Describing:
                 scale = code.load("ptr", code.at("ptr", "%args", 3))
                 at_data = code.at("i8", scale, DATA)
                 code.store("ptr", code.load("ptr", at_data), code.at("ptr", "%arrays", 3))
-            self._split(m, n, k, count, is_small)
+            self._split(m, n, k, stack.count, is_small)
 
     def _is_small(self, sizes: tuple[str, str, str], right_column: str) -> str:
         """Whether the body for small products computes it."""
@@ -287,35 +320,62 @@ class _Describing:
         # Its other way would copy the right factor line by line, which is faster than turning it.
         is_in_order = code.compare("eq", right_column, 1)
         most = code.select(is_in_order, self._field(Field.SMALL_MOST), TURNED_MOST)
-        is_plain = code.let(f"xor i1 {self._scales}, true")
+        is_plain = code.negated(self._scales)
         replaces = code.compare("eq", self._field(Field.ADDS), 0)
         return self._both(code.compare("sle", largest, most), is_plain, replaces)
 
     def _say(self, field: Size, value: Value) -> None:
         self._code.store("i64", value, self._code.at("i64", "%sizes", field))
 
-    def _stack(self, matrices: _Matrices) -> tuple[str, str, str]:
-        """How many matrices an array has, the stride between them, and whether it is even."""
-        code = self._code
-        count = code.variable("i64", 1)
-        step = code.variable("i64", 0)
-        even = code.variable("i1", 1)
-        with code.loop(2, matrices.rank) as back:
-            number = code.subtract(code.subtract(matrices.rank, 1), back)
-            dim, stride = matrices.dim(number), matrices.stride(number)
-            before = code.get(count)
-            is_first = code.compare("eq", before, 1)
-            follows = code.compare("eq", stride, code.multiply(code.get(step), before))
-            matters = code.compare("ne", dim, 1)
-            fits = code.let(f"select i1 {is_first}, i1 true, i1 {follows}")
-            fits = code.let(f"select i1 {matters}, i1 {fits}, i1 true")
-            code.set(even, code.both(code.get(even, "i1"), fits), "i1")
-            sets = self._both(is_first, matters)
-            code.set(step, code.select(sets, stride, code.get(step)))
-            code.set(count, code.multiply(before, dim))
-        return code.get(count), code.get(step), code.get(even, "i1")
+    def _stack(self, matrices: Sequence[_Matrices]) -> _Stack:
+        """Brings the dimensions of a stack together, as far as all arrays go through them alike.
 
-    def _split(self, m: str, n: str, k: str, count: str, is_small: str) -> None:
+        Two are left at most: what is turned from [rows, length, heads, width] has them.
+        """
+        code = self._code
+        group, groups = code.variable("i64", 1), code.variable("i64", 1)
+        steps = [code.variable("i64", 0) for _ in matrices]
+        jumps = [code.variable("i64", 0) for _ in matrices]
+        fits = code.variable("i1", 1)
+        out = matrices[2]
+        with code.loop(2, out.rank) as back:
+            size = out.dim(code.subtract(code.subtract(out.rank, 1), back))
+            found = [each.in_stack(back, size) for each in matrices]
+            inner, outer = code.get(group), code.get(groups)
+            is_first, is_inside = code.compare("eq", inner, 1), code.compare("eq", outer, 1)
+            within, beyond = (
+                self._both(
+                    *(
+                        code.compare("eq", stride, code.multiply(code.get(step), count))
+                        for (stride, _), step in zip(found, held, strict=True)
+                    )
+                )
+                for held, count in ((steps, inner), (jumps, outer))
+            )
+            grows = code.either(is_first, code.both(is_inside, within))
+            is_second = code.both(code.negated(grows), is_inside)
+            even = code.either(code.either(grows, is_second), beyond)
+            # Along a dimension of size 1 there is nowhere to go.
+            matters = code.compare("ne", size, 1)
+            fitting = [code.get(fits, "i1"), *(each for _, each in found)]
+            even = code.either(even, code.negated(matters))
+            code.set(fits, self._both(*fitting, even), "i1")
+            for condition, held in ((is_first, steps), (is_second, jumps)):
+                sets = code.both(condition, matters)
+                for variable, (stride, _) in zip(held, found, strict=True):
+                    code.set(variable, code.select(sets, stride, code.get(variable)))
+            code.set(group, code.select(grows, code.multiply(inner, size), inner))
+            code.set(groups, code.select(grows, outer, code.multiply(outer, size)))
+        inner, outer = code.get(group), code.get(groups)
+        return _Stack(
+            code.multiply(inner, outer),
+            inner,
+            [code.get(each) for each in steps],
+            [code.get(each) for each in jumps],
+            code.get(fits, "i1"),
+        )
+
+    def _split(self, m: str, n: str, k: str, count: Value, is_small: str) -> None:
         """Says how many parts there are: whole products, or else what copies least."""
         code = self._code
         each = code.multiply(code.multiply(m, n), k)

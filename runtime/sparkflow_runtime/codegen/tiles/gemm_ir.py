@@ -14,7 +14,7 @@ from enum import IntEnum
 from itertools import repeat
 from typing import Final
 
-from sparkflow_runtime.codegen.machine.llvm_text import Value
+from sparkflow_runtime.codegen.machine.llvm_text import Code, Value
 from sparkflow_runtime.codegen.tiles.tile import Tile, Writer
 
 
@@ -27,7 +27,9 @@ class Size(IntEnum):
         RIGHT_DEPTH, RIGHT_COLUMN: Strides of the right factor; one of them is 1.
         OUT_ROW: Stride between the result's rows.
         COUNT: Number of products.
-        LEFT_NEXT, RIGHT_NEXT, OUT_NEXT: Strides from one product to the next.
+        GROUP: How many of them, one after the other, lie at equal distances.
+        LEFT_NEXT, RIGHT_NEXT, OUT_NEXT: Strides from one product of a group to the next.
+        LEFT_JUMP, RIGHT_JUMP, OUT_JUMP: Strides from one group to the next.
         ADDS: 1 where the result grows by the product, instead of becoming it.
         SCALES: 1 where the product is multiplied by a number first, which is the fourth array.
         COUNT_PARTS, ROW_PARTS, COLUMN_PARTS: Into how many parts each of the three is split.
@@ -42,14 +44,25 @@ class Size(IntEnum):
     RIGHT_COLUMN = 6
     OUT_ROW = 7
     COUNT = 8
-    LEFT_NEXT = 9
-    RIGHT_NEXT = 10
-    OUT_NEXT = 11
-    ADDS = 12
-    SCALES = 13
-    COUNT_PARTS = 14
-    ROW_PARTS = 15
-    COLUMN_PARTS = 16
+    GROUP = 9
+    LEFT_NEXT = 10
+    RIGHT_NEXT = 11
+    OUT_NEXT = 12
+    LEFT_JUMP = 13
+    RIGHT_JUMP = 14
+    OUT_JUMP = 15
+    ADDS = 16
+    SCALES = 17
+    COUNT_PARTS = 18
+    ROW_PARTS = 19
+    COLUMN_PARTS = 20
+
+
+_STEPS: Final = (
+    (Size.LEFT_NEXT, Size.LEFT_JUMP),
+    (Size.RIGHT_NEXT, Size.RIGHT_JUMP),
+    (Size.OUT_NEXT, Size.OUT_JUMP),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +100,27 @@ _LINES: Final = 4
 _SMALL_BYTES: Final = 32768
 """Copies up to this size lie on the stack."""
 _ALIGNMENT: Final = 64
+
+
+def places(
+    code: Code, element: str, sizes: Sequence[Value], arrays: Sequence[str], product: str
+) -> list[str]:
+    """Where a product's left and right factor and its result begin.
+
+    Args:
+        code: What is written.
+        element: `float` or `double`.
+        sizes: The numbers, see `Size`.
+        arrays: Left, right, out.
+        product: Its number.
+    """
+    group = code.let(f"sdiv i64 {product}, {sizes[Size.GROUP]}")
+    inside = code.subtract(product, code.multiply(group, sizes[Size.GROUP]))
+    found = []
+    for array, (step, jump) in zip(arrays, _STEPS, strict=True):
+        offset = code.add(code.multiply(inside, sizes[step]), code.multiply(group, sizes[jump]))
+        found.append(code.at(element, array, offset))
+    return found
 
 
 def text(form: Form) -> str:
@@ -182,12 +216,7 @@ class _Writer(Writer):
         left_copy = memory
         right_copy = self._at(memory, code.add(left_size, spare))
         with code.loop(first, last) as product:
-            left, right, out = (
-                self._at(array, code.multiply(product, size(step)))
-                for array, step in zip(
-                    arrays, (Size.LEFT_NEXT, Size.RIGHT_NEXT, Size.OUT_NEXT), strict=True
-                )
-            )
+            left, right, out = places(code, form.element, self._sizes, arrays, product)
             with code.loop(0, size(Size.K), depth) as done:
                 deep = code.smaller(depth, code.subtract(size(Size.K), done))
                 replaces = code.compare("eq", size(Size.ADDS), 0)

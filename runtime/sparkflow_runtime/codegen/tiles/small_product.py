@@ -93,7 +93,7 @@ class _Writer(Writer):
             inside = code.subtract(size[names.N], column)
             masks = [vectors.first(code.subtract(inside, v * vectors.lanes)) for v in range(_PANEL)]
             is_narrow = code.compare("sle", inside, vectors.lanes)
-            is_wide = code.let(f"xor i1 {is_narrow}, true")
+            is_wide = code.negated(is_narrow)
             beside, below = self._at(right, column), self._at(out, column)
             for condition, each_mask in ((is_narrow, masks[:1]), (is_wide, masks)):
                 with code.when(condition):
@@ -155,10 +155,5 @@ class _StackWriter(_Writer):
         for number in ("%part", code.add("%part", 1)):
             before = code.multiply(size[names.COUNT], number)
             bounds.append(code.let(f"sdiv i64 {before}, {size[names.COUNT_PARTS]}"))
-        steps = (names.LEFT_NEXT, names.RIGHT_NEXT, names.OUT_NEXT)
         with code.loop(*bounds) as product:
-            places = [
-                self._at(array, code.multiply(product, size[step]))
-                for array, step in zip(arrays, steps, strict=True)
-            ]
-            self._product(*places)
+            self._product(*gemm_ir.places(code, self._vectors.element, size, arrays, product))

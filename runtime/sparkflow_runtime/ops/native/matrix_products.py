@@ -87,17 +87,13 @@ def bind_product_out(
 
 
 def _in_order(native: Callable[..., bool], left: Array, right: Array, out: Array) -> bool:
-    """Tries again with copies where a stack of matrices lies so that no rows are in order."""
-    if left.ndim < 3:
+    """Tries again with copies where a stack of matrices lies as machine code cannot go through."""
+    factors = left, right
+    if out.ndim < 3 or any(type(each) is not np.ndarray for each in factors):
         return False
-    sizes = left.itemsize, right.itemsize
-    lies = [size in each.strides[-2:] for size, each in zip(sizes, (left, right), strict=True)]
-    if all(lies) or type(left) is not np.ndarray or type(right) is not np.ndarray:
+    copies = [contiguous(each) for each in factors]
+    if all(copy is each for copy, each in zip(copies, factors, strict=True)):
         return False
-    copies = (
-        each if is_fine else contiguous(each)
-        for each, is_fine in zip((left, right), lies, strict=True)
-    )
     return native(*copies, out)
 
 

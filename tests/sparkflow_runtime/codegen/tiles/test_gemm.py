@@ -87,9 +87,36 @@ def test_the_result_may_be_a_part_of_a_larger_matrix():
     assert (around == 7).all()
 
 
-@pytest.mark.parametrize("leads", [((3,), (3,)), ((2, 3), ()), ((), (4,)), ((1, 1), (2, 2))])
+@pytest.mark.parametrize(
+    "leads",
+    [
+        ((3,), (3,)),
+        ((2, 3), ()),
+        ((), (4,)),
+        ((1, 1), (2, 2)),
+        ((3,), (2, 3)),
+        ((2, 1), (2, 3)),
+        ((1, 3), (2, 3)),
+        ((2, 1), (1, 3)),
+        ((5, 1, 2), (5, 1, 1)),
+    ],
+)
 def test_stacks(leads):
     check(random((*leads[0], 6, 7)), random((*leads[1], 7, 8), seed=1))
+
+
+@pytest.mark.parametrize("length", [9, 70])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_heads_lie_beside_each_other(monkeypatch, length, count):
+    """What attention multiplies: [rows, length, heads, width] with heads before length."""
+    monkeypatch.setattr(threads, "count", lambda: count)
+    left, right = (random((3, length, 4, 16), seed=n).transpose(0, 2, 1, 3) for n in (1, 2))
+    check(left, right, turns=(False, True))
+    check(random((3, 4, length, length)), right)
+    check(left, random((3, 4, length, length)), turns=(True, False))
+    out = np.full((3, length, 4, 16), np.nan, np.float32).transpose(0, 2, 1, 3)
+    check(random((3, 4, length, length)), right, out=out)
+    check(left[1:, ::2], right[1:, ::2], turns=(False, True))
 
 
 def test_stacks_of_transposed_matrices():
@@ -112,7 +139,17 @@ REFUSED = {
     "one column": (random((3, 4)), random((4, 1)), (3, 1)),
     "steps": (random((3, 8))[:, ::2], random((8, 10))[::2, ::2], (3, 5)),
     "stacks of another size": (random((2, 3, 4)), random((3, 4, 5)), (3, 3, 5)),
-    "uneven stacks": (random((4, 3, 3, 4))[::2, ::2], random((4, 5)), (2, 2, 3, 5)),
+    "stacks that are uneven twice": (
+        random((4, 3, 3, 3, 4))[::2, ::2, :2],
+        random((4, 5)),
+        (2, 2, 2, 3, 5),
+    ),
+    "a factor of more dimensions": (random((1, 3, 4)), random((4, 5)), (3, 5)),
+    "a stack that is no part of the result's": (
+        random((2, 3, 4)),
+        random((4, 5)),
+        (1, 3, 5),
+    ),
 }
 
 
