@@ -27,7 +27,7 @@ from sparkflow.spark.control.checkpoints.snapshot import Snapshot
 from sparkflow.spark.control.history.training_history import TrainingHistory
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.data.parquet.footers import ParquetFiles
-from sparkflow.spark.data.plan.arrange import arranged_rows
+from sparkflow.spark.data.plan.arrange import ArrangedRows, arranged_rows
 from sparkflow.spark.data.plan.parquet_rows import parquet_rows
 from sparkflow.spark.data.plan.prepare import PreparedRows
 from sparkflow.spark.data.schema.frame import require_frame
@@ -156,17 +156,23 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
             with described(session, f"{self.uid}: rows"):
                 rows = arranged_rows(dataset, config, validation, wanted)
                 arranged = stack.enter_context(rows)
-            with described(session, f"{self.uid}: statistics"):
-                facts = self.look_at(arranged.prepared)
+            yield self._placed(session, arranged, wanted.num_workers, dataset)
 
-            def data(workers: int) -> TrainingData:
-                with described(session, f"{self.uid}: rows by worker"):
-                    layout, placed = arranged.place(workers)
-                made = TrainingData.of(arranged.prepared, layout, placed, facts)
-                follows = data if arranged.is_elastic else None
-                return replace(made, given=dataset, resized=follows)
+    def _placed(
+        self, session: Any, arranged: ArrangedRows, workers: int, given: DataFrame | str
+    ) -> TrainingData:
+        """Rows that are looked at, and placed for so many workers to begin with."""
+        with described(session, f"{self.uid}: statistics"):
+            facts = self.look_at(arranged.prepared)
 
-            yield data(wanted.num_workers)
+        def data(workers: int) -> TrainingData:
+            with described(session, f"{self.uid}: rows by worker"):
+                layout, placed = arranged.place(workers)
+            made = TrainingData.of(arranged.prepared, layout, placed, facts)
+            follows = data if arranged.is_elastic else None
+            return replace(made, given=given, resized=follows)
+
+        return data(workers)
 
     def fitOnParquet(self, path: str) -> SparkTrainerModel:
         """Trains on Parquet files that the workers read themselves, without the JVM.
@@ -186,7 +192,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
                 f"{type(path).__name__}; fit takes a DataFrame, such as that of several files: "
                 "spark.read.parquet(*paths)"
             )
-        return self._fit_on_files("fitOnParquet", lambda: str(path))
+        return self._fit_on_files(lambda: str(path))
 
     def fitOnTable(
         self,
@@ -224,27 +230,19 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
 
             return table_files(table, version, catalog)
 
-        return self._fit_on_files("fitOnTable", files)
+        return self._fit_on_files(files)
 
-    def _fit_on_files(
-        self, caller: str, find: Callable[[], str | ParquetFiles]
-    ) -> SparkTrainerModel:
+    def _fit_on_files(self, find: Callable[[], str | ParquetFiles]) -> SparkTrainerModel:
         config = self._check_params(False)
-        if config.is_elastic:
-            raise ValueError(
-                f"minWorkers={config.min_workers} (numWorkers=(min, max)): {caller} has its "
-                "files dealt to a fixed number of workers; fit of a DataFrame takes it"
-            )
         session = SparkSession.active()
-        wanted = self._require_cluster(session, config)
+        with described(session, f"{self.uid}: slots"):
+            wanted = self._require_cluster(session, config)
         looks = type(self).look_at is not BaseTrainer.look_at
         with described(session, f"{self.uid}: rows"):
             found = find()
-            prepared, layout, placed = parquet_rows(session, found, config, looks, wanted)
-        with described(session, f"{self.uid}: statistics"):
-            data = TrainingData.of(prepared, layout, placed, self.look_at(prepared))
+            arranged = parquet_rows(session, found, config, looks, wanted)
         given = found if isinstance(found, str) else found.origin
-        return self.fit_data(replace(data, given=given))
+        return self.fit_data(self._placed(session, arranged, wanted.num_workers, given))
 
     def fit_data(self, data: TrainingData) -> SparkTrainerModel:
         """Trains on rows that `training_data` gave, of this estimator or one that agrees."""

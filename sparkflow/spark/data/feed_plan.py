@@ -63,11 +63,14 @@ class Shards:
         rows: By shard how many rows train.
         workers: How many workers there are now.
         by_content: As in `Share`.
+        ranges: Where shards are ranges of row numbers instead, as those of files are: the first
+            number of each range, in ascending order, and its shard.
     """
 
     rows: tuple[int, ...]
     workers: int
     by_content: bool
+    ranges: tuple[tuple[int, int], ...] = ()
 
     def of_worker(self, worker: int) -> range:
         """The shards that a worker has."""
@@ -86,17 +89,25 @@ class Shards:
         Returns:
             The shards' indices, and the positions of their rows.
         """
-        shards = workers_of(numbers, len(self.rows), self.by_content)
+        shards = self._shards_of(numbers)
         return [(shard, positions[shards == shard]) for shard in self.of_worker(worker)]
+
+    def _shards_of(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        if not self.ranges:
+            return workers_of(numbers, len(self.rows), self.by_content)
+        firsts, shards = np.array(self.ranges, np.int64).T
+        found: npt.NDArray[np.int64] = shards[np.searchsorted(firsts, numbers, side="right") - 1]
+        return found
 
     def to_json(self) -> dict[str, Any]:
         """As JSON can hold it."""
-        return {"rows": list(self.rows), "workers": self.workers, "by_content": self.by_content}
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Shards:
         """Reads what `to_json` wrote."""
-        return cls(tuple(value["rows"]), value["workers"], value["by_content"])
+        ranges = tuple((first, shard) for first, shard in value["ranges"])
+        return cls(tuple(value["rows"]), value["workers"], value["by_content"], ranges)
 
 
 @dataclass(frozen=True, slots=True)

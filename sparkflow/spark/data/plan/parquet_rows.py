@@ -7,9 +7,10 @@ for DataFrames.
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -20,15 +21,18 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
 from sparkflow.spark.cluster_layout import ClusterLayout
+from sparkflow.spark.data.feed_plan import Shards
 from sparkflow.spark.data.parquet.footers import ParquetFiles, read_footers
 from sparkflow.spark.data.parquet.shares import (
     ParquetShare,
+    Piece,
     count_share,
     deal_groups,
     drawn_for_validation,
 )
 from sparkflow.spark.data.parquet.stored_bytes import column_digest
 from sparkflow.spark.data.plan import prepare
+from sparkflow.spark.data.plan.arrange import ArrangedRows, Placed
 from sparkflow.spark.data.plan.invalid import SKIP
 from sparkflow.spark.data.plan.partitioning import PlacedRows
 from sparkflow.spark.data.plan.prepare import Plan, PreparedRows, plan_rows
@@ -56,10 +60,11 @@ def parquet_rows(
     config: FitConfig,
     wants_rows: bool = False,
     wanted: ClusterLayout | None = None,
-) -> tuple[PreparedRows, ClusterLayout, PlacedRows]:
+) -> ArrangedRows:
     """The rows of Parquet files, dealt to the workers by row groups.
 
     With `handleInvalid='skip'` blocks for a Spark job whose tasks count the rows that are left.
+    The files are those of the time of this call, also where rows are placed again later.
 
     Args:
         session: Where training runs.
@@ -72,7 +77,8 @@ def parquet_rows(
             have them if None.
 
     Returns:
-        The rows; their `rows` are the first ones only, unless `wants_rows`.
+        The rows, and what places them; `prepared.rows` are the first ones only, unless
+        `wants_rows`.
 
     Raises:
         FileNotFoundError: There are no files.
@@ -100,13 +106,32 @@ def parquet_rows(
         template = replace(
             template, class_column=label.columns[0], class_weights=tuple(factors.items())
         )
-    layout = (wanted or config.layout()).of_workers(min(config.num_workers, files.rows))
+    tasks = wanted or config.layout()
+    # A worker without rows would have nothing to do.
+    most = min(config.num_workers, files.rows)
     seed = config.seed if config.shuffle else None
-    shares = [
-        replace(template, pieces=pieces, layouts=files.layouts.of_pieces(pieces, template.names))
-        for pieces in deal_groups(files.groups, layout.num_workers, seed)
-    ]
-    train, validation = _count(session, files, shares)
+    in_shards = config.is_elastic and config.in_step
+
+    @functools.cache
+    def dealt(count: int) -> _Dealt:
+        shares = [
+            _share_of(template, files, pieces) for pieces in deal_groups(files.groups, count, seed)
+        ]
+        return _Dealt(shares, *_count(session, files, shares))
+
+    def place(workers: int | None) -> Placed:
+        layout = tasks.of_workers(min(workers or most, most))
+        count = layout.num_workers
+        found = dealt(most if in_shards else count)
+        shards = None
+        if in_shards:
+            shards = Shards(tuple(found.train), count, by_content=False, ranges=found.ranges)
+            found = found.joined(count, lambda pieces: _share_of(template, files, pieces))
+        messages = [json.dumps({"parquet": share.to_json()}) for share in found.shares]
+        placed = text_rows(session, layout.per_partition(messages, None))
+        return layout, PlacedRows(placed, found.train, found.validation, shards)
+
+    first = dealt(most if in_shards else min(tasks.num_workers, most))
     seen = plan
     if wants_rows:
         is_table = bool(files.origin)
@@ -126,18 +151,61 @@ def parquet_rows(
         ),
         format=row_format,
         partition_rows={},
-        num_rows=sum(train),
-        num_validation_rows=sum(validation),
-        skipped={files.origin or files.uri: files.rows - sum(train) - sum(validation)}
+        num_rows=sum(first.train),
+        num_validation_rows=sum(first.validation),
+        skipped={files.origin or files.uri: files.rows - sum(first.train) - sum(first.validation)}
         if template.invalid == SKIP
         else {},
         num_classes=_num_classes(files, row_format, label.columns[0] if label else ""),
         class_factors=factors,
         content=f"bytes:{column_digest(files, template.names)}" if config.checkpoint_dir else "",
     )
-    messages = [json.dumps({"parquet": share.to_json()}) for share in shares]
-    placed = text_rows(session, layout.per_partition(messages, None))
-    return prepared, layout, PlacedRows(placed, train, validation)
+    return ArrangedRows(prepared, place, config.is_elastic)
+
+
+@dataclass(frozen=True, slots=True)
+class _Dealt:
+    """Row groups in equal shares.
+
+    Attributes:
+        shares: One after the other.
+        train: By share the rows that train.
+        validation: By share the rows that validate.
+    """
+
+    shares: Sequence[ParquetShare]
+    train: list[int]
+    validation: list[int]
+
+    @property
+    def ranges(self) -> tuple[tuple[int, int], ...]:
+        """The row numbers at which pieces begin, in ascending order, and their shares' indices."""
+        pairs = (
+            (piece.number, index)
+            for index, share in enumerate(self.shares)
+            for piece in share.pieces
+        )
+        return tuple(sorted(pairs))
+
+    def joined(self, workers: int, share_of: Callable[[tuple[Piece, ...]], ParquetShare]) -> _Dealt:
+        """The same rows by worker, each of which has every so many of the shares."""
+        of_workers = [range(first, len(self.shares), workers) for first in range(workers)]
+        shares = [
+            share_of(tuple(piece for each in own for piece in self.shares[each].pieces))
+            for own in of_workers
+        ]
+        train, validation = (
+            [sum(rows[each] for each in own) for own in of_workers]
+            for rows in (self.train, self.validation)
+        )
+        return _Dealt(shares, train, validation)
+
+
+def _share_of(
+    template: ParquetShare, files: ParquetFiles, pieces: tuple[Piece, ...]
+) -> ParquetShare:
+    layouts = files.layouts.of_pieces(pieces, template.names)
+    return replace(template, pieces=pieces, layouts=layouts)
 
 
 def _sample(session: SparkSession, files: ParquetFiles) -> DataFrame:

@@ -216,7 +216,8 @@ def _through_fit(prepared: PreparedRows) -> list[np.ndarray]:
 
 
 def _through_files(spark: SparkSession, path: str, params: FitConfig) -> list[np.ndarray]:
-    prepared, _, placed = parquet_rows(spark, path, params)
+    arranged = parquet_rows(spark, path, params)
+    prepared, (_, placed) = arranged.prepared, arranged.place(None)
     messages = [row[MESSAGE_COLUMN] for row in placed.df.collect() if row[MESSAGE_COLUMN]]
     feed = WorkerFeed(FeedPlan(prepared.format, ROWS, shuffle=False), 0)
     for message in messages:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -45,13 +47,16 @@ def _slots(*counts: int) -> Callable[[], int]:
     return lambda: left.pop(0) if len(left) > 1 else left[0]
 
 
-def _fit(df: DataFrame, workers: Any, slots: Callable[[], int] | None = None, **params: Any) -> Any:
+def _fit(
+    rows: DataFrame | str, workers: Any, slots: Callable[[], int] | None = None, **params: Any
+) -> Any:
+    """Of a DataFrame, or of the Parquet files in a folder."""
     given = {"numPs": 1, "batchSize": 8, "epochs": 4, "syncMode": "sync", "seed": 5}
     trainer = SparkTrainer(
         model_fn=network, numWorkers=workers, progress=False, **{**given, **params}
     )
     trainer.count_workers = slots
-    return trainer.fit(df)
+    return trainer.fitOnParquet(rows) if isinstance(rows, str) else trainer.fit(rows)
 
 
 def _assert_same(model: Any, other: Any) -> None:
@@ -69,6 +74,77 @@ def test_one_then_three_then_two_workers_learn_what_three_do(df: DataFrame) -> N
     assert model.history.steps == fixed.history.steps
     assert model.history.restarts == []
     _assert_same(model, fixed)
+
+
+@pytest.fixture(scope="module")
+def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Row groups of 7 rows in two files; some rows cannot be trained on, some validate."""
+    path = tmp_path_factory.mktemp("rows")
+    x = np.random.default_rng(0).normal(size=(103, 3))
+    for number, part in enumerate(np.array_split(np.arange(103), 2)):
+        label = x[part, 0] - x[part, 1] * x[part, 2]
+        label[part % 17 == 3] = np.nan
+        columns = {"a": x[part, 0], "b": x[part, 1], "c": x[part, 2], "label": label}
+        table = pa.table({**columns, "holds": part % 6 == 0})
+        pq.write_table(table, path / f"{number}.parquet", row_group_size=7)
+    return str(path)
+
+
+FILES = {
+    "featuresCol": ["a", "b", "c"],
+    "handleInvalid": "skip",
+    "validationIndicatorCol": "holds",
+    "syncMode": "allreduce",
+    "numPs": 0,
+    "epochs": 3,
+}
+
+
+def test_workers_that_read_files_come_and_go(written: str) -> None:
+    fixed = _fit(written, 3, **FILES)
+    model = _fit(written, (1, 3), _slots(1, 3), **FILES)
+    assert [(each["before"], each["workers"]) for each in model.history.resized] == [(1, 3)]
+    assert model.history.epoch_rows == fixed.history.epoch_rows
+    _assert_same(model, fixed)
+    losses = [[each["loss"] for each in it.history.validation] for it in (model, fixed)]
+    np.testing.assert_allclose(*losses, rtol=1e-4)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("params", [{"syncMode": "sync", "numPs": 1}, {"shuffle": False}])
+def test_one_then_three_then_two_workers_read_files(written: str, params: dict[str, Any]) -> None:
+    given = {**FILES, "epochs": 4, **params}
+    fixed = _fit(written, 3, **given)
+    model = _fit(written, (1, 3), _slots(1, 3, 2), **given)
+    assert [each["workers"] for each in model.history.resized] == [3, 2]
+    _assert_same(model, fixed)
+
+
+@pytest.mark.nightly
+def test_on_their_own_workers_that_read_files_change_at_the_end_of_an_epoch(written: str) -> None:
+    model = _fit(written, (1, 2), _slots(1, 2), **{**FILES, "syncMode": "async", "numPs": 1})
+    assert [each["workers"] for each in model.history.resized] == [2]
+    trained = sum(n % 17 != 3 and n % 6 != 0 for n in range(103))
+    assert model.history.epoch_rows == [trained] * 3
+
+
+@pytest.mark.nightly
+def test_a_table_is_read_by_workers_that_come_and_go(spark: SparkSession, tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    table = pa.table({"a": x[:, 0], "b": x[:, 1], "label": x[:, 0] - x[:, 1]})
+    for first in (0, 30):
+        deltalake.write_deltalake(str(tmp_path), table.slice(first, 30), mode="append")
+    models = []
+    for workers, slots in ((2, None), ((1, 2), _slots(1, 2))):
+        given = {"featuresCol": ["a", "b"], "batchSize": 8, "epochs": 3, "seed": 5}
+        trainer = SparkTrainer(
+            model_fn=network, numWorkers=workers, numPs=1, syncMode="sync", progress=False, **given
+        )
+        trainer.count_workers = slots
+        models.append(trainer.fitOnTable(str(tmp_path)))
+    assert [each["workers"] for each in models[1].history.resized] == [2]
+    _assert_same(*models)
 
 
 @pytest.mark.nightly
@@ -134,8 +210,6 @@ def test_numbers_that_are_no_pair(value: Any, text: str) -> None:
 def test_what_does_not_go_together(df: DataFrame) -> None:
     trainer = SparkTrainer(model_fn=network, numWorkers=(2, 4))
     assert (trainer.getMinWorkers(), trainer.getNumWorkers()) == (2, 4)
-    with pytest.raises(ValueError, match="fitOnParquet has its files dealt to a fixed number"):
-        trainer.fitOnParquet("/nowhere")
     with pytest.raises(ValueError, match="minWorkers=2 is more than numWorkers=1"):
         trainer.setParams(numWorkers=1).fit(df)
     trainer.setParams(numWorkers=(1, 4), gradientAccumulation=2)

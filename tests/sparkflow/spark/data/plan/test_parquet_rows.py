@@ -69,7 +69,7 @@ def test_statistics_are_of_the_rows_that_train(
     params = SparkTrainer(
         model_fn=lambda features, labels, mode: None, featuresCol="x", numWorkers=1, **given
     )
-    prepared, _, _ = parquet_rows(spark, str(path), params.config(), wants_rows=True)
+    prepared = parquet_rows(spark, str(path), params.config(), wants_rows=True).prepared
     found = row_statistics(prepared, of_features=True)
     (moments,) = found.features.values()
     assert float(np.ravel(moments.mean)[0]) == mean
