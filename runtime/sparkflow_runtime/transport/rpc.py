@@ -18,6 +18,7 @@ import grpc
 
 from sparkflow_runtime import security
 from sparkflow_runtime.errors import CancelledError, UnavailableError
+from sparkflow_runtime.security.strangers import strangers
 from sparkflow_runtime.transport import status
 from sparkflow_runtime.transport.sums import checked, with_sum
 from sparkflow_runtime.transport.threads import MAX_THREADS, DaemonThreads
@@ -70,7 +71,7 @@ HANDSHAKE_TIMEOUT_S: Final = 10.0
 """Who connects and has not said what its protocol asks for by then is cut off."""
 _MOST_CONNECTIONS: Final = 1 << 16
 _OTHER_DESCRIPTORS: Final = 256
-"""So many files and sockets connections leave to the rest of the process."""
+"""So many files and sockets connections leave to the rest of the process, channels among them."""
 _PROBE: Final = "/sparkflow_runtime.protos.Probe/Ready"
 
 
@@ -126,6 +127,7 @@ def _handler(method: Method) -> grpc.RpcMethodHandler[Any, Any]:
     parse = _parser(method.request.FromString)
 
     def call(request: Any, context: grpc.ServicerContext) -> Any:
+        strangers.admit(context.peer())
         try:
             return (
                 method.handle(request, context) if method.wants_context else method.handle(request)
@@ -134,6 +136,7 @@ def _handler(method: Method) -> grpc.RpcMethodHandler[Any, Any]:
             status.abort(context, error)
 
     def stream(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+        strangers.admit(context.peer())
         try:
             yield from method.handle(request, context)
         except Exception as error:
@@ -149,20 +152,24 @@ def max_connections() -> int:
 
     Strangers who connect and say nothing would use up the process's descriptors otherwise.
     """
+    return max(64, min(allowed_descriptors() - _OTHER_DESCRIPTORS, _MOST_CONNECTIONS))
+
+
+def allowed_descriptors() -> int:
+    """How many descriptors this process may have; a large number where nothing says so."""
     if sys.platform == "win32":  # which has no such limit
-        return _MOST_CONNECTIONS
+        return 2 * _MOST_CONNECTIONS
     import resource
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    allowed = _MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else soft - _OTHER_DESCRIPTORS
-    return max(64, min(allowed, _MOST_CONNECTIONS))
+    return 2 * _MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else soft
 
 
 class RpcServer:
     """A gRPC server on one port. `stop` may be called more than once, from any thread.
 
     Who connects is cut off when it says nothing for `HANDSHAKE_TIMEOUT_S`; `max_connections` are
-    held at a time.
+    held at a time, half of them for those that have made a call which was let in.
     """
 
     def __init__(
@@ -182,6 +189,8 @@ class RpcServer:
         if guard is not None:
             interceptors.append(guard)
         self._threads = DaemonThreads(MAX_THREADS, "rpc")
+        most = max_connections()
+        self._most_strangers = most // 2
         self._server = grpc.server(
             self._threads,  # type: ignore[arg-type]  # any executor does; the stubs ask for a pool
             handlers=services,
@@ -190,7 +199,7 @@ class RpcServer:
                 *_OPTIONS,
                 *patience.options(),
                 ("grpc.server_handshake_timeout_ms", round(HANDSHAKE_TIMEOUT_S * 1000)),
-                ("grpc.max_allowed_incoming_connections", max_connections()),
+                ("grpc.max_allowed_incoming_connections", most),
             ),
         )
         bracketed = f"[{host}]" if ":" in host and not host.startswith("[") else host
@@ -217,11 +226,13 @@ class RpcServer:
 
     def start(self) -> None:
         """Begins to answer."""
+        strangers.watch(self.port, self._most_strangers)
         self._server.start()
 
     def stop(self, grace_s: float = 0.5) -> None:
         """Refuses new calls and ends running ones after `grace_s` seconds; returns when done."""
         self._server.stop(grace_s).wait(grace_s + 5)
+        strangers.forget(self.port)
         self._threads.shutdown(cancel_futures=True)
         self._stopped.set()
 

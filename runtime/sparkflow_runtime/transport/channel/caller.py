@@ -29,6 +29,8 @@ class Caller:
     Attributes:
         name: As given.
         deadline: As given; the listener looks after it.
+        has_begun: Whether it has said all that it need not wait for: TLS's first word, or the
+            preamble and the hello.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class Caller:
         self._me = me
         self._context = context
         self.name = name
+        self.has_begun = False
         self._steps = self._open()
 
     def fileno(self) -> int:
@@ -92,6 +95,7 @@ class Caller:
 
     def _encrypt(self, context: ssl.SSLContext) -> Generator[int, None, None]:
         first = yield from self._receive(1, socket.MSG_PEEK)
+        self.has_begun = True
         if handshake.MAGIC.startswith(first):
             error = FailedPreconditionError(
                 message="This task speaks TLS: give all tasks and sessions tls=..."
@@ -111,6 +115,7 @@ class Caller:
     def _converse(self, may_record: bool) -> Generator[int, None, Agreed]:
         words = handshake.listener(self._me, may_record)
         heard = b""
+        answered = False
         while True:
             try:
                 wish = words.send(heard) if heard else next(words)
@@ -119,6 +124,8 @@ class Caller:
                 return agreed
             heard = b""
             if isinstance(wish, bytes):
+                self.has_begun |= answered  # the preamble was, and this is about the hello
+                answered = True
                 yield from self._send(wish)
             else:
                 heard = yield from self._receive(wish)

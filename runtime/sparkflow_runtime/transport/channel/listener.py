@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import errno
 import logging
+import select
 import selectors
 import socket
 import ssl
+import struct
+import sys
 import threading
 import time
 import weakref
@@ -26,13 +29,20 @@ from sparkflow_runtime.transport.channel.address import (
 )
 from sparkflow_runtime.transport.channel.caller import Caller
 from sparkflow_runtime.transport.channel.handshake import Opened, Self
-from sparkflow_runtime.transport.rpc import HANDSHAKE_TIMEOUT_S
+from sparkflow_runtime.transport.rpc import HANDSHAKE_TIMEOUT_S, allowed_descriptors
 
 MAX_CALLERS: Final = 512
-"""So many are spoken with at once; more wait in the kernel's queue."""
+"""So many are spoken with at once, or an eighth of the descriptors of the process where that is
+less; more wait in the kernel's queue."""
+_LEAST_CALLERS: Final = 16
 PATIENCE_S: Final = 0.5
-"""With all places taken, the first makes room after so long: a good caller takes milliseconds."""
-_BACKLOG: Final = 1024
+"""With all places taken, the first makes room after so long, sooner if many wait: a good caller
+takes milliseconds. Who has not even introduced himself makes room at once: what good callers have
+to say for that comes right behind them."""
+_BACKLOG: Final = 4096
+_HURRIED_S: Final = 0.05
+_WAITING: Final = struct.Struct("24xI")
+"""Of Linux's `tcp_info`: `tcpi_unacked`, which of a listening socket is the length of its queue."""
 _PAUSE_S: Final = 0.2
 """How long nobody is let in after the process ran out of descriptors or memory."""
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -107,6 +117,11 @@ class Listener:
         # A server that nobody stops is collected, and its sockets with it, without a warning.
         weakref.finalize(self, _close, [*self._doors, self._wake, self._woken])
         self._callers: dict[Caller, None] = {}  # the one that came first is first
+        # Those of them that have not introduced themselves, and the others, with the time when they
+        # did.
+        self._silent: dict[Caller, None] = {}
+        self._introduced: dict[Caller, float] = {}
+        self._most = min(MAX_CALLERS, max(_LEAST_CALLERS, allowed_descriptors() // 8))
         self._closed_until: float | None = None
         self._full = False  # They are closed for want of places: the first free one opens them.
         self._open_doors()
@@ -146,10 +161,12 @@ class Listener:
     def _work(self) -> None:
         try:
             while not self._stopped:
-                for key, _ in self._selector.select(self._patience()):
+                ready = self._selector.select(self._patience())
+                for key, _ in ready:
                     if isinstance(key.data, Caller):
                         self._advance(key.data)
-                    elif key.fileobj is not self._woken and isinstance(key.fileobj, socket.socket):
+                for key, _ in ready:  # after those who are there, who may have made room
+                    if key.fileobj in self._doors and isinstance(key.fileobj, socket.socket):
                         self._let_in(key.fileobj)
                 self._cut_off()
         finally:
@@ -165,14 +182,8 @@ class Listener:
     def _let_in(self, door: socket.socket) -> None:
         while self._closed_until is None:
             now = time.monotonic()
-            if len(self._callers) >= MAX_CALLERS:
-                oldest = next(iter(self._callers))
-                there_until = oldest.deadline - HANDSHAKE_TIMEOUT_S + PATIENCE_S
-                if there_until > now:
-                    self._full = True
-                    self._close_doors(there_until)
-                    return
-                self._forget(oldest).close()
+            if len(self._callers) >= self._most and not self._make_room(door, now):
+                return
             try:
                 link, place = door.accept()
             except BlockingIOError:
@@ -184,9 +195,29 @@ class Listener:
                 return  # Else that caller went away by itself; others are still there next time.
             name = f"the caller at {place[0]}:{place[1]}" if place else "a caller on this host"
             caller = Caller(link, self._self, self._context, name, now + HANDSHAKE_TIMEOUT_S)
-            self._callers[caller] = None
+            self._callers[caller] = self._silent[caller] = None
             self._selector.register(caller, selectors.EVENT_READ, caller)
             self._advance(caller)
+
+    def _make_room(self, door: socket.socket, now: float) -> bool:
+        """Cuts off one who keeps us waiting; where there is none, closes the doors for a while."""
+        while self._introduced and not self._silent:
+            first, since = next(iter(self._introduced.items()))
+            patience = PATIENCE_S * self._most / (self._most + _waiting(door))
+            if (until := since + max(patience, _HURRIED_S)) > now:
+                self._full = True
+                self._close_doors(until)
+                return False
+            if not select.select([first], [], [], 0)[0]:
+                break
+            # It has answered, and waits for us.
+            del self._introduced[first]
+            self._introduced[first] = now
+            self._advance(first)
+            if len(self._callers) < self._most:
+                return True
+        self._forget(next(iter(self._silent or self._callers))).close()
+        return True
 
     def _advance(self, caller: Caller) -> None:
         if caller not in self._callers:
@@ -201,6 +232,9 @@ class Listener:
             _log.exception("No channel to %s", caller.name)
             self._forget(caller).close()
             return
+        if caller.has_begun and caller in self._silent:
+            del self._silent[caller]
+            self._introduced[caller] = time.monotonic()
         if isinstance(state, int):
             self._selector.modify(caller, state, caller)
             return
@@ -215,12 +249,14 @@ class Listener:
         now = time.monotonic()
         while self._callers and (oldest := next(iter(self._callers))).deadline <= now:
             self._forget(oldest).close()
-        has_room = self._full and len(self._callers) < MAX_CALLERS
+        has_room = self._full and len(self._callers) < self._most
         if self._closed_until is not None and (has_room or self._closed_until <= now):
             self._open_doors()
 
     def _forget(self, caller: Caller) -> Caller:
         del self._callers[caller]
+        self._silent.pop(caller, None)
+        self._introduced.pop(caller, None)
         self._selector.unregister(caller)
         return caller
 
@@ -242,6 +278,15 @@ class Listener:
         self._selector.close()
         for each in (*self._doors, self._wake, self._woken):
             each.close()
+
+
+def _waiting(door: socket.socket) -> int:
+    """How many callers the kernel has waiting at a door, where it says so."""
+    if sys.platform != "linux" or door.family == socket.AF_UNIX:
+        return 0
+    said = door.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _WAITING.size)
+    found: int = _WAITING.unpack(said)[0]
+    return found
 
 
 def _close(links: Iterable[socket.socket]) -> None:

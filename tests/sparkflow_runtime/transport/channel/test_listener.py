@@ -242,8 +242,9 @@ def test_with_all_places_taken_the_next_one_waits_for_the_first_that_is_free(
     monkeypatch.setattr(listener_module, "HANDSHAKE_TIMEOUT_S", WAIT_S)
     door = open_door()
     first = door.connect()
-    first.sendall(handshake.preamble())
-    assert first.recv(12, socket.MSG_WAITALL) == handshake.preamble()  # It has the place.
+    first.sendall(next(handshake.dialler(Self(WORKER, 11, TOKEN), PS)))
+    assert first.recv(12, socket.MSG_WAITALL) == handshake.preamble()
+    assert first.recv(1)  # and a challenge: it has the place.
     second = threading.Thread(target=door.dial, kwargs={"transport": "tcp"})
     second.start()
     second.join(0.05)

@@ -1,0 +1,190 @@
+"""Connections to gRPC ports on which nobody has shown that it may come in.
+
+gRPC keeps whoever is there and closes who comes when all its places are taken, so that strangers
+who stay would keep out tasks and sessions. It has no way to say which of them are to go; so this
+looks at the sockets of the process, and shuts those that came first and have made no call.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote
+
+PATIENCE_S: Final = 0.5
+"""So long a connection stays whatever happens: peers call within milliseconds."""
+HURRIED_S: Final = 0.05
+"""The same where strangers have half of the places again: soon nobody gets in."""
+_CALM_S: Final = 0.2
+_PRESSED_S: Final = 0.05
+_MOST: Final = 512
+_MANY_NAMES: Final = 1024
+_DESCRIPTORS: Final = "/proc/self/fd"
+
+
+@dataclass(frozen=True, slots=True)
+class _Connection:
+    """A socket that was accepted.
+
+    Attributes:
+        descriptor: Of this process; gRPC's own.
+        port: The port that it came to.
+        place: Who is at the other end, `host:port`.
+        since: When it was first seen, on the monotonic clock.
+    """
+
+    descriptor: int
+    port: int
+    place: str
+    since: float
+
+
+class Strangers:
+    """Makes room on the gRPC ports of this process, in a thread while there are any.
+
+    Does nothing on systems without `/proc`. Safe to use from several threads: `_lock` guards
+    `_most` and `_thread`; `_admitted` has single operations only; all else is the thread's.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._most: dict[int, int] = {}
+        self._thread: threading.Thread | None = None
+        self._ended = threading.Event()
+        self._admitted: set[str] = set()
+        self._many = _MANY_NAMES  # when those are dropped from it that are gone
+        # By inode, which the kernel gives no other socket; None for what is no such connection.
+        self._seen: dict[int, _Connection | None] = {}
+
+    def admit(self, peer: str) -> None:
+        """Notes that a call of a peer was let in.
+
+        Args:
+            peer: As gRPC names it, `ipv4:10.0.0.1:4711`.
+        """
+        self._admitted.add(peer)
+
+    def watch(self, port: int, most: int) -> None:
+        """Keeps at most so many connections to a port on which no call was let in, or 512."""
+        with self._lock:
+            self._most[port] = min(most, _MOST)
+            # A forked child has none of its parent's threads.
+            if os.path.isdir(_DESCRIPTORS) and not (self._thread and self._thread.is_alive()):
+                self._ended = threading.Event()
+                self._thread = threading.Thread(
+                    target=self._work, args=(self._ended,), name="strangers", daemon=True
+                )
+                self._thread.start()
+
+    def forget(self, port: int) -> None:
+        """Looks after a port no longer; nothing where it does not."""
+        with self._lock:
+            self._most.pop(port, None)
+            if not self._most:
+                self._ended.set()
+                self._thread = None
+
+    def _work(self, ended: threading.Event) -> None:
+        pause_s = _CALM_S
+        while not ended.wait(pause_s):
+            with self._lock:
+                most = dict(self._most)
+            pause_s = _PRESSED_S if self._look(most) else _CALM_S
+
+    def _look(self, most: dict[int, int]) -> bool:
+        """Makes room where there are too many; whether there may be."""
+        if len(self._admitted) < self._many and _is_below(min(most.values(), default=0)):
+            return False
+        admitted = set(self._admitted)
+        self._seen = dict(self._list(most))
+        here = [each for each in self._seen.values() if each is not None]
+        places = {each.place for each in here}
+        gone = {peer for peer in admitted if _place(peer) not in places}
+        self._admitted -= gone
+        self._many = max(_MANY_NAMES, 2 * len(admitted - gone))
+        known = {_place(peer) for peer in admitted - gone}
+        pressed = False
+        for port, count in most.items():
+            unknown = [each for each in here if each.port == port and each.place not in known]
+            unknown.sort(key=lambda each: each.since)
+            pressed |= len(unknown) > count
+            too_many = unknown[: max(0, len(unknown) - count)]
+            patience_s = PATIENCE_S if len(unknown) < 1.5 * count else HURRIED_S
+            before = time.monotonic() - patience_s
+            for each in too_many:
+                if each.since <= before:
+                    _shut(each)
+        return pressed
+
+    def _list(self, ports: dict[int, int]) -> Iterator[tuple[int, _Connection | None]]:
+        now = time.monotonic()
+        for name in os.listdir(_DESCRIPTORS):
+            descriptor = int(name)
+            try:
+                found = os.fstat(descriptor)
+            except OSError:
+                continue  # closed meanwhile
+            if stat.S_ISSOCK(found.st_mode):
+                seen = self._seen.get(found.st_ino)
+                if found.st_ino not in self._seen:
+                    seen = _look_at(descriptor, ports, now)
+                yield found.st_ino, seen
+
+
+def _is_below(count: int) -> bool:
+    """Whether the process has at most so many descriptors."""
+    known = os.stat(_DESCRIPTORS).st_size  # Linux 6.2 and later say it here, others 0
+    return (known or len(os.listdir(_DESCRIPTORS))) <= count
+
+
+@contextmanager
+def _own(descriptor: int) -> Iterator[socket.socket]:
+    """Another descriptor of a socket, as gRPC may close its own while it is looked at."""
+    link = socket.socket(fileno=os.dup(descriptor))
+    try:
+        yield link
+    finally:
+        link.close()
+
+
+def _look_at(descriptor: int, ports: dict[int, int], now: float) -> _Connection | None:
+    with suppress(OSError), _own(descriptor) as link:
+        if link.family in (socket.AF_INET, socket.AF_INET6):
+            port = link.getsockname()[1]
+            if port in ports:
+                return _Connection(descriptor, port, _place_of(link), now)
+    return None
+
+
+def _shut(connection: _Connection) -> None:
+    """Ends a connection if its descriptor still is this connection."""
+    with suppress(OSError), _own(connection.descriptor) as link:
+        if link.getsockname()[1] == connection.port and _place_of(link) == connection.place:
+            link.shutdown(socket.SHUT_RDWR)
+
+
+def _place_of(link: socket.socket) -> str:
+    """The other end, as `_place` has it.
+
+    Raises:
+        OSError: There is none: it listens.
+    """
+    host, port = link.getpeername()[:2]
+    return f"{host.removeprefix('::ffff:')}:{port}"
+
+
+def _place(peer: str) -> str:
+    """Host and port of a peer as gRPC names it: `ipv6:%5B::1%5D:4711` is `::1:4711`."""
+    _, _, place = unquote(peer).partition(":")
+    return place.translate({ord("["): None, ord("]"): None}).removeprefix("::ffff:")
+
+
+strangers: Final = Strangers()
+"""Those of this process."""
