@@ -19,6 +19,7 @@ from sparkflow.layers.input_spec import (
 from sparkflow.ops.convolution import convolution
 from sparkflow.ops.convolution.window_arguments import spatial_format
 from sparkflow.ops.nn import activation as functions
+from sparkflow.ops.shape import arrays
 from sparkflow.variables.initializers import Zeros
 
 
@@ -31,7 +32,7 @@ class Convolution(Layer):
         filters: The number of output channels.
         kernel_size: One number, or one per spatial dimension.
         strides: One number, or one per spatial dimension.
-        padding: `valid` or `same`.
+        padding: `valid` or `same`; of sequences also `causal`: no output sees what comes after it.
         data_format: `channels_last` or `channels_first`.
         dilation_rate: One number, or one per spatial dimension.
         activation: A function of a tensor, None for none.
@@ -86,7 +87,7 @@ class Convolution(Layer):
         self.filters = filters
         self.kernel_size = normalized_tuple(kernel_size, rank, "kernel_size")
         self.strides = normalized_tuple(strides, rank, "strides")
-        self.padding = normalized_padding(padding)
+        self.padding = normalized_padding(padding, rank)
         self.data_format = normalized_format(data_format)
         self.dilation_rate = normalized_tuple(dilation_rate, rank, "dilation_rate")
         self.activation = activation
@@ -150,8 +151,9 @@ class Convolution(Layer):
 
     def call(self, inputs: Any, **kwargs: Any) -> Tensor:
         """[batch, ..., filters], or channels second."""
+        inputs, padding = self.padded(inputs)
         arguments: dict[str, Any] = {
-            "padding": self.padding.upper(),
+            "padding": padding,
             "data_format": self.layout,
             "dilations": list(self.dilation_rate),
         }
@@ -164,6 +166,15 @@ class Convolution(Layer):
             strides = self._everywhere(self.strides)
             outputs = convolution.conv3d(inputs, self.kernel, strides, **arguments)
         return self.finished(outputs)
+
+    def padded(self, inputs: Any) -> tuple[Any, str]:
+        """The inputs, led by zeros where windows see no later values, and the op's `padding`."""
+        if self.padding != "causal":
+            return inputs, self.padding.upper()
+        along = [(self.kernel_size[0] - 1) * self.dilation_rate[0], 0]
+        first = self.data_format == "channels_first"
+        widths = [[0, 0], [0, 0], along] if first else [[0, 0], along, [0, 0]]
+        return arrays.pad(inputs, widths), "VALID"
 
     def _everywhere(self, sizes: tuple[int, ...]) -> list[int]:
         return [1, 1, *sizes] if self.data_format == "channels_first" else [1, *sizes, 1]
@@ -180,8 +191,9 @@ class Convolution(Layer):
         shape = TensorShape(input_shape).with_rank(self.rank + 2).as_list()
         first = self.data_format == "channels_first"
         space = shape[2:] if first else shape[1:-1]
+        padding = "same" if self.padding == "causal" else self.padding
         sizes = [
-            windows_of(size, kernel, stride, self.padding, dilation)
+            windows_of(size, kernel, stride, padding, dilation)
             for size, kernel, stride, dilation in zip(
                 space, self.kernel_size, self.strides, self.dilation_rate, strict=True
             )

@@ -98,14 +98,18 @@ def normalized_tuple(value: Any, count: int, name: str) -> tuple[int, ...]:
     return given
 
 
-def normalized_padding(value: Any) -> str:
-    """`valid` or `same`.
+def normalized_padding(value: Any, rank: int = 0) -> str:
+    """`valid` or `same`, or `causal` where the windows are those of sequences.
+
+    Args:
+        value: What was given.
+        rank: Over how many dimensions a convolution goes; 0 for another layer.
 
     Raises:
-        ValueError: It is neither.
+        ValueError: It is none of those.
     """
     padding = str(value).lower()
-    if padding not in ("valid", "same"):
+    if padding not in ("valid", "same") and (padding != "causal" or rank != 1):
         raise ValueError(
             'The `padding` argument must be a list/tuple or one of "valid", "same" (or "causal", '
             f"only for `Conv1D). Received: {padding}"

@@ -77,6 +77,7 @@ class _Separable(Convolution):
     def call(self, inputs: Any, **kwargs: Any) -> Tensor:
         """[batch, ..., filters], or channels second."""
         first = self.data_format == "channels_first"
+        inputs, padding = self.padded(inputs)
         flat = self.rank == 1
         axis = 2 if first else 1
         deep, point = self.depthwise_kernel, self.pointwise_kernel
@@ -92,7 +93,7 @@ class _Separable(Convolution):
             deep,
             point,
             [1, 1, *strides] if first else [1, *strides, 1],
-            self.padding.upper(),
+            padding,
             rate=rates,
             data_format="NCHW" if first else "NHWC",
         )

@@ -1,5 +1,6 @@
 import inspect
 
+import numpy as np
 import pytest
 
 import sparkflow as tf
@@ -38,3 +39,34 @@ def test_steps_of_a_rank_are_the_default() -> None:
         steps = inspect.signature(kind).parameters["strides"].default
         assert steps == ((1,) * rank if rank > 1 else 1)
         assert kind(1, 2).strides == (1,) * rank
+
+
+@pytest.mark.parametrize("data_format", ["channels_last", "channels_first"])
+@pytest.mark.parametrize(("strides", "dilation"), [(1, 1), (2, 1), (1, 3)])
+def test_causal_outputs_see_nothing_that_comes_after_them(data_format, strides, dilation):
+    values = np.random.default_rng(0).standard_normal((2, 9, 3)).astype(np.float32)
+    led = np.pad(values, [(0, 0), (2 * dilation, 0), (0, 0)])
+    expected = [
+        led[:, at : at + 2 * dilation + 1 : dilation].sum((1, 2)) for at in range(0, 9, strides)
+    ]
+    first = data_format == "channels_first"
+    ones = tf.ones_initializer()
+    with tf.Graph().as_default(), tf.Session() as session:
+        given = values.transpose(0, 2, 1) if first else values
+        taken = (given, 1, 3, strides, "causal", data_format, dilation)
+        whole = tf.layers.conv1d(*taken, kernel_initializer=ones)
+        parts = tf.layers.separable_conv1d(
+            *taken, depthwise_initializer=ones, pointwise_initializer=ones
+        )
+        layer = tf.layers.Conv1D(*taken[1:])
+        assert layer.compute_output_shape(given.shape).as_list() == whole.shape.as_list()
+        session.run(tf.global_variables_initializer())
+        for found in session.run((whole, parts)):
+            np.testing.assert_allclose(
+                found[:, 0] if first else found[..., 0], np.stack(expected, 1), rtol=1e-5
+            )
+
+
+def test_only_sequences_are_causal():
+    with tf.Graph().as_default(), pytest.raises(ValueError, match="only for `Conv1D"):
+        tf.layers.conv2d(tf.ones([1, 4, 4, 1]), 1, 2, padding="causal")
