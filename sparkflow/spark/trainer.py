@@ -300,7 +300,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         require_same_variables(training, inference)
         output_columns(inference.signature, self.prediction_columns())
         fingerprint = None
-        if config.checkpoint_dir:
+        if config.saves:
             fingerprint = Fingerprint(
                 deciding(config.params, self._table_rows()),
                 placement(config.params),

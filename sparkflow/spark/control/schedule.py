@@ -37,7 +37,7 @@ class Stops:
         """
         periods = (
             config.validation_steps if config.validates else 0,
-            config.checkpoint_steps if config.checkpoint_dir else 0,
+            config.checkpoint_steps if config.saves else 0,
         )
         at_epochs = (
             needs_epochs

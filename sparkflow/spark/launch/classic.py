@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import logging
 from collections.abc import Mapping
@@ -129,8 +130,4 @@ class ClassicBackend:
 
     def _store(self, plan: TrainingPlan) -> CheckpointStore | None:
         """Where checkpoints are, reached by pyarrow where it can, else by Hadoop."""
-        directory = plan.config.checkpoint_dir
-        if not directory:
-            return None
-        files = files_for(self._session, directory)
-        return CheckpointStore(directory, plan.config.keep_checkpoint_max, files)
+        return CheckpointStore.of(plan.config, functools.partial(files_for, self._session))

@@ -10,6 +10,11 @@ from sparkflow.spark.params.table import TRAINER
 from sparkflow.spark.params.tables.training_rows import ALWAYS
 
 _NEEDS = {row.name: row.needs for group in TRAINER for row in group if row.needs}
+_NEEDED = {
+    row.name: row.needed or f"has no effect without {row.name}; set that, too, or leave this out"
+    for group in TRAINER
+    for row in group
+}
 
 
 def check_params(config: FitConfig, given: Collection[str]) -> None:
@@ -88,21 +93,9 @@ def check_params(config: FitConfig, given: Collection[str]) -> None:
                 )
     for name, needed in _NEEDS.items():
         if name in given and not values[needed]:
-            raise ValueError(f"{name}={values[name]!r} {_ADVICE.get(needed) or _advice(needed)}")
+            raise ValueError(f"{name}={values[name]!r} {_NEEDED[needed]}")
     if config.early_stopping_patience:
         resolve(config.early_stopping_metric, config.early_stopping_mode)
-
-
-_ADVICE = {
-    "mlflow": "names what MLflow is given, and needs mlflow=True",
-    "earlyStoppingPatience": "has no effect without earlyStoppingPatience; set that to the number "
-    "of evaluations to wait for a better value",
-    "checkpointDir": "needs checkpointDir, the directory of checkpoints",
-}
-
-
-def _advice(needed: str) -> str:
-    return f"has no effect without {needed}; set that, too, or leave this out"
 
 
 def check_metric(metric: str, known: Collection[str]) -> None:

@@ -98,16 +98,19 @@ class FitConfig(TrainerValues):
         return self.validates and not self.validation_steps
 
     @property
+    def saves(self) -> bool:
+        """Whether checkpoints are written and, in another fit, gone on from."""
+        return bool(self.checkpoint_dir)
+
+    @property
     def saves_at_epochs(self) -> bool:
         """Whether the end of an epoch is where checkpoints are written."""
-        return bool(
-            self.checkpoint_dir and not self.checkpoint_steps and not self.checkpoint_seconds
-        )
+        return self.saves and not self.saves_within_epochs
 
     @property
     def saves_within_epochs(self) -> bool:
         """Whether a checkpoint may fall between two ends of epochs."""
-        return bool(self.checkpoint_dir and (self.checkpoint_steps or self.checkpoint_seconds))
+        return self.saves and bool(self.checkpoint_steps or self.checkpoint_seconds)
 
 
 _FIELDS: Final = {camel_case(each.name): each.name for each in fields(TrainerValues)}

@@ -37,6 +37,7 @@ class Row:
         decides: Whether it decides what is learnt: a checkpoint of another value is then of another
             training.
         needs: The parameter without which it has no effect; "" for none.
+        needed: What the error says of one that needs this and was set without it; "" for as usual.
         of_rows: Whether it decides which rows are trained on or what is known of them: trainings
             that agree on all such parameters may share their rows.
     """
@@ -51,6 +52,7 @@ class Row:
     see: str = ""
     decides: bool = True
     needs: str = ""
+    needed: str = ""
     of_rows: bool = False
 
     @property

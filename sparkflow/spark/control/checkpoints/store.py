@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from sparkflow.spark.control.checkpoints.snapshot import Position, Snapshot
 from sparkflow.spark.errors import SparkTrainingError
+from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.storage.checkpoint_files import CheckpointFiles
 from sparkflow.version import SPARKFLOW_VERSION
 from sparkflow_runtime import dtypes
@@ -71,6 +72,19 @@ class CheckpointStore:
         # Those with lower numbers are of trainings before: neither gone on from nor deleted.
         self._first = 0
         self._last_finite = ""
+
+    @classmethod
+    def of(
+        cls, config: FitConfig, reach: Callable[[str], CheckpointFiles]
+    ) -> CheckpointStore | None:
+        """Those of a fit; None where none are kept.
+
+        Args:
+            config: What was asked for.
+            reach: Gives the files of a directory.
+        """
+        directory = config.checkpoint_dir
+        return cls(directory, config.keep_checkpoint_max, reach(directory)) if directory else None
 
     def prepare(self) -> None:
         """Makes the directory and tries to write, so that it fails before training and not after.

@@ -158,7 +158,7 @@ def parquet_rows(
         else {},
         num_classes=_num_classes(files, row_format, label.columns[0] if label else ""),
         class_factors=factors,
-        content=f"bytes:{column_digest(files, template.names)}" if config.checkpoint_dir else "",
+        content=f"bytes:{column_digest(files, template.names)}" if config.saves else "",
     )
     return ArrangedRows(prepared, place, config.is_elastic)
 

@@ -192,7 +192,7 @@ def _prepared(rows: DataFrame, plan: Plan, config: FitConfig) -> PreparedRows:
         plan.sources,
         skip=skip,
         count_classes=classes == BALANCED,
-        hashes=bool(config.checkpoint_dir),
+        hashes=config.saves,
     )
     if not profile.total:
         raise ValueError("The DataFrame has no rows: there is nothing to train on")

@@ -225,7 +225,7 @@ def _written(
     number = content_hash(rows, config.seed) if by_content else place_in_partition()
     numbered = rows.withColumn(ROW_NUMBER, number)
     hashes = ""
-    if config.checkpoint_dir:
+    if config.saves:
         hashes = ROW_NUMBER if by_content else _HASH
         numbered = numbered.withColumn(hashes, content_hash(rows, config.seed))
     writing = PartitionWriting(row_format, config.num_workers, by_content, hashes)

@@ -183,9 +183,7 @@ def lead(
         Exception: As `SparkTrainer.fit` does.
     """
     config = work.plan.config
-    store = None
-    if config.checkpoint_dir:
-        store = CheckpointStore(config.checkpoint_dir, config.keep_checkpoint_max, PathFiles())
+    store = CheckpointStore.of(config, lambda _: PathFiles())
     fit_state = FitState(work.plan, credentials, callbacks, store, start=work.start)
 
     def attempt(number: int) -> Mapping[str, Any]:

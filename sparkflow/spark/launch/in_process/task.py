@@ -99,9 +99,7 @@ def train_here(
             f"The Spark task in which training ran was lost {attempt} times, and "
             f"maxRestarts={work.max_restarts}: the executors' logs may say why (out of memory?)"
         )
-    store = None
-    if config.checkpoint_dir:
-        store = CheckpointStore(config.checkpoint_dir, config.keep_checkpoint_max, PathFiles())
+    store = CheckpointStore.of(config, lambda _: PathFiles())
     plan = _going_on(work.plan) if attempt else work.plan
     fit_state = FitState(
         plan,

@@ -29,6 +29,8 @@ CONTROL: Final = Group(
             get="Evaluations without improvement, or 0.",
             see="[control of training](spark_training_control.md)",
             decides=False,
+            needed="has no effect without earlyStoppingPatience; set that to the number of "
+            "evaluations to wait for a better value",
         ),
         Row(
             "earlyStoppingMetric",
@@ -80,6 +82,7 @@ CONTROL: Final = Group(
             get="The directory of checkpoints, or an empty text.",
             see="[control of training](spark_training_control.md)",
             decides=False,
+            needed="needs checkpointDir, the directory of checkpoints",
         ),
         Row(
             "checkpointSteps",

@@ -126,6 +126,7 @@ REPORTING: Final = Group(
             "whether parameters, metrics and the model are logged to an MLflow run of the "
             "fit, a child of the active run if there is one",
             get="Whether MLflow is told.",
+            needed="names what MLflow is given, and needs mlflow=True",
             decides=False,
         ),
         Row(
