@@ -22,7 +22,6 @@ from sparkflow_runtime.ir.graph import Graph, predecessors
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ir.types import Types
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.images import Images
 from sparkflow_runtime.ops.op import Op
 
 _TO_LAST: Final = (0, 2, 3, 1)
@@ -71,28 +70,30 @@ class _Rewriting:
         node = Node(node.name, node.op, inputs, control, node.device, node.attrs)
         op = registry.lookup(node.op)
         images = op.images
-        if self._reads_references(node, images):
+        if self._reads_references(node, op):
             self.nodes.append(node)  # a transpose before it would read the variable earlier
-        elif images is not None and _is_first(node) and self._are_images(node, images):
-            self._take_over(node, images)
+        elif images is not None and _is_first(node) and self._are_images(node, op):
+            self._take_over(node, images.inputs, images.sizes, images.is_output)
         elif (op.elementwise or op.passes_on) and self._follows(op, node):
-            places = [i for i, each in enumerate(inputs) if self._rank(each) == 4]
-            self._take_over(node, Images(tuple(places)))
+            self._take_over(node, [i for i, each in enumerate(inputs) if self._rank(each) == 4])
         else:
             self.nodes.append(node)
 
-    def _reads_references(self, node: Node, images: Images | None) -> bool:
+    def _reads_references(self, node: Node, op: Op) -> bool:
         """Whether a variable is read where there would be a transpose."""
+        images = op.images
         places = range(len(node.inputs)) if images is None else images.inputs
         if images is not None and images.sizes is not None:
             places = (*places, images.sizes)
         read = [node.inputs[place] for place in places]
         return any(e.node in self._graph and is_reference(self._graph.nodes, e) for e in read)
 
-    def _are_images(self, node: Node, images: Images) -> bool:
+    def _are_images(self, node: Node, op: Op) -> bool:
         """Whether it is the images of a convolution: BiasAdd and others take any rank."""
-        return images.is_convolution or all(
-            self._rank(node.inputs[index]) == 4 for index in images.inputs
+        images = op.images
+        return images is not None and (
+            images.is_convolution
+            or all(self._rank(node.inputs[index]) == 4 for index in images.inputs)
         )
 
     def _follows(self, op: Op, node: Node) -> bool:
@@ -113,15 +114,22 @@ class _Rewriting:
         found = self._types.get(endpoint)
         return None if found is None or found.shape is None else len(found.shape)
 
-    def _take_over(self, node: Node, images: Images) -> None:
+    def _take_over(
+        self,
+        node: Node,
+        places: Sequence[int],
+        sizes: int | None = None,
+        is_output: bool = True,
+    ) -> None:
+        """Adds the node with channels last; the arguments are as those of `ops.images.Images`."""
         self.takes_over = True
         inputs = list(node.inputs)
-        for index in images.inputs:
+        for index in places:
             inputs[index] = self._with_channels_last(inputs[index], node)
-        if images.sizes is not None:
-            inputs[images.sizes] = self._sizes(inputs[images.sizes], node)
+        if sizes is not None:
+            inputs[sizes] = self._sizes(inputs[sizes], node)
         attrs = _permuted(node.attrs) if "data_format" in node.attrs else node.attrs
-        if not images.is_output:
+        if not is_output:
             made = Node(node.name, node.op, tuple(inputs), node.control_inputs, node.device, attrs)
             self.nodes.append(made)
             return
