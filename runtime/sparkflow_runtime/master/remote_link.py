@@ -45,7 +45,7 @@ from sparkflow_runtime.transport.channel.asking import Asker, PendingCall
 from sparkflow_runtime.transport.channel.frames import Kind
 from sparkflow_runtime.transport.channel.pool import Channels
 from sparkflow_runtime.transport.peers import WORKER_SERVICE
-from sparkflow_runtime.transport.waking import ThreadWaker
+from sparkflow_runtime.transport.waking import Waker
 from sparkflow_runtime.worker.answering import pack_run
 from sparkflow_runtime.worker.loop import Listen, LoopEnd, LoopTerms, LoopUpdate
 from sparkflow_runtime.worker.sessions import NO_TASK, MasterId
@@ -338,7 +338,7 @@ class _AtChannel:
 
     def end(self, step: RunningStep) -> dict[int, Any]:
         """See `Pending`."""
-        waker = ThreadWaker.of_this_thread(step.check)
+        waker = Waker.of_this_thread(step.check)
         values = self.asker.result(self.call, waker)
         return dict(zip(self.results, map(own, values), strict=True))
 

@@ -26,7 +26,7 @@ from sparkflow_runtime.errors import (
 )
 
 if TYPE_CHECKING:
-    from sparkflow_runtime.transport.waking import ThreadWaker
+    from sparkflow_runtime.transport.waking import Waker
 
 _step_numbers = itertools.count(random.SystemRandom().getrandbits(40) << 20)
 """Step ids start at random, so that two masters of one cluster do not meet in a rendezvous."""
@@ -75,7 +75,7 @@ class RunningStep:
         self.timeout_s = timeout_s
         self.reason: OpError | None = None
         self.failures: list[BaseException] = []
-        self.waker: ThreadWaker | None = None
+        self.waker: Waker | None = None
         self._steps = steps
         self._deadline = None if timeout_s is None else time.monotonic() + timeout_s
 
@@ -232,12 +232,12 @@ class RunningSteps(Generic[LinkT]):
         Raises:
             OpError: The first failure, or what `cancel` was called with.
         """
-        from sparkflow_runtime.transport.waking import ThreadWaker
+        from sparkflow_runtime.transport.waking import Waker
 
         begun: list[Pending] = []
         results: list[Any] = []
         is_forgotten = False
-        step.waker = ThreadWaker.of_this_thread(_pass)
+        step.waker = Waker.of_this_thread(_pass)
         try:
             self.check()
             begun.extend(begin())  # What was begun before a failure is in the list, too.

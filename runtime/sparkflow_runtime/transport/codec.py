@@ -6,7 +6,7 @@ content is copied once, from the array into the message, and read back as a view
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -77,10 +77,8 @@ def decode(message: bytes | memoryview) -> tuple[Any, ...] | None:
 
 
 def _decode(message: memoryview) -> tuple[Any, ...] | None:
-    reader = _Reader(message)
     tensors: list[Any] = []
-    while not reader.at_end:
-        field, value = reader.next_field()
+    for field, value in _fields(message):
         if field == _IS_DEAD and value == 1:
             return None
         if field in (_TENSOR, _MORE_TENSORS):
@@ -91,10 +89,8 @@ def _decode(message: memoryview) -> tuple[Any, ...] | None:
 
 
 def _decode_tensor(body: memoryview) -> Any:
-    reader = _Reader(body)
     number, shape_bytes, content = 0, memoryview(b""), memoryview(b"")
-    while not reader.at_end:
-        field, value = reader.next_field()
+    for field, value in _fields(body):
         if field == _DTYPE and isinstance(value, int):
             number = value
         elif field == _SHAPE and isinstance(value, memoryview):
@@ -152,49 +148,41 @@ def _tag(field: int) -> bytes:
 _CONTENT_TAG = bytes([_CONTENT << 3 | _LENGTH_DELIMITED])
 
 
-class _Reader:
-    """Walks the fields of one protobuf message without copying."""
-
-    __slots__ = ("data", "position")
-
-    def __init__(self, data: memoryview) -> None:
-        self.data = data
-        self.position = 0
-
-    @property
-    def at_end(self) -> bool:
-        return self.position >= len(self.data)
-
-    def next_field(self) -> tuple[int, int | memoryview]:
-        tag = self._varint()
+def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+    """The fields of a protobuf message, without copies: their numbers and values."""
+    position = 0
+    while position < len(message):
+        tag, position = _read_varint(message, position)
         kind = tag & 7
         if kind == 0:
-            return tag >> 3, self._varint()
+            value, position = _read_varint(message, position)
+            yield tag >> 3, value
+            continue
         if kind == _LENGTH_DELIMITED:
-            return tag >> 3, self._take(self._varint())
-        if kind in (1, 5):
-            return tag >> 3, self._take(8 if kind == 1 else 4)
-        raise InvalidArgumentError(message=f"A malformed message: wire type {kind}")
-
-    def _take(self, size: int) -> memoryview:
-        end = self.position + size
-        if end > len(self.data):
+            size, position = _read_varint(message, position)
+        elif kind in (1, 5):
+            size = 8 if kind == 1 else 4
+        else:
+            raise InvalidArgumentError(message=f"A malformed message: wire type {kind}")
+        end = position + size
+        if end > len(message):
             raise InvalidArgumentError(
                 message=f"A truncated message: {size} bytes announced, "
-                f"{len(self.data) - self.position} there"
+                f"{len(message) - position} there"
             )
-        piece = self.data[self.position : end]
-        self.position = end
-        return piece
+        yield tag >> 3, message[position:end]
+        position = end
 
-    def _varint(self) -> int:
-        value = shift = 0
-        while True:
-            if self.position >= len(self.data) or shift > 63:
-                raise InvalidArgumentError(message="A malformed message: bad varint")
-            byte = self.data[self.position]
-            self.position += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
+
+def _read_varint(message: memoryview, position: int) -> tuple[int, int]:
+    """A number, and where it ends."""
+    value = shift = 0
+    while True:
+        if position >= len(message) or shift > 63:
+            raise InvalidArgumentError(message="A malformed message: bad varint")
+        byte = message[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7

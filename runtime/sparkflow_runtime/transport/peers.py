@@ -21,7 +21,7 @@ from sparkflow_runtime.transport import codec, rpc, status
 from sparkflow_runtime.transport.channel.address import ChannelAddress
 from sparkflow_runtime.transport.channel.asking import Stream
 from sparkflow_runtime.transport.channel.pool import Caller, Channels
-from sparkflow_runtime.transport.waking import ThreadWaker
+from sparkflow_runtime.transport.waking import Waker
 
 WORKER_SERVICE: Final = "sparkflow_runtime.protos.WorkerService"
 LOCATE_TIMEOUT_S: Final = 20.0
@@ -132,7 +132,7 @@ class StepReceiver:
         self._check = check
         self._lock = threading.Lock()
         self._streams: dict[tuple[str, str], Stream] = {}
-        self._wakers: set[ThreadWaker] = set()
+        self._wakers: set[Waker] = set()
         self._over_grpc = _GrpcReceiver(peers, step_id)
         self._cancelled = False
 
@@ -173,7 +173,7 @@ class StepReceiver:
                 return self._over_grpc.receive(task, key, iteration, more)
             [found] = asker.ask(self._step_id, [key], more, iteration)
             self._streams[task, key] = found
-        waker = ThreadWaker.of_this_thread(self._check_cancelled)
+        waker = Waker.of_this_thread(self._check_cancelled)
         with self._lock:
             self._wakers.add(waker)
         try:

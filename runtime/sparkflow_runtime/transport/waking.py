@@ -1,4 +1,4 @@
-"""How a thread that waits at a channel is woken by another."""
+"""How a thread that waits at sockets is woken by another."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from collections.abc import Callable
 _of_threads = threading.local()
 
 
-class ThreadWaker:
-    """What one thread waits with; each has one of its own. See `asking.Waker`."""
+class Waker:
+    """A descriptor to wait at beside others, which a word from another thread makes readable.
+
+    A thread that waits for an answer has one of its own, with what may end that wait.
+    """
 
     def __init__(self) -> None:
         self._fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -18,9 +21,9 @@ class ThreadWaker:
         self._woken = False
 
     @classmethod
-    def of_this_thread(cls, check: Callable[[], None]) -> ThreadWaker:
+    def of_this_thread(cls, check: Callable[[], None]) -> Waker:
         """The calling thread's, for one wait; `check` raises what ends it."""
-        found: ThreadWaker | None = getattr(_of_threads, "waker", None)
+        found: Waker | None = getattr(_of_threads, "waker", None)
         if found is None:
             found = _of_threads.waker = cls()
         found._check = check
@@ -34,7 +37,7 @@ class ThreadWaker:
         return self._fd
 
     def check(self) -> None:
-        """Raises what ended the wait."""
+        """Raises what ended the step that waits."""
         self._check()
 
     def wake(self) -> None:

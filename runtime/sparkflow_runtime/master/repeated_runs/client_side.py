@@ -35,7 +35,7 @@ from sparkflow_runtime.transport.channel.frames import Kind
 from sparkflow_runtime.transport.channel.pool import DIAL_TIMEOUT_S, RETRY_S
 from sparkflow_runtime.transport.channel.reactor import available, reactor
 from sparkflow_runtime.transport.peers import LOCATE_TIMEOUT_S, WORKER_SERVICE
-from sparkflow_runtime.transport.waking import ThreadWaker
+from sparkflow_runtime.transport.waking import Waker
 from sparkflow_runtime.worker.answering import CLIENTS_STEP
 
 MAX_PREPARED: Final = 256
@@ -117,7 +117,7 @@ class RepeatedRuns:
         step_id = next(_step_numbers)
         call = asker.call(step_id, pack_call(self._session, number), args)
         try:
-            values = asker.result(call, ThreadWaker.of_this_thread(_go_on))
+            values = asker.result(call, Waker.of_this_thread(_go_on))
         except OpError:
             raise
         except BaseException:  # Ctrl-C: the step ends, too

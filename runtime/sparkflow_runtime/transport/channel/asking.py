@@ -11,13 +11,12 @@ import itertools
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from sparkflow_runtime.device.shared_memory import SharedArena
 from sparkflow_runtime.errors import (
-    InternalError,
     InvalidArgumentError,
     OpError,
     from_status,
@@ -25,12 +24,12 @@ from sparkflow_runtime.errors import (
 )
 from sparkflow_runtime.transport.channel import frames
 from sparkflow_runtime.transport.channel.buffers import BufferPool
+from sparkflow_runtime.transport.channel.end import End
 from sparkflow_runtime.transport.channel.frames import SAME_LAYOUT, Header, Kind
 from sparkflow_runtime.transport.channel.handshake import Opened
-from sparkflow_runtime.transport.channel.layout import Describer, Layout, parse
-from sparkflow_runtime.transport.channel.memory import LentMemory, ReadMemory
+from sparkflow_runtime.transport.channel.layout import Layout, parse
 from sparkflow_runtime.transport.channel.reactor import Reactor
-from sparkflow_runtime.transport.channel.wire import Wire
+from sparkflow_runtime.transport.waking import Waker
 
 T = TypeVar("T")
 
@@ -39,16 +38,6 @@ AHEAD: Final = 4
 bundles that nobody takes is done in vain when the loop ends."""
 _SECOND_LOOK_S: Final = 0.02
 """How often a thread for which another one reads looks whether it should read itself."""
-
-
-class Waker(Protocol):
-    """Who waits: can be woken, and says whether to go on."""
-
-    def fileno(self) -> int:
-        """Readable once it is to look again."""
-
-    def check(self) -> None:
-        """Raises what ended the step that waits."""
 
 
 class Stream:
@@ -136,7 +125,7 @@ class PendingCall:
     error: OpError | None = None
 
 
-class Asker:
+class Asker(End):
     """The asking end of a channel. Safe to use from several threads.
 
     `_arrived` guards streams, calls and what has arrived.
@@ -146,14 +135,10 @@ class Asker:
         reactor: Reads where nobody else does.
         arena: Memory of this task that the other may read; None to share none.
 
-    Attributes:
-        wire: The socket.
     """
 
     def __init__(self, opened: Opened, reactor: Reactor, arena: SharedArena | None = None) -> None:
-        self.wire = Wire(opened, on_blocked=reactor.read_all)
-        self._read_memory = ReadMemory()
-        self._lent = LentMemory(self.wire, arena)
+        super().__init__(opened, arena, reactor.read_all)
         self._reactor = reactor
         self._arrived = threading.Condition(threading.Lock())
         self._streams: dict[int, Stream] = {}
@@ -161,23 +146,16 @@ class Asker:
         self._unattended = 0  # calls at whose answers no thread waits
         self._numbers = itertools.count(1)
         self._pools: dict[str, BufferPool] = {}
-        self._describer = Describer()
-        self._describing = threading.Lock()
-        reactor.add_asker(self)
+        reactor.add(self)
 
     @property
     def transport(self) -> str:
         """How tensors come: "tcp", "unix" or "shm"."""
-        return "shm" if self._read_memory.is_used else self.wire.peer.transport
-
-    @property
-    def is_open(self) -> bool:
-        """Whether anything can be asked."""
-        return self.wire.closed is None
+        return "shm" if self.memory.is_read else self.wire.peer.transport
 
     @property
     def is_left_alone(self) -> bool:
-        """See `Asking`."""
+        """Whether answers are to come, and nobody reads them."""
         return bool(self._streams or self._calls) and not self.wire.reading.locked()
 
     # ------------------------------------------------------------------------------- asking
@@ -192,7 +170,7 @@ class Asker:
             first: The first iteration wanted.
 
         Raises:
-            ChannelClosed: The other end is gone.
+            UnavailableError: The other end is gone.
         """
         credit = first + (AHEAD if loops else 1)
         streams: list[Stream] = []
@@ -231,17 +209,16 @@ class Asker:
             is_attended: Whether a thread will wait for the answer nevertheless.
 
         Raises:
-            ChannelClosed: The other end is gone.
+            UnavailableError: The other end is gone.
         """
         pending = PendingCall(on_done, on_done is None or is_attended)
         with self._arrived:
             number = next(self._numbers)
             self._calls[number] = pending
             self._unattended += not pending.is_attended
-        with self._describing:
-            message = self._describer.describe(args)
+        message = self.describe(args)
         try:
-            self._lent.send(Kind.CALL, number, step_id, text, message)
+            self.send(Kind.CALL, number, step_id, text, message)
         except OpError:
             with self._arrived:
                 if self._calls.pop(number, None) is not None:
@@ -266,13 +243,6 @@ class Asker:
         if call.error is not None:
             raise call.error
         return call.results
-
-    def post(self, head: bytes) -> None:
-        """Sends a frame without a body; nothing where the channel is closed."""
-        try:
-            self.wire.send(head)
-        except OpError:
-            return  # Whoever waits for an answer learns it.
 
     def forget_stream(self, number: int, ended_well: bool) -> None:
         """What still comes for this stream is dropped; see `Stream.cancel`."""
@@ -305,7 +275,7 @@ class Asker:
                         return found
                     self._reactor.unwatch(self)
                     self.wire.wait(None, waker.fileno())
-                    self._read()
+                    self.read()
                 finally:
                     self.wire.stop_reading()
                     if self._unattended:
@@ -317,32 +287,16 @@ class Asker:
                         return found
                     self._arrived.wait(_SECOND_LOOK_S)
 
-    def read_for_others(self) -> None:
-        """Reads what is there, unless a thread is doing that."""
-        if self.wire.reading.acquire(blocking=False):
-            try:
-                self._read()
-            finally:
-                self.wire.stop_reading()
-
-    def _read(self) -> None:
-        try:
-            self.wire.read(self)
-        except OpError as error:
-            self.close(error)
-        except Exception as error:
-            self.close(InternalError(message=f"A channel failed: {error!r}"))
-
     # ----------------------------------------------------------------------------- arriving
 
     def buffer(self, header: Header, size_bytes: int) -> np.ndarray[Any, Any]:
-        """See `Handler`."""
+        """See `End`."""
         with self._arrived:
             stream = self._streams.get(header.number)
         return (stream._pool if stream is not None else BufferPool()).take(size_bytes)
 
     def handle(self, header: Header, head: bytes, body: np.ndarray[Any, Any] | None) -> None:
-        """See `Handler`."""
+        """See `End`."""
         kind = header.kind
         if kind is Kind.BUNDLE:
             self._bundle(header, head, body)
@@ -360,16 +314,14 @@ class Asker:
                 else:
                     stream._error = frames.unpack_status(head)
                 self._arrived.notify_all()
-        elif kind is Kind.SEGMENT:
-            self._read_memory.attach(header, self.wire.take_descriptor)
         else:
-            raise InvalidArgumentError(message=f"A {kind.name} frame came from a serving task")
+            self.handle_other(header)
 
     def _bundle(self, header: Header, head: bytes, body: np.ndarray[Any, Any] | None) -> None:
         with self._arrived:
             stream = self._streams.get(header.number)
         if stream is None:
-            self._read_memory.skip(header, head)
+            self.memory.skip(header, head)
             return  # Nobody wants it any more.
         if header.flags & SAME_LAYOUT:
             layout = stream._layout
@@ -378,14 +330,14 @@ class Asker:
         else:
             layout = parse(head[header.text_bytes :], header.tensors)
             stream._layout = layout
-        values = self._read_memory.read(layout, header, head, body)
+        values = self.memory.read(layout, header, head, body)
         with self._arrived:
             stream._values[header.place] = values
             self._arrived.notify_all()
 
     def _reply(self, header: Header, head: bytes, body: np.ndarray[Any, Any] | None) -> None:
         layout = parse(head[header.text_bytes :], header.tensors)
-        self._finish_call(header.number, self._read_memory.read(layout, header, head, body), None)
+        self._finish_call(header.number, self.memory.read(layout, header, head, body), None)
 
     def _finish_call(self, number: int, results: list[Any], error: OpError | None) -> None:
         with self._arrived:
@@ -414,7 +366,6 @@ class Asker:
             self._arrived.notify_all()
         for number, _ in calls:
             self._finish_call(number, [], from_status(*to_status(reason)))
-        self._lent.close()
-        self._read_memory.close()
-        self._reactor.remove_asker(self)
+        self.memory.close()
+        self._reactor.remove(self)
         self.wire.release()

@@ -123,21 +123,6 @@ class Message:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Described:
-    """What was found out of tensors that may come again.
-
-    Attributes:
-        layout: The bytes that describe them.
-        sent: The numbers of those in the body, with the padding before each.
-        body_bytes: The size of the body.
-    """
-
-    layout: bytes
-    sent: tuple[tuple[int, int], ...]
-    body_bytes: int
-
-
 class Describer:
     """Makes messages of tensors; remembers those of the last one, whose like often comes next.
 
@@ -152,7 +137,9 @@ class Describer:
         self._locate = locate
         self._signature: list[Any] = []
         self._places: dict[int, tuple[int, int]] = {}
-        self._last: _Described | None = None
+        self._layout: bytes | None = None
+        self._sent: list[tuple[int, int]] = []
+        self._body_bytes = 0
 
     def describe(self, values: Sequence[Any], lent: Sequence[int] = ()) -> Message:
         """The message of these tensors.
@@ -167,18 +154,17 @@ class Describer:
         arrays = [_contiguous(value) for value in values]
         signature: list[Any] = [(array.dtype.num, array.shape) for array in arrays]
         places = {} if self._locate is None else self._places_of(arrays, lent)
-        if self._last is None or places != self._places or signature != self._signature:
+        if self._layout is None or places != self._places or signature != self._signature:
             if not all(map(_is_plain, arrays)):
                 return _encode(arrays, places)
             self._signature, self._places = signature, places
-            self._last = _describe(arrays, places)
-        last = self._last
+            self._layout, self._sent, self._body_bytes = _describe(arrays, places)
         buffers: list[Any] = []
-        for number, padding in last.sent:
+        for number, padding in self._sent:
             if padding:
                 buffers.append(_PADDING[:padding])
             buffers.append(_bytes_of(arrays[number]))
-        return Message(last.layout, buffers, last.body_bytes, len(arrays))
+        return Message(self._layout, buffers, self._body_bytes, len(arrays))
 
     def _places_of(
         self, arrays: Sequence[np.ndarray[Any, Any]], lent: Sequence[int]
@@ -270,8 +256,11 @@ def _is_plain(array: np.ndarray[Any, Any]) -> bool:
 
 def _describe(
     arrays: Sequence[np.ndarray[Any, Any]], places: Mapping[int, tuple[int, int]]
-) -> _Described:
-    """Of arrays with raw bytes."""
+) -> tuple[bytes, list[tuple[int, int]], int]:
+    """Of arrays with raw bytes: how they lie, what of them is sent, and how many bytes that are.
+
+    What is sent are numbers of arrays, each with the padding before it.
+    """
     pieces: list[bytes] = []
     sent: list[tuple[int, int]] = []
     end = 0
@@ -285,7 +274,7 @@ def _describe(
         if array.size:
             sent.append((index, padding))
             end += padding + array.nbytes
-    return _Described(b"".join(pieces), tuple(sent), end)
+    return b"".join(pieces), sent, end
 
 
 def _encode(

@@ -22,8 +22,8 @@ from sparkflow_runtime.device.shared_memory import MappedSegments, Place, Shared
 from sparkflow_runtime.device.shared_slots import SlotReader, SlotRing
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.transport.channel import frames
-from sparkflow_runtime.transport.channel.frames import SAME_LAYOUT, SHARED_BODY, Header, Kind
-from sparkflow_runtime.transport.channel.layout import Layout, Message, Tensor
+from sparkflow_runtime.transport.channel.frames import SHARED_BODY, Header, Kind
+from sparkflow_runtime.transport.channel.layout import Layout, Tensor
 from sparkflow_runtime.transport.channel.wire import SMALL_BYTES, Wire
 
 LEAST_BYTES: Final = 1 << 14
@@ -37,34 +37,42 @@ _TABLE: Final = 3
 _SLOT = struct.Struct("<QQQ")
 
 
-class LentMemory:
-    """What one end of a channel lends to the other. Safe to use from several threads.
+class ChannelMemory:
+    """What the two ends of a channel share, seen from one of them.
 
-    `_lock` guards all fields.
+    What it lends may be asked for by several threads, and `_lock` guards those fields; what it
+    reads belongs to the thread that reads the channel.
 
     Args:
         wire: Of the channel.
         arena: Of the task; None where nothing is lent.
 
     Attributes:
-        is_shared: Whether anything can be lent.
+        is_lent: Whether anything can be lent.
         least_bytes: Bodies of so many bytes and more are worth a slot.
+        is_read: Whether any of the other's memory has come.
     """
 
     def __init__(self, wire: Wire, arena: SharedArena | None) -> None:
-        self.is_shared = arena is not None and wire.passes_descriptors and arena.available()
-        self.least_bytes = LEAST_BYTES if self.is_shared else frames.MAX_BODY_BYTES + 1
+        self.is_lent = arena is not None and wire.passes_descriptors and arena.available()
+        self.least_bytes = LEAST_BYTES if self.is_lent else frames.MAX_BODY_BYTES + 1
+        self.is_read = False
         self._wire = wire
-        self._arena = arena if self.is_shared else None
+        self._arena = arena if self.is_lent else None
         self._lock = threading.Lock()
         self._told: set[int] = set()
         self._ring: SlotRing | None = None
+        self._segments = MappedSegments()
+        self._slots: Segment | None = None
+        self._reader: SlotReader | None = None
+
+    # ------------------------------------------------------------------------------- lending
 
     def locate(self, array: Any) -> tuple[int, int] | None:
         """Where the other end finds an array of the arena; None if it is not there.
 
         Raises:
-            ChannelClosed: The channel is closed.
+            UnavailableError: The channel is closed.
         """
         if self._arena is None:
             return None
@@ -75,51 +83,7 @@ class LentMemory:
             self._tell(place.segment)
         return place.segment, place.offset
 
-    def send(
-        self,
-        kind: Kind,
-        number: int,
-        place: int,
-        text: bytes,
-        message: Message,
-        same_layout: bool = False,
-        check: Callable[[], None] | None = None,
-    ) -> None:
-        """Sends a frame with tensors, its body through a slot where that is worth it.
-
-        Args:
-            kind: Of the frame.
-            number: Of the frame.
-            place: Of the frame.
-            text: Of the frame.
-            message: The tensors.
-            same_layout: Whether the last frame of this stream had the same.
-            check: See `Wire.send`.
-
-        Raises:
-            ChannelClosed: The channel is closed.
-            OpError: What `check` raised.
-        """
-        buffers: Sequence[Any] = message.buffers
-        size, flags = message.body_bytes, SAME_LAYOUT if same_layout else 0
-        if size >= self.least_bytes:
-            slot = self._put(buffers, size)
-            if slot:
-                text, flags = slot + text, flags | SHARED_BODY
-                buffers, size = (), 0
-        head = frames.pack(
-            kind,
-            number,
-            place,
-            flags=flags,
-            text=text,
-            layout=b"" if same_layout else message.layout,
-            tensors=0 if same_layout else message.count,
-            body_bytes=size,
-        )
-        self._wire.send(head, buffers, size, check)
-
-    def _put(self, buffers: Sequence[Any], size_bytes: int) -> bytes:
+    def put(self, buffers: Sequence[Any], size_bytes: int) -> bytes:
         """Copies a body into a slot and says where it is; empty if there is no room for now."""
         ring = self._ring or self._open_ring()
         slot = None if ring is None else ring.take(size_bytes)
@@ -134,15 +98,6 @@ class LentMemory:
             start += len(piece)
         return _SLOT.pack(slot.number, slot.use, slot.offset)
 
-    def close(self) -> None:
-        """Lends nothing any more; may be called again."""
-        with self._lock:
-            self.is_shared, self._arena = False, None
-            self.least_bytes = frames.MAX_BODY_BYTES + 1
-            ring, self._ring = self._ring, None
-        if ring is not None:
-            ring.close()
-
     def _tell(self, number: int) -> None:
         with self._lock:
             if number in self._told or self._arena is None:
@@ -155,7 +110,7 @@ class LentMemory:
 
     def _open_ring(self) -> SlotRing | None:
         with self._lock:
-            if self._ring is None and self.is_shared:
+            if self._ring is None and self.is_lent:
                 try:
                     ring = SlotRing(RING_BYTES)
                 except OSError:
@@ -170,19 +125,7 @@ class LentMemory:
         head = frames.pack(Kind.SEGMENT, number, segment.size_bytes, flags=kind)
         self._wire.send(head, descriptors=[segment.fd])
 
-
-class ReadMemory:
-    """What one end of a channel reads of the other's memory. Used by the thread that reads.
-
-    Attributes:
-        is_used: Whether there is any.
-    """
-
-    def __init__(self) -> None:
-        self._segments = MappedSegments()
-        self._slots: Segment | None = None
-        self._reader: SlotReader | None = None
-        self.is_used = False
+    # ------------------------------------------------------------------------------- reading
 
     def attach(self, header: Header, take_descriptor: Callable[[], int | None]) -> None:
         """Takes note of a SEGMENT frame.
@@ -204,7 +147,7 @@ class ReadMemory:
         if descriptor is None:
             raise InvalidArgumentError(message=f"Memory {number} came without a descriptor")
         segment = Segment(descriptor, size)
-        self.is_used = True
+        self.is_read = True
         if kind == _ARENA:
             self._segments.attach(number, descriptor, size)
         elif kind == _SLOTS and self._slots is None and self._reader is None:
@@ -264,8 +207,19 @@ class ReadMemory:
         place = Place(tensor.segment, tensor.start)
         return self._segments.view(place, tensor.dtype, tensor.shape)
 
+    # ------------------------------------------------------------------------------- the end
+
     def close(self) -> None:
-        """Lets go of everything but the arrays that live on; may be called again."""
+        """Lends nothing any more, and lets go of all but the arrays that live on.
+
+        May be called again.
+        """
+        with self._lock:
+            self.is_lent, self._arena = False, None
+            self.least_bytes = frames.MAX_BODY_BYTES + 1
+            ring, self._ring = self._ring, None
+        if ring is not None:
+            ring.close()
         self._segments.close()
         if self._slots is not None:
             with contextlib.suppress(OSError):

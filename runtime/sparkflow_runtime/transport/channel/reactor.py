@@ -12,7 +12,10 @@ import os
 import select
 import threading
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Final
+
+from sparkflow_runtime.transport.channel.end import End
+from sparkflow_runtime.transport.waking import Waker
 
 MAX_THREADS: Final = 1024
 """Calls block while what they need is not there yet, so threads bound the waiting calls."""
@@ -25,49 +28,6 @@ _LEFT_ALONE_S: Final = 0.05
 def available() -> bool:
     """Whether this system has what channels are read with: Linux does."""
     return hasattr(select, "epoll") and hasattr(os, "eventfd")
-
-
-class Served(Protocol):
-    """A serving end."""
-
-    def fileno(self) -> int:
-        """Its socket."""
-
-    def serve(self) -> None:
-        """Reads what is there and does it. Calls `Reactor.resume` before it does what may block."""
-
-
-class Asking(Protocol):
-    """An asking end."""
-
-    @property
-    def wire(self) -> Any:
-        """Its socket."""
-
-    @property
-    def is_left_alone(self) -> bool:
-        """Whether answers are to come, and nobody reads them."""
-
-    def read_for_others(self) -> None:
-        """Reads what is there, unless a thread is doing that."""
-
-
-class _Watch:
-    """An epoll and what wakes all who are in it; both live as long as somebody may be."""
-
-    def __init__(self) -> None:
-        self.epoll = select.epoll()
-        self.wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self.epoll.register(self.wake, select.EPOLLIN)
-
-    def end(self) -> None:
-        """Has every thread return from the epoll, now and later."""
-        os.eventfd_write(self.wake, 1)
-
-    def __del__(self) -> None:
-        """Closes both."""
-        self.epoll.close()
-        os.close(self.wake)
 
 
 class Reactor:
@@ -85,45 +45,27 @@ class Reactor:
         The epoll and what wakes are its parent's: an event that is taken here is missing there.
         """
         self._lock = threading.Lock()
-        self._watch: _Watch | None = None
-        self._served: dict[int, Served] = {}
-        self._askers: dict[int, Asking] = {}
+        # An epoll and what wakes all who are in it; both live as long as somebody may be.
+        self._watch: tuple[select.epoll, Waker] | None = None
+        self._ends: dict[int, End] = {}
         self._watched: set[int] = set()
         self._threads = 0
         self._idle = 0
         self._janitor: threading.Thread | None = None
         self._janitor_wake = threading.Event()
 
-    # ------------------------------------------------------------------------- serving ends
+    # --------------------------------------------------------------------------------- ends
 
-    def add(self, served: Served) -> None:
-        """Has a serving end read from now on."""
+    def add(self, end: End) -> None:
+        """Reads an end from now on: all the time, or where it is left alone, as it says."""
+        fd = end.wire.fileno()
         with self._lock:
-            self._served[served.fileno()] = served
-            self._open().epoll.register(served.fileno(), _ONE_EVENT)
-
-    def resume(self, served: Served) -> None:
-        """Lets another thread read a serving end while this one does something that may block."""
-        with self._lock:
-            if self._served.get(served.fileno()) is served:
-                self._arm(served.fileno(), _ONE_EVENT)
-                self._open()
-
-    def remove(self, served: Served) -> None:
-        """Forgets a serving end."""
-        with self._lock:
-            if self._served.get(served.fileno()) is served:
-                del self._served[served.fileno()]
-                self._forget(served.fileno())
-
-    # -------------------------------------------------------------------------- asking ends
-
-    def add_asker(self, asker: Asking) -> None:
-        """Takes note of an asking end: it is read where answers are to come and nobody waits."""
-        with self._lock:
-            self._askers[asker.wire.fileno()] = asker
-            self._open().epoll.register(asker.wire.fileno(), 0)
-            if self._janitor is None:
+            self._ends[fd] = end
+            epoll, _ = self._open()
+            epoll.register(fd, _ONE_EVENT if end.is_always_read else 0)
+            if end.is_always_read:
+                self._watched.add(fd)
+            elif self._janitor is None:
                 self._janitor_wake = threading.Event()
                 self._janitor = threading.Thread(
                     target=self._look_after,
@@ -133,17 +75,20 @@ class Reactor:
                 )
                 self._janitor.start()
 
-    def watch(self, asker: Asking) -> None:
-        """Reads an asking end until a thread waits at it."""
-        fd = asker.wire.fileno()
+    def resume(self, end: End) -> None:
+        """Lets another thread read an end while this one does something that may block."""
         with self._lock:
-            if self._askers.get(fd) is asker and fd not in self._watched:
-                self._watched.add(fd)
-                self._arm(fd, _ONE_EVENT)
+            if self._watch_locked(end):
+                self._open()
 
-    def unwatch(self, asker: Asking) -> None:
-        """A thread waits at this asking end and reads it itself."""
-        fd = asker.wire.fileno()
+    def watch(self, end: End) -> None:
+        """Reads an end until a thread waits at it."""
+        with self._lock:
+            self._watch_locked(end)
+
+    def unwatch(self, end: End) -> None:
+        """A thread waits at this end and reads it itself."""
+        fd = end.wire.fileno()
         if fd in self._watched:
             with self._lock:
                 if fd in self._watched:
@@ -151,21 +96,34 @@ class Reactor:
                     self._arm(fd, 0)
 
     def read_all(self) -> None:
-        """Reads every asking end: a thread is about to block, and others may block on it."""
+        """Reads every end: a thread is about to block, and others may block on it."""
         with self._lock:
-            askers = list(self._askers.values())
-        for asker in askers:
-            if asker.is_left_alone:
-                self.watch(asker)
+            ends = list(self._ends.values())
+        self._watch_those_left_alone(ends)
 
-    def remove_asker(self, asker: Asking) -> None:
-        """Forgets an asking end."""
-        fd = asker.wire.fileno()
+    def remove(self, end: End) -> None:
+        """Forgets an end."""
+        fd = end.wire.fileno()
         with self._lock:
-            if self._askers.get(fd) is asker:
-                del self._askers[fd]
+            if self._ends.get(fd) is end:
+                del self._ends[fd]
                 self._watched.discard(fd)
                 self._forget(fd)
+
+    def _watch_those_left_alone(self, ends: list[End]) -> None:
+        for end in ends:
+            if end.is_left_alone:
+                self.watch(end)
+
+    def _watch_locked(self, end: End) -> bool:
+        """Whether it is one of ours, which is then read."""
+        fd = end.wire.fileno()
+        if self._ends.get(fd) is not end:
+            return False
+        if fd not in self._watched:
+            self._watched.add(fd)
+            self._arm(fd, _ONE_EVENT)
+        return True
 
     # ------------------------------------------------------------------------------ threads
 
@@ -173,9 +131,10 @@ class Reactor:
         """Runs something that may block in a thread of its own."""
         threading.Thread(target=call, name="channel-call", daemon=True).start()
 
-    def _open(self) -> _Watch:
+    def _open(self) -> tuple[select.epoll, Waker]:
         if self._watch is None:
-            self._watch = _Watch()
+            self._watch = select.epoll(), Waker()
+            self._watch[0].register(self._watch[1], select.EPOLLIN)
         if self._idle == 0 and self._threads < MAX_THREADS:
             self._threads += 1
             self._idle += 1
@@ -186,40 +145,38 @@ class Reactor:
     def _arm(self, fd: int, events: int) -> None:
         if self._watch is not None:
             with contextlib.suppress(OSError, ValueError):
-                self._watch.epoll.modify(fd, events)
+                self._watch[0].modify(fd, events)
 
     def _forget(self, fd: int) -> None:
         """Takes a socket out, and ends the threads when there is nothing left to read."""
         if self._watch is None:
             return
         with contextlib.suppress(OSError, ValueError):
-            self._watch.epoll.unregister(fd)
-        if self._served or self._askers:
+            self._watch[0].unregister(fd)
+        if self._ends:
             return
-        self._watch.end()
+        self._watch[1].wake()  # now and later: nobody reads it
         self._watch = None
         self._janitor_wake.set()
         self._janitor = None
         self._threads = self._idle = 0
         self._watched.clear()
 
-    def _work(self, watch: _Watch) -> None:
+    def _work(self, watch: tuple[select.epoll, Waker]) -> None:
         while True:
-            events = watch.epoll.poll(None, 1)
+            events = watch[0].poll(None, 1)
             fd = events[0][0]
             with self._lock:
                 if watch is not self._watch:
                     return
                 self._idle -= 1
-                served, asker = self._served.get(fd), self._askers.get(fd)
+                end = self._ends.get(fd)
                 self._watched.discard(fd)
-            if served is not None:
-                served.serve()
-            elif asker is not None:
-                asker.read_for_others()
-                if asker.is_left_alone:
-                    self.watch(asker)
-            del served, asker
+            if end is not None:
+                end.attend()
+                if end.is_left_alone:
+                    self.watch(end)
+            del end
             with self._lock:
                 if watch is not self._watch:
                     return
@@ -233,11 +190,9 @@ class Reactor:
             with self._lock:
                 if wake is not self._janitor_wake:
                     return
-                askers = [a for fd, a in self._askers.items() if fd not in self._watched]
-            for asker in askers:
-                if asker.is_left_alone:
-                    self.watch(asker)
-            del askers
+                ends = [end for fd, end in self._ends.items() if fd not in self._watched]
+            self._watch_those_left_alone(ends)
+            del ends
 
 
 reactor: Final = Reactor()

@@ -11,15 +11,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from sparkflow_runtime.device.shared_memory import SharedArena
-from sparkflow_runtime.errors import InternalError, InvalidArgumentError, OpError
+from sparkflow_runtime.errors import OpError, UnavailableError
 from sparkflow_runtime.transport.channel import frames
 from sparkflow_runtime.transport.channel.buffers import BufferPool
+from sparkflow_runtime.transport.channel.end import End
 from sparkflow_runtime.transport.channel.frames import Header, Kind
 from sparkflow_runtime.transport.channel.handshake import Opened
 from sparkflow_runtime.transport.channel.layout import Describer, parse
-from sparkflow_runtime.transport.channel.memory import LentMemory, ReadMemory
 from sparkflow_runtime.transport.channel.reactor import Reactor
-from sparkflow_runtime.transport.channel.wire import ChannelClosed, Wire
 
 _CREDIT_CHECK_S = 0.2
 
@@ -108,7 +107,7 @@ class Sink:
             check: Raises when waiting is no use any more.
 
         Raises:
-            ChannelClosed: The other task is gone.
+            UnavailableError: The other task is gone.
             OpError: What `check` raises.
         """
         with self._sending:
@@ -119,9 +118,7 @@ class Sink:
             message = self._describer.describe(values, lent)
             same = message.layout is self._layout
             self._layout = message.layout
-            self._serving.memory.send(
-                Kind.BUNDLE, self._number, iteration, b"", message, same, check
-            )
+            self._serving.send(Kind.BUNDLE, self._number, iteration, b"", message, same, check)
 
     def end(self, iteration: int) -> None:
         """Says that nothing comes from this iteration on."""
@@ -157,12 +154,12 @@ class Sink:
                     return
                 self._changed.wait(_CREDIT_CHECK_S)
             if self._serving.wire.closed is not None:
-                raise ChannelClosed(message=self._serving.wire.closed.message)
+                raise UnavailableError(message=self._serving.wire.closed.message)
             check()
 
 
-class Serving:
-    """The serving end of a channel. `serve` is called by one thread at a time.
+class Serving(End):
+    """The serving end of a channel. `attend` is called by one thread at a time.
 
     `_lock` guards the sinks and calls.
 
@@ -174,6 +171,8 @@ class Serving:
         on_closed: Called once when the channel has ended.
     """
 
+    is_always_read = True
+
     def __init__(
         self,
         opened: Opened,
@@ -182,9 +181,7 @@ class Serving:
         arena: SharedArena | None,
         on_closed: Callable[[Serving], None],
     ) -> None:
-        self.wire = Wire(opened, on_blocked=reactor.read_all)
-        self.memory = LentMemory(self.wire, arena)
-        self._read_memory = ReadMemory()
+        super().__init__(opened, arena, reactor.read_all)
         self._task = task
         self._reactor = reactor
         self._on_closed = on_closed
@@ -192,8 +189,6 @@ class Serving:
         self._sinks: dict[int, Sink] = {}
         self._running: dict[int, int] = {}
         self._todo: list[Callable[[], None]] = []
-        self._describing = threading.Lock()
-        self._describer = Describer()
         self._pool = BufferPool()
         self._closed = False
         reactor.add(self)
@@ -201,23 +196,11 @@ class Serving:
     @property
     def transport(self) -> str:
         """How tensors travel: "tcp", "unix" or "shm"."""
-        return "shm" if self.memory.is_shared else self.wire.peer.transport
+        return "shm" if self.memory.is_lent else self.wire.peer.transport
 
-    def fileno(self) -> int:
-        """See `Served`."""
-        return self.wire.fileno()
-
-    def serve(self) -> None:
-        """See `Served`."""
-        if self.wire.reading.acquire(blocking=False):
-            try:
-                self.wire.read(self)
-            except OpError as error:
-                self.close(error)
-            except Exception as error:
-                self.close(InternalError(message=f"A channel failed: {error!r}"))
-            finally:
-                self.wire.stop_reading()
+    def attend(self) -> None:
+        """Reads what is there and does what it asks for, while another thread may read on."""
+        super().attend()
         todo, self._todo = self._todo, []
         self._reactor.resume(self)
         if todo:
@@ -226,18 +209,18 @@ class Serving:
             todo[-1]()
 
     def post(self, head: bytes) -> None:
-        """Sends a frame without a body; nothing where the channel is closed."""
+        """See `End`; closes this end where it cannot."""
         try:
             self.wire.send(head)
         except OpError as error:
             self.close(error)
 
     def buffer(self, header: Header, size_bytes: int) -> np.ndarray[Any, Any]:
-        """See `Handler`."""
+        """See `End`."""
         return self._pool.take(size_bytes)
 
     def handle(self, header: Header, head: bytes, body: np.ndarray[Any, Any] | None) -> None:
-        """See `Handler`."""
+        """See `End`."""
         kind = header.kind
         if kind is Kind.CALL:
             self._todo.append(partial(self._call, header, head, body))
@@ -258,12 +241,10 @@ class Serving:
             if found is not None:
                 found.cancel()
                 self._task.unsubscribe(found.step_id, found.key, found, gone=False)
-        elif kind is Kind.SEGMENT:
-            self._read_memory.attach(header, self.wire.take_descriptor)
         elif kind is Kind.FINISH:
             self._todo.append(partial(self._task.finish, header.number))
         else:
-            raise InvalidArgumentError(message=f"A {kind.name} frame came from an asking task")
+            self.handle_other(header)
 
     def forget(self, sink: Sink) -> None:
         """The step of a sink is over."""
@@ -287,7 +268,6 @@ class Serving:
         for step_id in steps:
             self._task.abandon(step_id)
         self.memory.close()
-        self._read_memory.close()
         self.wire.release()
         self._on_closed(self)
 
@@ -306,11 +286,10 @@ class Serving:
             args: list[Any] = []
             if header.tensors:
                 layout = parse(head[header.text_bytes :], header.tensors)
-                args = self._read_memory.read(layout, header, head, body)
-            text = self._read_memory.text(header, head)
+                args = self.memory.read(layout, header, head, body)
+            text = self.memory.text(header, head)
             results = self._task.call(step_id, text, args)
-            with self._describing:
-                message = self._describer.describe(results)
+            message = self.describe(results)
         except Exception as error:
             refusal = frames.pack_status(error)
             self.post(frames.pack(Kind.REFUSAL, number, text=refusal))
@@ -319,6 +298,6 @@ class Serving:
             with self._lock:
                 del self._running[number]
         try:
-            self.memory.send(Kind.REPLY, number, 0, b"", message)
+            self.send(Kind.REPLY, number, 0, b"", message)
         except OpError as error:
             self.close(error)

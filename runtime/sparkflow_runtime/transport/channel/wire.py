@@ -16,7 +16,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 
@@ -62,19 +62,11 @@ _BLOCKED_MS: Final = 200
 _log = logging.getLogger(__name__)
 
 
-class ChannelClosed(UnavailableError):
-    """The other end of a channel is gone, or ours was closed."""
-
-
-class Handler(Protocol):
-    """What becomes of frames that arrive."""
-
-    def buffer(self, header: Header, size_bytes: int) -> np.ndarray[Any, Any]:
-        """Memory for the body, and what the wire reads after it: [size_bytes] uint8."""
-
-    def handle(self, header: Header, head: bytes, body: np.ndarray[Any, Any] | None) -> None:
-        """A whole frame is there."""
-
+Bytes = np.ndarray[Any, Any]
+Buffer = Callable[[Header, int], Bytes]
+"""Memory for the body of a frame, and what the wire reads after it: [so many] uint8."""
+Handle = Callable[[Header, bytes, Bytes | None], None]
+"""What becomes of a whole frame: its header, what comes before its body, and that."""
 
 _SOCKETS: Final[dict[int, Any]] = {}
 """The sockets of all wires by descriptor: wires lie in cycles, where the collector could come to a
@@ -155,7 +147,7 @@ class Wire:
             descriptors: Travel along, on unix sockets only.
 
         Raises:
-            ChannelClosed: The channel is closed, or was closed meanwhile.
+            UnavailableError: The channel is closed, or was closed meanwhile.
             OpError: What `check` raised.
         """
         try:
@@ -164,7 +156,7 @@ class Wire:
                 try:
                     self._send(head, buffers, body_bytes, check, descriptors)
                 except OSError as error:
-                    self.close(ChannelClosed(message=f"{self._name()} is gone: {error}"))
+                    self.close(UnavailableError(message=f"{self._name()} is gone: {error}"))
                     self._require_open()
                 except OpError as error:
                     self.close(error)  # A frame was begun: nothing can follow.
@@ -313,20 +305,20 @@ class Wire:
                 poll.register(wake, select.POLLIN)
         poll.poll(timeout_ms)
 
-    def read(self, handler: Handler) -> None:
+    def read(self, buffer: Buffer, handle: Handle) -> None:
         """Handles the frames that are there; returns when nothing more is.
 
         Raises:
-            ChannelClosed: The other end is gone, or what it sends is no frame.
+            UnavailableError: The other end is gone, or what it sends is no frame.
             DataLossError: What arrived is not what was sent; the channel is closed.
-            OpError: What the handler raised; the channel is closed.
+            OpError: What `handle` raised; the channel is closed.
         """
         self._require_open()
         try:
-            while self._read_once(handler):
+            while self._read_once(buffer, handle):
                 continue
         except OSError as error:
-            self.close(ChannelClosed(message=f"{self._name()} is gone: {error}"))
+            self.close(UnavailableError(message=f"{self._name()} is gone: {error}"))
             self._require_open()
         except OpError as error:
             if isinstance(error, DataLossError):
@@ -337,26 +329,26 @@ class Wire:
             self._give_up(error)
             raise
 
-    def _read_once(self, handler: Handler) -> bool:
+    def _read_once(self, buffer: Buffer, handle: Handle) -> bool:
         """Whether it is worth reading again at once."""
         if self._body is not None:
             header, head, body, filled = self._body
             count = self._receive_body(header, body, filled)
             if count == 0:
                 return False
-            return not self._fill(handler, header, head, body, filled + count)
+            return not self._fill(handle, header, head, body, filled + count)
         if self._start == self._end:
             self._start = self._end = 0
         count = self._receive(self._view[self._end :], staging=True)
         if count == 0:
             return False
         self._end += count
-        while self._next_frame(handler):
+        while self._next_frame(buffer, handle):
             continue
         is_partial = self._body is not None
         return is_partial or self._end == len(self._staging) or self._tls
 
-    def _next_frame(self, handler: Handler) -> bool:
+    def _next_frame(self, buffer: Buffer, handle: Handle) -> bool:
         """Takes one frame out of the staging area; False when it is not whole."""
         there, begin = self._end - self._start, self._start + self._header_bytes
         if there < self._header_bytes:
@@ -379,21 +371,21 @@ class Wire:
                 self._start += sum_bytes
                 wanted = self._view[self._start - sum_bytes : self._start] if sum_bytes else None
                 seals.end(crc32c(head, total), wanted, self._name())
-            handler.handle(header, head, None)
+            handle(header, head, None)
             return True
         whole = header.body_bytes + sum_bytes
-        body = handler.buffer(header, whole)
+        body = buffer(header, whole)
         filled = min(whole, self._end - self._start)
         if filled:
             body.data[:filled] = self._view[self._start : self._start + filled]
             self._start += filled
         if seals is not None:
             self._total = crc32c(body[: min(filled, header.body_bytes)], crc32c(head, total))
-        return self._fill(handler, header, head, body, filled)
+        return self._fill(handle, header, head, body, filled)
 
     def _fill(
         self,
-        handler: Handler,
+        handle: Handle,
         header: Header,
         head: bytes,
         body: np.ndarray[Any, Any],
@@ -408,7 +400,7 @@ class Wire:
             wanted = body[header.body_bytes :].tobytes()
             self._unsealing.end(self._total, wanted, self._name())
             body = body[: header.body_bytes]
-        handler.handle(header, head, body)
+        handle(header, head, body)
         return True
 
     def _make_room(self, needed: int) -> None:
@@ -478,9 +470,9 @@ class Wire:
     def close(self, error: OpError | None = None) -> None:
         """Closes the socket; may be called again, from any thread."""
         if self.closed is None:
-            reason = error or ChannelClosed(message=f"The channel to {self._name()} is closed")
+            reason = error or UnavailableError(message=f"The channel to {self._name()} is closed")
             if isinstance(reason, DataLossError):  # of the channel, not of what is asked over it
-                reason = ChannelClosed(message=reason.message)
+                reason = UnavailableError(message=reason.message)
             self.closed = from_status(*to_status(reason))  # without what its traceback holds
         with contextlib.suppress(OSError):
             # The descriptor stays: somebody may be in poll on this number, see `release`.
@@ -494,7 +486,7 @@ class Wire:
 
         What came next would be taken for the rest of that frame.
         """
-        kind = InternalError if isinstance(error, Exception) else ChannelClosed
+        kind = InternalError if isinstance(error, Exception) else UnavailableError
         self.close(kind(message=f"A channel failed in the midst of a frame: {error!r}"))
 
     def leave(self) -> None:
@@ -504,7 +496,7 @@ class Wire:
         child shuts down is shut down for its parent, too. No lock that another thread had is freed.
         """
         self.reading, self._writing, self._secured = (threading.Lock() for _ in range(3))
-        self.closed = ChannelClosed(message=f"The channel to {self._name()} is the parent's")
+        self.closed = UnavailableError(message=f"The channel to {self._name()} is the parent's")
         self._close_descriptors()
 
     def release(self) -> None:
@@ -544,7 +536,7 @@ class Wire:
 
     def _require_open(self) -> None:
         if self.closed is not None:
-            raise ChannelClosed(message=self.closed.message)
+            raise UnavailableError(message=self.closed.message)
 
     def _name(self) -> str:
         return f"Task {self.peer.task}" if self.peer.task else "A client"

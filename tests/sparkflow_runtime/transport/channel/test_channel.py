@@ -24,8 +24,7 @@ from sparkflow_runtime.transport.channel.frames import Kind
 from sparkflow_runtime.transport.channel.handshake import Opened, Peer
 from sparkflow_runtime.transport.channel.reactor import Reactor, available
 from sparkflow_runtime.transport.channel.serving import Serving, Sink
-from sparkflow_runtime.transport.channel.wire import ChannelClosed
-from sparkflow_runtime.transport.waking import ThreadWaker
+from sparkflow_runtime.transport.waking import Waker
 
 pytestmark = pytest.mark.skipif(not available(), reason="channels need Linux")
 
@@ -108,8 +107,8 @@ class Channel:
         )
         self.asker = Asker(Opened(mine, PS, seals and seals[::-1]), self.reactor, self.arenas[1])
 
-    def waker(self) -> ThreadWaker:
-        return ThreadWaker.of_this_thread(lambda: None)
+    def waker(self) -> Waker:
+        return Waker.of_this_thread(lambda: None)
 
     def call(self, text: bytes, *args: Any, step_id: int = 1) -> list[Any]:
         return self.asker.result(self.asker.call(step_id, text, args), self.waker())
@@ -274,7 +273,7 @@ def test_a_wait_ends_when_it_is_not_wanted(channel: Channel) -> None:
             raise CancelledError(message="the step was cancelled")
 
     def wait() -> None:
-        waker = ThreadWaker.of_this_thread(check)
+        waker = Waker.of_this_thread(check)
         found.append(waker)
         with pytest.raises(CancelledError, match="the step was cancelled"):
             stream.take(0, waker, more=False)
@@ -454,5 +453,5 @@ def test_a_reactor_without_channels_has_no_threads() -> None:
     for thread in set(threading.enumerate()) - before:
         thread.join(WAIT_S)
     assert made.reactor._watch is None
-    with contextlib.suppress(ChannelClosed):
+    with contextlib.suppress(UnavailableError):
         made.asker.ask(1, ["a"], loops=False)

@@ -7,7 +7,7 @@ import pytest
 from sparkflow_runtime.device.shared_memory import SharedArena
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.transport.channel.frames import Header, Kind
-from sparkflow_runtime.transport.channel.memory import ReadMemory
+from sparkflow_runtime.transport.channel.memory import ChannelMemory
 
 ARENA = 1
 
@@ -29,14 +29,14 @@ def segment():
 def test_memory_that_is_gone_leaves_the_descriptor_to_the_memory_that_comes(segment):
     # Both frames may be read at once: then the descriptor is there before either is handled.
     came = [os.dup(segment.fd)]
-    memory = ReadMemory()
+    memory = ChannelMemory(None, None)
     memory.attach(segment_frame(4, 0), came.pop)
     assert len(came) == 1
     memory.attach(segment_frame(5, segment.size_bytes), came.pop)
     assert came == []
-    assert memory.is_used
+    assert memory.is_read
 
 
 def test_memory_without_a_descriptor_is_refused():
     with pytest.raises(InvalidArgumentError, match="Memory 5 came without a descriptor"):
-        ReadMemory().attach(segment_frame(5, 4096), lambda: None)
+        ChannelMemory(None, None).attach(segment_frame(5, 4096), lambda: None)

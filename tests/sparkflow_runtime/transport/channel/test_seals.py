@@ -15,7 +15,7 @@ from sparkflow_runtime.transport.channel import frames, wire
 from sparkflow_runtime.transport.channel.frames import Header, Kind
 from sparkflow_runtime.transport.channel.handshake import Opened, Peer
 from sparkflow_runtime.transport.channel.seals import SEALED_HEADER_BYTES, Seals
-from sparkflow_runtime.transport.channel.wire import ChannelClosed, Wire
+from sparkflow_runtime.transport.channel.wire import Wire
 
 PEER = Peer("/job:ps/replica:0/task:0", 1, "tcp", encrypted=False)
 NUMBER = 0x1234ABCD
@@ -102,10 +102,10 @@ def received(pieces: list[bytes], number: int = NUMBER) -> tuple[list[Frame], Da
         try:
             while end.closed is None:
                 end.wait(WAIT_S * 1000)
-                end.read(collected)
+                end.read(collected.buffer, collected.handle)
         except DataLossError as damage:
             error = damage
-        except ChannelClosed as closed:
+        except UnavailableError as closed:
             gone = closed
         end.release()
     assert isinstance(end.closed, UnavailableError)
@@ -251,7 +251,7 @@ def test_a_frame_that_goes_back_to_its_sender_is_told() -> None:
         theirs.sendall(theirs.recv(1000))
         sending.wait(WAIT_S * 1000)
         with pytest.raises(DataLossError):
-            sending.read(Collected())
+            sending.read(Collected().buffer, Collected().handle)
         sending.release()
 
 
@@ -276,7 +276,7 @@ def test_large_bodies(size: int, parts: int) -> None:
 
         def read() -> None:
             receiving.wait(100)
-            receiving.read(collected)
+            receiving.read(collected.buffer, collected.handle)
 
         head, _, _ = message(1, body)
         for _ in range(2):
@@ -299,7 +299,7 @@ def test_a_head_larger_than_the_copies() -> None:
 
         def read() -> None:
             receiving.wait(100)
-            receiving.read(collected)
+            receiving.read(collected.buffer, collected.handle)
 
         layout = bytes(range(256)) * 1000
         sending.send(
@@ -329,7 +329,7 @@ def test_a_variable_may_change_while_it_is_sent() -> None:
 
         def read() -> None:
             receiving.wait(100)
-            receiving.read(collected)
+            receiving.read(collected.buffer, collected.handle)
 
         updating.start()
         try:

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from sparkflow_runtime.errors import CancelledError, InvalidArgumentError
+from sparkflow_runtime.errors import CancelledError, InvalidArgumentError, UnavailableError
 from sparkflow_runtime.transport.channel import frames, wire as wire_module
 from sparkflow_runtime.transport.channel.frames import Header, Kind
 from sparkflow_runtime.transport.channel.handshake import Opened, Peer
 from sparkflow_runtime.transport.channel.records import Records
-from sparkflow_runtime.transport.channel.wire import ChannelClosed, Wire
+from sparkflow_runtime.transport.channel.wire import Wire
 
 PEER = Peer("/job:ps/replica:0/task:0", 1, "unix", encrypted=False)
 WAIT_S = 20
@@ -46,7 +46,7 @@ def ends() -> Iterator[tuple[Wire, socket.socket]]:
 def read_until(wire: Wire, collected: Collected, count: int) -> None:
     while len(collected.frames) < count:
         wire.wait(WAIT_S * 1000)
-        wire.read(collected)
+        wire.read(collected.buffer, collected.handle)
 
 
 def test_a_frame_arrives_in_any_pieces(ends: tuple[Wire, socket.socket]) -> None:
@@ -58,7 +58,7 @@ def test_a_frame_arrives_in_any_pieces(ends: tuple[Wire, socket.socket]) -> None
         for start in range(0, len(whole), size):
             theirs.sendall(whole[start : start + size])
             wire.wait(WAIT_S * 1000)
-            wire.read(collected)
+            wire.read(collected.buffer, collected.handle)
         header, head, found = collected.frames.pop()
         assert (header.kind, head) == (Kind.CALL, b"textlayout")
         assert found is not None
@@ -123,16 +123,16 @@ def test_a_blocked_sender_can_be_called_off(ends: tuple[Wire, socket.socket]) ->
     with pytest.raises(CancelledError, match="enough"):
         wire.send(head, [big], big.nbytes, check)
     assert told == [True]
-    with pytest.raises(ChannelClosed, match="enough"):  # half a frame was sent: nothing can follow
+    with pytest.raises(UnavailableError, match="enough"):  # nothing can follow half a frame
         wire.send(frames.pack(Kind.CREDIT, 1))
 
 
 def test_the_other_end_s_end_is_told(ends: tuple[Wire, socket.socket]) -> None:
     wire, theirs = ends
     theirs.close()
-    with pytest.raises(ChannelClosed, match="Task /job:ps/replica:0/task:0 is gone"):
+    with pytest.raises(UnavailableError, match="Task /job:ps/replica:0/task:0 is gone"):
         read_until(wire, Collected(), 1)
-    with pytest.raises(ChannelClosed):
+    with pytest.raises(UnavailableError):
         wire.send(frames.pack(Kind.CREDIT, 1))
 
 
@@ -142,8 +142,8 @@ def test_garbage_closes_the_channel(ends: tuple[Wire, socket.socket], garbage: b
     theirs.sendall(garbage)
     with pytest.raises(InvalidArgumentError):
         read_until(wire, Collected(), 1)
-    with pytest.raises(ChannelClosed):
-        wire.read(Collected())
+    with pytest.raises(UnavailableError):
+        wire.read(Collected().buffer, Collected().handle)
 
 
 def test_descriptors_travel_along(ends: tuple[Wire, socket.socket]) -> None:
@@ -182,13 +182,13 @@ def test_nothing_follows_a_frame_that_something_unforeseen_cut(
         collected.handle = fail  # type: ignore[method-assign]
         with pytest.raises(type(error)):
             read_until(wire, collected, 1)
-    with pytest.raises(ChannelClosed, match=r"in the midst of a frame: (Keyboard|Memory)"):
+    with pytest.raises(UnavailableError, match=r"in the midst of a frame: (Keyboard|Memory)"):
         wire.send(frames.pack(Kind.CREDIT, 1))
-    with pytest.raises(ChannelClosed, match="in the midst of a frame"):
-        wire.read(Collected())
+    with pytest.raises(UnavailableError, match="in the midst of a frame"):
+        wire.read(Collected().buffer, Collected().handle)
     receiving = Wire(Opened(theirs.dup(), PEER))
     whole = Collected()
-    with pytest.raises(ChannelClosed):
+    with pytest.raises(UnavailableError):
         read_until(receiving, whole, 1)
     assert whole.frames == []
     receiving.release()
@@ -237,13 +237,14 @@ def test_a_descriptor_is_given_back_by_whichever_thread_comes_last() -> None:
 
 FORKS = """
 import os, socket, sys, threading, numpy as np
+from sparkflow_runtime.errors import UnavailableError
 from sparkflow_runtime.transport.channel import frames
 from sparkflow_runtime.transport.channel.frames import Kind
 from sparkflow_runtime.transport.channel.handshake import Opened, Peer
 from sparkflow_runtime.transport.channel.reactor import reactor
 from sparkflow_runtime.transport.channel.asking import Asker
 from sparkflow_runtime.transport.channel.records import Records
-from sparkflow_runtime.transport.channel.wire import ChannelClosed, Wire
+from sparkflow_runtime.transport.channel.wire import Wire
 mine, theirs = socket.socketpair()
 theirs.settimeout(20)
 peer = Peer("/job:ps/replica:0/task:0", 1, "tcp", encrypted=False)
@@ -258,7 +259,7 @@ child = os.fork()
 if not child:
     try:
         asker.wire.send(frames.pack(Kind.CREDIT, 1))
-    except ChannelClosed as error:
+    except UnavailableError as error:
         good = "is the parent's" in str(error) and reactor._watch is None and not asker.is_open
     else:
         good = False
