@@ -30,8 +30,9 @@ from sparkflow_runtime.resources.container import Resources
 from sparkflow_runtime.security import Tls
 from sparkflow_runtime.security.defaults import server_credentials, trust
 from sparkflow_runtime.transport import rpc
+from sparkflow_runtime.transport.channel.address import SHARING, Transport, require_transport
+from sparkflow_runtime.transport.channel.handshake import Self
 from sparkflow_runtime.transport.channel.listener import Listener
-from sparkflow_runtime.transport.channel.pool import SHARING, Caller, Transport, require_transport
 from sparkflow_runtime.transport.channel.reactor import available
 from sparkflow_runtime.transport.peers import WORKER_SERVICE, Peers
 from sparkflow_runtime.transport.task_names import addresses, task_name
@@ -56,7 +57,7 @@ class Server:
         tls: The task's certificate and key, which all tasks and sessions then need; None for none.
         gpus: How many GPUs the worker uses; None for all it sees.
         gpu_memory_bytes: How much memory of each it takes at most; None for all there is.
-        transport: How tensors come from other tasks, see `transport.channel.pool.Transport`.
+        transport: How tensors come from other tasks, see `transport.channel.address.Transport`.
         channel_port: Port for tensor channels, 0 for a free one.
         session_config: Options of sessions on this server that say nothing else.
 
@@ -201,7 +202,7 @@ class Server:
 
     def _link_cluster(self) -> None:
         others = {t: a for t, a in self._addresses.items() if t != self.task}
-        caller = Caller(
+        me = Self(
             self.task,
             self.worker.incarnation,
             self._token,
@@ -209,13 +210,13 @@ class Server:
             self._transport,
             self.worker.arena,
         )
-        peers = Peers(others, caller)
+        peers = Peers(others, me)
         self.worker.connect(peers)
         for link in (*self._remote.values(), *self._met.values()):
             link.close()
         self._met.clear()
         self._remote = {
-            task: RemoteLink(task, address, self._token, self._tls, peers.channels)
+            task: RemoteLink(task, address, self._token, self._tls, peers)
             for task, address in others.items()
         }
 
@@ -290,7 +291,7 @@ class Server:
                 found[task] = self._remote[task]
                 continue
             if (task, address) not in self._met:
-                link = RemoteLink(task, address, self._token, self._tls, self.worker.channels)
+                link = RemoteLink(task, address, self._token, self._tls, self.worker.peers)
                 self._met[task, address] = link
             found[task] = self._met[task, address]
         return found

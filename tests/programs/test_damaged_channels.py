@@ -14,7 +14,7 @@ import sparkflow as tf
 from sparkflow_runtime.master.repeated_runs import client_side
 from sparkflow_runtime.testing.faulty_link import FaultyLink
 from sparkflow_runtime.testing.local_cluster import LocalCluster
-from sparkflow_runtime.transport.channel import pool
+from sparkflow_runtime.transport import peers
 from sparkflow_runtime.transport.channel.reactor import available
 
 pytestmark = pytest.mark.skipif(not available(), reason="channels need Linux")
@@ -132,7 +132,7 @@ class Program:
 
 @pytest.fixture
 def program(monkeypatch: pytest.MonkeyPatch) -> Iterator[Program]:
-    for module in (pool, client_side):  # a handshake that was damaged is tried again at once
+    for module in (peers, client_side):  # a handshake that was damaged is tried again at once
         monkeypatch.setattr(module, "RETRY_S", 0.0)
     with ExitStack() as stack:
         made = Program(stack)

@@ -23,7 +23,8 @@ from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.protos.node_def_pb2 import NodeDef
 from sparkflow_runtime.security import Credentials
 from sparkflow_runtime.security.defaults import session_credentials
-from sparkflow_runtime.transport.channel.pool import Caller, Transport
+from sparkflow_runtime.transport.channel.address import Transport
+from sparkflow_runtime.transport.channel.handshake import Self
 from sparkflow_runtime.transport.peers import Peers
 from sparkflow_runtime.transport.task_names import addresses
 from sparkflow_runtime.worker.loop import LoopTerms
@@ -66,9 +67,9 @@ class DriverMaster:
         if credentials is None and tasks:
             shown = session_credentials(next(iter(tasks.values())))
         token, tls = shown.token, shown.tls
-        self._peers = Peers(tasks, Caller(token=token, tls=tls, transport=transport))
+        self._peers = Peers(tasks, Self(token=token, tls=tls, transport=transport))
         self._links = {
-            task: RemoteLink(task, address, token, tls, self._peers.channels)
+            task: RemoteLink(task, address, token, tls, self._peers)
             for task, address in tasks.items()
         }
 

@@ -43,8 +43,7 @@ from sparkflow_runtime.transport import protocol, rpc, status
 from sparkflow_runtime.transport.channel import frames
 from sparkflow_runtime.transport.channel.asking import Asker, PendingCall
 from sparkflow_runtime.transport.channel.frames import Kind
-from sparkflow_runtime.transport.channel.pool import Channels
-from sparkflow_runtime.transport.peers import WORKER_SERVICE
+from sparkflow_runtime.transport.peers import WORKER_SERVICE, Peers
 from sparkflow_runtime.transport.waking import Waker
 from sparkflow_runtime.worker.answering import pack_run
 from sparkflow_runtime.worker.loop import Listen, LoopEnd, LoopTerms, LoopUpdate
@@ -66,7 +65,7 @@ class RemoteLink:
         address: Its `host:port`.
         token: What to show it; None for nothing.
         tls: For TLS; None without.
-        channels: The channels to tasks; None where everything goes over gRPC.
+        peers: Has the channels to tasks; None where everything goes over gRPC.
     """
 
     def __init__(
@@ -75,10 +74,10 @@ class RemoteLink:
         address: str,
         token: str | None,
         tls: Tls | None = None,
-        channels: Channels | None = None,
+        peers: Peers | None = None,
     ) -> None:
         self._task = task
-        self._channels = channels
+        self._peers = peers
         self._results: dict[str, tuple[int, ...]] = {}
         self._channel = rpc.channel(address, tls)
         peer = f"Task {task} at {address}"
@@ -169,8 +168,8 @@ class RemoteLink:
     ) -> Pending:
         """See `links.WorkerLink`; over the tensor channel where it can, if nothing is recorded."""
         asker = None
-        if record is None and self._channels is not None:
-            asker = self._channels.find(self._task)
+        if record is None and self._peers is not None:
+            asker = self._peers.channel(self._task)
         if asker is None:
             return InBackground(step, self._run_graph(session, handle, step, args, record))
         given = [args[index] for index in sorted(args)]
@@ -301,7 +300,7 @@ class RemoteLink:
 
     def finish_step(self, step_id: int, error: OpError | None = None) -> None:
         """See `links.WorkerLink`; the error's text does not travel, peers see an AbortedError."""
-        open_channel = None if self._channels is None else self._channels.peek(self._task)
+        open_channel = None if self._peers is None else self._peers.open_channel(self._task)
         if open_channel is not None:
             open_channel.post(frames.pack(Kind.FINISH, step_id))
             return

@@ -55,7 +55,7 @@ class StepContext(Protocol):
         """Waits for the tensors sent under `key` by the device `source`."""
 
     def transport(self, key: str, source: str) -> str:
-        """How these tensors come: "memory" within a task, else see `transport.channel.pool`."""
+        """How these tensors come: "memory" within a task, else see `transport.channel.address`."""
 
     def meeting(self) -> Meeting:
         """Where the ranks of a collective meet that are all in this step."""

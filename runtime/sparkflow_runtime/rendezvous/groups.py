@@ -12,7 +12,7 @@ import random
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sparkflow_runtime.errors import (
     AbortedError,
@@ -24,26 +24,12 @@ from sparkflow_runtime.errors import (
     to_status,
 )
 
+if TYPE_CHECKING:
+    from sparkflow_runtime.protos.worker_pb2 import CompleteGroupRequest
+
 MAX_RANKS: Final = 1 << 16
 MAX_GROUPS: Final = 1 << 12
 _NUMBER_BITS: Final = 62
-
-
-@dataclass(frozen=True, slots=True)
-class Applicant:
-    """A rank that wants to join its group.
-
-    Attributes:
-        group: The group's name, the same for all its ranks.
-        size: How many ranks it has.
-        rank: Which of them this is.
-        member: A text that nobody else has: tells a rank that came again from one that asks twice.
-    """
-
-    group: str
-    size: int
-    rank: int
-    member: str
 
 
 @dataclass(slots=True)
@@ -79,14 +65,15 @@ class GroupTable:
 
     def join(
         self,
-        applicant: Applicant,
+        applicant: CompleteGroupRequest,
         timeout_s: float,
         wanted: Callable[[], bool] = lambda: True,
     ) -> int:
         """Waits until all ranks of the group have come; the number that each of them is given.
 
         Args:
-            applicant: Who comes.
+            applicant: Who comes: the `rank` of a `group` of `group_size` ranks. Its `member` is a
+                text that nobody else has, which tells one that came again from one that asks twice.
             timeout_s: How long to wait for the others.
             wanted: Whether the applicant still waits; asked again after `wake`.
 
@@ -102,18 +89,18 @@ class GroupTable:
         with self._changed:
             self._raise_if_closed()
             current = self._rounds.get(applicant.group)
-            if current is not None and current.size != applicant.size:
+            if current is not None and current.size != applicant.group_size:
                 raise InvalidArgumentError(
                     message=f"Rank {applicant.rank} says that collective group {applicant.group} "
-                    f"has {applicant.size} ranks; others said {current.size}. All replicas must "
-                    "run the same graph"
+                    f"has {applicant.group_size} ranks; others said {current.size}. All replicas "
+                    "must run the same graph"
                 )
             if current is None and len(self._rounds) >= MAX_GROUPS:
                 raise InvalidArgumentError(message=f"A task leads at most {MAX_GROUPS} groups")
             if current is None or current.number is not None:
                 if current is not None and current.number is not None:
                     ended = current.number, AbortedError(message=_came_again(applicant))
-                current = self._rounds[applicant.group] = _Round(applicant.size)
+                current = self._rounds[applicant.group] = _Round(applicant.group_size)
             current.members[applicant.rank] = applicant.member
             if len(current.members) == current.size:
                 current.number = (1 << _NUMBER_BITS) | self._draw.getrandbits(_NUMBER_BITS)
@@ -134,7 +121,11 @@ class GroupTable:
             self._changed.notify_all()
 
     def _wait(
-        self, applicant: Applicant, joined: _Round, timeout_s: float, wanted: Callable[[], bool]
+        self,
+        applicant: CompleteGroupRequest,
+        joined: _Round,
+        timeout_s: float,
+        wanted: Callable[[], bool],
     ) -> int:
         rank, member = applicant.rank, applicant.member
 
@@ -169,15 +160,15 @@ class GroupTable:
             raise from_status(*self._closed)
 
 
-def _check(applicant: Applicant) -> None:
-    if not 0 <= applicant.rank < applicant.size <= MAX_RANKS:
+def _check(applicant: CompleteGroupRequest) -> None:
+    if not 0 <= applicant.rank < applicant.group_size <= MAX_RANKS:
         raise InvalidArgumentError(
             message=f"Collective group {applicant.group} has no rank {applicant.rank} of "
-            f"{applicant.size}; there may be up to {MAX_RANKS}"
+            f"{applicant.group_size}; there may be up to {MAX_RANKS}"
         )
 
 
-def _came_again(applicant: Applicant) -> str:
+def _came_again(applicant: CompleteGroupRequest) -> str:
     return (
         f"Rank {applicant.rank} of collective group {applicant.group} joined anew: its session or "
         "its task was restarted. All ranks must begin again"

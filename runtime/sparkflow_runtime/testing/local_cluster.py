@@ -33,7 +33,7 @@ from sparkflow_runtime.server import Server
 from sparkflow_runtime.testing import task_process
 from sparkflow_runtime.testing.faulty_link import FaultyLink
 from sparkflow_runtime.testing.task_process import cluster_of
-from sparkflow_runtime.transport.channel.pool import Transport
+from sparkflow_runtime.transport.channel.address import Transport
 from sparkflow_runtime.transport.task_names import task_name
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class LocalCluster:
             restarted ones when this process ends.
         faulty: Whether tasks and clients reach each task through a `FaultyLink`, see `link`;
             tensors then travel by gRPC.
-        transport: How tensors travel otherwise, see `transport.channel.pool.Transport`.
+        transport: How tensors travel otherwise, see `transport.channel.address.Transport`.
 
     Attributes:
         cluster: The addresses of all tasks.

@@ -7,47 +7,64 @@ step does not know. Another transport, such as UCX, is another `StepReceiver.rec
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import grpc
 
-from sparkflow_runtime.errors import CancelledError, InvalidArgumentError, NotFoundError
+from sparkflow_runtime.errors import (
+    CancelledError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    UnavailableError,
+)
 from sparkflow_runtime.protos import worker_pb2
 from sparkflow_runtime.protos.worker_pb2 import RecvTensorRequest
 from sparkflow_runtime.security import shown_at
 from sparkflow_runtime.transport import codec, rpc, status
 from sparkflow_runtime.transport.channel.address import ChannelAddress
-from sparkflow_runtime.transport.channel.asking import Stream
-from sparkflow_runtime.transport.channel.pool import Caller, Channels
+from sparkflow_runtime.transport.channel.asking import Asker, Stream
+from sparkflow_runtime.transport.channel.dialling import dial
+from sparkflow_runtime.transport.channel.handshake import Self
+from sparkflow_runtime.transport.channel.reactor import available, reactor
 from sparkflow_runtime.transport.waking import Waker
 
 WORKER_SERVICE: Final = "sparkflow_runtime.protos.WorkerService"
 LOCATE_TIMEOUT_S: Final = 20.0
 """How long a task may take to say where its channel is."""
+DIAL_TIMEOUT_S: Final = 5.0
+RETRY_S: Final = 30.0
+"""A task whose channel could not be opened is spoken to over gRPC for so long."""
+
+_log = logging.getLogger(__name__)
 
 
 class Peers:
     """The other tasks of a cluster, spoken to over gRPC and, where there is one, a tensor channel.
 
-    `_lock` guards `_addresses`, `_stubs`, `_links` and `_closed`. Connections are opened when first
-    used.
+    `_lock` guards all fields but the locks of tasks, which are held while one is dialled.
+    Connections are opened when first used, channels again when one was lost.
 
     Args:
         addresses: Task names to `host:port`.
-        caller: Who speaks to them.
+        me: Who speaks to them.
     """
 
-    def __init__(self, addresses: Mapping[str, str], caller: Caller | None = None) -> None:
+    def __init__(self, addresses: Mapping[str, str], me: Self | None = None) -> None:
         self._addresses = dict(addresses)
         self._given = frozenset(addresses)
-        self._caller = caller or Caller()
+        self._self = me or Self()
         self._lock = threading.Lock()
         self._stubs: dict[str, rpc.Stub] = {}
         self._links: list[grpc.Channel] = []
         self._closed = False
-        self.channels = Channels(self._caller, self._locate)
+        self._askers: dict[str, Asker] = {}
+        self._dialling: dict[str, threading.Lock] = {}
+        self._without: dict[str, float] = {}
 
     def stub(self, task: str) -> rpc.Stub:
         """The worker service of a task.
@@ -67,12 +84,42 @@ class Peers:
                         message=f"Task {task} is not in the cluster of "
                         f"{', '.join(sorted(self._addresses)) or 'no tasks'}"
                     )
-                link = rpc.channel(address, self._caller.tls)
+                link = rpc.channel(address, self._self.tls)
                 self._links.append(link)
                 peer = f"Task {task} at {address}"
-                token = shown_at(self._caller.token, address)
+                token = shown_at(self._self.token, address)
                 found = self._stubs[task] = rpc.Stub(link, WORKER_SERVICE, token, peer)
             return found
+
+    def channel(self, task: str) -> Asker | None:
+        """The channel to a task; None where gRPC is to be used.
+
+        Raises:
+            CancelledError: The channels were closed.
+            OpError: The task refuses, or a transport that was asked for cannot be had.
+        """
+        found = self._askers.get(task)
+        if found is not None and found.is_open:
+            return found
+        if self._self.transport == "grpc" or not available():
+            return None
+        with self._lock:
+            if self._closed:
+                raise CancelledError(message=f"The channels to {task} and others were closed")
+            until = self._without.get(task)
+            if until is not None and time.monotonic() < until:
+                return None
+            dialling = self._dialling.setdefault(task, threading.Lock())
+        with dialling:
+            found = self._askers.get(task)
+            if found is not None and found.is_open:
+                return found
+            return self._dial(task)
+
+    def open_channel(self, task: str) -> Asker | None:
+        """The channel to a task, if one is open."""
+        found = self._askers.get(task)
+        return found if found is not None and found.is_open else None
 
     def receiver(self, step_id: int, check: Callable[[], None] = lambda: None) -> StepReceiver:
         """A receiver for one partition's run of a step; `check` raises what ended the step."""
@@ -106,9 +153,49 @@ class Peers:
             self._closed = True
             links, self._links = self._links, []
             self._stubs.clear()
-        self.channels.close()
+            askers, self._askers = list(self._askers.values()), {}
+        for asker in askers:
+            asker.close(CancelledError(message="The channels of this task were closed"))
         for link in links:
             link.close()
+
+    def _dial(self, task: str) -> Asker | None:
+        me = self._self
+        place = self._locate(task)
+        if place is None:
+            self._do_without(task, "it has none")
+            return None
+        address, incarnation = place
+        must = me.transport if me.transport != "auto" else ""
+        if must in ("unix", "shm") and not address.is_here:
+            raise FailedPreconditionError(
+                message=f"Transport {must!r} was asked for, but {task} is on another host"
+            )
+        try:
+            opened = dial(
+                address,
+                me,
+                expected_task=task,
+                expected_incarnation=incarnation,
+                timeout_s=DIAL_TIMEOUT_S,
+            )
+        except UnavailableError as error:
+            if must:
+                raise
+            self._do_without(task, str(error))
+            return None
+        asker = Asker(opened, reactor, me.arena)
+        with self._lock:
+            if not self._closed:
+                self._askers[task] = asker
+                return asker
+        asker.close()
+        raise CancelledError(message=f"The channels to {task} and others were closed")
+
+    def _do_without(self, task: str, reason: str) -> None:
+        _log.info("No tensor channel to %s, gRPC is used: %s", task, reason)
+        with self._lock:
+            self._without[task] = time.monotonic() + RETRY_S
 
     def _locate(self, task: str) -> tuple[ChannelAddress, int] | None:
         stub = self.stub(task)
@@ -133,7 +220,7 @@ class StepReceiver:
         self._lock = threading.Lock()
         self._streams: dict[tuple[str, str], Stream] = {}
         self._wakers: set[Waker] = set()
-        self._over_grpc = _GrpcReceiver(peers, step_id)
+        self._asked: dict[tuple[str, int], Any] = {}
         self._cancelled = False
 
     def ask(self, wanted: Mapping[str, Sequence[str]], loops: bool) -> None:
@@ -147,7 +234,7 @@ class StepReceiver:
             OpError: A task refuses to open a channel.
         """
         for task, keys in wanted.items():
-            asker = self._peers.channels.find(task)
+            asker = self._peers.channel(task)
             if asker is not None:
                 streams = asker.ask(self._step_id, keys, loops)
                 with self._lock:
@@ -168,9 +255,9 @@ class StepReceiver:
         """
         found = self._streams.get((task, key))
         if found is None:
-            asker = self._peers.channels.find(task)
+            asker = self._peers.channel(task)
             if asker is None:
-                return self._over_grpc.receive(task, key, iteration, more)
+                return self._receive_by_rpc(task, key, iteration, more)
             [found] = asker.ask(self._step_id, [key], more, iteration)
             self._streams[task, key] = found
         waker = Waker.of_this_thread(self._check_cancelled)
@@ -191,7 +278,8 @@ class StepReceiver:
     def cancel(self, ended_well: bool = False) -> None:
         """Ends waiting and drops what was asked for in advance."""
         self._cancelled = True
-        self._over_grpc.cancel()
+        for call in list(self._asked.values()):
+            call.cancel()
         with self._lock:
             streams = list(self._streams.values())
             self._streams.clear()
@@ -205,20 +293,15 @@ class StepReceiver:
         if self._cancelled:
             raise CancelledError(message="Waiting for other tasks was cancelled")
 
+    # ------------------------------------------------------------------------- without channels
 
-class _GrpcReceiver:
-    """RecvTensor, with the bundle of the next turn asked for as soon as one has arrived."""
-
-    def __init__(self, peers: Peers, step_id: int) -> None:
-        self._peers = peers
-        self._step_id = step_id
-        self._asked: dict[tuple[str, int], Any] = {}
-        self._cancelled = False
-
-    def receive(self, task: str, key: str, iteration: int, more: bool) -> tuple[Any, ...] | None:
+    def _receive_by_rpc(
+        self, task: str, key: str, iteration: int, more: bool
+    ) -> tuple[Any, ...] | None:
+        """By RecvTensor; the bundle of the next turn is asked for as soon as one has arrived."""
         stub = self._peers.stub(task)
         place = (key, iteration)
-        call = self._asked.get(place) or self._ask(stub, key, iteration)
+        call = self._asked.get(place) or self._ask_by_rpc(stub, key, iteration)
         try:
             message = call.result()
         except grpc.RpcError as error:
@@ -228,15 +311,10 @@ class _GrpcReceiver:
         finally:
             self._asked.pop(place, None)
         if more and not self._cancelled:
-            self._ask(stub, key, iteration + 1)
+            self._ask_by_rpc(stub, key, iteration + 1)
         return codec.decode(message)
 
-    def cancel(self) -> None:
-        self._cancelled = True
-        for call in list(self._asked.values()):
-            call.cancel()
-
-    def _ask(self, stub: rpc.Stub, key: str, iteration: int) -> Any:
+    def _ask_by_rpc(self, stub: rpc.Stub, key: str, iteration: int) -> Any:
         request = RecvTensorRequest(step_id=self._step_id, rendezvous_key=f"{key};{iteration}")
         call = self._asked[key, iteration] = stub.future("RecvTensor", request, None)
         if self._cancelled:

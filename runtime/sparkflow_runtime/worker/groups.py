@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sparkflow_runtime.device.names import task_of
 from sparkflow_runtime.errors import CancelledError, OpError
-from sparkflow_runtime.rendezvous.groups import Applicant, GroupTable
+from sparkflow_runtime.rendezvous.groups import GroupTable
 from sparkflow_runtime.rendezvous.table import RendezvousTable
 from sparkflow_runtime.transport.threads import MAX_THREADS, DaemonThreads
 from sparkflow_runtime.worker.loop import FOREVER
 from sparkflow_runtime.worker.step import Step
 
 if TYPE_CHECKING:
+    from sparkflow_runtime.protos.worker_pb2 import CompleteGroupRequest
     from sparkflow_runtime.resources.collectives.collective_exchange import Meeting
     from sparkflow_runtime.resources.waiting import Cancellation
     from sparkflow_runtime.transport.peers import Peers
@@ -79,7 +80,15 @@ class Groups:
             OpError: The task of rank 0 cannot be reached, or the step was cancelled.
         """
         self._let_go()
-        applicant = Applicant(group, len(devices), rank, secrets.token_hex(16))
+        from sparkflow_runtime.protos.worker_pb2 import CompleteGroupRequest
+
+        applicant = CompleteGroupRequest(
+            group=group,
+            group_size=len(devices),
+            rank=rank,
+            member=secrets.token_hex(16),
+            timeout_s=timeout_s,
+        )
         leader = task_of(devices[0])
         if leader == self._task:
             number = self._join_here(applicant, timeout_s, cancellation)
@@ -105,7 +114,9 @@ class Groups:
             with contextlib.suppress(IndexError):  # another thread was here
                 self._lent.popleft()
 
-    def _join_here(self, applicant: Applicant, timeout_s: float, cancellation: Cancellation) -> int:
+    def _join_here(
+        self, applicant: CompleteGroupRequest, timeout_s: float, cancellation: Cancellation
+    ) -> int:
         cancelled: list[bool] = []
 
         def cancel() -> None:
@@ -119,23 +130,20 @@ class Groups:
             take_back()
 
     def _join_there(
-        self, leader: str, applicant: Applicant, timeout_s: float, cancellation: Cancellation
+        self,
+        leader: str,
+        applicant: CompleteGroupRequest,
+        timeout_s: float,
+        cancellation: Cancellation,
     ) -> int:
         import grpc
 
-        from sparkflow_runtime.protos.worker_pb2 import CompleteGroupRequest, CompleteGroupResponse
+        from sparkflow_runtime.protos.worker_pb2 import CompleteGroupResponse
         from sparkflow_runtime.transport import status
 
-        request = CompleteGroupRequest(
-            group_size=applicant.size,
-            group=applicant.group,
-            rank=applicant.rank,
-            member=applicant.member,
-            timeout_s=timeout_s,
-        )
         stub = self._peers().stub(leader)
         call = stub.future(
-            "CompleteGroup", request, CompleteGroupResponse.FromString, timeout_s + _REPLY_S
+            "CompleteGroup", applicant, CompleteGroupResponse.FromString, timeout_s + _REPLY_S
         )
         take_back = cancellation.on_cancel(call.cancel)
         try:

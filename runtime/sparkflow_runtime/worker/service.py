@@ -16,7 +16,6 @@ from sparkflow_runtime.protos import (
     worker_session_pb2,
 )
 from sparkflow_runtime.protos.named_tensor_pb2 import NamedTensorProto
-from sparkflow_runtime.rendezvous.groups import Applicant
 from sparkflow_runtime.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.transport import protocol
 from sparkflow_runtime.transport.rpc import Method
@@ -166,11 +165,10 @@ class _Service:
         return worker_pb2.CleanupAllResponse()
 
     def complete_group(self, request: Any, context: Any) -> worker_pb2.CompleteGroupResponse:
-        applicant = Applicant(request.group, request.group_size, request.rank, request.member)
         table = self._worker.groups().table
         context.add_callback(table.wake)
         timeout_s = min(max(0.0, request.timeout_s), _MAX_JOIN_S)
-        number = table.join(applicant, timeout_s, context.is_active)
+        number = table.join(request, timeout_s, context.is_active)
         return worker_pb2.CompleteGroupResponse(number=number)
 
     def recv_tensor(self, request: Any, context: Any) -> bytes:

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from sparkflow_runtime.protos.device_attributes_pb2 import DeviceAttributes
     from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats
     from sparkflow_runtime.transport.channel.address import ChannelAddress
-    from sparkflow_runtime.transport.channel.pool import Channels
     from sparkflow_runtime.transport.peers import Peers
     from sparkflow_runtime.worker.answering import Answering
     from sparkflow_runtime.worker.groups import Groups
@@ -157,9 +156,9 @@ class Worker:
         old.close()
 
     @property
-    def channels(self) -> Channels:
-        """The tensor channels to other tasks."""
-        return self._found_peers().channels
+    def peers(self) -> Peers:
+        """The other tasks."""
+        return self._found_peers()
 
     def groups(self) -> Groups:
         """Where the ranks of collectives meet; made for the first of them."""

@@ -12,7 +12,7 @@ from sparkflow_runtime.errors import InternalError, UnavailableError, UnknownErr
 from sparkflow_runtime.process import apply_threads
 from sparkflow_runtime.protos import cluster_pb2, config_pb2, tensorflow_server_pb2
 from sparkflow_runtime.security import Tls
-from sparkflow_runtime.transport.channel.pool import Transport
+from sparkflow_runtime.transport.channel.address import Transport
 
 
 @export("train.Server")

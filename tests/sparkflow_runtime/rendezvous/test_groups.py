@@ -12,13 +12,16 @@ from sparkflow_runtime.errors import (
     InvalidArgumentError,
     UnavailableError,
 )
-from sparkflow_runtime.rendezvous.groups import Applicant, GroupTable
+from sparkflow_runtime.protos.worker_pb2 import CompleteGroupRequest
+from sparkflow_runtime.rendezvous.groups import GroupTable
 
 DEADLINE_S = 30
 
 
 def applicant(rank, size=2, group="g", member=None):
-    return Applicant(group, size, rank, member or f"rank{rank}")
+    return CompleteGroupRequest(
+        group=group, group_size=size, rank=rank, member=member or f"rank{rank}"
+    )
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from sparkflow_runtime.security import Credentials
 from sparkflow_runtime.security.certificates import Authority
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 from sparkflow_runtime.transport import rpc
-from sparkflow_runtime.transport.channel.pool import Transport
+from sparkflow_runtime.transport.channel.address import Transport
 from sparkflow_runtime.transport.task_names import task_name
 from support.graphs import const, graph_def, node, placeholder, variable
 
@@ -63,7 +63,7 @@ def test_tensors_travel_encrypted(transport: Transport) -> None:
         session.extend(graph)
         session.run([], {"x:0": value}, ["init"])
         (result,), _ = session.run(["negated:0"], {}, [])
-        channel = cluster.server("worker", 0).worker._peers.channels.peek(task_name("ps", 0))
+        channel = cluster.server("worker", 0).worker.peers.open_channel(task_name("ps", 0))
         session.close()
     np.testing.assert_array_equal(result, -value)
     if transport == "grpc":

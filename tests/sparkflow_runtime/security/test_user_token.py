@@ -20,6 +20,7 @@ from sparkflow_runtime.protos import worker_pb2
 from sparkflow_runtime.security import TOKEN_KEY, UserToken, new_token, shown_at, user_token
 from sparkflow_runtime.server import Server
 from sparkflow_runtime.transport.channel.dialling import dial
+from sparkflow_runtime.transport.channel.handshake import Self
 from sparkflow_runtime.transport.peers import WORKER_SERVICE
 from support.graphs import const, graph_def
 
@@ -216,11 +217,8 @@ def test_tensor_channels_ask_for_it_too(server: Server, transport: str) -> None:
         with pytest.raises(UnauthenticatedError):
             dial(
                 address,
-                task="",
-                incarnation=0,
+                Self(token=token, transport=transport),  # type: ignore[arg-type]
                 expected_task=server.task,
-                token=token,
-                transport=transport,  # type: ignore[arg-type]
                 timeout_s=20,
             )
 

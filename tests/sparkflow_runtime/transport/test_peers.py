@@ -15,7 +15,7 @@ from sparkflow_runtime.errors import (
 )
 from sparkflow_runtime.protos.worker_pb2 import RecvTensorRequest
 from sparkflow_runtime.transport import codec, rpc
-from sparkflow_runtime.transport.channel.pool import Caller
+from sparkflow_runtime.transport.channel.handshake import Self
 from sparkflow_runtime.transport.peers import WORKER_SERVICE, Peers
 from sparkflow_runtime.transport.threads import DaemonThreads
 
@@ -76,7 +76,7 @@ def peers(sender: Sender) -> Iterator[Peers]:
         [rpc.handlers(WORKER_SERVICE, table)], host="127.0.0.1", port=0, token="t"
     )
     server.start()
-    made = Peers({TASK: f"127.0.0.1:{server.port}"}, Caller(token="t", transport="grpc"))
+    made = Peers({TASK: f"127.0.0.1:{server.port}"}, Self(token="t", transport="grpc"))
     yield made
     made.close()
     server.stop()
@@ -124,7 +124,7 @@ def test_cancelling_ends_the_wait_and_what_was_asked_ahead(peers: Peers, sender:
     assert isinstance(waiting.exception(WAIT_S), CancelledError)
     with sender.changed:
         assert sender.changed.wait_for(lambda: sender.given_up == 2, WAIT_S)
-    assert set(receiver._over_grpc._asked) <= {("k", 1)}  # type: ignore[attr-defined]
+    assert set(receiver._asked) <= {("k", 1)}
     # Nothing is asked for any more.
     with pytest.raises(CancelledError):
         receiver.receive(TASK, "late", 0, True)
@@ -156,7 +156,7 @@ def test_cancelling_at_any_moment_never_hangs(peers: Peers, sender: Sender, seed
 def test_unknown_and_unreachable_tasks_are_named(peers: Peers) -> None:
     with pytest.raises(NotFoundError, match="Task /job:gone is not in the cluster of /job:w"):
         peers.receiver(1).receive("/job:gone", "k", 0, False)
-    lost = Peers({TASK: "127.0.0.1:1"}, Caller(token="t", transport="grpc"))
+    lost = Peers({TASK: "127.0.0.1:1"}, Self(token="t", transport="grpc"))
     with pytest.raises(UnavailableError, match=f"Task {TASK} at 127.0.0.1:1 cannot be reached"):
         lost.receiver(1).receive(TASK, "k", 0, False)
     lost.close()

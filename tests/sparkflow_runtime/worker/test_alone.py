@@ -33,5 +33,5 @@ def test_a_task_that_learns_of_others_is_not_alone_any_more() -> None:
     assert isinstance(worker._peers, Alone)
     worker.learn({OTHER: "there:1"})
     assert isinstance(worker._peers, Peers)
-    assert worker.channels is worker._peers.channels
+    assert worker.peers is worker._peers
     worker.close()

@@ -19,7 +19,7 @@ from sparkflow_runtime.errors import (
     UnimplementedError,
 )
 from sparkflow_runtime.ir.node import Node
-from sparkflow_runtime.rendezvous.groups import Applicant
+from sparkflow_runtime.protos.worker_pb2 import CompleteGroupRequest
 from sparkflow_runtime.resources.datasets.batch_source import ArraySource
 from sparkflow_runtime.resources.variable import Variable
 from sparkflow_runtime.transport import codec, rpc
@@ -305,6 +305,6 @@ def test_nobody_joins_a_group_on_a_task_that_was_closed(asked_before: bool) -> N
     if asked_before:
         assert worker.groups() is worker.groups()
     worker.close()
-    applicant = Applicant("g", 2, 0, "a")
+    applicant = CompleteGroupRequest(group="g", group_size=2, rank=0, member="a")
     with pytest.raises(CancelledError, match="is shutting down"):
         worker.groups().table.join(applicant, WAIT_S, lambda: True)

@@ -32,9 +32,14 @@ from sparkflow_runtime.transport.channel.address import ChannelAddress
 from sparkflow_runtime.transport.channel.asking import Asker
 from sparkflow_runtime.transport.channel.dialling import dial
 from sparkflow_runtime.transport.channel.frames import Kind
-from sparkflow_runtime.transport.channel.pool import DIAL_TIMEOUT_S, RETRY_S
+from sparkflow_runtime.transport.channel.handshake import Self
 from sparkflow_runtime.transport.channel.reactor import available, reactor
-from sparkflow_runtime.transport.peers import LOCATE_TIMEOUT_S, WORKER_SERVICE
+from sparkflow_runtime.transport.peers import (
+    DIAL_TIMEOUT_S,
+    LOCATE_TIMEOUT_S,
+    RETRY_S,
+    WORKER_SERVICE,
+)
 from sparkflow_runtime.transport.waking import Waker
 from sparkflow_runtime.worker.answering import CLIENTS_STEP
 
@@ -189,20 +194,17 @@ class RepeatedRuns:
         dialled = functools.partial(
             dial,
             place,
-            task="",
-            incarnation=0,
             expected_task=DeviceSpec.from_string(status.device_attributes[0].name).task_name,
             expected_incarnation=status.incarnation,
-            tls=self._credentials.tls,
             timeout_s=DIAL_TIMEOUT_S,
         )
-        token = self._credentials.token
+        token, tls = self._credentials.token, self._credentials.tls
         try:
-            opened = dialled(token=token)
+            opened = dialled(Self(token=token, tls=tls))
         except UnauthenticatedError:
             if not isinstance(token, UserToken):
                 raise
-            opened = dialled(token=None)  # a server that lets everybody in, as gRPC has found
+            opened = dialled(Self(tls=tls))  # a server that lets everybody in, as gRPC has found
         return Asker(opened, reactor)
 
 

@@ -1,4 +1,7 @@
-"""Where a task accepts tensor channels: a TCP port, and on Linux an abstract unix socket too."""
+"""Where a task accepts tensor channels: a TCP port, and on Linux an abstract unix socket too.
+
+And by which of the ways that there are tensors are to travel.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,19 @@ import secrets
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Literal
 
+from sparkflow_runtime.errors import FailedPreconditionError
 from sparkflow_runtime.protos import worker_pb2
+
+Transport = Literal["auto", "tcp", "unix", "shm", "grpc"]
+"""How tensors travel. "auto": in shared memory and through unix sockets within a host, by TCP to
+others, and by gRPC where a task has no channel. "unix": without shared memory. "tcp", "grpc":
+nothing else. "shm": as "auto", but nothing else within a host."""
+TRANSPORTS: Final = ("auto", "tcp", "unix", "shm", "grpc")
+
+SHARING: Final = ("auto", "shm")
+"""Those with which memory is shared."""
 
 MAX_UNIX_NAME: Final = 100
 """The kernel takes 107 bytes after the zero byte that makes a name abstract."""
@@ -72,6 +85,19 @@ class ChannelAddress:
         if len(unix_name.encode()) > MAX_UNIX_NAME or "\0" in unix_name:
             unix_name = ""
         return cls(host, message.port, unix_name, message.host_id)
+
+
+def require_transport(transport: Any) -> Transport:
+    """The transport as asked for.
+
+    Raises:
+        FailedPreconditionError: It is none of them.
+    """
+    if transport not in TRANSPORTS:
+        raise FailedPreconditionError(
+            message=f"The transport {transport!r} is none of {', '.join(TRANSPORTS)}"
+        )
+    return transport  # type: ignore[no-any-return]  # checked
 
 
 def own_host_id() -> str:

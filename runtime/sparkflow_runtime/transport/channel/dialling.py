@@ -8,11 +8,10 @@ import ssl
 import struct
 import sys
 import time
-from typing import Final, Literal
+from typing import Final
 
 from sparkflow_runtime.errors import (
     FailedPreconditionError,
-    InvalidArgumentError,
     OpError,
     PermissionDeniedError,
     UnauthenticatedError,
@@ -23,34 +22,25 @@ from sparkflow_runtime.transport.channel import handshake, records, sockets
 from sparkflow_runtime.transport.channel.address import ChannelAddress
 from sparkflow_runtime.transport.channel.handshake import Agreed, Dialogue, Opened, Peer, Self
 
-Transport = Literal["auto", "tcp", "unix"]
 _TIME: Final = struct.Struct("@ll")
 
 
 def dial(
     address: ChannelAddress,
+    me: Self,
     *,
-    task: str,
-    incarnation: int,
     expected_task: str,
     expected_incarnation: int | None = None,
-    token: str | None,
-    tls: Tls | None = None,
-    transport: Transport = "auto",
     timeout_s: float,
 ) -> Opened:
     """Opens a channel. Blocks for `timeout_s` at most, but for the time that a name server takes.
 
     Args:
         address: Where the other task listens.
-        task: Who dials; "" for a master without a task.
-        incarnation: A number that differs each time the dialling task starts.
+        me: Who dials, and how: "auto" takes the unix socket where there is one that can be reached,
+            and TCP elsewhere. A unix socket needs no TLS, as nobody can listen to it.
         expected_task: The task that must answer.
         expected_incarnation: Its incarnation; None for any.
-        token: The job's token; None without one.
-        tls: For TLS over TCP; a unix socket needs none, as nobody can listen to it.
-        transport: "tcp", "unix", or "auto" for the unix socket where there is one that can be
-            reached, and TCP elsewhere.
         timeout_s: Deadline for everything together.
 
     Raises:
@@ -63,30 +53,26 @@ def dial(
         PermissionDeniedError: The unix socket belongs to another user.
         OpError: Whatever else the other side refuses with.
     """
-    if transport not in ("auto", "tcp", "unix"):
-        raise InvalidArgumentError(
-            message=f"The transport {transport!r} is none of 'auto', 'tcp' and 'unix'"
-        )
-    me = Self(task, incarnation, token)
+    is_unix_needed = me.transport in ("unix", "shm")
     deadline = time.monotonic() + timeout_s
-    if transport == "unix" or (transport == "auto" and address.is_here):
+    if is_unix_needed or (me.transport == "auto" and address.is_here):
         peer = f"Task {expected_task} at the unix socket {address.unix_name!r}"
-        link = _connect_unix(address, peer, deadline, needed=transport == "unix")
+        link = _connect_unix(address, peer, deadline, needed=is_unix_needed)
         if link is not None:
             words = handshake.dialler(me, expected_task, expected_incarnation, peer)
             agreed = _converse(link, words, peer, deadline)
             link.settimeout(None)
             return Opened(link, Peer(agreed.task, agreed.incarnation, "unix", encrypted=False))
     peer = f"Task {expected_task} at {address}"
-    may_record = tls is not None and records.available()
+    may_record = me.tls is not None and records.available()
     words = handshake.dialler(me, expected_task, expected_incarnation, peer, may_record)
     link = _connect_tcp(address, peer, deadline)
-    if tls is None:
+    if me.tls is None:
         agreed = _converse(link, words, peer, deadline)
         link.settimeout(None)
         there = Peer(agreed.task, agreed.incarnation, "tcp", encrypted=False)
         return Opened(link, there, agreed.seals)
-    secure = _encrypt(link, tls, address.host, peer, deadline)
+    secure = _encrypt(link, me.tls, address.host, peer, deadline)
     agreed = _converse(secure, words, peer, deadline)
     secure.settimeout(None)
     there = Peer(agreed.task, agreed.incarnation, "tcp", encrypted=True)

@@ -47,6 +47,9 @@ from sparkflow_runtime.errors import (
 )
 
 if TYPE_CHECKING:
+    from sparkflow_runtime.device.shared_memory import SharedArena
+    from sparkflow_runtime.security import Tls
+    from sparkflow_runtime.transport.channel.address import Transport
     from sparkflow_runtime.transport.channel.records import Records
 
 MAGIC: Final = b"\x93sparkfl"
@@ -122,20 +125,26 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Self:
-    """Who is at this end, and what it knows.
+    """Who is at this end, what it knows, and how it dials others.
 
     Attributes:
         task: As in `Peer`.
         incarnation: As in `Peer`, from 0 to 2**64 - 1.
         token: The job's token; None without one.
+        tls: For TLS over TCP; None without.
+        transport: The way that it takes to others.
+        arena: Its memory that others may read; None to share none.
 
     Raises:
         InvalidArgumentError: The name or the number cannot go into a message.
     """
 
-    task: str
-    incarnation: int
-    token: str | None = field(repr=False)
+    task: str = ""
+    incarnation: int = 0
+    token: str | None = field(default=None, repr=False)
+    tls: Tls | None = field(default=None, repr=False)
+    transport: Transport = "auto"
+    arena: SharedArena | None = None
 
     def __post_init__(self) -> None:
         _export_name(self.task)

@@ -1,6 +1,7 @@
 """Listeners for tests of the channel's doors, and a check that they leave nothing behind."""
 
 import contextlib
+import dataclasses
 import gc
 import os
 import queue
@@ -12,14 +13,24 @@ from typing import Any
 
 import pytest
 
-from sparkflow_runtime.transport.channel.dialling import dial
-from sparkflow_runtime.transport.channel.handshake import Opened
+from sparkflow_runtime.transport.channel import dialling
+from sparkflow_runtime.transport.channel.address import ChannelAddress
+from sparkflow_runtime.transport.channel.handshake import Opened, Self
 from sparkflow_runtime.transport.channel.listener import Listener
 
 PS = "/job:ps/replica:0/task:0"
 WORKER = "/job:worker/replica:0/task:1"
 TOKEN = "t" * 64
 WAIT_S = 30.0
+
+
+def dial_as(address: ChannelAddress, **options: Any) -> Opened:
+    """Dials with what `dial` takes and the fields of `Self` by their names."""
+    given = {"task": WORKER, "incarnation": 11, "token": TOKEN, **options}
+    ways = {"expected_task": PS, "timeout_s": WAIT_S}
+    fields = {each.name for each in dataclasses.fields(Self)}
+    ways |= {name: given.pop(name) for name in [*given] if name not in fields}
+    return dialling.dial(address, Self(**given), **ways)  # type: ignore[arg-type]
 
 
 class Door:
@@ -40,15 +51,7 @@ class Door:
         return made
 
     def dial(self, **options: Any) -> Opened:
-        options = {
-            "task": WORKER,
-            "incarnation": 11,
-            "expected_task": PS,
-            "token": TOKEN,
-            "timeout_s": WAIT_S,
-            **options,
-        }
-        made = dial(self.address, **options)
+        made = dial_as(self.address, **options)
         self.sockets.append(made.socket)
         return made
 
