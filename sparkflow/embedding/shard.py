@@ -127,6 +127,11 @@ class Shard:
                 for each, whole in zip(variables, saved, strict=True)
             ]
 
+    def set_clock(self, clock: Tensor) -> Operation:
+        """Has had so many lookups."""
+        with self._graph.colocate_with(self.values, ignore_existing=True):
+            return self._graph.add_node("EmbeddingSetClock", (self._table, clock), {})
+
     def _import(
         self,
         keys: Tensor,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +15,7 @@ from sparkflow.embedding.options import (
 )
 from sparkflow.embedding.saving import EmbeddingSaveable
 from sparkflow.embedding.shard import Shard
+from sparkflow.graph.default_stack import DefaultStack
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import apply_op, get_default_graph, output_of
@@ -93,6 +94,11 @@ class EmbeddingVariable:
     def graph(self) -> Graph:
         """The graph it belongs to."""
         return self._graph
+
+    @property
+    def shards(self) -> Sequence[Shard]:
+        """Its parts; none where it is fixed."""
+        return self._shards
 
     @property
     def initializer(self) -> Operation:
@@ -205,6 +211,10 @@ class EmbeddingVariable:
         return reduction.reduce_sum(each, 0)
 
 
+kinds: Final[DefaultStack[type[EmbeddingVariable]]] = DefaultStack("kind of embedding variable")
+"""What `get_embedding_variable` makes on this thread; tables that grow where none is entered."""
+
+
 @export("get_embedding_variable")
 def get_embedding_variable(
     name: str,
@@ -264,7 +274,8 @@ def get_embedding_variable(
     num_shards = 1
     if partitioner is not None:
         num_shards = int(partitioner(shape=[_MANY_ROWS, embedding_dim], dtype=values)[0])
-    made = EmbeddingVariable(
+    kind = kinds.top() or EmbeddingVariable
+    made = kind(
         full,
         embedding_dim,
         keys,

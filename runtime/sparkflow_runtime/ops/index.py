@@ -92,7 +92,7 @@ MODULES: Final[Mapping[str, str]] = {
     ),
     "embedding.embedding_table": (
         "EmbeddingEvict EmbeddingExport EmbeddingImport EmbeddingLookup EmbeddingRestore "
-        "EmbeddingShard EmbeddingStatistics EmbeddingTable"
+        "EmbeddingSetClock EmbeddingShard EmbeddingStatistics EmbeddingTable"
     ),
     "files.csv": ("DecodeCSV"),
     "files.io_files": ("MatchingFiles ReadFile WriteFile"),

@@ -14,8 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkflow.spark.cluster_layout import device_filters
+from sparkflow.spark.control.checkpoints import tables as growing
 from sparkflow.spark.control.checkpoints.snapshot import Snapshot, Values, WorkerState
 from sparkflow.spark.graphs.commits import without
+from sparkflow.spark.graphs.growing import TableNodes
 from sparkflow.spark.graphs.state import VariableNodes
 from sparkflow.spark.graphs.training_graph import TrainingGraph
 from sparkflow_runtime import shapes
@@ -157,9 +159,23 @@ class Replicas:
         }
 
     def values(self, names: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
-        """Values of global variables, by name."""
-        nodes = self._graph.state.shared
-        return _fetched(self._sessions[0], {name: nodes[name].value for name in names}, nodes)
+        """Values of global variables, and of the ids and rows of tables that grow, by name."""
+        state = self._graph.state
+        plain = {name: state.shared[name].value for name in names if name in state.shared}
+        found = _fetched(self._sessions[0], plain, state.shared)
+        for table in _asked_for(names, state.tables):
+            keys, rows = growing.model_table(self._shards(table))
+            found |= {table.keys: keys, table.rows: rows}
+        return {name: found[name] for name in names}
+
+    def _shards(self, table: TableNodes, kept: bool = False) -> list[Values]:
+        """What the shards of a table have, or the copies that `keep` made."""
+        found: list[Values] = []
+        for shard in table.shards:
+            asked = shard.kept if kept else shard.values
+            values = self._sessions[0].run(list(asked.values()), {}, [])
+            found.append(dict(zip(asked, map(np.asarray, values), strict=True)))
+        return found
 
     def applied(self, asked: int) -> npt.NDArray[np.int64] | None:
         """What parameter servers have applied since the attempt began, of lost workers too.
@@ -201,13 +217,19 @@ class Replicas:
 
     def keep(self, names: Sequence[str]) -> None:
         """Copies these variables beside themselves, on the tasks that hold them."""
-        nodes = self._graph.state.shared
-        self._sessions[0].run([], {}, [nodes[name].keep for name in names])
+        state = self._graph.state
+        targets = [state.shared[name].keep for name in names if name in state.shared]
+        for table in _asked_for(names, state.tables):
+            targets += [shard.keep for shard in table.shards]
+        self._sessions[0].run([], {}, targets)
 
     def give_back(self, names: Sequence[str]) -> None:
         """Sets these variables to the copies that `keep` made."""
-        nodes = self._graph.state.shared
-        self._sessions[0].run([], {}, [nodes[name].give_back for name in names])
+        state = self._graph.state
+        targets = [state.shared[name].give_back for name in names if name in state.shared]
+        for table in _asked_for(names, state.tables):
+            targets += [shard.give_back for shard in table.shards]
+        self._sessions[0].run([], {}, targets)
 
     def learnt(self, kept: Sequence[str]) -> tuple[Values, Values, tuple[WorkerState, ...]]:
         """Global variables, kept copies of these names, and what each worker has for itself."""
@@ -217,9 +239,13 @@ class Replicas:
             {name: nodes.value for name, nodes in state.shared.items()},
             state.shared,
         )
-        best = _fetched(
-            self._sessions[0], {name: state.shared[name].kept for name in kept}, state.shared
-        )
+        for table in state.tables.values():
+            shared |= growing.named(table.name, self._shards(table))
+        plain = {name: state.shared[name].kept for name in kept if name in state.shared}
+        best = _fetched(self._sessions[0], plain, state.shared)
+        for table in _asked_for(kept, state.tables):
+            keys, rows = growing.model_table(self._shards(table, kept=True))
+            best |= {table.keys: keys, table.rows: rows}
         own = {name: nodes.value for name, nodes in state.own.items()}
 
         def of_worker(_: int, session: DriverSession) -> WorkerState:
@@ -232,8 +258,22 @@ class Replicas:
     def _restore(self, snapshot: Snapshot) -> None:
         state = self._graph.state
         first = self._sessions[0]
-        _assign(first, state.shared, snapshot.shared, lambda nodes: nodes.assign)
-        _assign(first, state.shared, snapshot.best, lambda nodes: nodes.assign_kept)
+        plain = growing.beside_tables(snapshot.shared)
+        _assign(first, state.shared, plain, lambda nodes: nodes.assign)
+        best = {name: value for name, value in snapshot.best.items() if name in state.shared}
+        _assign(first, state.shared, best, lambda nodes: nodes.assign_kept)
+        for table in state.tables.values():
+            for nodes, shard in zip(
+                table.shards, growing.shards_for(snapshot.shared, table), strict=True
+            ):
+                feeds = {nodes.feeds[part]: value for part, value in shard.items()}
+                first.run([], feeds, [nodes.restore])
+        for table in _asked_for(snapshot.best, state.tables):
+            keys, rows = snapshot.best[table.keys], snapshot.best[table.rows]
+            parts = growing.shards_of_model(keys, rows, len(table.shards))
+            for nodes, shard in zip(table.shards, parts, strict=True):
+                feeds = {nodes.feeds[part]: value for part, value in shard.items()}
+                first.run([], feeds, [nodes.assign_kept])
 
         def of_worker(index: int, session: DriverSession) -> None:
             if index >= len(snapshot.workers):
@@ -259,6 +299,11 @@ class Replicas:
         for each in wait(futures, return_when=FIRST_EXCEPTION).done:
             each.result()
         return [each.result() for each in futures]
+
+
+def _asked_for(names: Collection[str], tables: Mapping[str, TableNodes]) -> list[TableNodes]:
+    """The tables whose ids or rows are among some names."""
+    return [each for each in tables.values() if each.keys in names or each.rows in names]
 
 
 def _fetched(

@@ -170,7 +170,7 @@ class TrainingRun:
     def _all_values(self) -> Mapping[str, npt.NDArray[Any]]:
         """Those too that only training has: what is no number may be in them first."""
         with self.events.guard():
-            return self._replicas.values(self._plan.graph.variables)
+            return self._replicas.values(self._plan.graph.state.names)
 
     def run(self, server: Service, job: Job) -> Mapping[str, npt.NDArray[Any]]:
         """Trains and returns the values of the variables. Blocks until the end.

@@ -200,7 +200,9 @@ def _groups(order: Sequence[Any], tasks: dict[Any, str]) -> dict[tuple[str, int]
                 level = max(level, levels[each] + (tasks[each] != tasks[op]))
         levels[op] = level
         row = registry.lookup(op.type)
-        if tasks[op] and row.stateful and not row.only_reads and any(map(_takes_state, op.inputs)):
+        # A table that grows gives an id a row once, however often it is looked up.
+        reads = row.only_reads or row.reads_parts
+        if tasks[op] and row.stateful and not reads and any(map(_takes_state, op.inputs)):
             changed.add(op)
             groups.setdefault((tasks[op], level), []).append(op)
     return groups

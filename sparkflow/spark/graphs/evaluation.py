@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import sparkflow as tf
+from sparkflow.embedding.read_only import ObservedEmbedding
+from sparkflow.embedding.variable import kinds
 from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.schema.row_format import EVAL_DATA
 from sparkflow.spark.graphs.batch_tensors import draw_batch
@@ -88,7 +90,7 @@ def build_evaluation_graph(
         tf.set_random_seed(inputs.seed)
         drawn = draw_batch(inputs.row_format, EVAL_DATA)
         mode = tf.estimator.ModeKeys.EVAL
-        with stages_in_scope(layout.num_stages):
+        with stages_in_scope(layout.num_stages), kinds.entered(ObservedEmbedding):
             spec: Any = call_model_fn(model_fn, drawn.batch, mode, inputs.params)
         metrics = dict(spec.eval_metric_ops or {})
         if LOSS in metrics:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import sparkflow as tf
-from sparkflow.embedding.variable import GROWING_TABLES
+from sparkflow.embedding.read_only import FixedEmbedding
+from sparkflow.embedding.variable import kinds
 from sparkflow.export import Input, Output, Signature
 from sparkflow.spark.graphs.batch_tensors import feed_features
 from sparkflow.spark.graphs.model_fn import ModelFn, ModelInputs, call_model_fn
 from sparkflow.spark.graphs.training_graph import TrainingGraph
 from sparkflow_runtime import shapes
-from sparkflow_runtime.errors import UnimplementedError
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 
 
@@ -35,18 +35,20 @@ class InferenceGraph:
 def build_inference_graph(model_fn: ModelFn, inputs: ModelInputs) -> InferenceGraph:
     """Calls `model_fn` in PREDICT mode and returns the graph it built.
 
+    Tables that grow are fixed in it: their ids and rows are variables.
+
     Raises:
         TypeError, ValueError: It returned something else than a spec with predictions that have
             one row per row of the features.
-        UnimplementedError: It has tables that grow.
         Exception: What `model_fn` raises, unchanged.
     """
     graph = tf.Graph()
     with graph.as_default():
         tf.set_random_seed(inputs.seed)
         batch, fed = feed_features(inputs.row_format)
-        spec: Any = call_model_fn(model_fn, batch, tf.estimator.ModeKeys.PREDICT, inputs.params)
-        _require_no_growing_tables(graph)
+        mode = tf.estimator.ModeKeys.PREDICT
+        with kinds.entered(FixedEmbedding):
+            spec: Any = call_model_fn(model_fn, batch, mode, inputs.params)
         predictions = spec.predictions  # that there are some, EstimatorSpec sees to
         if not isinstance(predictions, Mapping):
             predictions = {"prediction": predictions}
@@ -70,23 +72,11 @@ def require_same_variables(training: TrainingGraph, inference: InferenceGraph) -
     Raises:
         ValueError: It does not.
     """
-    missing = sorted(set(inference.variables) - set(training.variables))
+    missing = sorted(set(inference.variables) - {*training.variables, *training.state.names})
     if missing:
         raise ValueError(
             f"model_fn makes the variables {', '.join(missing)} in mode PREDICT but not in mode "
             "TRAIN; both modes must build the same network under the same names"
-        )
-
-
-def _require_no_growing_tables(graph: Any) -> None:
-    """Passes where no table would be lost: which id has which row is in no variable."""
-    names = [each.name for each in graph.get_collection(GROWING_TABLES)]
-    if names:
-        raise UnimplementedError(
-            message="model_fn has tables that grow (tf.get_embedding_variable): "
-            f"{', '.join(names)}. Models and checkpoints of trainers cannot hold them yet. Look "
-            "hashed ids (tf.strings.to_hash_bucket_fast) up in a tf.get_variable, or train on a "
-            "SparkCluster, where a tf.train.Saver saves them"
         )
 
 

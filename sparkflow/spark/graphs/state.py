@@ -12,6 +12,12 @@ from typing import Any, Final
 
 import sparkflow as tf
 from sparkflow.spark.graphs.devices import WORKER_DEVICE
+from sparkflow.spark.graphs.growing import (
+    TableNodes,
+    add_table_nodes,
+    growing_tables,
+    variables_of_tables,
+)
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.shapes import Shape
 
@@ -53,7 +59,9 @@ class StateNodes:
     """What is to be saved of a training graph, and how.
 
     Attributes:
-        shared: The global variables by name: parameters, slots, the global step.
+        shared: The global variables by name: parameters, slots, the global step; without those
+            that belong to tables that grow.
+        tables: The tables that grow by name.
         own: The local variables that each worker has for itself, such as accumulated gradients.
         random: Tensor, [] string: where the random streams of a worker's session have got to.
         random_feed: Placeholder of such a text.
@@ -61,10 +69,17 @@ class StateNodes:
     """
 
     shared: Mapping[str, VariableNodes]
+    tables: Mapping[str, TableNodes]
     own: Mapping[str, VariableNodes]
     random: str
     random_feed: str
     set_random: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What values can be asked for: variables, and the ids and rows of tables."""
+        tables = self.tables.values()
+        return (*self.shared, *(name for each in tables for name in (each.keys, each.rows)))
 
 
 def add_state_nodes(shared: Sequence[Any], local: Sequence[Any]) -> StateNodes:
@@ -80,12 +95,15 @@ def add_state_nodes(shared: Sequence[Any], local: Sequence[Any]) -> StateNodes:
             random = graph.apply("RandomStates", (), {}, name="random")
             random_feed = tf.placeholder(tf.string, [], name="new_random")
             set_random = graph.add_node("SetRandomStates", (random_feed,), {}, name="set_random")
-        nodes = {each.op.name: _nodes_of(each) for each in shared}
+        growing = growing_tables()
+        of_tables = variables_of_tables(growing)
+        tables = {each.name: add_table_nodes(each) for each in growing}
+        nodes = {each.op.name: _nodes_of(each) for each in shared if each.op.name not in of_tables}
         # Those that a parameter server has are shared after all: one worker's value is no other's.
         own = {
             each.op.name: _nodes_of(each) for each in local if "/job:ps" not in (each.device or "")
         }
-    return StateNodes(nodes, own, random.name, random_feed.name, set_random.name)
+    return StateNodes(nodes, tables, own, random.name, random_feed.name, set_random.name)
 
 
 def _nodes_of(variable: Any) -> VariableNodes:

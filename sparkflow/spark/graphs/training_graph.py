@@ -15,6 +15,7 @@ from sparkflow.spark.data.schema.row_format import TRAIN_DATA
 from sparkflow.spark.graphs.batch_tensors import draw_batch
 from sparkflow.spark.graphs.commits import Commit, Commits, add_commits, as_replica
 from sparkflow.spark.graphs.devices import variables_on_ps
+from sparkflow.spark.graphs.growing import growing_tables
 from sparkflow.spark.graphs.model_fn import (
     ModelFn,
     ModelInputs,
@@ -47,7 +48,7 @@ class TrainingGraph:
         num_stages: The tasks among which a replica is divided.
         train_op: The operation of a step.
         variables: Names of the variables.
-        trainable: Names of those that an optimizer may change.
+        trainable: Names of those that an optimizer may change, with the rows of tables that grow.
         strategy: How the replicas' gradients reach the variables.
         config: What it was built for.
         join_ops: What every session runs before its first step, all at once.
@@ -96,7 +97,8 @@ def build_training_graph(
         config: What was asked for: how the workers' gradients reach the variables.
 
     Raises:
-        TypeError, ValueError: It returned something else than a spec with loss and train_op.
+        TypeError, ValueError: It returned something else than a spec with loss and train_op; it has
+            tables that grow, and every worker would have its own.
         Exception: What `model_fn` raises, unchanged.
     """
     graph = tf.Graph()
@@ -113,6 +115,8 @@ def build_training_graph(
             spec: Any = call_model_fn(model_fn, batch, tf.estimator.ModeKeys.TRAIN, inputs.params)
         if pipeline is not None:
             pipeline.check()
+        if config.has_copies:
+            _require_no_growing_tables()
         warn_of_broadcasts(spec.loss, batch.labels)
         join_ops = tuple(op.name for op in strategy.join_ops)
         if config.sync_mode != "async" and not join_ops:
@@ -131,7 +135,9 @@ def build_training_graph(
         state = add_state_nodes(tf.global_variables(), tf.local_variables())
         tables = session_initializers()
         names = tuple(variable.op.name for variable in tf.global_variables())
-        trainable = tuple(variable.op.name for variable in tf.trainable_variables())
+        trainable = [variable.op.name for variable in tf.trainable_variables()]
+        trainable = [name for name in trainable if name in names]
+        trainable += [each.rows for each in state.tables.values() if each.trainable]
     return TrainingGraph(
         graph_def=graph.to_message(),
         initializers=tuple(op.name for op in initializers),
@@ -144,7 +150,7 @@ def build_training_graph(
         num_stages=layout.num_stages,
         train_op=counted.train_op.name,
         variables=names,
-        trainable=tuple(name for name in trainable if name in names),
+        trainable=tuple(trainable),
         strategy=strategy,
         config=config,
         join_ops=join_ops,
@@ -152,3 +158,13 @@ def build_training_graph(
         state=state,
         commits=counted.groups,
     )
+
+
+def _require_no_growing_tables() -> None:
+    names = ", ".join(each.name for each in growing_tables())
+    if names:
+        raise ValueError(
+            f"model_fn has tables that grow (tf.get_embedding_variable): {names}. With "
+            "syncMode='allreduce' every worker has its own copy of the variables, and would have "
+            "other rows for other ids: use 'sync', 'async' or 'ssp'"
+        )

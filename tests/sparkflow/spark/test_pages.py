@@ -71,3 +71,12 @@ def test_from_a_csv_file_to_a_served_model(
     assert names["metrics"]["areaUnderROC"] > auc
     assert set(names["found"]) == set(names["metrics"])
     assert 0 < names["early"] < names["evening"] < 1
+
+
+@pytest.mark.timeout(600)
+def test_tables_that_grow(spark: SparkSession) -> None:
+    names = run("docs/spark_growing_tables.md")
+    known, stranger = names["model"].transform(names["strangers"]).collect()
+    assert known.probability[1] < 0.5
+    unseen = names["model"].inference_model.predict({"user": ["nobody"]})["probability"][0]
+    assert stranger.probability[1] == pytest.approx(unseen[1], abs=1e-6)

@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.native import key_index
 from sparkflow_runtime.ops.op import Array
 
@@ -198,6 +199,22 @@ class EmbeddingRows:
         self._row[entries[:count]] = rows
         self.size, self._next_row = count, FIRST_ROW + count
         return rows
+
+    def set_clock(self, clock: int) -> None:
+        """Has had so many lookups; ids were looked up as long ago as before.
+
+        Raises:
+            InvalidArgumentError: An id was looked up longer ago than that.
+        """
+        later = clock - self.clock
+        seen = self._seen[: self._used]
+        if clock < 0 or (seen[self._alive()] + later < 0).any():
+            raise InvalidArgumentError(
+                message=f"Embedding table {self.name!r} cannot have had {clock} lookups: an id was "
+                "looked up longer ago"
+            )
+        seen += later
+        self.clock = clock
 
     # ------------------------------------------------------------------ inside
 

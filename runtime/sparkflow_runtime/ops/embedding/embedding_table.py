@@ -311,6 +311,28 @@ class EmbeddingImport(_TableOp):
 
 
 @register
+class EmbeddingSetClock(_TableOp):
+    """Sets how many lookups a table had, so that rows grow old when they would have."""
+
+    is_ours = True
+    inputs = "handle: resource, clock: int64"
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """No outputs."""
+        node.with_rank(1, 0, "clock")
+        return []
+
+    def compute(self, xp: Any, table: EmbeddingRows, clock: Array) -> None:
+        """How long ago ids were looked up stays as it is.
+
+        Raises:
+            InvalidArgumentError: An id was looked up longer ago than that.
+        """
+        with table.lock:
+            table.set_clock(int(clock))
+
+
+@register
 class EmbeddingRestore(_TableOp):
     """Gives a variable of a table the rows that were saved."""
 

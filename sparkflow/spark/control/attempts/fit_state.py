@@ -22,6 +22,7 @@ from sparkflow.spark.control.checkpoints.store import (
     CheckpointStore,
     require_same_variables,
 )
+from sparkflow.spark.control.checkpoints.tables import model_values
 from sparkflow.spark.control.early_stopping import EarlyStopping
 from sparkflow.spark.control.elastic import ElasticWorkers
 from sparkflow.spark.control.finite import non_finite
@@ -67,7 +68,8 @@ class FitState:
         open_master: OpenMaster = DriverMaster,
     ) -> None:
         if start is not None:
-            require_same_variables(Checkpoint("to begin with", start), plan.graph.state.shared)
+            state = plan.graph.state
+            require_same_variables(Checkpoint("to begin with", start), state.shared, state.tables)
         # What that training was watching says nothing of this one.
         self._start = start and replace(start, best={}, early_stopping=None)
         self._plan = plan
@@ -113,7 +115,8 @@ class FitState:
         if early is not None and early.has_best:
             self.history.best_step = early.best_step
         best = self._snapshot.best if early is not None else {}
-        values = {**self._snapshot.shared, **best}
+        shared = model_values(self._snapshot.shared, self._plan.graph.state.tables)
+        values = {**shared, **best}
         return {name: values[name] for name in self._plan.fetch}
 
     def on_restart(self, reason: str) -> None:
@@ -178,11 +181,11 @@ class FitState:
             require_same_training(
                 found,
                 plan.fingerprint,
-                plan.graph.state.shared,
+                plan.graph.state,
                 schedule,
                 is_finished=self._is_finished(found, schedule),
             )
-        require_same_variables(found, plan.graph.state.shared)
+        require_same_variables(found, plan.graph.state.shared, plan.graph.state.tables)
 
     def _say_resumed(self, found: Checkpoint) -> None:
         plan = self._plan

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from sparkflow.spark.control.checkpoints.fingerprint import GRAPH, Fingerprint
 from sparkflow.spark.control.checkpoints.store import Checkpoint, other_variables
 from sparkflow.spark.control.schedule import Schedule
 from sparkflow.spark.errors import OtherTrainingError
+from sparkflow.spark.graphs.state import StateNodes
 
 AUTO, ALWAYS, NEVER = "auto", "always", "never"
 """What `resume` may be."""
@@ -25,7 +26,7 @@ def saved_fingerprint(found: Checkpoint) -> Fingerprint | None:
 def require_same_training(
     found: Checkpoint,
     wanted: Fingerprint | None,
-    variables: Mapping[str, Any],
+    state: StateNodes,
     schedule: Schedule,
     *,
     is_finished: bool,
@@ -35,14 +36,14 @@ def require_same_training(
     Args:
         found: The last checkpoint.
         wanted: The fingerprint of this training.
-        variables: Its variables, see `checkpoints.require_same_variables`.
+        state: Its variables and tables.
         schedule: The steps that are left.
         is_finished: Whether none are.
 
     Raises:
         OtherTrainingError: It is of another one; the text has what differs.
     """
-    others = other_variables(found, variables)
+    others = other_variables(found, state.shared, state.tables)
     changes = list(_changes(found, wanted, others, schedule, is_finished))
     if not changes:
         return

@@ -19,7 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkflow.spark.control.checkpoints.snapshot import Position, Snapshot
+from sparkflow.spark.control.checkpoints.tables import beside_tables, problems as table_problems
 from sparkflow.spark.errors import SparkTrainingError
+from sparkflow.spark.graphs.growing import TableNodes
 from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.storage.checkpoint_files import CheckpointFiles
 from sparkflow.version import SPARKFLOW_VERSION
@@ -39,6 +41,7 @@ _FIRST, _LAST_FINITE = "first", "last_finite"
 """What a store notes: the number of its training's first checkpoint, and the name of the last one
 whose variables are finite, which is another one only where NaNs are allowed."""
 _NAME = re.compile(r"checkpoint-(\d+)-step-(\d+)")
+_NO_TABLES: Final[Mapping[str, TableNodes]] = {}
 _FILE_BYTES: Final = 256 << 20
 """Tensors share a file up to this size: it is in memory once more while it is written."""
 
@@ -367,17 +370,22 @@ def _snapshot(manifest: Mapping[str, Any], values: Mapping[str, Any]) -> Snapsho
     )
 
 
-def require_same_variables(checkpoint: Checkpoint, variables: Mapping[str, Any]) -> None:
+def require_same_variables(
+    checkpoint: Checkpoint,
+    variables: Mapping[str, Any],
+    tables: Mapping[str, TableNodes] = _NO_TABLES,
+) -> None:
     """Passes when a checkpoint is of a graph with these variables.
 
     Args:
         checkpoint: What was read.
         variables: Name -> anything with `dtype` and `shape`, as `StateNodes.shared` has them.
+        tables: The tables that grow, as `StateNodes.tables` has them.
 
     Raises:
         SparkTrainingError: It is of another graph; names what differs.
     """
-    problems = other_variables(checkpoint, variables)
+    problems = other_variables(checkpoint, variables, tables)
     if problems:
         more = f" and {len(problems) - 5} more" if len(problems) > 5 else ""
         raise SparkTrainingError(
@@ -387,9 +395,13 @@ def require_same_variables(checkpoint: Checkpoint, variables: Mapping[str, Any])
         )
 
 
-def other_variables(checkpoint: Checkpoint, variables: Mapping[str, Any]) -> list[str]:
+def other_variables(
+    checkpoint: Checkpoint,
+    variables: Mapping[str, Any],
+    tables: Mapping[str, TableNodes] = _NO_TABLES,
+) -> list[str]:
     """How these variables differ from those of a checkpoint; see `require_same_variables`."""
-    saved = checkpoint.snapshot.shared
+    saved = beside_tables(checkpoint.snapshot.shared)
     problems = [f"{name} is not in the checkpoint" for name in variables if name not in saved]
     problems += [f"the model has no {name}" for name in saved if name not in variables]
     for name, variable in variables.items():
@@ -406,4 +418,4 @@ def other_variables(checkpoint: Checkpoint, variables: Mapping[str, Any]) -> lis
                 f"{name} is {dtype} {list(value.shape)} in the checkpoint and "
                 f"{variable.dtype.name} {None if shape is None else list(shape)} in the model"
             )
-    return problems
+    return problems + table_problems(checkpoint.snapshot.shared, tables.values())

@@ -198,6 +198,7 @@ class Rig:
     shuffled: bool = True
     restarts: bool = False
     content: str = "test:0"
+    fetch: Sequence[str] = ("weights", "bias")
 
     def but(self, **changes: Any) -> Rig:
         """Another one that differs in these, which may be parameters of the fit."""
@@ -217,7 +218,7 @@ class Rig:
         return TrainingPlan(
             layout=layout,
             graph=training,
-            fetch=("weights", "bias"),
+            fetch=tuple(self.fetch),
             worker_rows=tuple(self.shares),
             evaluation=evaluation,
             validation_rows=tuple(self.validation),

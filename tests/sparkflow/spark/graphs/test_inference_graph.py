@@ -2,13 +2,15 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import sparkflow as tf
+from sparkflow.embedding.read_only import LAST_KEY
+from sparkflow.export import InferenceModel
 from sparkflow.spark.data.schema.row_format import Input, RowFormat
 from sparkflow.spark.graphs.inference_graph import build_inference_graph
 from sparkflow.spark.graphs.model_fn import ModelInputs
-from sparkflow_runtime.errors import UnimplementedError
 
 INPUTS = ModelInputs(
     RowFormat((Input("features", "dense", "int64", ()),), None, None, False), {}, 0
@@ -21,9 +23,17 @@ def _growing(features: Any, mode: str) -> Any:
     return tf.estimator.EstimatorSpec(mode, predictions=found)
 
 
-def test_tables_that_grow_are_refused_before_training() -> None:
-    with pytest.raises(UnimplementedError, match=r"tables that grow .*: clicks\. Models"):
-        build_inference_graph(_growing, INPUTS)
+def test_tables_that_grow_are_fixed_in_it() -> None:
+    inference = build_inference_graph(_growing, INPUTS)
+    assert inference.variables == ("clicks/keys", "clicks/rows")
+    values = {
+        "clicks/keys": np.array([-9, 4, LAST_KEY]),
+        "clicks/rows": np.array([[1, 2], [3, 4], [0, 0]], np.float32),
+    }
+    model = InferenceModel.build(inference.graph_def, values, inference.signature)
+    found = model.predict(np.array([4, 5, -9, LAST_KEY]))
+    assert found["prediction"].tolist() == [7.0, 0.0, 3.0, 0.0]
+    model.close()
 
 
 @pytest.mark.parametrize(("name", "shape"), [("probability", (2,)), ("share", ())])

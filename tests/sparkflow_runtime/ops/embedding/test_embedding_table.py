@@ -192,3 +192,17 @@ def test_lookups_and_updates_of_many_threads_lose_nothing():
     assert failures == []
     _, rows = task.find(*ids, insert=False)
     np.testing.assert_array_equal(task.slot.array[rows], 4 * rounds)
+
+
+def test_a_clock_is_set_without_making_ids_older():
+    task = Task(steps_to_live=20)
+    for key in (1, 2, 3):
+        task.find(key)
+    set_clock = lookup("EmbeddingSetClock").compute
+    set_clock(np, task.table, np.int64(50))
+    assert task.table.clock == 50
+    assert task.table.contents().ages.tolist() == [2, 1, 0]
+    for clock in (1, -1):
+        with pytest.raises(InvalidArgumentError, match=f"'t' cannot have had {clock} lookups"):
+            set_clock(np, task.table, np.int64(clock))
+    assert task.table.clock == 50
