@@ -5,6 +5,7 @@ Strings become bytes (UTF-8), lists and sparse matrices the three arrays of a Sp
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -107,9 +108,14 @@ def _sparse(each: Input, value: Any) -> list[Array]:
             )
         indices = np.argwhere(dense)
         parts = [indices, dense[tuple(indices.T)], dense.shape]
-    indices = np.asarray(parts[0], np.int64).reshape(-1, 2)
+    try:
+        indices = exact(parts[0], "int64").reshape(-1, 2)
+        shape = exact(parts[2], "int64")
+    except ValueError as error:
+        raise InvalidArgumentError(
+            message=f"Indices and dense shape of {_called(each)} must be int64: {error}"
+        ) from error
     values = _typed(each, parts[1])
-    shape = np.asarray(parts[2], np.int64)
     if shape.shape != (2,) or values.shape != (len(indices),):
         raise InvalidArgumentError(
             message=f"{_called(each)} must be a SparseTensorValue of rank 2, got {len(indices)} "
@@ -149,7 +155,7 @@ def ragged_indices(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 def _typed(each: Input, value: Any) -> Array:
     try:
         if each.dtype != "string":
-            return np.ascontiguousarray(value, each.dtype).reshape(np.shape(value))
+            return exact(value, each.dtype)
         array = np.array(value, object)
         flat = [_bytes(item) for item in array.reshape(-1).tolist()]
     except (TypeError, ValueError, OverflowError) as error:
@@ -159,6 +165,34 @@ def _typed(each: Input, value: Any) -> Array:
     encoded = np.empty(len(flat), object)
     encoded[:] = flat
     return encoded.reshape(array.shape)
+
+
+def exact(value: Any, dtype: str) -> Array:
+    """Numbers as an array of a dtype; integers are what was given, or are refused.
+
+    Raises:
+        ValueError: The dtype is one of integers and has no such value (1.5, NaN, 2**40 as int32).
+    """
+    given = np.asarray(value)
+    with np.errstate(invalid="ignore"):  # of NaN and infinity, which are refused below
+        array = np.ascontiguousarray(given, dtype).reshape(given.shape)
+    if array.dtype.kind not in "iu" or given.dtype == array.dtype:
+        return array
+    if given.dtype.kind == "O":
+        pairs = zip(given.flat, array.ravel().tolist(), strict=True)
+        wrong = np.array(
+            [isinstance(old, numbers.Number) and old != new for old, new in pairs], bool
+        ).reshape(given.shape)
+    elif given.dtype.kind in "fciu":
+        # 2**63 becomes 2**63 - 1 on some processors, which as a float is 2**63 again.
+        limit = float(np.iinfo(array.dtype).max) + 1 if given.dtype.kind == "f" else np.inf
+        wrong = (array != given) | ~(given < limit)
+    else:
+        return array
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise ValueError(f"{given.item(at)} would become {array.item(at)}")
+    return array
 
 
 def _bytes(item: Any) -> bytes:

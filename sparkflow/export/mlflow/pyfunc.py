@@ -11,6 +11,7 @@ import numpy as np
 from sparkflow.export.inference_model import InferenceModel
 from sparkflow.export.predictor import Predictor
 from sparkflow.export.signature import DENSE, SPARSE, Input
+from sparkflow.export.values import exact
 from sparkflow.graph.nodes.reach import Allowed
 from sparkflow_runtime.errors import InvalidArgumentError
 
@@ -113,7 +114,12 @@ def _sparse(each: Input, values: Any) -> Any:
         return values
     if isinstance(values, np.ndarray) and values.dtype != object and len(values):
         return values
-    parts = [_indices_and_values(row) for row in values]
+    try:
+        parts = [_indices_and_values(row) for row in values]
+    except ValueError as error:
+        raise InvalidArgumentError(
+            message=f"The indices of the input {each.name!r} must be int64: {error}"
+        ) from error
     width = each.shape[0]
     for indices, held in parts:
         if len(indices) != len(held):
@@ -147,7 +153,7 @@ def _indices_and_values(row: Any) -> tuple[Any, Any]:
         dense = _dense(row)
         indices = np.flatnonzero(dense)
         values = dense[indices]
-    return np.asarray(indices, np.int64), np.asarray(values)
+    return exact(indices, "int64"), np.asarray(values)
 
 
 def _texts(value: Any) -> Any:

@@ -1,5 +1,6 @@
 """`InferenceModel.predict`: inputs of every kind, as people have them."""
 
+import decimal
 import subprocess
 import sys
 from typing import Any
@@ -10,6 +11,7 @@ import scipy.sparse
 
 import sparkflow as tf
 from sparkflow.export import InferenceModel, Input, Output, Signature, predictor
+from sparkflow.export.values import exact
 from sparkflow_runtime.errors import InvalidArgumentError
 
 WORDS = ("words/i:0", "words/v:0", "words/s:0")
@@ -97,12 +99,51 @@ def test_what_is_run_is_cut(model: InferenceModel) -> None:
         ({"words": [[1], [2]]}, "the input 'words' must be string: a text is needed, got 1"),
         ({"bag": np.zeros((2, 4))}, r"'bag' of shape \(batch, 3\), got \(2, 4\)"),
         ({"bag": ([[0, 0]], [1.0, 2.0], [2, 3])}, "must be a SparseTensorValue of rank 2"),
+        ({"bag": ([[0.5, 0]], [1.0], [2, 3])}, "'bag' must be int64: 0.5 would become 0"),
     ],
 )
 def test_values_that_do_not_fit(model: InferenceModel, changes: Any, text: str) -> None:
     given = {"age": AGE, "words": LISTS, "bag": DENSE_BAG, **changes}
     with pytest.raises(InvalidArgumentError, match=text):
         model.predict({name: value for name, value in given.items() if value is not None})
+
+
+@pytest.mark.parametrize(
+    ("given", "dtype"),
+    [
+        ([[1, 2], [3, 4]], "int64"),
+        ([True, False], "int32"),
+        ([1.0, -(2.0**63)], "int64"),
+        (np.array([3, 4.0], object), "uint8"),
+        ([2**64 - 1], "uint64"),
+        ([], "int64"),
+        ([1.5, np.nan], "float32"),
+        (["7"], "int64"),
+    ],
+)
+def test_numbers_that_a_dtype_has(given: Any, dtype: str) -> None:
+    array = exact(given, dtype)
+    assert array.dtype == dtype
+    np.testing.assert_array_equal(array, np.asarray(given, array.dtype))
+
+
+@pytest.mark.parametrize(
+    ("given", "dtype", "text"),
+    [
+        ([1, 2.5], "int64", "2.5 would become 2"),
+        ([[1.0], [np.nan]], "int32", "nan would become"),
+        ([np.inf], "int64", "inf would become"),
+        ([2.0**63], "int64", r"9.22\S+ would become"),
+        (np.array([2**40]), "int32", f"{2**40} would become 0"),
+        (np.array([-1]), "uint8", "-1 would become 255"),
+        (np.array([-1]), "uint64", "-1 would become"),
+        (np.array([1, decimal.Decimal("0.5")], object), "int64", "0.5 would become 0"),
+        (np.array([2, 1.25], object), "int16", "1.25 would become 1"),
+    ],
+)
+def test_an_integer_is_what_was_given_or_refused(given: Any, dtype: str, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        exact(given, dtype)
 
 
 def test_named_inputs_need_names(model: InferenceModel) -> None:

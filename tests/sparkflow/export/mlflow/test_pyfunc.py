@@ -46,6 +46,7 @@ def test_sparse_rows_come_in_every_form(mixed: InferenceModel, bag: Any) -> None
         ({"indices": [4], "values": [1.0]}, "indices from 4 to 4; there are 4, from 0"),
         ({"indices": [-1, 2], "values": [1.0, 1.0]}, "indices from -1 to 2"),
         ({"indices": [1], "values": []}, "1 indices and 0 values"),
+        ({"indices": [1.5], "values": [1.0]}, "the input 'bag' must be int64: 1.5 would become 1"),
     ],
 )
 def test_sparse_rows_that_do_not_fit_are_refused(
@@ -53,6 +54,15 @@ def test_sparse_rows_that_do_not_fit_are_refused(
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=text):
         PyfuncModel(mixed.predictor()).predict(pd.DataFrame([{**ROW, "bag": bag}]))
+
+
+@pytest.mark.parametrize("given", [10.5, float("nan"), 1e19])
+def test_no_fraction_of_an_integer_is_cut_off(mixed: InferenceModel, given: float) -> None:
+    frame = pd.DataFrame([{**ROW, "bag": [0.0, 2.0, 0.0, 1.0], "id": given}])
+    with pytest.raises(InvalidArgumentError, match=r"the input 'id' must be int64: \S+ would"):
+        PyfuncModel(mixed.predictor()).predict(frame)
+    whole = PyfuncModel(mixed.predictor()).predict(frame.assign(id=10.0))
+    assert whole["total"].tolist() == [26.5]
 
 
 def test_missing_columns_are_named(mixed: InferenceModel) -> None:
