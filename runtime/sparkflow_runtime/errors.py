@@ -1,12 +1,14 @@
 """Status codes and the exceptions that carry them, with TensorFlow's names and numbers.
 
-What lives here: the classes every other room raises and their round trip through (code, text).
+What lives here: the classes every other room raises and their round trip through (code, text), and
+what is said about a package that is not installed.
 What does not: mapping to gRPC, which is transport's business.
 """
 
 from __future__ import annotations
 
 import enum
+import importlib.util
 from typing import Any
 
 
@@ -213,3 +215,31 @@ def to_status(error: BaseException) -> tuple[Code, str]:
     if isinstance(error, MemoryError):
         return Code.RESOURCE_EXHAUSTED, f"out of memory: {error}"
     return Code.UNKNOWN, f"{type(error).__name__}: {error}"
+
+
+def missing_package(what: str, package: str, extra: str, instead: str = "") -> ModuleNotFoundError:
+    """The error to raise where a package of an extra is not installed.
+
+    Args:
+        what: What needs the package; the beginning of the sentence.
+        package: Its name, as it is imported.
+        extra: Ours that installs it.
+        instead: What one can do without it.
+    """
+    return ModuleNotFoundError(
+        f"{what} needs {package}, which is not installed: pip install 'sparkflow-ml[{extra}]'"
+        + (f", or {instead}" if instead else ""),
+        name=package,
+    )
+
+
+def require_package(what: str, package: str, extra: str, instead: str = "") -> None:
+    """Makes sure that a package can be imported, without importing it.
+
+    The arguments are those of `missing_package`.
+
+    Raises:
+        ModuleNotFoundError: It is not installed.
+    """
+    if importlib.util.find_spec(package) is None:
+        raise missing_package(what, package, extra, instead)

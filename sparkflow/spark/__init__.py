@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import sparkflow
 from sparkflow.other_package import refuse_its_front_end
 from sparkflow.version import SPARKFLOW_VERSION
+from sparkflow_runtime.errors import missing_package
 
 if TYPE_CHECKING:
     from sparkflow.spark.control.callbacks import Callback as Callback
@@ -113,11 +114,7 @@ def __getattr__(name: str) -> Any:
         missing = str(error.name).partition(".")[0]
         if missing not in ("pandas", "py4j", "pyarrow", "pyspark"):
             raise
-        raise ModuleNotFoundError(
-            f"sparkflow.spark.{name} needs {missing}, which is not installed: "
-            "pip install 'sparkflow-ml[spark]'",
-            name=error.name,
-        ) from error
+        raise missing_package(f"sparkflow.spark.{name}", missing, "spark") from error
 
 
 def __dir__() -> list[str]:

@@ -1,5 +1,6 @@
 """What is missing where an extra is not installed, and what the messages say."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -97,6 +98,20 @@ def test_what_needs_pyspark_names_the_extra():
         "ModuleNotFoundError: sparkflow.spark.SparkTrainer needs pyspark, which is not installed: "
         "pip install 'sparkflow-ml[spark]'"
     )
+
+
+def test_one_function_says_which_extra_is_missing():
+    """If not: raise `missing_package` of sparkflow_runtime/errors.py, or call `require_package`."""
+    others = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for folder in ("sparkflow", "runtime")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "id", "") in ("ImportError", "ModuleNotFoundError")
+        and "pip install" in ast.unparse(node)
+    ]
+    assert [each.partition(":")[0] for each in others] == ["runtime/sparkflow_runtime/errors.py"]
 
 
 def test_what_needs_pandas_names_the_extra():

@@ -47,3 +47,14 @@ def test_errors_can_be_pickled() -> None:
     back = pickle.loads(pickle.dumps(InvalidArgumentError(message="bad").at("here")))  # noqa: S301
     assert type(back) is InvalidArgumentError
     assert str(back) == "bad\n\t here"
+
+
+def test_a_missing_package_is_named_with_its_extra_and_what_does_without() -> None:
+    errors.require_package("This test", "pytest", "dev")
+    with pytest.raises(ModuleNotFoundError) as raised:
+        errors.require_package("A dream", "no_such_package", "dev", "stay awake")
+    assert raised.value.name == "no_such_package"
+    assert str(raised.value) == (
+        "A dream needs no_such_package, which is not installed: "
+        "pip install 'sparkflow-ml[dev]', or stay awake"
+    )

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from sparkflow_runtime.errors import missing_package
 from sparkflow_runtime.security.tls import Tls
 
 try:
@@ -17,9 +18,11 @@ try:
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 except ImportError as error:
-    raise ImportError(
-        "Making certificates for TLS needs the package cryptography: "
-        "pip install 'sparkflow-ml[tls]', or give PEM files of your own (security.Tls.from_files)"
+    raise missing_package(
+        "Making certificates for TLS",
+        "cryptography",
+        "tls",
+        "give PEM files of your own (security.Tls.from_files)",
     ) from error
 
 SERVER_NAME: Final = "task.sparkflow.internal"

@@ -17,6 +17,7 @@ from sparkflow.export.signature import Exported, part_names
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.version import SPARKFLOW_VERSION
 from sparkflow_runtime.dtypes import string
+from sparkflow_runtime.errors import missing_package
 from sparkflow_runtime.files.whole import sync_file
 
 _IR_VERSION: Final = 10
@@ -212,7 +213,5 @@ def _onnx() -> Any:
         import onnx
         import onnx.numpy_helper  # not loaded by the package itself in all versions
     except ImportError as error:
-        raise ImportError(
-            "The ONNX format needs the package onnx: pip install 'sparkflow-ml[onnx]'"
-        ) from error
+        raise missing_package("The ONNX format", "onnx", "onnx") from error
     return onnx

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import threading
@@ -18,6 +17,7 @@ from sparkflow.spark.control.callbacks import Callback, RunControl, Update
 from sparkflow.spark.report.metrics_snapshot import SnapshotTracker
 from sparkflow.spark.report.mlflow_dataset import TrainingRows, log_rows
 from sparkflow.version import SPARKFLOW_VERSION
+from sparkflow_runtime.errors import require_package
 
 if TYPE_CHECKING:
     from sparkflow.spark.control.history.training_history import TrainingHistory
@@ -34,13 +34,9 @@ def require_mlflow() -> None:
     """Makes sure that MLflow is installed.
 
     Raises:
-        ImportError: It is not.
+        ModuleNotFoundError: It is not.
     """
-    if importlib.util.find_spec("mlflow") is None:
-        raise ImportError(
-            "mlflow=True asks for MLflow, which is not installed: "
-            "pip install 'sparkflow-ml[mlflow]', or leave mlflow=False"
-        )
+    require_package("mlflow=True", "mlflow", "mlflow", "leave mlflow=False")
 
 
 class MlflowReporter(Callback):

@@ -41,4 +41,6 @@ import sparkflow_runtime.security.certificates
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert ran.returncode == 1
-    assert "needs the package cryptography: pip install 'sparkflow-ml[tls]'" in ran.stderr
+    assert (
+        "needs cryptography, which is not installed: pip install 'sparkflow-ml[tls]'" in ran.stderr
+    )

@@ -7,6 +7,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from sparkflow_runtime.errors import missing_package
+
 
 class Plotted(Protocol):
     """What is drawn of a `TrainingHistory`."""
@@ -74,9 +76,8 @@ def _new_axes() -> Any:
     try:
         from matplotlib import pyplot
     except ImportError as error:
-        raise ImportError(
-            "history.plot() draws with matplotlib, which is not installed: "
-            "pip install 'sparkflow-ml[examples]', or use history.to_pandas()"
+        raise missing_package(
+            "history.plot()", "matplotlib", "examples", "use history.to_pandas()"
         ) from error
     return pyplot.subplots(figsize=(7, 4), layout="constrained")[1]
 

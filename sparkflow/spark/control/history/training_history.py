@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from sparkflow.spark.control.history.views import describe_history, draw_history
+from sparkflow_runtime.errors import missing_package
 
 if TYPE_CHECKING:
     import pandas
@@ -271,8 +272,5 @@ def _pandas() -> Any:
     try:
         import pandas
     except ImportError as error:
-        raise ImportError(
-            "history.to_pandas() makes data frames of pandas, which is not installed: "
-            "pip install 'sparkflow-ml[spark]'"
-        ) from error
+        raise missing_package("history.to_pandas()", "pandas", "spark") from error
     return pandas

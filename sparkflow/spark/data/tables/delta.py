@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import posixpath
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -23,6 +22,7 @@ from sparkflow.spark.data.parquet.footers import (
 )
 from sparkflow.spark.data.tables.columns import layout_of, names_by_id, readable
 from sparkflow_runtime import dtypes
+from sparkflow_runtime.errors import require_package
 from sparkflow_runtime.resources.datasets.arrow_columns import as_objects, column_array
 
 _MODE: Final = "delta.columnMapping.mode"
@@ -83,10 +83,7 @@ def delta_files(table: Any, version: int | str | datetime | None = None) -> Parq
 
 
 def _opened(table: Any, version: int | str | datetime | None) -> Any:
-    if importlib.util.find_spec("deltalake") is None:
-        raise ImportError(
-            "Tables of Delta Lake need the package deltalake: pip install 'sparkflow-ml[delta]'"
-        )
+    require_package("Reading tables of Delta Lake", "deltalake", "delta")
     deltalake = importlib.import_module("deltalake")
     if is_delta(table):
         if version is not None:

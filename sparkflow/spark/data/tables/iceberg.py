@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
@@ -23,6 +22,7 @@ from sparkflow.spark.data.parquet.footers import (
 )
 from sparkflow.spark.data.tables.columns import layout_of, names_by_id, readable
 from sparkflow_runtime import dtypes
+from sparkflow_runtime.errors import require_package
 from sparkflow_runtime.resources.datasets.arrow_columns import as_objects, column_array
 
 Catalog = str | Mapping[str, str] | None
@@ -90,10 +90,7 @@ _NO_ROWS = np.zeros(0, np.int64)
 
 
 def _opened(table: Any, catalog: Catalog) -> Any:
-    if importlib.util.find_spec("pyiceberg") is None:
-        raise ImportError(
-            "Tables of Iceberg need the package pyiceberg: pip install 'sparkflow-ml[iceberg]'"
-        )
+    require_package("Reading tables of Iceberg", "pyiceberg", "iceberg")
     if is_iceberg(table):
         return table
     errors = importlib.import_module("pyiceberg.exceptions")

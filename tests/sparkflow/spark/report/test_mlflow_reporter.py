@@ -1,5 +1,6 @@
 """Runs of MLflow, in a database of its own."""
 
+import sys
 import threading
 from typing import Any
 
@@ -9,7 +10,6 @@ import pytest
 import sparkflow as tf
 from sparkflow.export import InferenceModel
 from sparkflow.export.signature import Output, Signature
-from sparkflow.spark.report import mlflow_reporter
 from sparkflow.spark.report.mlflow_reporter import MlflowReporter, require_mlflow
 from tests.sparkflow.spark.report.runs import Clock, FakeRun, whole_run
 
@@ -104,6 +104,6 @@ def test_a_fit_that_never_began_is_no_run(mlflow: Any) -> None:
 
 
 def test_mlflow_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mlflow_reporter.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(ImportError, match=r"pip install 'sparkflow-ml\[mlflow\]'"):
         require_mlflow()

@@ -63,5 +63,5 @@ def test_what_is_missing_is_named(tmp_path, package, extra):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     last = done.stderr.splitlines()[-1]
-    assert last.startswith("ImportError: ")
+    assert last.startswith("ModuleNotFoundError: ")
     assert last.endswith(f"pip install 'sparkflow-ml[{extra}]'")
