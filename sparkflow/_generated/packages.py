@@ -103,6 +103,7 @@ HOMES: Final[Mapping[str, Mapping[str, str]]] = {
         "sparkflow.train.optimizers.optimizer": "Optimizer",
         "sparkflow.train.optimizers.proximal": "ProximalAdagradOptimizer ProximalGradientDescentOptimizer",
         "sparkflow.train.optimizers.rmsprop": "RMSPropOptimizer",
+        "sparkflow.train.optimizers.rounding": "set_rounding",
         "sparkflow.train.optimizers.strategy": "AsyncReplication",
         "sparkflow.train.queue_runner": "QueueRunner add_queue_runner start_queue_runners",
         "sparkflow.train.replication.all_reduce": "AllReduceReplication",

@@ -93,6 +93,7 @@ from sparkflow.train.optimizers.proximal import (
     ProximalGradientDescentOptimizer,
 )
 from sparkflow.train.optimizers.rmsprop import RMSPropOptimizer
+from sparkflow.train.optimizers.rounding import set_rounding
 from sparkflow.train.optimizers.strategy import AsyncReplication
 from sparkflow.train.queue_runner import QueueRunner, add_queue_runner, start_queue_runners
 from sparkflow.train.replication.all_reduce import AllReduceReplication
@@ -263,6 +264,7 @@ __all__ = [
     "remove_checkpoint",
     "replica_device_setter",
     "run_loop",
+    "set_rounding",
     "set_wire_dtype",
     "shuffle_batch",
     "shuffle_batch_join",

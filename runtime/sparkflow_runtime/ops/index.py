@@ -215,6 +215,33 @@ MODULES: Final[Mapping[str, str]] = {
         "SparseApplyMomentum SparseApplyProximalAdagrad SparseApplyProximalGradientDescent "
         "SparseApplyRMSProp"
     ),
+    "optimizers.narrow_update": (
+        "NarrowApplyAdaMax NarrowApplyAdadelta NarrowApplyAdagrad NarrowApplyAdagradDA "
+        "NarrowApplyAdagradV2 NarrowApplyAdam NarrowApplyAddSign NarrowApplyCenteredRMSProp "
+        "NarrowApplyFtrl NarrowApplyFtrlV2 NarrowApplyGradientDescent NarrowApplyMomentum "
+        "NarrowApplyPowerSign NarrowApplyProximalAdagrad NarrowApplyProximalGradientDescent "
+        "NarrowApplyRMSProp NarrowSparseApplyAdaMax NarrowSparseApplyAdadelta "
+        "NarrowSparseApplyAdagrad NarrowSparseApplyAdagradDA NarrowSparseApplyAdagradV2 "
+        "NarrowSparseApplyAdam NarrowSparseApplyAddSign NarrowSparseApplyCenteredRMSProp "
+        "NarrowSparseApplyFtrl NarrowSparseApplyFtrlV2 NarrowSparseApplyGradientDescent "
+        "NarrowSparseApplyMomentum NarrowSparseApplyPowerSign NarrowSparseApplyProximalAdagrad "
+        "NarrowSparseApplyProximalGradientDescent NarrowSparseApplyRMSProp "
+        "ResourceNarrowApplyAdaMax ResourceNarrowApplyAdadelta ResourceNarrowApplyAdagrad "
+        "ResourceNarrowApplyAdagradDA ResourceNarrowApplyAdagradV2 ResourceNarrowApplyAdam "
+        "ResourceNarrowApplyAddSign ResourceNarrowApplyCenteredRMSProp ResourceNarrowApplyFtrl "
+        "ResourceNarrowApplyFtrlV2 ResourceNarrowApplyGradientDescent "
+        "ResourceNarrowApplyMomentum ResourceNarrowApplyPowerSign "
+        "ResourceNarrowApplyProximalAdagrad ResourceNarrowApplyProximalGradientDescent "
+        "ResourceNarrowApplyRMSProp ResourceNarrowSparseApplyAdaMax "
+        "ResourceNarrowSparseApplyAdadelta ResourceNarrowSparseApplyAdagrad "
+        "ResourceNarrowSparseApplyAdagradDA ResourceNarrowSparseApplyAdagradV2 "
+        "ResourceNarrowSparseApplyAdam ResourceNarrowSparseApplyAddSign "
+        "ResourceNarrowSparseApplyCenteredRMSProp ResourceNarrowSparseApplyFtrl "
+        "ResourceNarrowSparseApplyFtrlV2 ResourceNarrowSparseApplyGradientDescent "
+        "ResourceNarrowSparseApplyMomentum ResourceNarrowSparseApplyPowerSign "
+        "ResourceNarrowSparseApplyProximalAdagrad "
+        "ResourceNarrowSparseApplyProximalGradientDescent ResourceNarrowSparseApplyRMSProp"
+    ),
     "pooling.argmax_pool": ("MaxPoolGradGradWithArgmax MaxPoolGradWithArgmax MaxPoolWithArgmax"),
     "pooling.fractional_pool": (
         "FractionalAvgPool FractionalAvgPoolGrad FractionalMaxPool FractionalMaxPoolGrad"

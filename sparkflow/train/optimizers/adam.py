@@ -14,7 +14,7 @@ from sparkflow.ops.control.ordering import group
 from sparkflow.ops.elementwise import elementwise
 from sparkflow.ops.state import state
 from sparkflow.train.optimizers.optimizer import Optimizer
-from sparkflow.train.optimizers.slots import rows_of
+from sparkflow.train.optimizers.slots import arithmetic_dtype, rows_of
 from sparkflow.variables.variable import Variable
 
 
@@ -82,35 +82,37 @@ class AdamOptimizer(Optimizer):
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
         if var._rows_come_and_go:
             return self._apply_to_rows(grad, var)
-        graph, dtype = graph_of((var,)), var.dtype.base
+        graph, dtype = graph_of((var,)), arithmetic_dtype(var)
+        values = elementwise.cast(grad.values, dtype)
         power1, power2, rate, beta1, beta2, epsilon = (
             elementwise.cast(each, dtype) for each in self._numbers()
         )
         step_size = rate * elementwise.sqrt(1 - power2) / (1 - power1)
         m, v = self._slots.require(var, "m"), self._slots.require(var, "v")
-        new_m = self._decayed(m, beta1, grad.values * (1 - beta1), grad.indices)
-        squares = grad.values * grad.values
+        new_m = self._decayed(m, beta1, values * (1 - beta1), grad.indices)
+        squares = values * values
         new_v = self._decayed(v, beta2, squares * (1 - beta2), grad.indices)
         change = step_size * new_m / (elementwise.sqrt(new_v) + epsilon)
         with graph.control_dependencies([new_m.op, new_v.op]):
-            updated = state.assign_sub(var, change, use_locking=self._use_locking)
+            updated = self._subtracted(var, change)
         return group(updated, new_m, new_v)
 
     def _apply_to_rows(self, grad: IndexedSlices, var: Variable) -> Operation:
         """The update of rows alone: those without a gradient stay as they are."""
-        dtype, rows, locking = var.dtype.base, grad.indices, self._use_locking
+        dtype, rows, locking = arithmetic_dtype(var), grad.indices, self._use_locking
+        values = elementwise.cast(grad.values, dtype)
         power1, power2, rate, beta1, beta2, epsilon = (
             elementwise.cast(each, dtype) for each in self._numbers()
         )
         step_size = rate * elementwise.sqrt(1 - power2) / (1 - power1)
         m, v = self._slots.require(var, "m"), self._slots.require(var, "v")
-        new_m = beta1 * rows_of(m, rows) + (1 - beta1) * grad.values
-        new_v = beta2 * rows_of(v, rows) + (1 - beta2) * elementwise.square(grad.values)
+        new_m = beta1 * rows_of(m, rows) + (1 - beta1) * values
+        new_v = beta2 * rows_of(v, rows) + (1 - beta2) * elementwise.square(values)
         change = step_size * new_m / (elementwise.sqrt(new_v) + epsilon)
         return group(
             state.scatter_update(m, rows, new_m, locking),
             state.scatter_update(v, rows, new_v, locking),
-            state.scatter_sub(var, rows, change, locking),
+            self._rows_subtracted(var, rows, change),
         )
 
     def _decayed(self, slot: Variable, beta: Tensor, rows: Tensor, indices: Tensor) -> Tensor:

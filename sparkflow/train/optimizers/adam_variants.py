@@ -14,7 +14,7 @@ from sparkflow.ops.elementwise import elementwise
 from sparkflow.ops.shape.arrays import gather
 from sparkflow.ops.state import state
 from sparkflow.train.optimizers.adam import AdamOptimizer
-from sparkflow.train.optimizers.slots import rows_of
+from sparkflow.train.optimizers.slots import arithmetic_dtype, rows_of
 from sparkflow.variables.variable import Variable
 
 
@@ -36,18 +36,19 @@ class NadamOptimizer(AdamOptimizer):
         return self._changed("ApplyAdam", var, *slots, *self._numbers(), grad, use_nesterov=True)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        dtype, rows = var.dtype.base, grad.indices
+        dtype, rows = arithmetic_dtype(var), grad.indices
+        values = elementwise.cast(grad.values, dtype)
         power1, power2, rate, beta1, beta2, epsilon = (
             elementwise.cast(each, dtype) for each in self._numbers()
         )
         step_size = rate * elementwise.sqrt(1 - power2) / (1 - power1)
         m, v = self._slots.require(var, "m"), self._slots.require(var, "v")
-        scaled = grad.values * (1 - beta1)
+        scaled = values * (1 - beta1)
         new_m = self._decayed(m, beta1, scaled, rows)
-        new_v = self._decayed(v, beta2, elementwise.square(grad.values) * (1 - beta2), rows)
+        new_v = self._decayed(v, beta2, elementwise.square(values) * (1 - beta2), rows)
         ahead = scaled + beta1 * gather(new_m, rows)
         change = step_size * ahead / (elementwise.sqrt(gather(new_v, rows)) + epsilon)
-        updated = state.scatter_sub(var, rows, change, self._use_locking)
+        updated = self._rows_subtracted(var, rows, change)
         return group(updated, new_m, new_v)
 
 
@@ -92,18 +93,19 @@ class AdaMaxOptimizer(AdamOptimizer):
         return self._changed("ApplyAdaMax", var, *slots, *self._numbers(), grad)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        dtype, rows, locking = var.dtype.base, grad.indices, self._use_locking
+        dtype, rows, locking = arithmetic_dtype(var), grad.indices, self._use_locking
+        values = elementwise.cast(grad.values, dtype)
         power, rate, beta1, beta2, epsilon = (
             elementwise.cast(each, dtype) for each in self._numbers()
         )
         m, v = self._slots.require(var, "m"), self._slots.require(var, "v")
-        new_m = beta1 * rows_of(m, rows) + (1 - beta1) * grad.values
-        new_v = elementwise.maximum(beta2 * rows_of(v, rows), elementwise.abs(grad.values))
+        new_m = beta1 * rows_of(m, rows) + (1 - beta1) * values
+        new_v = elementwise.maximum(beta2 * rows_of(v, rows), elementwise.abs(values))
         change = rate / (1 - power) * new_m / (new_v + epsilon)
         return group(
             state.scatter_update(m, rows, new_m, locking),
             state.scatter_update(v, rows, new_v, locking),
-            state.scatter_sub(var, rows, change, locking),
+            self._rows_subtracted(var, rows, change),
         )
 
     def _finish(self, update_ops: Sequence[Any], name_scope: str) -> Operation:

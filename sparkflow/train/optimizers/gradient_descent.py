@@ -9,8 +9,8 @@ from sparkflow.graph.operation import Operation
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.indexed_slices import IndexedSlices
 from sparkflow.ops.elementwise import elementwise
-from sparkflow.ops.state import state
 from sparkflow.train.optimizers.optimizer import Optimizer
+from sparkflow.train.optimizers.slots import arithmetic_dtype
 from sparkflow.variables.variable import Variable
 
 
@@ -38,5 +38,7 @@ class GradientDescentOptimizer(Optimizer):
 
     def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Variable) -> Operation:
         # Subtracting twice is subtracting the sum: no need to add up rows first.
-        delta = grad.values * elementwise.cast(self._learning_rate_tensor, var.dtype.base)
-        return state.scatter_sub(var, grad.indices, delta, self._use_locking).op
+        dtype = arithmetic_dtype(var)
+        rate = elementwise.cast(self._learning_rate_tensor, dtype)
+        delta = elementwise.cast(grad.values, dtype) * rate
+        return self._rows_subtracted(var, grad.indices, delta)

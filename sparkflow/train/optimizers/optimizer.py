@@ -19,12 +19,13 @@ from sparkflow.ops.control.afterwards import branch_of
 from sparkflow.ops.control.ordering import group, identity, tuple_of
 from sparkflow.ops.elementwise import elementwise
 from sparkflow.ops.indexing.segment import unsorted_segment_sum
-from sparkflow.ops.shape import arrays
+from sparkflow.ops.shape import arrays, constants
 from sparkflow.ops.state import state
 from sparkflow.train.optimizers import strategy as replication
 from sparkflow.train.optimizers.branch_update import left_by
 from sparkflow.train.optimizers.conditional_update import Part, by_device, update_when
-from sparkflow.train.optimizers.slots import Slots
+from sparkflow.train.optimizers.rounding import NARROW, rounding_attrs
+from sparkflow.train.optimizers.slots import Slots, arithmetic_dtype
 from sparkflow.variables.initialization import trainable_variables
 from sparkflow.variables.trackable import Trackable
 from sparkflow.variables.variable import Variable
@@ -342,10 +343,14 @@ class Optimizer(Trackable):
         raise NotImplementedError(f"{type(self).__name__} gives no _apply_sparse")
 
     def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Variable) -> Any:
-        """The update of rows that may be in several times: they are added up first."""
+        """The update of rows that may be in several times: they are added up first.
+
+        In float32, as is what `_apply_sparse` is given, where the variable is stored as bfloat16.
+        """
         unique, positions = arrays.unique(grad.indices)
         count = arrays.shape(unique)[0]
-        summed = unsorted_segment_sum(grad.values, positions, count)
+        values = elementwise.cast(grad.values, arithmetic_dtype(var))
+        summed = unsorted_segment_sum(values, positions, count)
         return self._apply_sparse(IndexedSlices(summed, unique, grad.dense_shape), var)
 
     def _finish(self, update_ops: Sequence[Any], name_scope: str) -> Any:
@@ -364,8 +369,13 @@ class Optimizer(Trackable):
         return graph_of((value,)).convert(value, None, name)
 
     def _changed(self, op_type: str, var: Variable, *inputs: Any, **attrs: Any) -> Operation:
-        """An `Apply...` op on `var`; tensors among the inputs are cast to its dtype."""
-        dtype = var.dtype.base
+        """An `Apply...` op on `var`; tensors among the inputs are cast to its dtype.
+
+        Where it is stored as bfloat16, the op that computes in float32 and rounds once.
+        """
+        dtype = arithmetic_dtype(var)
+        if dtype is not var.dtype.base:
+            op_type, attrs = f"{NARROW}{op_type}", {**attrs, **rounding_attrs(var)}
         cast = [
             elementwise.cast(each, dtype)
             if isinstance(each, Tensor) and not each.dtype.is_integer
@@ -374,6 +384,19 @@ class Optimizer(Trackable):
         ]
         updated: Tensor = apply_op(op_type, var, *cast, use_locking=self._use_locking, **attrs)
         return updated.op
+
+    def _subtracted(self, var: Variable, change: Tensor) -> Operation:
+        """`var -= change`, rounded as `_changed` does."""
+        if arithmetic_dtype(var) is var.dtype.base:
+            return state.assign_sub(var, change, use_locking=self._use_locking).op
+        return self._changed("ApplyGradientDescent", var, constants.constant(1.0), change)
+
+    def _rows_subtracted(self, var: Variable, rows: Tensor, change: Tensor) -> Operation:
+        """The same of rows of `var`."""
+        if arithmetic_dtype(var) is var.dtype.base:
+            return state.scatter_sub(var, rows, change, self._use_locking).op
+        one = constants.constant(1.0)
+        return self._changed("SparseApplyGradientDescent", var, one, change, rows)
 
     def _zeros_slot(self, var: Variable, slot_name: str, op_name: str) -> Variable:
         """A slot of zeros like `var`, made when there is none."""

@@ -15,7 +15,7 @@ from sparkflow.ops.elementwise import elementwise
 from sparkflow.ops.shape.arrays import gather
 from sparkflow.ops.state import state
 from sparkflow.train.optimizers.optimizer import Optimizer
-from sparkflow.train.optimizers.slots import rows_of
+from sparkflow.train.optimizers.slots import arithmetic_dtype, rows_of
 from sparkflow.variables.variable import Variable
 
 
@@ -62,20 +62,21 @@ class _SignOptimizer(Optimizer):
         raise NotImplementedError(type(self).__name__)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        dtype, rows, locking = var.dtype.base, grad.indices, self._use_locking
+        dtype, rows, locking = arithmetic_dtype(var), grad.indices, self._use_locking
+        values = elementwise.cast(grad.values, dtype)
         graph = get_default_graph()  # a branch, where updates are made in one
         beta, rate = (elementwise.cast(each, dtype) for each in (self._beta_t, self._lr_t))
         m = self._slots.require(var, "m")
-        added = grad.values * (1 - beta)
+        added = values * (1 - beta)
         if m._rows_come_and_go:
             new_m = state.scatter_update(m, rows, rows_of(m, rows) * beta + added, locking)
         else:
             decayed = state.assign(m, m * beta, use_locking=locking)
             with graph.control_dependencies([decayed]):
                 new_m = state.scatter_add(m, rows, added, locking)
-        agreement = elementwise.sign(gather(new_m, rows)) * elementwise.sign(grad.values)
-        change = rate * self._factor(agreement) * grad.values
-        return group(state.scatter_sub(var, rows, change, locking), new_m)
+        agreement = elementwise.sign(gather(new_m, rows)) * elementwise.sign(values)
+        change = rate * self._factor(agreement) * values
+        return group(self._rows_subtracted(var, rows, change), new_m)
 
 
 class AddSignOptimizer(_SignOptimizer):

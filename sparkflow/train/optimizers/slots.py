@@ -9,6 +9,7 @@ from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.operators import Held
 from sparkflow.ops.shape import arrays, constants
 from sparkflow.variables.variable import Variable
+from sparkflow_runtime.dtypes import DType, bfloat16, float32
 
 
 class Slots:
@@ -76,12 +77,22 @@ def filled_like(primary: Any, value: float) -> Any:
         start = primary.initial_value if isinstance(primary, Variable) else primary
         shape = primary.graph.apply("Shape", (start,), {})
     name = "Const" if value else "zeros"
-    return constants.of_one_value(shape, value, primary.dtype.base, name)
+    return constants.of_one_value(shape, value, arithmetic_dtype(primary), name)
+
+
+def arithmetic_dtype(primary: Any) -> DType:
+    """What an update of a variable is computed in, and its slots are stored as.
+
+    That of the variable, and float32 where it is stored as bfloat16.
+    """
+    dtype: DType = primary.dtype.base
+    return float32 if dtype is bfloat16 else dtype
 
 
 def rows_of(variable: Variable, rows: Any) -> Any:
     """Rows of a variable as it is when these are known: lookups before may have made it longer."""
-    return arrays.gather(variable._to_tensor(as_ref=True), rows)
+    table = variable if isinstance(variable, Held) else variable._to_tensor(as_ref=True)
+    return arrays.gather(table, rows)
 
 
 def create_slot(

@@ -10,11 +10,10 @@ from sparkflow.graph.scopes import get_default_graph
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.indexed_slices import IndexedSlices
 from sparkflow.ops.elementwise import elementwise
-from sparkflow.ops.state import state
 from sparkflow.train.optimizers.adam import AdamOptimizer
 from sparkflow.train.optimizers.momentum import MomentumOptimizer
 from sparkflow.train.optimizers.optimizer import Optimizer
-from sparkflow.train.optimizers.slots import rows_of
+from sparkflow.train.optimizers.slots import arithmetic_dtype, rows_of
 from sparkflow.variables.variable import Variable
 
 
@@ -101,10 +100,11 @@ class DecoupledWeightDecayExtension(Optimizer):
         if not self._decays(var):
             return super()._apply_dense(grad, var)
         graph = get_default_graph()  # a branch, where updates are made in one
-        rate = elementwise.cast(self._weight_decay_tensor, var.dtype.base)
+        dtype = arithmetic_dtype(var)
+        rate = elementwise.cast(self._weight_decay_tensor, dtype)
         # The gradient is computed from the weights as they were.
         with graph.control_dependencies([grad]):
-            decayed = state.assign_sub(var, rate * var.read_value(), self._use_locking)
+            decayed = self._subtracted(var, rate * elementwise.cast(var.read_value(), dtype))
         with graph.control_dependencies([decayed]):
             return super()._apply_dense(grad, var)
 
@@ -112,10 +112,11 @@ class DecoupledWeightDecayExtension(Optimizer):
         if not self._decays(var):
             return super()._apply_sparse(grad, var)
         graph = get_default_graph()  # a branch, where updates are made in one
-        rate = elementwise.cast(self._weight_decay_tensor, var.dtype.base)
+        dtype = arithmetic_dtype(var)
+        rate = elementwise.cast(self._weight_decay_tensor, dtype)
         with graph.control_dependencies([grad.values]):
-            rows = rows_of(var, grad.indices)
-            decayed = state.scatter_sub(var, grad.indices, rate * rows, self._use_locking)
+            rows = elementwise.cast(rows_of(var, grad.indices), dtype)
+            decayed = self._rows_subtracted(var, grad.indices, rate * rows)
         with graph.control_dependencies([decayed]):
             return super()._apply_sparse(grad, var)
 

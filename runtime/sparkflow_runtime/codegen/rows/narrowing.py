@@ -6,12 +6,19 @@ numpy converts float16 one number at a time: 16 MB take it 100 ms there and 35 m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from sparkflow_runtime.codegen.rows.sparse_rows import Header, fields, loads, share
 from sparkflow_runtime.dtypes import DType, bfloat16, float16, float32
 
 _LANES: Final = 16
+SPREAD: Final = 0x9E3779B1
+"""What a place is multiplied by before it is mixed."""
+MIXES: Final = ((16, 0x85EBCA6B), (13, 0xC2B2AE35))
+"""How a number's bits are mixed: shifted to the right and added without carry, then multiplied.
+
+The numbers are those of MurmurHash3 (Appleby)."""
 _BITS: Final = {float32: "i32", bfloat16: "i16", float16: "i16"}
 
 
@@ -29,16 +36,43 @@ def _from_half(of: str) -> str:
   %y = bitcast {of % "float"} %wide to {of % "i32"}"""
 
 
+def _number(of: str, value: int) -> str:
+    return f"splat (i32 {value})" if of != _ONE else str(value)
+
+
 def _to_bfloat(of: str) -> str:
+    wide = of % "i32"
+    return f"""
+  %odd_high = lshr {wide} %x, {_number(of, 16)}
+  %odd = and {wide} %odd_high, {_number(of, 1)}
+  %more = add {wide} %odd, {_number(of, 0x7FFF)}{_cut(of)}"""
+
+
+def _by_chance(of: str) -> str:
+    """As `_to_bfloat`, with random bits for half of the last place."""
+    wide = of % "i32"
+    mixes, bits = "", "%spread"
+    for n, (shift, factor) in enumerate(MIXES):
+        mixes += f"""
+  %shifted{n} = lshr {wide} {bits}, {_number(of, shift)}
+  %folded{n} = xor {wide} {bits}, %shifted{n}
+  %mixed{n} = mul {wide} %folded{n}, {_number(of, factor)}"""
+        bits = f"%mixed{n}"
+    return f"""
+  %scaled = mul {wide} %places, {_number(of, SPREAD)}
+  %spread = add {wide} %scaled, %seeds{mixes}
+  %more = lshr {wide} {bits}, {_number(of, 16)}{_cut(of)}"""
+
+
+def _cut(of: str) -> str:
+    """Cuts the sum of %x and %more; what is no number stays none."""
     wide, bit = of % "i32", of % "i1"
 
     def number(value: int) -> str:
-        return f"splat (i32 {value})" if of != _ONE else str(value)
+        return _number(of, value)
 
     return f"""
   %high = lshr {wide} %x, {number(16)}
-  %odd = and {wide} %high, {number(1)}
-  %more = add {wide} %odd, {number(0x7FFF)}
   %sum = add {wide} %x, %more
   %rounded = lshr {wide} %sum, {number(16)}
   %size = and {wide} %x, {number(0x7FFFFFFF)}
@@ -68,6 +102,41 @@ PAIRS: Final = frozenset(_CONVERSIONS)
 """The conversions there are, as (from, to)."""
 
 
+def by_chance() -> str:
+    """Converts float32 to bfloat16 by stochastic rounding.
+
+    Arrays: as those of `conversion`, and a seed of 32 bits, an int64. The random bits are a hash of
+    the place and the seed, so that they do not depend on the number of threads.
+    """
+    lanes = ", ".join(f"i32 {n}" for n in range(_LANES))
+
+    def step(name: str, of: str) -> str:
+        wide = of % "i32"
+        if of == _ONE:
+            places = "%places = trunc i64 %i to i32\n  %seeds = trunc i64 %seed to i32"
+        else:
+            places = f"""%first = trunc i64 %i to i32
+  %one_first = insertelement {wide} poison, i32 %first, i64 0
+  %firsts = shufflevector {wide} %one_first, {wide} poison, {wide} zeroinitializer
+  %places = add {wide} %firsts, <{lanes}>
+  %short = trunc i64 %seed to i32
+  %one_seed = insertelement {wide} poison, i32 %short, i64 0
+  %seeds = shufflevector {wide} %one_seed, {wide} poison, {wide} zeroinitializer"""
+        return f"""
+define internal void @{name}(ptr %source, ptr %target, i64 %i, i64 %seed) alwaysinline {{
+  {places}
+  %at = getelementptr i32, ptr %source, i64 %i
+  %x = load {wide}, ptr %at, align 1{_by_chance(of)}
+  %to_at = getelementptr i16, ptr %target, i64 %i
+  store {of % "i16"} %y, ptr %to_at, align 1
+  ret void
+}}"""
+
+    load = "  %seed = load i64, ptr %seeds"
+    body = _blocks(("header", "source", "target", "seeds"), load, ", i64 %seed")
+    return f"{step('one', _ONE)}{step('many', _MANY)}\n{body}"
+
+
 def conversion(source: DType, target: DType) -> str:
     """Converts arrays: `target[i] = source[i]`.
 
@@ -87,10 +156,23 @@ define internal void @{name}(ptr %source, ptr %target, i64 %i) alwaysinline {{
 }}"""
 
     return f"""{step("one", _ONE)}{step("many", _MANY)}
+{_blocks(("header", "source", "target"))}"""
+
+
+def _blocks(arrays: Sequence[str], before: str = "", given: str = "") -> str:
+    """The body: `many` for each block of a part, `one` for what is left.
+
+    Args:
+        arrays: Their names.
+        before: Lines that come first.
+        given: What the two are given beside the arrays and the place.
+    """
+    return f"""
 define void @body(ptr %sizes, ptr %arrays, i64 %lo, i64 %hi, i64 %part) {{
-start:{loads(("header", "source", "target"))}
+start:{loads(arrays)}
   {fields(Header.COUNT, Header.PARTS)}
   {share("COUNT")}
+{before}
   br label %blocks
 blocks:
   %i = phi i64 [%from, %start], [%after, %block]
@@ -98,14 +180,14 @@ blocks:
   %whole = icmp sle i64 %after, %to
   br i1 %whole, label %block, label %rest
 block:
-  call void @many(ptr %source, ptr %target, i64 %i)
+  call void @many(ptr %source, ptr %target, i64 %i{given})
   br label %blocks
 rest:
   %k = phi i64 [%i, %blocks], [%next_k, %single]
   %more = icmp slt i64 %k, %to
   br i1 %more, label %single, label %end
 single:
-  call void @one(ptr %source, ptr %target, i64 %k)
+  call void @one(ptr %source, ptr %target, i64 %k{given})
   %next_k = add i64 %k, 1
   br label %rest
 end:

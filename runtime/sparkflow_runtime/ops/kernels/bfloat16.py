@@ -1,8 +1,8 @@
 """How kernels meet bfloat16: they compute in float32, and the result is rounded once.
 
 numpy has few loops for ml_dtypes' bfloat16, and sums in it lose their small terms. So the kernel of
-a pure op is bound as that of float32, between conversions; what moves bytes only loses nothing by
-it. Ops with state keep arrays as they are.
+a pure op is bound as that of float32, between conversions. Ops that only move elements, and those
+with state, keep arrays as they are: a lookup reads the rows it wants, not the whole table.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ def is_widened(op: Op, node: NodeView) -> bool:
     """Whether the node's kernel is bound as that of float32, between conversions."""
     return (
         op.widens_bfloat16
+        and not op.value_rule.moves
         and not op.stateful
         and not op.takes_step
         and bool(op.signature.inputs)

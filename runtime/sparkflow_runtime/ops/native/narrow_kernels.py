@@ -1,4 +1,4 @@
-"""Casts between float32 and float16 or bfloat16 by machine code, see `codegen.narrow`."""
+"""Casts between float32 and float16 or bfloat16 by machine code, see `codegen.rows.narrowing`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sparkflow_runtime.codegen.machine import native, threads
 from sparkflow_runtime.codegen.machine.entry import NOT_COUNTED
 from sparkflow_runtime.codegen.rows import narrowing as narrow
 from sparkflow_runtime.codegen.rows.sparse_rows import HEADER_SIZE, Header
-from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.dtypes import DType, bfloat16, float32
 from sparkflow_runtime.once import once
 from sparkflow_runtime.ops.op import Array
 
@@ -39,6 +39,64 @@ def kernel(source: DType, target: DType) -> Callable[[Array, Array], bool] | Non
         return _bound(source, target, parts, x.size > _SHORT_SIZE)(header, x, out)
 
     return convert
+
+
+def widened(x: Array) -> Array:
+    """bfloat16 as float32."""
+    out = np.empty(x.shape, np.float32)
+    convert = kernel(bfloat16, float32)
+    if convert is None or not convert(x, out):
+        np.left_shift(x.view(np.uint16), 16, out.view(np.uint32), dtype=np.uint32)
+    return out
+
+
+def rounded(x: Array) -> Array:
+    """float32 as the nearest bfloat16."""
+    out = np.empty(x.shape, bfloat16.as_numpy_dtype)
+    convert = kernel(float32, bfloat16)
+    return out if convert is not None and convert(x, out) else x.astype(out.dtype)
+
+
+def rounded_by_chance(x: Array, seed: int) -> Array:
+    """float32 as one of the two bfloat16 beside it, the nearer the likelier.
+
+    The mean over many seeds is the number itself. Not-a-numbers stay; the result depends on the
+    seed, the values and their places alone.
+
+    Args:
+        x: Contiguous.
+        seed: 32 bits.
+    """
+    out = np.empty(x.shape, bfloat16.as_numpy_dtype)
+    if native.available() and _is_plain(x):
+        header = np.zeros(HEADER_SIZE, np.int64)
+        parts = threads.count() if x.size >= _SHARED_SIZE else 1
+        header[Header.COUNT], header[Header.PARTS] = x.size, parts
+        given = np.array(seed, np.int64)
+        _by_chance(parts, x.size > _SHORT_SIZE)(header, x, out, given)
+        return out
+    bits = x.view(np.uint32).reshape(-1)
+    chance = _chances(bits.size, seed)
+    sums = (bits + chance) >> np.uint32(16)
+    sizes = bits & np.uint32(0x7FFFFFFF)
+    quiet = bits >> np.uint32(16) & np.uint32(0x8000) | np.uint32(0x7FC0)
+    chosen = np.where(sizes <= 0x7F800000, sums, quiet).astype(np.uint16)
+    return chosen.view(out.dtype).reshape(x.shape)
+
+
+def _chances(count: int, seed: int) -> Array:
+    """16 random bits per place, as `narrowing.by_chance` makes them."""
+    bits = np.arange(count, dtype=np.uint32) * np.uint32(narrow.SPREAD) + np.uint32(seed)
+    for shift, factor in narrow.MIXES:
+        bits ^= bits >> np.uint32(shift)
+        bits *= np.uint32(factor)
+    return bits >> np.uint32(16)
+
+
+@once
+def _by_chance(parts: int, releases_gil: bool) -> Callable[..., bool]:
+    body = native.body(narrow.by_chance())
+    return body.bind((), [NOT_COUNTED] * 4, parts, threads=parts, releases_gil=releases_gil)
 
 
 def _is_plain(array: Array) -> bool:

@@ -57,6 +57,7 @@ class DenseUpdate(Op):
     Attributes:
         rule: The formula, see `update_rules`.
         grad: The name of the gradient's argument.
+        names_handle_form: Whether its module registers the op for handles, too.
     """
 
     applies_gradients = True
@@ -66,6 +67,7 @@ class DenseUpdate(Op):
     gradient = not_differentiable
     rule: ClassVar[update_rules.Rule]
     grad: ClassVar[str] = "grad"
+    names_handle_form: ClassVar[bool] = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -124,7 +126,7 @@ class DenseUpdate(Op):
                 arrays = [variable.read() for variable in variables]
                 if native is not None and native(arrays, inputs):
                     return variables[0]
-                apply = self._rule_in_place(functions, inputs, flags)
+                apply = self.rule_in_place(functions, inputs, flags)
                 for slot, array in zip(variables[1:], arrays[1:], strict=True):
                     require_same_shape(slot, array, "its variable", arrays[0])
                 self._update(xp, apply, variables[0], arrays, inputs)
@@ -135,9 +137,10 @@ class DenseUpdate(Op):
 
         return run
 
-    def _rule_in_place(
+    def rule_in_place(
         self, functions: update_rules.Functions, inputs: Sequence[Any], flags: Mapping[str, bool]
     ) -> Apply:
+        """The rule as what changes arrays of a variable and its slots."""
         rule = type(self).rule
         known = {**{name: inputs[i] for i, name in self.scalars.items()}, **flags}
 
@@ -184,19 +187,29 @@ class RowUpdate(DenseUpdate):
     ) -> None:
         assert self.indices_at is not None
         grad, indices = inputs[self.grad_at], inputs[self.indices_at]
-        require_rows(xp, variable, arrays[0], indices)
-        expected = indices.shape[:1] + arrays[0].shape[1:]
+        self.require_fitting(xp, variable, arrays[0], grad, indices)
+        indices, grad = sum_duplicates(xp, indices, grad)
+        rows = [array.take(indices, axis=0) for array in arrays]
+        in_blocks(xp, apply, grad, rows)
+        for array, new in zip(arrays, rows, strict=True):
+            array[indices] = new
+
+    def require_fitting(
+        self, xp: Any, variable: Variable, array: Array, grad: Array, indices: Array
+    ) -> None:
+        """Passes when there are such rows and a gradient for each.
+
+        Raises:
+            InvalidArgumentError: An index is out of range, or shapes do not fit.
+        """
+        require_rows(xp, variable, array, indices)
+        expected = indices.shape[:1] + array.shape[1:]
         if indices.ndim != 1 or grad.shape != expected:
             raise InvalidArgumentError(
                 message=f"{self.op_type} of variable {variable.name!r} needs indices of rank 1 and "
                 f"a gradient of shape {shapes.text(expected)}, got indices "
                 f"{shapes.text(indices.shape)} and a gradient {shapes.text(grad.shape)}"
             )
-        indices, grad = sum_duplicates(xp, indices, grad)
-        rows = [array.take(indices, axis=0) for array in arrays]
-        in_blocks(xp, apply, grad, rows)
-        for array, new in zip(arrays, rows, strict=True):
-            array[indices] = new
 
 
 def update(

@@ -21,7 +21,7 @@ from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differe
 from sparkflow_runtime.ops.optimizers import (  # all updates get a form for handles below
     apply_gradient,
 )
-from sparkflow_runtime.ops.registry import imported_ops, lookup, register
+from sparkflow_runtime.ops.registry import contains, imported_ops, lookup, register
 from sparkflow_runtime.ops.signature import (
     bool_attr,
     int_attr,
@@ -279,7 +279,8 @@ class OnHandle(_HandleOp):
 
 def handle_form(op_type: str) -> str | None:
     """The op that does with a handle what `op_type` does with a reference; None where none does."""
-    return _FORMS.get(op_type)
+    own = f"Resource{op_type}"  # where nothing is known of it, as its module is not imported
+    return _FORMS.get(op_type) or (own if contains(own) else None)
 
 
 _SHARED: Final = ("adds_up_rows", "applies_gradients", "capturable", "sums_rows")
@@ -334,5 +335,5 @@ for _name in ("Update", "Add", "Sub", "Min", "Max"):
     _on_handle(type(lookup(f"ScatterNd{_name}")), f"ResourceScatterNd{_name}", "ref", "T")
 _on_handle(strided_assign.StridedSliceAssign, "ResourceStridedSliceAssign", "ref", "T")
 for _each in imported_ops():
-    if isinstance(_each, apply_gradient.DenseUpdate):
+    if isinstance(_each, apply_gradient.DenseUpdate) and not _each.names_handle_form:
         _on_handle(type(_each), f"Resource{_each.op_type}", "var", "T")

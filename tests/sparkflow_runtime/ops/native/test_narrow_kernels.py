@@ -39,3 +39,37 @@ def test_arrays_with_gaps_and_other_dtypes_are_left_alone():
     assert not convert(np.ones(8, np.float32)[::2], np.empty(4, np.float16))
     assert not convert(np.float32(1), np.empty(1, np.float16))
     assert narrow_kernels.kernel(float64, float16) is None
+
+
+@pytest.mark.parametrize("count", [1, 16, 17, 5000])
+def test_rounding_by_chance_is_the_same_without_machine_code(monkeypatch, count):
+    values = np.random.default_rng(0).normal(size=count).astype(np.float32) * 300
+    values[: min(count, EDGES.size)] = EDGES[:count]
+    found = narrow_kernels.rounded_by_chance(values, 12345)
+    monkeypatch.setattr(native, "available", lambda: False)
+    np.testing.assert_array_equal(
+        found.view(np.uint16), narrow_kernels.rounded_by_chance(values, 12345).view(np.uint16)
+    )
+    assert np.array_equal(np.isnan(found.astype(np.float32)), np.isnan(values))
+    assert np.array_equal(np.isinf(found.astype(np.float32)), np.isinf(values))
+
+
+def test_chance_rounds_to_the_number_on_average():
+    values = np.linspace(-2, 2, 1001, dtype=np.float32)
+    rounds = [narrow_kernels.rounded_by_chance(values, seed) for seed in range(2000)]
+    found = np.stack(rounds).astype(np.float32)
+    below, above = found.min(0), found.max(0)
+    assert ((above - below) <= np.maximum(np.abs(values), 1e-38) / 128).all()
+    # Six standard deviations of a mean of 2,000 rounds.
+    np.testing.assert_array_less(
+        np.abs(found.mean(0) - values), (above - below) * 3 / 2000**0.5 + 1e-6
+    )
+    changes = np.corrcoef(found[:, 100] > values[100], found[:, 101] > values[101])[0, 1]
+    assert abs(changes) < 0.2 or np.isnan(changes)
+
+
+def test_widened_without_machine_code(monkeypatch):
+    values = EDGES.astype(bfloat16.numpy)
+    monkeypatch.setattr(native, "available", lambda: False)
+    np.testing.assert_array_equal(narrow_kernels.widened(values), values.astype(np.float32))
+    np.testing.assert_array_equal(bits(narrow_kernels.rounded(EDGES)), bits(values))

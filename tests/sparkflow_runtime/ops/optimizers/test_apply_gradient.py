@@ -19,7 +19,11 @@ from support.eager import EagerBuilder, EagerTensor
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "optimizers" / "apply.json"
 CASES = json.loads(GOLDEN.read_text())
-APPLY_OPS = [op.op_type for op in registry.all_ops() if isinstance(op, apply_gradient.DenseUpdate)]
+APPLY_OPS = [
+    op.op_type
+    for op in registry.all_ops()
+    if isinstance(op, apply_gradient.DenseUpdate) and not op.names_handle_form
+]
 DEADLINE_S = 60
 
 

@@ -1,0 +1,295 @@
+"""Updates of variables that are stored as bfloat16: computed in float32, rounded once when stored.
+
+The slots of such a variable, the scalars of a step and the gradient are float32, and the formulas
+are those of `update_rules`. Rounding to the nearest loses every step that is less than half of the
+last place, 1/512 of the number; stochastic rounding goes up as often as the rest says, so that
+such steps count on average (Gupta et al. 2015, "Deep learning with limited numerical precision").
+"""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from sparkflow_runtime.dtypes import INDEX, bfloat16, float32
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.native import narrow_kernels, row_kernels
+from sparkflow_runtime.ops.op import Array, Inference, NodeView
+from sparkflow_runtime.ops.optimizers import native_update, update_rules
+from sparkflow_runtime.ops.optimizers.apply_gradient import DenseUpdate, RowUpdate
+from sparkflow_runtime.ops.optimizers.update import (
+    BLOCK_ELEMENTS,
+    LockOrder,
+    require_same_shape,
+    sum_duplicates,
+)
+from sparkflow_runtime.ops.registry import lookup, register
+from sparkflow_runtime.ops.signature import Attr, int_attr, string_attr, type_attr
+from sparkflow_runtime.resources.variable import Variable
+from sparkflow_runtime.shapes import Shape
+
+STOCHASTIC: Final = "stochastic"
+NEAREST: Final = "nearest"
+PREFIX: Final = "Narrow"
+ON_HANDLE: Final = "Resource"
+_NAMES: Final = (
+    "GradientDescent",
+    "Momentum",
+    "Adagrad",
+    "AdagradV2",
+    "Adadelta",
+    "Adam",
+    "AdaMax",
+    "RMSProp",
+    "CenteredRMSProp",
+    "Ftrl",
+    "FtrlV2",
+    "ProximalGradientDescent",
+    "ProximalAdagrad",
+    "AdagradDA",
+    "AddSign",
+    "PowerSign",
+)
+_WORD_BYTES: Final = 4
+_OWN_ATTRS: Final[dict[str, Attr]] = {
+    "rounding": string_attr(STOCHASTIC, frozenset({STOCHASTIC, NEAREST})),
+    "seed": int_attr(0),
+    "seed2": int_attr(0),
+}
+
+
+class NarrowUpdate(DenseUpdate):
+    """An update of a bfloat16 variable, all of it or rows.
+
+    Attributes:
+        wide: The name of the op that updates a float32 variable by the same rule.
+        twin: That op.
+    """
+
+    kernels: ClassVar = {"CPU": None}
+    names_handle_form = True
+    wide: ClassVar[str]
+
+    def __init__(self) -> None:
+        super().__init__()
+        twin = lookup(self.wide)
+        assert isinstance(twin, DenseUpdate)
+        self.twin = twin
+        self.refs = twin.refs
+        self.flags = twin.flags
+        names = [arg.name for arg in self.signature.inputs]
+        arrays = {*twin.refs, self.grad, "indices"}
+        self.scalars = {i: name for i, name in enumerate(names) if name not in arrays}
+
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """As `DenseUpdate.bind`."""
+        count, locks = len(self.refs), LockOrder()
+        step = _Step(self, node)
+        store = _Rounding(node)
+
+        def run(*inputs: Any) -> Variable:
+            variables: tuple[Variable, ...] = inputs[:count]
+            held = locks.of(variables)
+            for lock in held:
+                lock.acquire()
+            try:
+                arrays = [variable.read() for variable in variables]
+                for slot, array in zip(variables[1:], arrays[1:], strict=True):
+                    require_same_shape(slot, array, "its variable", arrays[0])
+                self._narrow(step, store, variables[0], arrays, inputs)
+                return variables[0]
+            finally:
+                for lock in held:
+                    lock.release()
+
+        return run
+
+    def _narrow(
+        self,
+        step: _Step,
+        store: _Rounding,
+        variable: Variable,
+        arrays: Sequence[Array],
+        inputs: Sequence[Any],
+    ) -> None:
+        grad = inputs[self.grad_at]
+        require_same_shape(variable, arrays[0], "the gradient", grad)
+        flat = [array.reshape(-1) for array in (np.ascontiguousarray(grad), *arrays)]
+        for start in range(0, grad.size, BLOCK_ELEMENTS):
+            update, table, *slots = (each[start : start + BLOCK_ELEMENTS] for each in flat)
+            wide = widened(table)
+            step(update, [wide, *slots], inputs)
+            table[...] = store(wide)
+
+
+class NarrowRowUpdate(NarrowUpdate, RowUpdate):
+    """An update of the rows `indices` of a bfloat16 variable."""
+
+    def _narrow(
+        self,
+        step: _Step,
+        store: _Rounding,
+        variable: Variable,
+        arrays: Sequence[Array],
+        inputs: Sequence[Any],
+    ) -> None:
+        assert self.indices_at is not None
+        grad, indices = inputs[self.grad_at], inputs[self.indices_at]
+        self.require_fitting(np, variable, arrays[0], grad, indices)
+        rows, update = _summed(indices, np.ascontiguousarray(grad))
+        held = [_taken(array, rows) for array in arrays]
+        held[0] = widened(held[0])
+        step(update, held, inputs)
+        held[0] = store(held[0])
+        for array, new in zip(arrays, held, strict=True):
+            _put(array, rows, new)
+
+
+class _Step:
+    """Changes float32 arrays by the rule: those of a variable and its slots, or of their rows."""
+
+    def __init__(self, op: NarrowUpdate, node: NodeView) -> None:
+        twin = self._twin = op.twin
+        self._flags = {name: node.attrs[name] for name in op.flags}
+        self._native = native_update.bind(twin, float32, self._flags)
+        names = [arg.name for arg in op.signature.inputs]
+        self._places = [
+            None if number == twin.grad_at else names.index(arg.name)
+            for number, arg in enumerate(twin.signature.inputs)
+        ]
+
+    def __call__(self, grad: Array, arrays: Sequence[Array], inputs: Sequence[Any]) -> None:
+        count = len(arrays)
+        given = [grad if place is None else inputs[place] for place in self._places[count:]]
+        given = [*arrays, *given]
+        if self._native is not None and self._native(arrays, given):
+            return
+        functions = update_rules.ArrayFunctions(np)
+        self._twin.rule_in_place(functions, given, self._flags)(grad, *arrays)
+
+
+class _Rounding:
+    """Makes bfloat16 of float32; called with the variable locked."""
+
+    def __init__(self, node: NodeView) -> None:
+        self._is_stochastic = node.attrs["rounding"] == STOCHASTIC
+        seeds = node.attrs["seed"], node.attrs["seed2"]
+        self._start = hash(seeds) if any(seeds) else secrets.randbits(62)
+        self._calls = itertools.count(1)
+
+    def __call__(self, values: Array) -> Array:
+        if not self._is_stochastic:
+            return narrow_kernels.rounded(values)
+        return narrow_kernels.rounded_by_chance(values, _mixed(self._start + next(self._calls)))
+
+
+def _mixed(number: int) -> int:
+    """32 bits that differ in half of their places from those of the next number (SplitMix64)."""
+    z = number * 0x9E3779B97F4A7C15 % (1 << 64)
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % (1 << 64)
+    z = (z ^ z >> 27) * 0x94D049BB133111EB % (1 << 64)
+    return z >> 32
+
+
+def widened(array: Array) -> Array:
+    """The same numbers as float32."""
+    return narrow_kernels.widened(array)
+
+
+def _summed(indices: Array, grad: Array) -> tuple[Array, Array]:
+    """As `update.sum_duplicates`; in the order in which rows come first where machine code does."""
+    found = row_kernels.distinct(indices)
+    if found is None:
+        return sum_duplicates(np, indices, grad)
+    first, number = found
+    if first.size == indices.size:
+        return indices, grad
+    sums = row_kernels.sum_rows(grad, number, first.size)
+    return sum_duplicates(np, indices, grad) if sums is None else (indices[first], sums)
+
+
+def _taken(array: Array, rows: Array) -> Array:
+    found = row_kernels.gather(array, rows)
+    return array.take(rows, axis=0) if found is None else found
+
+
+def _put(array: Array, rows: Array, new: Array) -> None:
+    """Writes rows that are different from each other."""
+    table, values = array, new
+    if array.itemsize < _WORD_BYTES and array.shape[-1] % 2 == 0 and array.flags.c_contiguous:
+        table, values = array.view(np.int32), new.view(np.int32)
+    if row_kernels.scatter(row_kernels.SET, table, rows, values) is None:
+        array[rows] = new
+
+
+class _OnHandle(NarrowUpdate):
+    """The op that does the same to a variable given by its handle; it has no outputs."""
+
+    outputs = ""
+
+    def infer(self, node: Inference) -> list[Shape]:
+        """Nothing comes out."""
+        return []
+
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """As that of references."""
+        run = super().bind(node, context)
+
+        def update(*inputs: Any) -> None:
+            run(*inputs)
+
+        return update
+
+
+class _RowsOnHandle(_OnHandle, NarrowRowUpdate):
+    """The same of rows."""
+
+
+def _enter(name: str) -> None:
+    """Registers the four forms of an update: dense and of rows, by reference and by handle."""
+    twin = lookup(f"Apply{name}")
+    assert isinstance(twin, DenseUpdate)
+    refs = [f"{each}: Ref({'float32' if n else 'T'})" for n, each in enumerate(twin.refs)]
+    others = [
+        (arg.name, "float32" if arg.dtype is None else str(arg.dtype.name))
+        for arg in twin.signature.inputs[len(refs) :]
+    ]
+    attrs = {each: twin.attrs[each] for each in twin.attrs if each != "T"}
+    attrs |= {"T": type_attr(frozenset({bfloat16})), **_OWN_ATTRS}
+    for is_sparse, is_handle in itertools.product((False, True), repeat=2):
+        inputs = [each.replace("Ref(T)", "resource") for each in refs] if is_handle else refs
+        if is_handle:
+            inputs = [each.replace("Ref(float32)", "resource") for each in inputs]
+        inputs = list(inputs)
+        for argument, kind in others:
+            if is_sparse and argument == twin.grad:
+                inputs += ["grad: float32", "indices: Tindices"]
+            else:
+                inputs.append(f"{argument}: {kind}")
+        own = {**attrs, "Tindices": type_attr(INDEX)} if is_sparse else attrs
+        op_type = f"{PREFIX}{'Sparse' * is_sparse}Apply{name}"
+        members: dict[str, Any] = {
+            "inputs": ", ".join(inputs),
+            "attrs": own,
+            "grad": "grad" if is_sparse else twin.grad,
+            "rule": type(twin).rule,
+            "wide": twin.op_type,
+            "__doc__": f"`{'Sparse' * is_sparse}Apply{name}` of a variable stored as bfloat16.",
+            "__module__": __name__,
+        }
+        base = {
+            (False, False): NarrowUpdate,
+            (True, False): NarrowRowUpdate,
+            (False, True): _OnHandle,
+            (True, True): _RowsOnHandle,
+        }[is_sparse, is_handle]
+        op_type = f"{ON_HANDLE}{op_type}" if is_handle else op_type
+        register(type(op_type, (base,), members))
+
+
+for _name in _NAMES:
+    _enter(_name)
