@@ -26,6 +26,7 @@ from sparkflow.spark.data.hosted.dataset_spool import DatasetSpool, TravellingDa
 from sparkflow.spark.data.schema.row_format import RowFormat
 from sparkflow.spark.data.spool.spool import RowSpool, local_directories
 from sparkflow.spark.endpoints import Endpoints
+from sparkflow.spark.errors import LostTaskError
 from sparkflow_runtime.process import worker_environment
 from sparkflow_runtime.security import Credentials
 
@@ -181,7 +182,9 @@ def keep_child(
     spool = _spool(config, name, supervisor)
     try:
         try:
-            spool.take(batches)
+            spool.take(_from_spark(batches))
+        except LostTaskError:
+            raise  # Spark knows why, and tells the driver
         except Exception as error:
             # Spark will tell the driver as well, but later and with the JVM's stack around it.
             supervisor.fail(error)
@@ -193,6 +196,21 @@ def keep_child(
         if sender is not None:
             sender.end()
     return spool.rows
+
+
+def _from_spark(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same batches; tells rows that stop coming from rows that something is wrong with.
+
+    When an executor is killed, its Python workers see the end of what it was sending, at any byte,
+    and may outlive it for long enough to report that: it explains nothing, and hid the loss.
+
+    Raises:
+        LostTaskError: No more can come.
+    """
+    try:
+        yield from batches
+    except (pa.ArrowException, OSError, EOFError) as error:
+        raise LostTaskError(f"The rows from Spark broke off: {error}") from error
 
 
 def _spool(

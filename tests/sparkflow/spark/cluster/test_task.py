@@ -2,13 +2,19 @@
 
 import os
 import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from sparkflow.spark.cluster import task
 from sparkflow.spark.cluster.process.piped_process import describe_exit
-from sparkflow.spark.cluster.task import JobConfig, child_environment
-from sparkflow.spark.cluster_layout import ClusterLayout
+from sparkflow.spark.cluster.task import JobConfig, child_environment, keep_child
+from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
+from sparkflow.spark.errors import LostTaskError
 from sparkflow_runtime.security import Credentials
 
 
@@ -53,3 +59,61 @@ def test_the_token_is_not_shown() -> None:
     row_format = RowFormat((Input("x", DENSE, "float32", (2,)),), None, None, named=False)
     config = JobConfig("host:1", Credentials("secret"), ClusterLayout(1, 1), row_format)
     assert "secret" not in repr(config)
+
+
+class NoChild:
+    """In place of the supervisor: takes note of what the driver is told."""
+
+    def __init__(self, *_: object) -> None:
+        self.told: list[BaseException] = []
+        made.append(self)
+
+    def send(self, message: object) -> None: ...
+
+    def fail(self, error: BaseException) -> None:
+        self.told.append(error)
+
+    def end(self) -> None: ...
+
+
+made: list[NoChild] = []
+
+
+def _stream(folder: Path, cut: int) -> Iterator[pa.RecordBatch]:
+    """What Spark sends, as far as it came."""
+    sink = pa.BufferOutputStream()
+    x, number = pa.array([[1.0, 2.0]], pa.list_(pa.float32())), pa.array([0], pa.int64())
+    batch = pa.RecordBatch.from_pydict({"x": x, "row_number": number})
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    sent = folder / "sent"
+    sent.write_bytes(sink.getvalue()[:cut])
+    with sent.open("rb") as file:
+        yield from pa.ipc.open_stream(file)
+
+
+def test_rows_that_break_off_are_not_what_has_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed executor's Python workers may report that, before anybody knows of the loss."""
+    monkeypatch.setattr(task, "ProcessSupervisor", NoChild)
+    rows = RowFormat((Input("x", DENSE, "float32", (2,)),), None, None, named=False)
+    config = JobConfig("host:1", Credentials("secret"), ClusterLayout(1, 1), rows)
+    arguments: Any = (config, TaskName("worker", 0), {}, {})
+    outcomes = set()
+    for cut in range(0, 600, 7):
+        try:
+            keep_child(*arguments, _stream(tmp_path, cut))
+        except LostTaskError:
+            outcomes.add("lost")
+        except AttributeError:  # NoChild has nothing to wait for: all rows have come
+            outcomes.add("came")
+        assert made[-1].told == []
+    assert outcomes == {"lost", "came"}
+
+    def wrong() -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"x": pa.array(["no array"]), "row_number": [0]})
+
+    with pytest.raises(AttributeError, match="offsets") as caught:
+        keep_child(*arguments, wrong())
+    assert made[-1].told == [caught.value]
