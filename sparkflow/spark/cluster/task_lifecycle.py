@@ -37,7 +37,7 @@ from sparkflow_runtime.server import Server
 if TYPE_CHECKING:
     from sparkflow.spark.data.feed.worker_feed import WorkerFeed
 
-_HEARTBEAT_S = 2.0
+_HEARTBEAT_S = 1.0
 # How long, and how often, the driver is looked for after the connection to it broke.
 _REACH_AGAIN_S = 10.0
 _AGAIN_S = 0.2

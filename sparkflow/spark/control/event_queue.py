@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import queue
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +13,8 @@ from typing import TypeAlias
 from sparkflow.spark.cluster.events import Event
 from sparkflow.spark.control.checkpoints.saving import CheckpointEnded
 from sparkflow.spark.control.failure_triage import Action, Deliver, FailureTriage, Settle
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,7 @@ class EventQueue:
         if action is None or isinstance(action, Deliver):
             return None if action is None else action.message
         worker = action.worker
+        _say(action)
         if worker is None or not self.may_lose(worker):
             raise action.error
         self._triage = self._triage.lost(worker)
@@ -95,6 +99,7 @@ class EventQueue:
         except Exception as error:
             self._triage, action = self._triage.raised(error, time.monotonic())
             settled = action if isinstance(action, Settle) else self._settle()
+            _say(settled)
             raise settled.error from error
 
     def _hear(self, timeout_s: float) -> Action[Message]:
@@ -117,3 +122,8 @@ class EventQueue:
             action = self._hear(self._triage.until - time.monotonic())
             if isinstance(action, Settle):
                 return action
+
+
+def _say(settled: Settle) -> None:
+    # Some time before a restart is told of: what is left of the attempt has to be ended first.
+    _log.info("noticed: %s", str(settled.error).partition("\n")[0])
