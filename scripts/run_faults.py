@@ -3,17 +3,22 @@
     python scripts/run_faults.py [--short] [--rows F1,F6] [--report build/faults.md]
 
 The rows and their tests are in tests/faults/rows.toml. `--short` leaves out the tests that take
-minutes. The exit status is 1 where a test of a row failed.
+minutes, and runs the others on all processors, as CI does before the rest of the tests. The exit
+status is 1 where a test of a row failed.
 """
 
 from __future__ import annotations
 
 import argparse
 import platform
-import re
 import subprocess
 import sys
+import tempfile
 import time
+import xml.etree.ElementTree as ET
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,53 +26,101 @@ from typing import Any
 import tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
+SHORT_OPTIONS = ("-n", "auto", "--dist", "loadfile")
+
+
+@dataclass
+class Result:
+    """What came of the tests of a row.
+
+    Attributes:
+        counts: How many passed, failed and were skipped.
+        seconds: What they took, one after the other.
+        figures: What they have measured, by its name.
+        failed: The names of those that failed.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+    figures: dict[str, str] = field(default_factory=dict)
+    failed: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        text = ", ".join(f"{count} {what}" for what, count in sorted(self.counts.items()))
+        if self.failed:
+            text = f"**{text}**: {', '.join(self.failed)}"
+        return text or "no test"
 
 
 def main() -> int:
-    """Runs the rows one after the other."""
+    """Runs the rows, and says what came of them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--short", action="store_true", help="without the nightly tests")
     parser.add_argument("--rows", default="", help="such as F1,F6; all without it")
     parser.add_argument("--report", type=Path, default=ROOT / "build" / "faults.md")
     options = parser.parse_args()
     rows = tomllib.loads((ROOT / "tests/faults/rows.toml").read_text("utf-8"))
-    chosen = options.rows.split(",") if options.rows else list(rows)
-    lines = []
-    failed = False
-    for name in chosen:
-        row = rows[name]
-        tests = row.get("short", []) + ([] if options.short else row.get("nightly", []))
-        print(f"==== {name}: {row['fault']}", flush=True)
-        result, seconds, is_good = run(tests)
-        failed |= not is_good
-        print(f"==== {name}: {result} in {seconds:.0f} s", flush=True)
-        lines.append(
-            f"| {name} | {row['fault']} | {row['holds']} | {result} | {seconds:.0f} s | "
-            f"{row.get('open', '')} |"
-        )
+    chosen = {name: rows[name] for name in options.rows.split(",") if name} or rows
+    began = time.monotonic()
+    results: dict[str, Result] = {}
+    is_good = True
+    if options.short:
+        tests = [each for row in chosen.values() for each in row.get("short", ())]
+        cases, is_good = run(list(dict.fromkeys(tests)), SHORT_OPTIONS)
+        for name, row in chosen.items():
+            results[name] = result_of(cases, row.get("short", ()))
+    else:
+        for name, row in chosen.items():
+            print(f"==== {name}: {row['fault']}", flush=True)
+            tests = [*row.get("short", ()), *row.get("nightly", ())]
+            cases, is_well = run(tests) if tests else ([], True)
+            is_good &= is_well
+            results[name] = result_of(cases, tests)
+            print(f"==== {name}: {results[name]}", flush=True)
     options.report.parent.mkdir(parents=True, exist_ok=True)
-    options.report.write_text(report(lines), "utf-8")
+    options.report.write_text(report(chosen, results, time.monotonic() - began), "utf-8")
     print(f"The report is {options.report}")
-    return 1 if failed else 0
+    return 0 if is_good else 1
 
 
-def run(tests: list[str]) -> tuple[str, float, bool]:
-    """Runs the tests of a row; what came of it, how long it took, whether all is well."""
-    if not tests:
-        return "no test", 0.0, True
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "", *tests]
-    started = time.monotonic()
-    done = subprocess.run(command, cwd=ROOT, check=False, stdout=subprocess.PIPE, text=True)
-    print(done.stdout, end="", flush=True)
-    last = (done.stdout.splitlines() or [""])[-1]
-    counts = re.findall(r"(\d+) (passed|failed|errors?|skipped)", last)
-    text = ", ".join(f"{count} {what}" for count, what in counts) or last
-    if done.returncode:
-        text = f"**{text}** (pytest ended with {done.returncode})"
-    return text, time.monotonic() - started, not done.returncode
+def run(tests: Sequence[str], options: Iterable[str] = ()) -> tuple[list[ET.Element], bool]:
+    """Runs tests; each as JUnit has it, and whether all is well."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "tests.xml")
+        command = [sys.executable, "-m", "pytest", "-q", "-m", "", f"--junitxml={log}", *options]
+        done = subprocess.run([*command, *tests], cwd=ROOT, check=False)
+        cases = list(ET.parse(log).iter("testcase")) if log.exists() else []  # noqa: S314  ours
+    return cases, done.returncode == 0
 
 
-def report(lines: list[Any]) -> str:
+def result_of(cases: Iterable[ET.Element], tests: Iterable[str]) -> Result:
+    """What came of some of the tests that ran."""
+    result = Result()
+    names = {
+        (path.removesuffix(".py").replace("/", "."), test) for path, test in map(_parts, tests)
+    }
+    for case in cases:
+        name = case.get("name", "")
+        module = case.get("classname", "")
+        if (module, name.partition("[")[0]) not in names and (module, "") not in names:
+            continue
+        kinds = {each.tag for each in case}
+        kind = "failed" if kinds & {"failure", "error"} else "passed"
+        result.counts["skipped" if "skipped" in kinds else kind] += 1
+        result.seconds += float(case.get("time", "0"))
+        if kind == "failed":
+            result.failed.append(name)
+        for each in case.iter("property"):
+            result.figures[each.get("name", "")] = each.get("value", "")
+    return result
+
+
+def _parts(test: str) -> tuple[str, str]:
+    path, _, name = test.partition("::")
+    return path, name
+
+
+def report(rows: Mapping[str, Any], results: Mapping[str, Result], seconds: float) -> str:
     """The report as Markdown."""
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"],
@@ -77,11 +130,20 @@ def report(lines: list[Any]) -> str:
         check=False,
     ).stdout.strip()
     when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    head = "| row | fault | must hold | result | time | not tested |\n|---|---|---|---|---|---|\n"
-    return (
+    lines = [
         f"# Faults\n\n{when}, commit {commit}, Python {platform.python_version()} on "
-        f"{platform.platform()}\n\n{head}" + "\n".join(lines) + "\n"
-    )
+        f"{platform.platform()}, {seconds:.0f} s\n",
+        "| row | fault | must hold | result | time | measured | not tested |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, row in rows.items():
+        found = results[name]
+        figures = "; ".join(f"{key}: {value}" for key, value in found.figures.items())
+        lines.append(
+            f"| {name} | {row['fault']} | {row['holds']} | {found} | {found.seconds:.0f} s | "
+            f"{figures} | {row.get('open', '')} |"
+        )
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
