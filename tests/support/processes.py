@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,16 @@ def left_after(find: Callable[[], list[int]], within_s: float = END_S) -> list[i
     return left
 
 
+def processes_of(folder: Path | str) -> list[int]:
+    """All processes whose environment names a folder: those of a program, whoever started them."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile, or is somebody else's
+            if str(folder).encode() in (process / "environ").read_bytes():
+                found.append(int(process.name))
+    return found
+
+
 def training_processes(folder: Path | str, *others: bytes) -> list[int]:
     """Processes that train and whose environment names a folder.
 
@@ -26,17 +37,12 @@ def training_processes(folder: Path | str, *others: bytes) -> list[int]:
         others: What is in the commands of further processes that count.
     """
     commands = (b"sparkflow.spark.cluster.child", *others)
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (process / "cmdline").read_bytes()
-            environment = (process / "environ").read_bytes()
-        except OSError:  # it has ended meanwhile, or is somebody else's
-            continue
-        ours = any(each in command for each in commands)
-        if ours and str(folder).encode() in environment:
-            found.append(int(process.name))
-    return found
+    return [pid for pid in processes_of(folder) if any(each in _command(pid) for each in commands)]
+
+
+def executor_processes(folder: Path | str) -> list[int]:
+    """The executors' JVMs whose environment names a folder, whether they train or not."""
+    return [pid for pid in processes_of(folder) if b"CoarseGrainedExecutorBackend" in _command(pid)]
 
 
 def executors(folder: Path | str) -> dict[int, int]:
@@ -52,3 +58,10 @@ def executors(folder: Path | str) -> dict[int, int]:
             continue
         found[each] = pid
     return found
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # it has ended meanwhile
+        return b""

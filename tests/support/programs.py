@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -14,7 +15,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import Any, Final
 
 LINE_TIMEOUT_S: Final = 60.0
 _END_TIMEOUT_S: Final = 10.0
@@ -27,6 +28,29 @@ def free_ports(count: int) -> list[int]:
         for each in sockets:
             each.bind(("127.0.0.1", 0))
         return [each.getsockname()[1] for each in sockets]
+
+
+def outcomes(path: Path, *arguments: object, timeout_s: float) -> list[Any]:
+    """What a Python program prints as JSON objects, one a line, once it has ended well.
+
+    Args:
+        path: The program, which may import what this process can.
+        arguments: Its arguments.
+        timeout_s: How long it may take.
+
+    Raises:
+        CalledProcessError: It ended otherwise.
+        TimeoutExpired: It did not end in time, and was killed.
+    """
+    said = subprocess.run(
+        [sys.executable, str(path), *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=timeout_s,
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+    ).stdout
+    return [json.loads(line) for line in said.splitlines() if line.startswith("{")]
 
 
 class Program:

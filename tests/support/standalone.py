@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyspark
@@ -17,13 +17,18 @@ import pyspark
 WAIT_S = 120.0
 
 
-_PORTS = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+_PORTS = ["--port", "0", "--webui-port", "0"]
 _DEPLOY = "org.apache.spark.deploy"
 
 
 @contextlib.contextmanager
 def standalone(
-    folder: Path, workers: int, cores: int, gpu_script: str = "", memory: str = "1g"
+    folder: Path,
+    workers: int,
+    cores: int,
+    gpu_script: str = "",
+    memory: str = "1g",
+    host: str = "127.0.0.1",
 ) -> Iterator[str]:
     """The master's URL, for as long as the `with` block lasts.
 
@@ -33,23 +38,35 @@ def standalone(
         cores: Task slots of each.
         gpu_script: Finds the one GPU that the first machine seems to have; "" for none.
         memory: What the executors of each may be given in all.
+        host: The address of the master and the machines.
     """
     with contextlib.ExitStack() as stack:
-        log, process = _start(folder, "master", f"{_DEPLOY}.master.Master", *_PORTS)
+        log, process = _start(folder, "master", f"{_DEPLOY}.master.Master", "--host", host, *_PORTS)
         stack.callback(_end, process)
         url = _found(log, r"Starting Spark master at (spark://\S+)")
         for number in range(workers):
             script = gpu_script if not number else ""
-            stack.enter_context(machine(folder, number, url, cores, script, memory))
+            stack.enter_context(machine(folder, number, url, cores, script, memory, host))
         yield url
 
 
 @contextlib.contextmanager
 def machine(
-    folder: Path, number: int, master: str, cores: int, gpu_script: str = "", memory: str = "1g"
+    folder: Path,
+    number: int,
+    master: str,
+    cores: int,
+    gpu_script: str = "",
+    memory: str = "1g",
+    host: str = "127.0.0.1",
+    inside: Sequence[str] = (),
 ) -> Iterator[int]:
-    """One more machine, for as long as the `with` block lasts; its process group. See above."""
-    place = ["--cores", str(cores), "--memory", memory, *_PORTS, master]
+    """One more machine, for as long as the `with` block lasts; its process group. See above.
+
+    Args:
+        inside: The command that runs it elsewhere, see `network.Cable.inside`.
+    """
+    place = ["--cores", str(cores), "--memory", memory, "--host", host, *_PORTS, master]
     gpu = "spark.worker.resource.gpu"
     found = f"-D{gpu}.amount=1 -D{gpu}.discoveryScript={gpu_script}"
     log, process = _start(
@@ -58,6 +75,7 @@ def machine(
         f"{_DEPLOY}.worker.Worker",
         *place,
         options=found if gpu_script else "",
+        inside=inside,
     )
     try:
         _found(log, "Successfully registered with (master)")
@@ -67,7 +85,7 @@ def machine(
 
 
 def _start(
-    folder: Path, name: str, *arguments: str, options: str = ""
+    folder: Path, name: str, *arguments: str, options: str = "", inside: Sequence[str] = ()
 ) -> tuple[Path, subprocess.Popen[bytes]]:
     home = Path(pyspark.__file__).parent
     environment = {
@@ -82,7 +100,7 @@ def _start(
         "SPARK_WORKER_OPTS": options,
     }
     log = folder / f"{name}.log"
-    command = [str(home / "bin" / "spark-class"), *arguments]
+    command = [*inside, str(home / "bin" / "spark-class"), *arguments]
     with log.open("wb") as out:
         # In a group of its own: spark-class is a script that the JVM is a child of.
         process = subprocess.Popen(
