@@ -7,8 +7,9 @@
 #     scripts/check_environments.sh floors core     these
 #
 # The environments are .venv-environments/NAME and are made anew; SPARKFLOW_ENVIRONMENTS names another
-# folder. A file's comments say which Python (python3.12 of PATH, else PYTHON or python3), which extras
-# of ours and what beside them is installed, and with which options of pip.
+# folder. A file's comments say which Python (python3.12 of PATH, one of pyenv or what uv downloads; else
+# PYTHON or python3, with a warning), which extras of ours and what beside them is installed, and with
+# which options of pip.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -32,14 +33,29 @@ said() { # said NAME KEY: what the comment `# KEY: ...` of an environment's file
     sed -n "s/^# $2: *//p" "$files/$1.txt"
 }
 
-python_for() {
-    local version
+python_for() { # python_for NAME: an interpreter of the version that an environment's file says
+    local version each
     version="$(said "$1" python)"
-    if "python$version" -c '' 2>/dev/null; then
-        echo "python$version"
-    else
-        echo "${PYTHON:-python3}"
+    for each in "python$version" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/python; do
+        if "$each" -c '' 2>/dev/null; then
+            echo "$each"
+            return
+        fi
+    done
+    fetch "$version" && return
+    each="${PYTHON:-python3}"
+    echo "WARNING: no Python $version here, and none to fetch; $1 is tried with $("$each" -V)" >&2
+    echo "$each"
+}
+
+fetch() { # fetch VERSION: the interpreter that uv downloads, or has downloaded before
+    if [ ! -x "$work/uv/bin/uv" ]; then
+        "${PYTHON:-python3}" -m venv "$work/uv" || return 1
+        "$work/uv/bin/python" -m pip install --quiet --disable-pip-version-check uv >&2 || return 1
     fi
+    local -x UV_PYTHON_INSTALL_DIR="$folder/pythons"
+    "$work/uv/bin/uv" python install --quiet --no-bin "$1" >&2 || return 1
+    "$work/uv/bin/uv" python find --quiet --managed-python "$1"
 }
 
 check() {

@@ -23,6 +23,9 @@ HIGHEST = {
 """What Databricks 17.3 pins."""
 
 
+PYTHONS = re.findall(r'Language :: Python :: (3\.\d+)"', PROJECT)
+
+
 def number(version):
     return [int(part) for part in version.split(".")]
 
@@ -58,3 +61,15 @@ def test_the_comments_of_a_file_name_what_there_is(path):
     assert f'Python :: {said["python"]}"' in PROJECT
     assert {*filter(None, said["extras"].split(","))} <= EXTRAS.keys()
     assert path.stem in (ROOT / "docs" / "compatibility.md").read_text()
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/deploy/index.md", "docs/compatibility.md"])
+def test_texts_say_the_pythons_of_the_classifiers(name):
+    said = re.findall(r"Python (3\.\d+) to (3\.\d+)", (ROOT / name).read_text())
+    assert said == [(PYTHONS[0], PYTHONS[-1])]
+    assert f'requires-python = ">={PYTHONS[0]}"' in PROJECT
+
+
+def test_each_python_is_that_of_an_environment():
+    said = {re.findall(r"^# python: (.*)$", path.read_text(), re.MULTILINE)[0] for path in FILES}
+    assert said == {*PYTHONS}
