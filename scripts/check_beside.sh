@@ -1,10 +1,20 @@
 #!/usr/bin/env bash
-# Asks a resolver whether sparkflow-ml[spark] can be installed beside packages with pins of their own.
-# Nothing of them is downloaded but metadata: a minute. For the night, or before a release.
+# Checks that sparkflow-ml[spark] can be installed beside packages with pins of their own.
+#
+#     scripts/check_beside.sh                  asks a resolver; downloads nothing but metadata: a minute
+#     scripts/check_beside.sh --install        installs each of them first and then ours, as people do,
+#                                              runs `pip check` and imports both: minutes and GBs
+#     scripts/check_beside.sh --install mlflow numba    these only
+#
+# For the night, or before a release. SPARKFLOW_BESIDE names the folder of the environments, which are
+# removed one by one (a temporary one if not set).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-beside=(
+check=resolve
+[ "${1:-}" = --install ] && check=install && shift
+beside=("$@")
+[ ${#beside[@]} -gt 0 ] || beside=(
     "tensorflow" "tensorflow==2.18.*" # the second holds protobuf below 6
     "torch<2.15" "mlflow" "ray[default]" "apache-airflow" "numba" "numba==0.60.*"
 )
@@ -12,18 +22,40 @@ work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 "${PYTHON:-python3}" -m venv "$work/venv"
 "$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check uv
-uv() { "$work/venv/bin/uv" pip compile --quiet --python-version 3.11 "$work/wanted.in" -o "$work/found.txt"; }
+uv="$work/venv/bin/uv"
+ours="sparkflow-ml[spark] @ file://$PWD"
+
+resolve() { # resolve PACKAGE: whether there are versions of all that fit together
+    printf '%s\n%s\n' "$ours" "$1" >"$work/wanted.in"
+    rm -f "$work/found.txt" # its versions would be preferred
+    "$uv" pip compile --quiet --python-version 3.11 "$work/wanted.in" -o "$work/found.txt"
+}
+
+install() { # install PACKAGE: whether ours leaves its environment whole
+    local environment="${SPARKFLOW_BESIDE:-$work}/beside" module
+    "$uv" venv --quiet --clear --python "${PYTHON:-python3}" "$environment" &&
+        "$uv" pip install --quiet --python "$environment" "$1" &&
+        "$uv" pip install --quiet --python "$environment" "$ours" &&
+        "$work/venv/bin/python" -m pip --python "$environment/bin/python" check \
+            --disable-pip-version-check &&
+        "$uv" pip freeze --quiet --python "$environment" >"$work/found.txt" || return 1
+    module="$(sed -E 's/[^a-z-].*//; s/^apache-//' <<<"$1")"
+    # Theirs first and ours first: both load protobuf, gRPC and BLAS.
+    (cd "$work" && "$environment/bin/python" -c "import $module, sparkflow.spark, sparkflow.export" &&
+        "$environment/bin/python" -c "import sparkflow.spark, sparkflow.export, $module")
+    local status=$?
+    rm -rf "$environment"
+    return "$status"
+}
 
 failed=0
 for each in "${beside[@]}"; do
-    printf '%s\n%s\n' "sparkflow-ml[spark] @ file://$PWD" "$each" >"$work/wanted.in"
-    rm -f "$work/found.txt" # its versions would be preferred
-    if uv 2>"$work/log"; then
+    if "$check" "$each" >"$work/log" 2>&1; then
         printf 'beside %s: %s\n' "$each" \
             "$(grep -E '^(protobuf|grpcio|numpy|pyarrow|pandas|llvmlite)==' "$work/found.txt" | tr '\n' ' ')"
     else
         printf 'NOT beside %s:\n' "$each"
-        cat "$work/log"
+        tail -n 40 "$work/log"
         failed=1
     fi
 done
