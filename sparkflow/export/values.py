@@ -200,7 +200,7 @@ def _bytes(item: Any) -> bytes:
         return item.encode()
     if isinstance(item, bytes):
         return item
-    raise TypeError(f"a text is needed, got {item!r}")
+    raise TypeError(f"a string is needed, got {item!r}")
 
 
 def _called(each: Input) -> str:

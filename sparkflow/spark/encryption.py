@@ -40,9 +40,8 @@ def speaks_tls(wanted: bool | str, driver_host: str | None, setting: Setting) ->
     said = [name for name in _SAY_SO if str(setting(name)).lower() == "true"]
     if wanted is False and said:
         raise SparkTrainingError(
-            f"tls=False, but the cluster has {' and '.join(f'{name}=true' for name in said)}: what "
-            "its processes say to each other is to be encrypted, so what sparkflow's say is, too. "
-            "Leave tls='auto'"
+            f"tls=False, but the cluster has {' and '.join(f'{name}=true' for name in said)}, so "
+            "its traffic must be encrypted, and sparkflow's with it. Leave tls='auto'"
         )
     if wanted == AUTO:
         return bool(said) or driver_host is None or not is_loopback(driver_host)
@@ -73,8 +72,8 @@ def new_credentials(tls: bool) -> Credentials:
         from sparkflow_runtime.security.certificates import Authority  # needs an extra
     except ImportError as error:
         raise SparkTrainingError(
-            "The tasks of this job are to speak TLS, as not all of their addresses are loopback or "
-            "tls=True says so, and the driver lacks the package that makes certificates: pip "
-            "install cryptography. tls=False goes without, on a network that you trust"
+            "The tasks of this job need TLS, because tls=True or because not all of their "
+            "addresses are loopback, but the driver lacks the package that makes certificates: pip "
+            "install cryptography. On a network that you trust, tls=False turns TLS off"
         ) from error
     return Credentials(new_token(), Authority.create().issue("sparkflow job"))

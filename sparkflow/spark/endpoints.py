@@ -34,7 +34,9 @@ class Ports:
             ValueError: No ports.
         """
         if isinstance(value, bool) or not isinstance(value, str | int):
-            raise TypeError(f"ports are a text such as '40000-40100' or a number, got {value!r}")
+            raise TypeError(
+                f"ports must be a string such as '40000-40100' or a number, got {value!r}"
+            )
         text = str(value).strip()
         if not text:
             return cls()
@@ -75,10 +77,10 @@ class Ports:
                     begin = free[0] + 1
         number = self.last - self.first + 1
         raise ResourceExhaustedError(
-            message=f"ports={self} on {socket.gethostname()} ({host}): {count} free of these "
-            f"{number} are needed, and fewer are. Each task needs two, a worker that hosts a "
-            "parameter server four, and the driver one: widen the range, or see who listens there "
-            "(ss -ltnp)"
+            message=f"ports={self} on {socket.gethostname()} ({host}): {count} of these "
+            f"{number} ports must be free, but fewer are. Each task needs two, a worker that hosts "
+            "a parameter server four, and the driver one: widen the range, or see who listens "
+            "there (ss -ltnp)"
         )
 
     def _free(self, host: str, begin: int, count: int) -> list[int]:
@@ -117,7 +119,9 @@ def require_interface(value: object) -> str:
         raise TypeError(f"a text such as 'eth0' or '10.1.0.0/16' is needed, got {value!r}")
     text = value.strip()
     if "/" in text and network_of(text) is None:
-        raise ValueError(f"interface={value!r} is no network, such as '10.1.0.0/16' or 'fd00::/8'")
+        raise ValueError(
+            f"interface={value!r} is not a network such as '10.1.0.0/16' or 'fd00::/8'"
+        )
     return text
 
 

@@ -85,7 +85,7 @@ class StreamState:
                 int(found["batch_id"]), tuple(map(int, found["trained"])), int(found["rows"])
             )
         except (ValueError, KeyError, TypeError) as error:
-            raise SparkTrainingError(f"{path} is no state of a stream: {error!r}") from error
+            raise SparkTrainingError(f"{path} is not the state of a stream: {error!r}") from error
         if version > _VERSION:
             raise SparkTrainingError(
                 f"{path} is of version {version}; this sparkflow reads up to {_VERSION}"

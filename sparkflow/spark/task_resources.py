@@ -52,7 +52,7 @@ class TaskResources:
         if not value.keys() & set(_OWN):
             return cls(_tasks(value))
         if unknown := sorted(value.keys() - set(_OWN)):
-            raise ValueError(f"beside 'task' and 'executor' there is {', '.join(unknown)}")
+            raise ValueError(f"only 'task' and 'executor' are known, got {', '.join(unknown)}")
         return cls(_tasks(value.get("task", {})), _executors(value.get("executor", {})))
 
     def to_json(self) -> dict[str, Any]:
@@ -93,8 +93,8 @@ def worker_resources(value: Any) -> dict[str, Any]:
     amount = found.task.get("gpu", 0.0)
     if amount % 1:
         raise ValueError(
-            f"gpu={amount:g} has tasks share a GPU, which then runs out of memory or serves one at "
-            "a time: use a whole number"
+            f"gpu={amount:g} makes tasks share a GPU, which then runs out of memory or serves one "
+            "at a time: use a whole number"
         )
     return found.to_json()
 
@@ -105,7 +105,7 @@ def ps_resources(value: Any) -> dict[str, Any]:
     if found.task.get("gpu"):
         raise ValueError(
             f"gpu={found.task['gpu']:g}: parameter servers compute on the CPU, so a GPU would be "
-            "held for nothing"
+            "wasted"
         )
     return found.to_json()
 

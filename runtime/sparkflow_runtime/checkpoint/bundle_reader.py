@@ -46,7 +46,7 @@ def read_entries(prefix: str) -> tuple[BundleHeaderProto, dict[bytes, BundleEntr
         raise UnimplementedError(message=f"The checkpoint {prefix} has big-endian numbers")
     if header.version.min_consumer > BUNDLE_VERSION:
         raise UnimplementedError(
-            message=f"The checkpoint {prefix} asks for readers of version "
+            message=f"The checkpoint {prefix} requires readers of version "
             f"{header.version.min_consumer}; this one has {BUNDLE_VERSION}"
         )
     entries = {}

@@ -59,7 +59,7 @@ def open_json(data: bytes, origin: str) -> tuple[dict[str, Any], bool]:
     except (ValueError, RecursionError) as error:
         raise DataLossError(message=f"{origin} cannot be read: {error!r}") from error
     if not isinstance(members, dict):
-        raise DataLossError(message=f"{origin} cannot be read: it is no JSON object")
+        raise DataLossError(message=f"{origin} cannot be read: it is not a JSON object")
     if members.pop(_MEMBER, None) is not None and match is None:
         raise DataLossError(message=f"{origin} is damaged: its first line was changed")
     return members, match is not None

@@ -50,7 +50,7 @@ def decode_varint(data: bytes, position: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << (7 * count)
         if byte < 0x80:
             return value, position + count + 1
-    raise DataLossError(message=f"A number at byte {position} does not end")
+    raise DataLossError(message=f"The number at byte {position} is not terminated")
 
 
 def encode_table(pairs: Mapping[bytes, bytes]) -> bytes:

@@ -130,7 +130,7 @@ def read_events(path: str | os.PathLike[str]) -> Iterator[event_pb2.Event]:
                 event = event_pb2.Event.FromString(record)
             except DecodeError as error:
                 raise DataLossError(
-                    message=f"record {number} of {os.fspath(path)} is no event: {error}"
+                    message=f"record {number} of {os.fspath(path)} is not an event: {error}"
                 ) from error
             yield event
 

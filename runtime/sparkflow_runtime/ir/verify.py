@@ -237,7 +237,7 @@ def _check_meetings(parts: Sequence[Part]) -> None:
         if sent is None or received is None:
             node = sent or received
             assert node is not None
-            raise _Fault(node, f"has the key {key!r}, and nobody has the other end")
+            raise _Fault(node, f"has the key {key!r}, and no node has the other end")
         ends = (sent.attrs["destination"], sent.device) == (
             received.device,
             received.attrs["source"],

@@ -96,7 +96,7 @@ class GroupTable:
                     "must run the same graph"
                 )
             if current is None and len(self._rounds) >= MAX_GROUPS:
-                raise InvalidArgumentError(message=f"A task leads at most {MAX_GROUPS} groups")
+                raise InvalidArgumentError(message=f"A task can lead at most {MAX_GROUPS} groups")
             if current is None or current.number is not None:
                 if current is not None and current.number is not None:
                     ended = current.number, AbortedError(message=_came_again(applicant))
@@ -146,7 +146,7 @@ class GroupTable:
                 return joined.number
             del joined.members[rank]
             if in_time:
-                raise CancelledError(message=f"Rank {rank} does not wait for its group any more")
+                raise CancelledError(message=f"Rank {rank} no longer waits for its group")
             missing = [each for each in range(joined.size) if each not in joined.members]
             missing.remove(rank)
             raise DeadlineExceededError(

@@ -201,11 +201,11 @@ class StepRendezvous:
         with self._ready:
             if not self._ready.wait_for(settled, timeout_s):
                 raise DeadlineExceededError(
-                    message=f"Nothing was sent under {key!r} (iteration {iteration}) "
+                    message=f"Nothing was sent for {key!r} (iteration {iteration}) "
                     f"for {timeout_s:g} s"
                 )
             if not wanted():
-                raise CancelledError(message=f"Nobody waits for {key!r} any more")
+                raise CancelledError(message=f"Nothing waits for {key!r} any longer")
             if place in self._values:
                 self._waiting[key] -= 1
                 self._ready.notify_all()

@@ -271,7 +271,7 @@ class TaskBoard:
             AbortedError: It was given up.
         """
         if task in self.gone:
-            raise AbortedError(message=f"{task} was given up: it did not answer for a while")
+            raise AbortedError(message=f"{task} was given up because it did not answer for a while")
         return replace(self, following={**self.following, task: marker})
 
     def instruction(self, attempt: int, asked: int) -> Instruction | None:

@@ -137,7 +137,8 @@ class TaskLifecycle:
             instruction = self._take()
         if instruction.error is not None:
             raise UnavailableError(
-                message=f"The driver is gone, or goes on without this process: {instruction.error}"
+                message="The driver is gone, or continues without this process: "
+                f"{instruction.error}"
             )
         if instruction.attempt is None:
             self._tell({"event": "end", "steps": self._steps.steps})

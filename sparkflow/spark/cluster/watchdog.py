@@ -71,9 +71,10 @@ class Watchdog:
         if not self._saw_rows() and self._clock() - self._since > self._start_timeout_s:
             names = ", ".join(map(str, sorted(missing)))
             raise SparkTrainingError(
-                f"For {self._start_timeout_s:g} s no row has arrived (after {self._rows:,} rows), "
-                f"and these tasks still wait for some: {names}. Spark may still compute or shuffle "
-                "them (see the stages of the job in its UI). startTimeout sets how long to wait"
+                f"No row has arrived for {self._start_timeout_s:g} s (after {self._rows:,} rows), "
+                f"and these tasks are still waiting: {names}. Spark may still be computing or "
+                "shuffling the rows (see the stages of the job in its UI). startTimeout sets how "
+                "long to wait"
             )
 
     def _saw_rows(self) -> bool:

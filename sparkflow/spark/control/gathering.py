@@ -116,6 +116,6 @@ class Gathering:
         share = self.missing_rows.pop(event.task, event.rows)
         if event.rows != share:
             raise SparkTrainingError(
-                f"{event.task} got {event.rows} rows instead of {share}: the DataFrame gives other "
-                "rows each time it is evaluated. Cache it or write it to a file first"
+                f"{event.task} got {event.rows} rows instead of {share}: the DataFrame yields "
+                "different rows each time it is evaluated. Cache it or write it to a file first"
             )

@@ -108,7 +108,7 @@ def after(story: RunStory, event: RunEvent, note: str = "") -> RunStory:
         note: What is told of it beside.
 
     Raises:
-        InvalidTransitionError: The event has no place in the state.
+        InvalidTransitionError: The event is not expected in the state.
     """
     if event is RunEvent.FAILED and story.state is not RunState.FAILED:
         state: RunState | None = RunState.FAILED
@@ -116,7 +116,7 @@ def after(story: RunStory, event: RunEvent, note: str = "") -> RunStory:
         state = _NEXT.get((story.state, event))
     if state is None:
         raise InvalidTransitionError(
-            f"{event.name} has no place in the state {story.state.name}. "
+            f"{event.name} is not expected in the state {story.state.name}. "
             f"What has happened:\n{story}"
         )
     told = (*story.told, (event, note, state))

@@ -43,7 +43,7 @@ def pieces(value: Any) -> list[list[float]]:
         found.append([fraction(each[0]), number(0.0)(each[1])])
     shares = [share for share, _ in found]
     if sorted(set(shares)) != shares or not shares[0]:
-        raise ValueError(f"shares of training must be above 0 and rise, got {shares}")
+        raise ValueError(f"shares of training must be above 0 and increasing, got {shares}")
     return found
 
 
@@ -55,7 +55,7 @@ def integers(minimum: int) -> Callable[[Any], list[int]]:
             raise TypeError(f"a list of integers is needed, got {value!r}")
         found = [integer(minimum)(each) for each in value]
         if not found:
-            raise ValueError("one or more integers are needed, got none")
+            raise ValueError("at least one integer is needed, got none")
         return found
 
     return convert
@@ -77,14 +77,14 @@ def thresholds(value: Any) -> list[float]:
     if found.count(0.0) > 1:
         raise ValueError(f"at most one threshold may be 0, got {value!r}")
     if len(found) == 1:
-        raise ValueError(f"two or more thresholds are needed, one per class, got {value!r}")
+        raise ValueError(f"at least two thresholds are needed, one per class, got {value!r}")
     return found
 
 
 def column_list(value: Any) -> list[str]:
     """Names of columns, none twice; may be empty."""
     if isinstance(value, str) or not isinstance(value, Sequence):
-        raise TypeError(f"a list of names of columns is needed, got {value!r}")
+        raise TypeError(f"a list of column names is needed, got {value!r}")
     found = [column(each) for each in value]
     if len(set(found)) < len(found):
         raise ValueError(f"a column is named twice in {value!r}")
@@ -98,7 +98,7 @@ def crosses(value: Any) -> list[list[str]]:
     found = [column_list(each) for each in value]
     for each in found:
         if len(each) < 2:
-            raise ValueError(f"two or more columns are crossed, got {each!r}")
+            raise ValueError(f"a cross needs at least two columns, got {each!r}")
     return found
 
 

@@ -104,7 +104,7 @@ _COMPLEMENTS: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 def _output(name: Any, tensor: Any) -> Output:
     if not isinstance(name, str) or not isinstance(tensor, tf.Tensor):
-        raise TypeError(f"Predictions are texts with tensors, got {name!r}: {tensor!r}")
+        raise TypeError(f"Predictions must be tensors by name, got {name!r}: {tensor!r}")
     shape = tensor.shape.as_list() if tensor.shape.ndims is not None else None
     if shape is None or not shape or shape[0] is not None:
         static = None if shape is None else tuple(shape)

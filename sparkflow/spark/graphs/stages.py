@@ -48,7 +48,7 @@ def stage(index: int) -> Callable[[Any], str]:
     count = _numbers.top()
     if count is not None and count > 1 and index >= count:
         raise ValueError(
-            f"stage({index}) was asked for, and modelParallel={count} has stages 0 to {count - 1}"
+            f"stage({index}) was requested, but modelParallel={count} has stages 0 to {count - 1}"
         )
     job = stage_job(int(index)) if count is not None and count > 1 else ""
 
@@ -90,8 +90,8 @@ def divide(operations: Sequence[Any], num_stages: int) -> None:
     total = sum(costs)
     if sum(cost > 0 for cost in costs) < num_stages:
         raise ValueError(
-            f"modelParallel={num_stages}: the model has fewer layers than that which could be on "
-            "tasks of their own"
+            f"modelParallel={num_stages}: the model has too few layers that can be placed on "
+            "separate tasks"
         )
     placed: dict[str, int] = {}
     done = 0.0

@@ -19,7 +19,7 @@ FeaturesCol: TypeAlias = str | list[str] | dict[str, str | list[str]]
 def column(value: Any) -> str:
     """The name of a column."""
     if not isinstance(value, str):
-        raise TypeError(f"the name of a column is a text, got {value!r}")
+        raise TypeError(f"the name of a column must be a string, got {value!r}")
     if not value:
         raise ValueError("the name of a column is empty")
     return value
@@ -29,14 +29,14 @@ def columns(value: Any) -> FeaturesCol:
     """The name of a column, a list of them, or a dictionary of input to one of these."""
     if isinstance(value, Mapping):
         if not value:
-            raise ValueError("a dictionary of inputs has one or more of them, got none")
+            raise ValueError("a dictionary of inputs needs at least one, got none")
         return {_input_name(name): _one_input(name, given) for name, given in value.items()}
     return _column_or_list(value)
 
 
 def _input_name(value: Any) -> str:
     if not isinstance(value, str) or not value:
-        raise TypeError(f"the name of an input is a text that is not empty, got {value!r}")
+        raise TypeError(f"the name of an input must be a string that is not empty, got {value!r}")
     return value
 
 
@@ -184,14 +184,14 @@ def boolean(value: Any) -> bool:
 def text(value: Any) -> str:
     """Any text."""
     if not isinstance(value, str):
-        raise TypeError(f"a text is needed, got {value!r}")
+        raise TypeError(f"a string is needed, got {value!r}")
     return value
 
 
 def json_dict(value: Any) -> dict[str, Any]:
     """A dictionary that JSON can hold."""
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise TypeError(f"a dictionary with texts as keys is needed, got {value!r}")
+        raise TypeError(f"a dictionary with strings as keys is needed, got {value!r}")
     try:
         json.dumps(dict(value))
     except (TypeError, ValueError) as error:

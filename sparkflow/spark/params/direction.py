@@ -97,8 +97,8 @@ def resolve(metric: str, mode: str) -> tuple[str, str]:
         known = direction(name)
         if known is None:
             raise ValueError(
-                f"earlyStoppingMetric={name!r}: whether more or less of it is better does not "
-                "follow from its name. Set earlyStoppingMode='max' (more is better, as of an "
+                f"earlyStoppingMetric={name!r}: its name does not say whether more or less of it "
+                "is better. Set earlyStoppingMode='max' (more is better, as of an "
                 "accuracy) or earlyStoppingMode='min' (less is better, as of an error)"
             )
         mode = known

@@ -233,7 +233,7 @@ def _by_name(columns: Columns) -> dict[str, Any]:
         return {columns: columns}
     if isinstance(columns, Mapping):
         if not columns or not all(isinstance(name, str) for name in columns):
-            raise TypeError(f"columns must have names that are texts, got {dict(columns)!r}")
+            raise TypeError(f"columns must have names that are strings, got {dict(columns)!r}")
         return {name: columns[name] for name in sorted(columns)}
     names = list(columns)
     if not names or not all(isinstance(name, str) for name in names):

@@ -223,8 +223,8 @@ def _travelling(
     for each in datasets:
         if len(each) != layout.num_workers:
             raise ValueError(
-                f"{each!r} is dealt to {len(each)} workers, and the function runs in "
-                f"{layout.num_workers}: make it with the cluster that runs the function"
+                f"{each!r} is distributed over {len(each)} workers, but the function runs on "
+                f"{layout.num_workers}: create it with the cluster that runs the function"
             )
     found = (each.travelling() for each in dict.fromkeys(datasets))
     return [each for each in found if each is not None]

@@ -96,7 +96,7 @@ def test_what_is_run_is_cut(model: InferenceModel) -> None:
         ({"age": np.zeros((2, 2))}, r"takes the input 'age' of shape \(batch,\), got \(2, 2\)"),
         ({"age": ["old", "young"]}, "the input 'age' must be float32: could not convert"),
         ({"words": ["ab", "c"]}, "the input 'words' must have a list per row, got the row 'ab'"),
-        ({"words": [[1], [2]]}, "the input 'words' must be string: a text is needed, got 1"),
+        ({"words": [[1], [2]]}, "the input 'words' must be string: a string is needed, got 1"),
         ({"bag": np.zeros((2, 4))}, r"'bag' of shape \(batch, 3\), got \(2, 4\)"),
         ({"bag": ([[0, 0]], [1.0, 2.0], [2, 3])}, "must be a SparseTensorValue of rank 2"),
         ({"bag": ([[0.5, 0]], [1.0], [2, 3])}, "'bag' must be int64: 0.5 would become 0"),

@@ -37,7 +37,7 @@ def test_what_are_no_ports(value: object) -> None:
 
 @pytest.mark.parametrize("value", [True, 40000.0, None, [40000]])
 def test_ports_of_a_wrong_type(value: object) -> None:
-    with pytest.raises(TypeError, match="ports are a text such as"):
+    with pytest.raises(TypeError, match="ports must be a string such as"):
         Ports.of(value)
 
 
@@ -91,7 +91,9 @@ def test_an_exhausted_range_is_named_with_the_host(
     taken[2].close()
     with pytest.raises(ResourceExhaustedError) as caught:
         ports.listen("127.0.0.1", 2, list)
-    expected = f"ports={ports} on {socket.gethostname()} (127.0.0.1): 2 free of these 3 are needed"
+    expected = (
+        f"ports={ports} on {socket.gethostname()} (127.0.0.1): 2 of these 3 ports must be free"
+    )
     assert expected in caught.value.message
 
 
@@ -105,7 +107,7 @@ def test_interfaces() -> None:
     assert str(network_of("10.1.2.3/16")) == "10.1.0.0/16"
     assert str(network_of("[::1]")) == "::1/128"
     assert network_of("eth0") is None
-    with pytest.raises(ValueError, match="is no network"):
+    with pytest.raises(ValueError, match="is not a network"):
         require_interface("eth0/7")
     with pytest.raises(TypeError, match="a text such as 'eth0'"):
         require_interface(7)

@@ -119,6 +119,6 @@ def test_a_stage_that_there_is_not(df: DataFrame) -> None:
         with tf.device(stage(2)):
             return model(staged=True)(features, labels, mode)
 
-    text = r"stage\(2\) was asked for, and modelParallel=2 has stages 0 to 1"
+    text = r"stage\(2\) was requested, but modelParallel=2 has stages 0 to 1"
     with pytest.raises(ValueError, match=text):
         SparkTrainer(model_fn=model_fn, modelParallel=2, progress=False).fit(df)

@@ -147,7 +147,7 @@ def test_what_cannot_work_is_refused_at_once(tmp_path: Path) -> None:
 def test_states_that_are_none() -> None:
     state = StreamState(7, (5, 7), 100)
     assert StreamState.from_json(state.to_json(), "stream.json") == state
-    with pytest.raises(SparkTrainingError, match=r"stream\.json is no state of a stream"):
+    with pytest.raises(SparkTrainingError, match=r"stream\.json is not the state of a stream"):
         StreamState.from_json(b'{"version": 1}', "stream.json")
     first = {"version": 1, "batch_id": 7, "trained": [5, 7], "rows": 100}
     assert StreamState.from_json(json.dumps(first).encode(), "stream.json") == state

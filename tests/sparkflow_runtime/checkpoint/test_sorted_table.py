@@ -20,7 +20,7 @@ def test_numbers_are_read_back_and_tell_where_they_end(number, rest):
 
 @pytest.mark.parametrize("data", [b"", b"\x80", b"\xff" * 11])
 def test_a_number_that_does_not_end_is_refused(data):
-    with pytest.raises(DataLossError, match="does not end"):
+    with pytest.raises(DataLossError, match="is not terminated"):
         decode_varint(data, 0)
 
 

@@ -137,7 +137,8 @@ def test_a_record_that_is_no_event_is_reported(tmp_path: Path) -> None:
     path.write_bytes(frame_record(b"") + frame_record(b"\xff\xff"))
     events = read_events(path)
     assert next(events) == event_pb2.Event()
-    with pytest.raises(DataLossError, match=f"^record 1 of {re.escape(str(path))} is no event: "):
+    said = f"^record 1 of {re.escape(str(path))} is not an event: "
+    with pytest.raises(DataLossError, match=said):
         next(events)
 
 

@@ -163,8 +163,8 @@ def test_partitions_that_meet_pass() -> None:
 
 
 UNMATCHED = {
-    "nobody receives": ([send("k", "a")], [], "nobody has the other end"),
-    "nobody sends": ([], [receive("k")], "nobody has the other end"),
+    "nobody receives": ([send("k", "a")], [], "no node has the other end"),
+    "nobody sends": ([], [receive("k")], "no node has the other end"),
     "twice": ([send("k", "a"), replace(send("k", "a"), name="s")], [], "as '_send/k' has"),
     "types": ([send("k", "a")], [receive("k", T=[dtypes.int32])], "do not agree on the bundle"),
     "lent": ([send("k", "a", lent=[0])], [receive("k")], "do not agree on the bundle 'k'"),

@@ -149,7 +149,7 @@ def test_an_unwanted_wait_ends_and_takes_nothing(step: StepRendezvous, start: St
     step.wake()
     assert isinstance(waiting.exception(WAIT_S), CancelledError)
     step.put("k", 0, "kept")
-    with pytest.raises(CancelledError, match="Nobody waits for 'k'"):
+    with pytest.raises(CancelledError, match="Nothing waits for 'k'"):
         step.take("k", 0, None, lambda: False)
     assert step.take("k", 0, WAIT_S) == "kept"
 

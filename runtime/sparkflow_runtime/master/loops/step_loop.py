@@ -33,7 +33,7 @@ class Loop:
     def __init__(self, executable: Executable, terms: LoopTerms, args: Sequence[Any] = ()) -> None:
         if terms.num_steps is not None and terms.num_steps < 0:
             raise InvalidArgumentError(
-                message=f"A loop cannot have {terms.num_steps} steps; None lets it go on until "
+                message=f"A loop cannot have {terms.num_steps} steps; with None it runs until "
                 "its data end"
             )
         if not executable.parts:

@@ -95,7 +95,7 @@ class GradientRounds(Generic[G, R]):
         result = self._meet(contribution, combine, running, None, share=True)
         if result is None:
             raise AbortedError(
-                message=f"Replica {contribution.replica} came too late to {self.name!r}"
+                message=f"Replica {contribution.replica} came too late for {self.name!r}"
             )
         return result
 

@@ -84,5 +84,5 @@ def memory_bytes(text: str) -> int | None:
     factor = units.get(number[-1:], 1)
     digits = number[:-1] if number[-1:] in units else number
     if not digits.isdecimal() or not int(digits):
-        raise ValueError(f"{text!r} is no size of memory; write it as 512m, 8g or in bytes")
+        raise ValueError(f"{text!r} is not a memory size; write it as 512m, 8g or in bytes")
     return int(digits) * factor

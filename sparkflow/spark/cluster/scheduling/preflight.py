@@ -121,7 +121,7 @@ def _describe_gpus(settings: Mapping[str, str], layout: ClusterLayout) -> str:
     there = float(settings.get("spark.executor.resource.gpu.amount", "0"))
     if 0 < amount < 1:
         return (
-            f"spark.task.resource.gpu.amount={wanted} has {int(1 / amount)} tasks share a GPU, "
+            f"spark.task.resource.gpu.amount={wanted} makes {int(1 / amount)} tasks share a GPU, "
             "which then runs out of memory or serves one at a time: use 1 or more"
         )
     if amount > there:

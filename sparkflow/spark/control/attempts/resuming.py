@@ -53,8 +53,8 @@ def require_same_training(
     raise OtherTrainingError(
         f"checkpointDir holds the checkpoint {found.path} of another, {how} training (checkpoint "
         f"-> this fit):{listed}\nUse another checkpointDir for this one, or resume='never' to "
-        "train anew beside the old checkpoints"
-        + ("" if others else "; or resume='always' to go on with the variables of that one")
+        "start over and keep the old checkpoints"
+        + ("" if others else "; or resume='always' to continue with its variables")
     )
 
 

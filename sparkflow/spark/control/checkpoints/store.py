@@ -306,7 +306,7 @@ def _checked_tensors(
 
 def _plain_name(file: str) -> str:
     if "/" in file or file.startswith("."):
-        raise ValueError(f"no name of a file: {file!r}")
+        raise ValueError(f"not the name of a file: {file!r}")
     return file
 
 
@@ -391,7 +391,7 @@ def require_same_variables(
         raise SparkTrainingError(
             f"The checkpoint {checkpoint.path} is of another model: "
             f"{'; '.join(problems[:5])}{more}. Use another checkpointDir, or resume='never' to "
-            "train anew"
+            "start over"
         )
 
 

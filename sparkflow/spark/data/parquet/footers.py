@@ -232,8 +232,8 @@ def footers_of(system: Any, paths: Sequence[str]) -> Footers:
                 return pq.read_metadata(file)
             except pa.ArrowException as error:
                 raise ValueError(
-                    f"{path} is no Parquet file ({error}). If it is of another format, read it by "
-                    "spark.read and use fit(df); if it is damaged, write it again"
+                    f"{path} is not a Parquet file ({error}). If it has another format, read it "
+                    "with spark.read and use fit(df); if it is damaged, write it again"
                 ) from error
 
     with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:

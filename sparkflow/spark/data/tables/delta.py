@@ -115,8 +115,8 @@ def _require_known(opened: Any, origin: str) -> str:
         unknown.append(f"columnMapping in mode {mode!r}")
     if unknown:
         raise ValueError(
-            f"{origin} uses what sparkflow does not read: {', '.join(unknown)}. Read it with "
-            "Spark: fit(spark.read.format('delta').load(...))"
+            f"{origin} uses features that sparkflow does not read: {', '.join(unknown)}. Read it "
+            "with Spark: fit(spark.read.format('delta').load(...))"
         )
     return str(mode)
 

@@ -75,7 +75,7 @@ def iceberg_files(
         if not by_id:
             raise ValueError(
                 f"The columns of {path} have no numbers, and {origin} has no mapping of names "
-                "(schema.name-mapping.default): nobody knows which column is which"
+                "(schema.name-mapping.default): the columns cannot be told apart"
             )
         stored = {each.name: by_id.get(each.field_id) for each in fields.fields}
         known = _values(opened, fields, task.file, stored, declared)
@@ -138,7 +138,7 @@ def _require_readable(tasks: Sequence[Any], origin: str) -> None:
                 unknown.add(f"position deletes in {_format(each)}")
     if unknown:
         raise ValueError(
-            f"{origin} uses what sparkflow does not read: {', '.join(sorted(unknown))}. "
+            f"{origin} uses features that sparkflow does not read: {', '.join(sorted(unknown))}. "
             "Compact the table (rewrite_data_files), or read it with Spark: fit(spark.table(...))"
         )
 

@@ -100,7 +100,7 @@ class TFRecordDataSource(DataSource):
         if not schema.fields:
             raise ValueError(
                 f"No schema can be found in {', '.join(_paths(self.options))}: {len(files)} files "
-                "without a record that has features. Give one with .schema(...)"
+                "without a record that has features. Specify it with .schema(...)"
             )
         return schema
 

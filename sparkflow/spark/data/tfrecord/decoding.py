@@ -64,7 +64,7 @@ def parse_frames(records: Sequence[bytes]) -> list[Mapping[str, bytes]]:
         try:
             found.append(_Frame.FromString(record).features.feature)
         except DecodeError as error:
-            raise RecordError(row, f"it is no tf.train.Example: {error}") from error
+            raise RecordError(row, f"it is not a tf.train.Example: {error}") from error
     return found
 
 
@@ -77,7 +77,7 @@ def feature_kind(value: bytes) -> tuple[str, int] | None:
     try:
         feature = Feature.FromString(value)
     except DecodeError as error:
-        raise ValueError(f"it is no tf.train.Feature: {error}") from error
+        raise ValueError(f"it is not a tf.train.Feature: {error}") from error
     name = feature.WhichOneof("kind")
     if name is None:
         return None
@@ -109,7 +109,7 @@ def _decode(column: FeatureColumn, features: Sequence[bytes | None]) -> pa.Array
             _decode(column, [value])
         except RecordError as found:
             raise RecordError(row, found.reason) from None
-    raise AssertionError(f"feature {column.name!r} is wrong in all records but in none of them")
+    raise AssertionError(f"feature {column.name!r} is wrong in all records but in none alone")
 
 
 def _decode_all(column: FeatureColumn, features: Sequence[bytes | None]) -> pa.Array:

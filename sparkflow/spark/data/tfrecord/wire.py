@@ -38,7 +38,7 @@ def read_varint(data: bytes, start: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << _BITS * (at - start)
         if byte < _MORE:
             return value, at + 1
-    raise DataLossError(message="a number in it has no end")
+    raise DataLossError(message="a number in it is not terminated")
 
 
 def decode_varints(data: bytes) -> tuple[Int64s, Int64s]:
@@ -61,7 +61,7 @@ def decode_varints(data: bytes) -> tuple[Int64s, Int64s]:
     starts = np.concatenate(([0], last[:-1] + 1))
     lengths = last - starts + 1
     if lengths.max() > LONGEST_VARINT:
-        raise DataLossError(message="a number in a list of integers has no end")
+        raise DataLossError(message="a number in a list of integers is not terminated")
     place = np.arange(octets.size) - np.repeat(starts, lengths)
     shifted = (octets & 0x7F).astype(np.uint64) << (place * _BITS).astype(np.uint64)
     return np.bitwise_or.reduceat(shifted, starts).view(np.int64), last + 1

@@ -150,7 +150,7 @@ class JobCluster:
             LostTaskError: A task does not answer any more, so this job has no future.
         """
         if self._attempts and not self._server.wait_for_answers(_ANSWER_S):
-            raise LostTaskError("Not all tasks of the Spark job are there any more")
+            raise LostTaskError("Some tasks of the Spark job are gone")
         self._attempts += 1
         self._post = post
         self._server.begin_attempt(feed_plan)

@@ -52,9 +52,10 @@ def find(directory: str, token: str, timeout_s: float, files: CheckpointFiles | 
             if time.monotonic() > deadline:
                 raise SparkTrainingError(
                     f"The task that leads the training has not written its address to {directory} "
-                    f"within {timeout_s:g} s (startTimeout): it does not run yet, or this executor "
-                    "does not reach that directory. Without a barrier stage checkpointDir, or the "
-                    "Spark setting spark.sparkflow.sharedDir, has to be on storage of all executors"
+                    f"within {timeout_s:g} s (startTimeout): it is not running yet, or this "
+                    "executor cannot reach that directory. Without a barrier stage "
+                    "checkpointDir, or the Spark setting spark.sparkflow.sharedDir, must be on "
+                    "storage of all executors"
                 ) from None
         pause.wait(_POLL_S)
 

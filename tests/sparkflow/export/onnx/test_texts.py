@@ -80,7 +80,7 @@ def test_hashes_of_one_text_in_different_numbers_of_buckets_have_different_names
     assert set(feeds) == {"text/StringToHashBucketFast", "text/StringToHashBucketFast_1"}
     found = _ran(_session(to_onnx(model)), feeds)
     np.testing.assert_array_equal(found["prediction"], model.predict(["a", "b"])["prediction"])
-    with pytest.raises(InvalidArgumentError, match="a text is needed, got 1"):
+    with pytest.raises(InvalidArgumentError, match="a string is needed, got 1"):
         model.onnx_feeds([1])
 
 

@@ -76,5 +76,5 @@ def test_sizes(text: str, size: int | None) -> None:
 
 @pytest.mark.parametrize("text", ["g", "8x", "0", "-1g"])
 def test_no_sizes(text: str) -> None:
-    with pytest.raises(ValueError, match="is no size of memory"):
+    with pytest.raises(ValueError, match="is not a memory size"):
         memory_bytes(text)

@@ -91,6 +91,7 @@ def test_rows_may_take_their_time_while_some_arrive(stuck: Stuck, watchdog: Watc
         watchdog.check_rows({OTHER})
     stuck.now += 31
     with pytest.raises(
-        SparkTrainingError, match=r"For 30 s no row .*after 50 rows.*wait for some: worker task 1\."
+        SparkTrainingError,
+        match=r"No row .* for 30 s .after 50 rows.*are still waiting: worker task 1\.",
     ):
         watchdog.check_rows({OTHER})

@@ -48,7 +48,7 @@ def test_an_event_without_a_place_tells_the_story(state: RunState, event: RunEve
     with pytest.raises(InvalidTransitionError) as caught:
         after(story, event)
     text = str(caught.value)
-    assert f"{event.name} has no place in the state {state.name}" in text
+    assert f"{event.name} is not expected in the state {state.name}" in text
     assert "(7 earlier events)\n  a segment ended (step 120) -> between segments" in text
 
 

@@ -76,7 +76,7 @@ def test_defaults_are_those_of_the_kind() -> None:
 @pytest.mark.parametrize(
     ("params", "error", "message"),
     [
-        ({"hiddenUnits": []}, ValueError, "hiddenUnits: one or more integers are needed, got none"),
+        ({"hiddenUnits": []}, ValueError, "hiddenUnits: at least one integer is needed, got none"),
         ({"hiddenUnits": [3, 0]}, ValueError, "hiddenUnits: must be at least 1, got 0"),
         ({"hiddenUnits": "64"}, TypeError, "hiddenUnits: a list of integers is needed, got '64'"),
         ({"activation": "step"}, ValueError, "activation: must be one of relu, tanh"),
@@ -89,7 +89,7 @@ def test_defaults_are_those_of_the_kind() -> None:
         ({"elasticNetParam": 2}, ValueError, "elasticNetParam: must be between 0 and 1, got 2"),
         ({"numClasses": 1}, ValueError, "numClasses: must be at least 2, or 0 to take it from"),
         ({"thresholds": [0, 0, 1]}, ValueError, "thresholds: at most one threshold may be 0"),
-        ({"thresholds": [1]}, ValueError, "thresholds: two or more thresholds are needed"),
+        ({"thresholds": [1]}, ValueError, "thresholds: at least two thresholds are needed"),
         ({"thresholds": 0.5}, TypeError, "thresholds: a list of numbers, one per class"),
         ({"layers": [3]}, TypeError, "SparkDNNClassifier has no parameter 'layers'. It has activ"),
     ],
@@ -105,8 +105,8 @@ def test_wrong_values_fail_when_they_are_set(params: Any, error: Any, message: s
         ({"hashBuckets": 0}, ValueError, "hashBuckets: must be at least 1, got 0"),
         ({"embeddingDim": {"a": 1.5}}, TypeError, "embeddingDim: an integer is needed, got 1.5"),
         ({"deepCols": ["a", "a"]}, ValueError, "deepCols: a column is named twice"),
-        ({"crossCols": ["a", "b"]}, TypeError, "crossCols: a list of names of columns is needed"),
-        ({"crossCols": [["a"]]}, ValueError, "crossCols: two or more columns are crossed"),
+        ({"crossCols": ["a", "b"]}, TypeError, "crossCols: a list of column names is needed"),
+        ({"crossCols": [["a"]]}, ValueError, "crossCols: a cross needs at least two columns"),
         ({"wideLearningRate": -1}, ValueError, "wideLearningRate: must be between 0 and inf"),
     ],
 )

@@ -39,7 +39,7 @@ def test_it_has_no_effect_where_all_is_on_one_task(count: int | None) -> None:
 @pytest.mark.parametrize(
     ("index", "kind", "text"),
     [
-        (2, ValueError, r"stage\(2\) was asked for, and modelParallel=2 has stages 0 to 1"),
+        (2, ValueError, r"stage\(2\) was requested, but modelParallel=2 has stages 0 to 1"),
         (-1, ValueError, "numbered from 0"),
         (1.0, TypeError, "takes an integer, got 1.0"),
         (True, TypeError, "takes an integer, got True"),
@@ -80,7 +80,7 @@ def test_a_model_is_divided_by_work_and_variables(widths: list[int], expected: l
 
 
 def test_a_model_with_too_few_layers_is_not_divided() -> None:
-    with pytest.raises(ValueError, match="modelParallel=9: the model has fewer layers"):
+    with pytest.raises(ValueError, match="modelParallel=9: the model has too few layers"):
         divide(layers([4, 1]), 9)
 
 

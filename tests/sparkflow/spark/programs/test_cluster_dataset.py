@@ -209,7 +209,9 @@ def test_functions_of_the_tasks_have_their_shares(spark, df, way, child_processe
     rows.close()
     with pytest.raises(ValueError, match="was closed: its rows are gone"):
         cluster.run(counted, rows, 1000)
-    with pytest.raises(ValueError, match="is dealt to 2 workers, and the function runs in 1"):
+    with pytest.raises(
+        ValueError, match="is distributed over 2 workers, but the function runs on 1"
+    ):
         SparkCluster(spark, numWorkers=1).run(counted, rows, 1000)
     assert left_after(child_processes) == []
 

@@ -37,7 +37,7 @@ LAYOUT = ClusterLayout(1, 4)
         ),
         (
             {"spark.task.resource.gpu.amount": "0.25", "spark.executor.resource.gpu.amount": "1"},
-            "gpu.amount=0.25 has 4 tasks share a GPU",
+            "gpu.amount=0.25 makes 4 tasks share a GPU",
         ),
         (
             {"spark.task.resource.gpu.amount": "2", "spark.executor.resource.gpu.amount": "1"},

@@ -235,7 +235,7 @@ def test_files_outside_of_the_directory_are_not_read(
     )
     with caplog.at_level(logging.WARNING):
         assert store(tmp_path).latest() is None
-    assert "no name of a file" in caplog.text
+    assert "not the name of a file" in caplog.text
 
 
 def test_a_newer_format_is_refused_not_passed_over(tmp_path: Path) -> None:

@@ -345,7 +345,7 @@ def test_files_that_spark_passes_over_are_passed_over(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="There are no Parquet files"):
         read_footers(str(tmp_path / "empty.parquet"))
     (tmp_path / "notes.txt").write_text("no Parquet")
-    with pytest.raises(ValueError, match=r"notes\.txt is no Parquet file"):
+    with pytest.raises(ValueError, match=r"notes\.txt is not a Parquet file"):
         read_footers(str(tmp_path))
 
 

@@ -108,7 +108,7 @@ def _entry(name: str, value: bytes) -> bytes:
         (_record(label=1.5), LABEL, "'label' of it is a float_list, the column int64 needs"),
         (_record(label=[1, 2]), LABEL, "'label' of it has 2 values"),
         (_record(name=[b"a", b"b"]), NAME, "'name' of it has 2 values"),
-        (b"no example", LABEL, "no tf.train.Example"),
+        (b"no example", LABEL, "it is not a tf.train.Example"),
         (_entry("ids", b"\x1a\x03\x0a\x01\x80"), IDS, "ends inside a number"),
         (_entry("pixels", b"\x12\x05\x0a\x03abc"), PIXELS, "ends inside a number"),
         (_entry("pixels", b"\x12\x7f"), PIXELS, "is damaged"),
@@ -164,5 +164,5 @@ def test_kinds_of_features() -> None:
     assert feature_kind(_feature(1.0).SerializeToString()) == (FLOAT, 1)
     assert feature_kind(_feature([b"a"]).SerializeToString()) == (BYTES, 1)
     assert feature_kind(b"") is None
-    with pytest.raises(ValueError, match=r"no tf\.train\.Feature"):
+    with pytest.raises(ValueError, match=r"not a tf\.train\.Feature"):
         feature_kind(b"\x0a\x7f")
