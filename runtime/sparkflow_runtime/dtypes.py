@@ -257,7 +257,7 @@ def as_dtype(type_value: Any) -> DType:
     if found is None and value is not None and not isinstance(value, int):  # numpy reads None
         try:
             numpy_dtype = np.dtype(value)
-        except TypeError:
+        except (TypeError, ValueError, SyntaxError):  # numpy parses texts such as "3i4,f8"
             numpy_dtype = None
         if numpy_dtype is not None:
             if numpy_dtype.kind in "OSU":

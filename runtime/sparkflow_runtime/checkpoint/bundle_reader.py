@@ -116,7 +116,7 @@ class BundleReader:
         self._index = _identity(prefix)
         self._header, self._entries = read_entries(prefix)
         parts = {
-            TensorSlice.from_proto(part).key(key.decode())
+            TensorSlice.from_proto(part).key(key.decode("utf-8", "replace"))
             for key, entry in self._entries.items()
             for part in entry.slices
         }

@@ -163,12 +163,17 @@ def _decoded(
     if dtype not in _FIELDS:
         raise UnimplementedError(message=f"Tensor {name} has dtype {dtype.name}: not readable")
     field = list(getattr(proto, _FIELDS[dtype]))
-    if dtype is dtypes.float16:
-        values = np.array(field, np.uint16).view(np.float16)
-    elif dtype.is_complex:
-        values = np.array(field).reshape(-1, 2) @ np.array([1, 1j])
-    else:
-        values = np.array(field, dtype.as_numpy_dtype)
+    try:
+        if dtype is dtypes.float16:
+            values = np.array(field, np.uint16).view(np.float16)
+        elif dtype.is_complex:
+            values = np.array(field).reshape(-1, 2) @ np.array([1, 1j])
+        else:
+            values = np.array(field, dtype.as_numpy_dtype)
+    except (OverflowError, ValueError) as error:
+        raise DataLossError(
+            message=f"Tensor {name} has values that are no {dtype.name}: {error}"
+        ) from error
     if values.size != int(np.prod(shape, dtype=np.int64)):
         raise DataLossError(message=f"Tensor {name} has {values.size} values for shape {shape}")
     return values.astype(dtype.as_numpy_dtype).reshape(shape)

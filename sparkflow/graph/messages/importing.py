@@ -271,9 +271,12 @@ class _Importer:
             self._graph.control_dependencies(waited),
             self._graph.device(node.device or ""),
         ):
-            op = self._graph.add_node(
-                node.op, grouped(node.op, flat, attrs), attrs, f"{self._scope}{node.name}/"
-            )
+            try:
+                op = self._graph.add_node(
+                    node.op, grouped(node.op, flat, attrs), attrs, f"{self._scope}{node.name}/"
+                )
+            except TypeError as error:  # for who calls, the message is of the right kind
+                raise ValueError(str(error)) from error
         if node.colocated_with:
             groups = [f"{COLOCATION_PREFIX}{self._scope}{other}" for other in node.colocated_with]
             op._set_attr(CLASS_ATTR, groups)

@@ -163,6 +163,8 @@ class FeedPlan:
         row_format = RowFormat.from_json(value["row_format"])
         given = value.get("shards")
         shards = Shards.from_json(given) if given is not None else None
+        if value["order"] not in (ARRIVAL, PERMUTED):
+            raise ValueError(f"There is no order {value['order']!r}")
         return cls(**{**value, "row_format": row_format, "start": start, "shards": shards})
 
 
