@@ -32,6 +32,7 @@ FAMILIES: Final = {
         "sparkflow.spark.data.feed",
     ),
     "ops": ("sparkflow_runtime.ops", "wave", "PIL"),
+    "tables": ("sparkflow.spark.data", "sparkflow.spark.task_resources", "pyiceberg"),
 }
 """The modules of targets, each with the packages whose branches guide a fuzzer."""
 

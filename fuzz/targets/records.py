@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from oracle import Target
@@ -21,6 +22,8 @@ from sparkflow_runtime.events.event_file import read_scalars
 from sparkflow_runtime.events.records import frame_record, read_records
 from sparkflow_runtime.files.compression import expanding
 from sparkflow_runtime.protos.event_pb2 import Event
+from sparkflow_runtime.resources.datasets.dataset_cache import cached_in_file
+from sparkflow_runtime.resources.datasets.dataset_sources import of_iterator
 
 _FOLDER = Path(tempfile.mkdtemp())
 
@@ -145,7 +148,27 @@ class _Rows:
                 return
 
 
+def _cache(data: bytes) -> None:
+    path = _FOLDER / "cache.data-00000-of-00001"
+    path.write_bytes(data)
+    elements = cached_in_file(of_iterator(lambda: iter(())), str(_FOLDER / "cache")).iterate()
+    while elements.next(None) is not None:
+        pass
+
+
+def _cache_seeds() -> Sequence[bytes]:
+    path = _FOLDER / "kept.data-00000-of-00001"
+    path.unlink(missing_ok=True)
+    made = ((np.float32(1.5), np.array(b"a", object)) for _ in range(2))
+    elements = cached_in_file(of_iterator(lambda: made), str(_FOLDER / "kept")).iterate()
+    while elements.next(None) is not None:
+        pass
+    elements.close()
+    return [path.read_bytes()]
+
+
 TARGETS = [
+    Target("dataset_cache", _cache, _cache_seeds),
     Target("tfrecord", _records, lambda: [frame_record(b"abc") + frame_record(b"")]),
     Target("compressed", _expanded, _compressed_seeds),
     Target("event_file", _events, lambda: [frame_record(s) for s in _event_seeds()]),

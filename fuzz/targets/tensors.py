@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 from oracle import Target
 
+import sparkflow as tf
 from sparkflow.export.model_files import DATA_FILES, read_description, seal_description
+from sparkflow.train.checkpoints.object_graph import OBJECT_GRAPH_KEY
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.checkpoint.bundle_writer import Saved, write_bundle
 from sparkflow_runtime.checkpoint.opening import open_checkpoint
@@ -18,6 +20,9 @@ from sparkflow_runtime.checkpoint.sealed_message import open_message, seal_messa
 from sparkflow_runtime.checkpoint.sorted_table import TableReader, encode_table, encode_varint
 from sparkflow_runtime.checkpoint.tensors import pack_tensors, unpack_tensors
 from sparkflow_runtime.events.crc32c import crc32c
+from sparkflow_runtime.ops.random.random_states import read_states, write_states
+from sparkflow_runtime.protos.trackable_object_graph_pb2 import TrackableObjectGraph
+from sparkflow_runtime.resources.container import Resources
 
 _FOLDER = Path(tempfile.mkdtemp())
 _GOLDEN = Path(__file__).parents[2] / "tests/golden/checkpoints"
@@ -48,6 +53,30 @@ def _index(data: bytes) -> None:
 def _entries(data: bytes) -> None:
     """An index whose checksums are right, whoever wrote its entries."""
     _index(encode_table(_pairs(data)))
+
+
+def _object_graph(data: bytes) -> None:
+    """What `tf.train.Checkpoint` looks at before it restores anything."""
+    saved = Saved(OBJECT_GRAPH_KEY, dtypes.string, np.array(data, object))
+    write_bundle(str(_FOLDER / "objects"), [saved])
+    with tf.Graph().as_default():
+        tf.train.Checkpoint(v=tf.Variable(1.0)).read(str(_FOLDER / "objects"))
+
+
+def _object_graph_seeds() -> Sequence[bytes]:
+    message = TrackableObjectGraph()
+    message.nodes.add().children.add(node_id=1, local_name="v")
+    attribute = message.nodes.add().attributes.add()
+    attribute.name, attribute.checkpoint_key = "VARIABLE_VALUE", "v/.ATTRIBUTES/VARIABLE_VALUE"
+    return [message.SerializeToString()]
+
+
+def _random_states(data: bytes) -> None:
+    write_states(Resources(), data)
+
+
+def _random_states_seeds() -> Sequence[bytes]:
+    return [read_states(Resources())]
 
 
 def _first_format(data: bytes) -> None:
@@ -122,6 +151,8 @@ _INDEX, _DATA = _bundle()
 _SUMS = dict.fromkeys(DATA_FILES, "00000000")
 
 TARGETS = [
+    Target("object_graph", _object_graph, _object_graph_seeds),
+    Target("random_states", _random_states, _random_states_seeds),
     Target("checkpoint_index", _index, lambda: [_INDEX]),
     Target("checkpoint_entries", _entries, _entry_seeds),
     Target("checkpoint_first_format", _first_format, _first_seeds),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from collections.abc import Generator, Sequence
 from typing import Any
 
@@ -12,10 +14,12 @@ from sparkflow.spark.data.feed_plan import FeedPlan
 from sparkflow.spark.data.hosted.hosted_rows import HostedSource
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
 from sparkflow_runtime.device.names import DeviceSpec
-from sparkflow_runtime.errors import UnavailableError
+from sparkflow_runtime.errors import OpError, UnavailableError
 from sparkflow_runtime.ir.node import parse_endpoint
+from sparkflow_runtime.master.repeated_runs.server_side import pack_call, unpack_call
 from sparkflow_runtime.transport import codec
-from sparkflow_runtime.transport.channel import frames, handshake, layout
+from sparkflow_runtime.transport.channel import frames, handshake, layout, records
+from sparkflow_runtime.worker.answering import unpack_run
 
 _TASKS = "/job:ps/replica:0/task:0", "/job:worker/replica:0/task:1"
 
@@ -92,6 +96,13 @@ def _decode_seeds() -> Sequence[bytes]:
     return [codec.encode([np.arange(4, dtype=np.float32), np.array([b"a", b"bc"], object)])]
 
 
+def _calls(data: bytes) -> None:
+    """What a channel's request says about the step that it asks for."""
+    with contextlib.suppress(OpError):
+        unpack_run(data)
+    unpack_call(data)
+
+
 def _tensor_name(data: bytes) -> None:
     parse_endpoint(data.decode("utf-8", "surrogateescape"))
 
@@ -109,10 +120,39 @@ def _hosted_seeds() -> Sequence[bytes]:
     return [HostedSource("d", 0, FeedPlan(rows, 4), None).to_text().encode()]
 
 
+_KEYS = bytes(32), bytes(range(32))
+
+
+def _record(data: bytes) -> None:
+    """What comes over an encrypted channel, from who has its keys or has not."""
+    here, there = socket.socketpair()
+    with here, there:
+        there.sendall(data[:_MOST_SENT])
+        there.shutdown(socket.SHUT_WR)
+        channel = records.Records(here, (_KEYS[1], _KEYS[0]), "The peer")
+        target = memoryview(bytearray(4096))
+        while channel.recv_into(target):
+            pass
+
+
+def _record_seeds() -> Sequence[bytes]:
+    here, there = socket.socketpair()
+    with here, there:
+        channel = records.Records(here, _KEYS, "The peer")
+        for text in (b"a", b"bc" * 50):
+            channel.send(text)
+        return [there.recv(_MOST_SENT)]
+
+
+_MOST_SENT = 16_384
+"""A pair of sockets holds so much while nobody reads."""
+
 TARGETS = [
+    Target("record", _record, _record_seeds, (ConnectionResetError,)),
     Target("channel_frame", _frame, _frame_seeds),
     Target("handshake_listener", _listen, lambda: [_hello()]),
     Target("handshake_dialler", _dial, lambda: [_answer()]),
+    Target("calls", _calls, lambda: [pack_call("session", 3)]),
     Target("tensor_message", _decode, _decode_seeds),
     Target("tensor_name", _tensor_name, lambda: [b"a/b:2"]),
     Target("device_name", _device_name, lambda: [b"/job:ps/task:0/device:GPU:1", b"/gpu:0"]),

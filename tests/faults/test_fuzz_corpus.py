@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 FUZZ = Path(__file__).parents[2] / "fuzz"
-FAMILIES = ("graphs", "tensors", "records", "wire", "ops")
+FAMILIES = ("graphs", "tensors", "records", "wire", "ops", "tables")
 
 
 @pytest.fixture(scope="module")

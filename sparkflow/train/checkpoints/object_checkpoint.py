@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from sparkflow._api import export
 from sparkflow.graph.graph import Graph
@@ -22,6 +23,7 @@ from sparkflow.variables.trackable import Trackable
 from sparkflow.variables.variable import Variable
 from sparkflow_runtime.checkpoint.opening import open_checkpoint
 from sparkflow_runtime.dtypes import int64, string
+from sparkflow_runtime.errors import DataLossError
 from sparkflow_runtime.files import system
 from sparkflow_runtime.protos.trackable_object_graph_pb2 import TrackableObjectGraph
 
@@ -184,7 +186,13 @@ class Checkpoint(Trackable):
         tensors = open_checkpoint(prefix)
         if OBJECT_GRAPH_KEY in tensors:
             message = TrackableObjectGraph()
-            message.ParseFromString(bytes(tensors.read(OBJECT_GRAPH_KEY)[()]))
+            try:
+                message.ParseFromString(bytes(tensors.read(OBJECT_GRAPH_KEY)[()]))
+            except (DecodeError, TypeError, ValueError) as error:
+                raise DataLossError(
+                    message=f"{prefix} is damaged: {OBJECT_GRAPH_KEY} does not say which objects "
+                    f"were saved: {error}"
+                ) from error
             status: object_status.LoadStatus = object_status.ByObjects(self, prefix, message)
         else:
             status = object_status.ByNames(self, prefix, frozenset(tensors.names()))

@@ -78,7 +78,7 @@ def write_states(session: Resources, states: bytes) -> None:
     """
     try:
         given = {name: _state(value) for name, value in json.loads(states).items()}
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         raise InvalidArgumentError(
             message=f"These are no states of random streams: {error!r}"
         ) from error

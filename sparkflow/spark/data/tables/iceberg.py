@@ -103,7 +103,8 @@ def _opened(table: Any, catalog: Catalog) -> Any:
         return load(**given).load_table(str(table))
     except missing as error:
         raise ValueError(f"There is no Iceberg table {str(table)!r}: {error}") from error
-    except errors.ValidationError as error:
+    except (errors.ValidationError, LookupError, TypeError, AttributeError, ValueError) as error:
+        # The library takes a damaged file apart before it looks at it.
         raise ValueError(f"The Iceberg table {str(table)!r} cannot be read: {error}") from error
 
 
