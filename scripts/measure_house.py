@@ -40,8 +40,8 @@ files on a row's way
     of `sparkflow.spark` outside of `data` that those import themselves. Parquet files that workers
     read, data sources for Spark, and datasets of programs have ways of their own.
 modules without a test
-    Modules without a file of the same place and name in `tests/`, as tests/support/mirror.py says;
-    rows in the tables of ops do not count here.
+    Modules without a file of the same place and name in `tests/`, or one beside it that was seen to
+    run them, as tests/support/mirror.py says; below it those whose ops have no rows in the tables.
 wheel
     Its size, where `--wheel` asks to build one.
 """
@@ -92,6 +92,7 @@ def main() -> None:
 def measure(tree: Path, wheel: bool) -> None:
     """Prints the measures of a tree."""
     from support import arrow_places, import_graph, op_names
+    from support.mirror import in_tables
 
     import_graph.set_root(tree)
     names = sorted(each for each in import_graph.modules() if not each.startswith("support"))
@@ -153,7 +154,9 @@ def measure(tree: Path, wheel: bool) -> None:
     way = _row_files(paths)
     beside = sorted(name for name in way if not name.startswith("sparkflow.spark.data."))
     row("files on a row's way", len(way) - len(beside), f"and beside: {', '.join(beside)}")
-    row("modules without a test", len(_without_test(tree, paths)))
+    without = _without_test(tree, paths)
+    row("modules without a test", len(without))
+    row("  and without ops that are all in tables", sum(not in_tables(each) for each in without))
     if wheel:
         row("wheel, KiB", _wheel_kib(tree))
 

@@ -1,6 +1,10 @@
 """Each module has tests at its place, or stands in a list that only gets shorter."""
 
-from support.mirror import LIST, listed, untested
+import pytest
+
+from support.beside import lines_of_functions
+from support.import_graph import ROOT, modules
+from support.mirror import LIST, is_beside, listed, others_tests, own_tests, untested
 
 
 def test_a_new_module_has_tests():
@@ -18,6 +22,20 @@ def test_a_module_that_has_tests_by_now_has_left_the_list():
 
 def test_the_list_is_in_order():
     assert listed() == sorted(set(listed()))
+
+
+@pytest.mark.parametrize(("name", "test"), others_tests(ROOT / "tests").items())
+def test_what_is_tested_beside_others_is_and_has_no_tests_of_its_own(name, test):
+    path = modules().get(name)
+    assert path is not None, "it has gone: take it out of tests/contracts/tested_beside.txt"
+    assert not own_tests(name, path, ROOT / "tests"), "it has tests: take it out"
+    assert test.exists()
+    assert is_beside(name, test)
+
+
+def test_lines_that_count_are_those_that_run():
+    text = '"""D."""\nimport os\n\ndef f(x):\n    """D."""\n    if x:\n        return 1\n'
+    assert lines_of_functions(text) == {6, 7}
 
 
 def place(name: str) -> str:

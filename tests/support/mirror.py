@@ -3,7 +3,8 @@
 A module `c` of a package is tested by `test_c.py` in the folder of `tests/` that is named as the
 package, or by more than one file: `test_c_*.py` beside it, or `test_*.py` in a folder `c`. An
 `__init__.py` that has code is tested by a file in its folder that is named as that. A module of ops
-whose ops all have rows in the tables of cases is tested by those.
+whose ops all have rows in the tables of cases is tested by those. What a file of its room tests
+together with others stands in tests/contracts/tested_beside.txt, see `support.beside`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from sparkflow_runtime.ops.index import MODULES
 from support.import_graph import ROOT, modules, read
 
 LIST: Final = ROOT / "tests" / "contracts" / "modules_without_tests.txt"
+BESIDE: Final = "contracts/tested_beside.txt"
+"""In the folder of all tests."""
 _HEAD: Final = """\
 # Modules that have no tests at their place; tests/contracts/test_map.py reads this. Write tests,
 # and take lines out. `PYTHONPATH=tests .venv/bin/python -m support.mirror` writes the list anew
@@ -28,7 +31,31 @@ _GENERATED: Final = re.compile(r"\.(protos|_generated)\b|\.ops\.index$")
 
 
 def mirrored(module: str, path: Path, tests: Path) -> list[Path]:
-    """The test files of a module.
+    """The test files of a module; arguments as for `own_tests`."""
+    beside = others_tests(tests).get(module)
+    return own_tests(module, path, tests) or ([] if beside is None else [beside])
+
+
+@functools.cache
+def others_tests(tests: Path) -> dict[str, Path]:
+    """By module the file of its room that tests it together with others."""
+    table = tests / BESIDE
+    lines = table.read_text().splitlines() if table.exists() else []
+    pairs = (line.split() for line in lines if line and line[0] != "#")
+    return {name: tests.parent / path for name, path in pairs}
+
+
+def is_beside(module: str, test: Path) -> bool:
+    """Whether a test file is where a module's would be, one folder above it, or in one below."""
+    *package, name = module.split(".")
+    folder = list(test.parts[test.parts.index("tests") + 1 : -1])
+    if len(package) < 2:  # the top is no room
+        return test.stem == f"test_{name}"
+    return folder[: len(package)] == package or folder == package[:-1]
+
+
+def own_tests(module: str, path: Path, tests: Path) -> list[Path]:
+    """The test files of a module at its place.
 
     Args:
         module: Its dotted name.

@@ -1,0 +1,84 @@
+"""Finds modules that are tested by a file of their room that has another name.
+
+    PYTHONPATH=tests .venv/bin/python -m support.beside tests/sparkflow/layers/test_layers.py ...
+
+runs test files one by one, each with the package `coverage` (pip install coverage) watching, and
+writes into tests/contracts/tested_beside.txt which modules of the room they run: `LEAST` of the
+lines inside functions at least. A module that only happens to be run from elsewhere is not taken.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from support.import_graph import ROOT, modules
+from support.mirror import BESIDE, is_beside, needs_tests, others_tests, own_tests
+
+LEAST: Final = 0.8
+_HEAD: Final = """\
+# module, and the test file of its room that runs it; tests/support/beside.py has found them by
+# running the file, and writes this.
+"""
+
+
+def lines_of_functions(text: str) -> set[int]:
+    """Where statements inside functions begin; docstrings and definitions do not count."""
+    return {
+        node.lineno
+        for function in ast.walk(ast.parse(text))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.stmt)
+        and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+    }
+
+
+def run_by(test: Path) -> dict[str, set[int]]:
+    """By the path of a file of ours the lines that a test file runs."""
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder, "data")
+        watch = ["-m", "coverage", "run", f"--data-file={data}", "--source=sparkflow,runtime"]
+        command = [sys.executable, *watch, "-m", "pytest", "-q", "-p", "no:xdist", str(test)]
+        subprocess.run(command, cwd=ROOT, check=True)
+        found = importlib.import_module("coverage").CoverageData(basename=str(data))
+        found.read()
+        return {each: set(found.lines(each) or ()) for each in found.measured_files()}
+
+
+def found_beside(test: Path, lines: dict[str, set[int]]) -> list[str]:
+    """The modules without tests at their place that this one runs, of its own room."""
+    found = []
+    for name, path in modules().items():
+        ran = lines.get(str(path), set())
+        if not ran or not is_beside(name, test) or own_tests(name, path, ROOT / "tests"):
+            continue
+        inside = lines_of_functions(path.read_text())
+        if inside and len(inside & ran) >= LEAST * len(inside) and needs_tests(name, path):
+            found.append(name)
+    return found
+
+
+def write(beside: dict[str, Path]) -> None:
+    """Writes the table."""
+    table = (f"{name} {path.relative_to(ROOT)}\n" for name, path in sorted(beside.items()))
+    (ROOT / "tests" / BESIDE).write_text(_HEAD + "".join(table))
+
+
+def _main(tests: list[str]) -> None:
+    beside = others_tests(ROOT / "tests")
+    for test in tests:
+        path = Path(test).resolve()
+        for name in found_beside(path, run_by(path)):
+            beside.setdefault(name, path)
+    write(beside)
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])
