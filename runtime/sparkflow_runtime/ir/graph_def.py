@@ -166,11 +166,14 @@ def import_node(proto: NodeDef) -> Node:
 
 
 def called_functions(proto: NodeDef) -> Iterator[str]:
-    """The names of the functions that the attributes of a node name."""
-    for value in proto.attr.values():
-        if value.HasField("func"):
-            yield value.func.name
-        yield from (each.name for each in value.list.func)
+    """The names of the functions that the attributes of a node name, and those given to these."""
+    todo = list(proto.attr.values())
+    while todo:
+        value = todo.pop()
+        given = [value.func] if value.HasField("func") else list(value.list.func)
+        for each in given:
+            yield each.name
+            todo += each.attr.values()
 
 
 def import_attr(proto: AttrValue) -> Any:
