@@ -3,7 +3,8 @@
 The file is written under a temporary name in the same directory and renamed when complete, so that
 a crash or a full disk leaves either the old file or none. Checksums (CRC-32 of the raw bytes) are
 in the file's metadata under `crc32/<name>`, and under `crc32` one of all names, dtypes, shapes and
-checksums; other readers of safetensors ignore them.
+checksums; other readers of safetensors ignore them. The library reads no bfloat16, which numpy has
+not: such an array is in the file as uint16, and the metadata say so under `bfloat16/<name>`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load, save, save_file
 
+from sparkflow_runtime.dtypes import bfloat16
 from sparkflow_runtime.errors import DataLossError, InvalidArgumentError, NotFoundError
 from sparkflow_runtime.files import whole
 from sparkflow_runtime.files.errors import translated
@@ -30,6 +32,8 @@ _log = logging.getLogger(__name__)
 
 _CHECKSUM: Final = "crc32/"
 _OF_ALL: Final = "crc32"
+_NARROW: Final = "bfloat16/"
+_BFLOAT16: Final = np.dtype(bfloat16.as_numpy_dtype)
 _SYSTEM_ERROR: Final = re.compile(r"\bos error (\d+)|\bcode: (\d+)")
 _DAMAGE: Final = (
     SafetensorError,
@@ -53,7 +57,8 @@ def pack_tensors(tensors: Mapping[str, Any]) -> bytes:
         InvalidArgumentError: An array of a dtype safetensors does not know.
     """
     arrays = _contiguous(tensors)
-    return save(arrays, metadata=_checksums(arrays))
+    stored, marks = _stored(arrays)
+    return save(stored, metadata=_checksums(arrays) | marks)
 
 
 def tensors_checksum(tensors: Mapping[str, Any]) -> str:
@@ -84,13 +89,14 @@ def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Any]) -> s
     """
     arrays = _contiguous(tensors)
     checksums = _checksums(arrays)
+    stored, marks = _stored(arrays)
     target = os.fspath(path)
     partial = whole.partial_name(target)
     size_bytes = sum(array.nbytes for array in arrays.values())
     try:
         with translated(f"{target} ({size_bytes:,} bytes)"):
             with _system_errors():
-                save_file(arrays, partial, metadata=checksums)
+                save_file(stored, partial, metadata=checksums | marks)
             whole.sync_file(partial)
             os.replace(partial, target)
             whole.sync_directory_of(target)
@@ -122,6 +128,7 @@ def read_tensors(
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except _DAMAGE as error:
         raise DataLossError(message=f"{origin} cannot be read: {error}") from error
+    arrays = _restored(arrays, metadata)
     _check(arrays, metadata, origin, checksum)
     return arrays
 
@@ -146,6 +153,7 @@ def unpack_tensors(
         metadata = dict(json.loads(data[8 : 8 + size]).get("__metadata__") or {})
     except _DAMAGE as error:
         raise DataLossError(message=f"{origin} cannot be read: {error}") from error
+    arrays = _restored(arrays, metadata)
     _check(arrays, metadata, origin, checksum)
     return arrays
 
@@ -157,12 +165,35 @@ def _contiguous(tensors: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
         for name, value in tensors.items()
     }
     for name, array in arrays.items():
-        if array.dtype.kind not in "fiub" and array.dtype != np.complex64:
+        if array.dtype.kind not in "fiub" and array.dtype not in (np.complex64, _BFLOAT16):
             raise InvalidArgumentError(
                 message=f"Tensor {name!r} has dtype {array.dtype}, which cannot be saved; "
                 "numbers and booleans can"
             )
     return arrays
+
+
+def _stored(
+    arrays: Mapping[str, np.ndarray[Any, Any]],
+) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, str]]:
+    """What is in the file for the arrays, and the metadata that say what it stands for."""
+    narrow = {name for name, array in arrays.items() if array.dtype == _BFLOAT16}
+    stored = {
+        name: array.view(np.uint16) if name in narrow else array for name, array in arrays.items()
+    }
+    return stored, {_NARROW + name: "uint16" for name in sorted(narrow)}
+
+
+def _restored(
+    stored: Mapping[str, np.ndarray[Any, Any]], metadata: Mapping[str, str]
+) -> dict[str, np.ndarray[Any, Any]]:
+    """The arrays that were written; a wrong mark is found by their checksum."""
+    return {
+        name: array.view(_BFLOAT16)
+        if _NARROW + name in metadata and array.dtype == np.uint16
+        else array
+        for name, array in stored.items()
+    }
 
 
 def _checksums(arrays: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, str]:

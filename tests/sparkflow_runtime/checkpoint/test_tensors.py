@@ -5,6 +5,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from sparkflow_runtime.checkpoint.tensors import read_tensors, unpack_tensors, write_tensors
+from sparkflow_runtime.dtypes import bfloat16
 from sparkflow_runtime.errors import (
     DataLossError,
     InvalidArgumentError,
@@ -23,6 +24,8 @@ def some_tensors():
         "global_step": np.array(17, np.int64),
         "mask": np.array([True, False]),
         "empty": np.zeros((0, 4), np.float16),
+        "narrow": RANDOM.standard_normal((3, 2)).astype(bfloat16.as_numpy_dtype),
+        "narrow number": np.array(1.5, bfloat16.as_numpy_dtype),
     }
 
 
@@ -39,7 +42,11 @@ def test_what_was_written_is_read(tmp_path):
 def test_no_damage_gives_other_arrays(tmp_path):
     """Names, dtypes, shapes, checksums, padding: each byte changed twice, and every cut."""
     path = tmp_path / "v.safetensors"
-    tensors = {"w": np.arange(6, dtype=np.int32).reshape(2, 3), "e": np.zeros((0, 4), np.float16)}
+    tensors = {
+        "w": np.arange(6, dtype=np.int32).reshape(2, 3),
+        "e": np.zeros((0, 4), np.float16),
+        "b": np.array([1, -2], bfloat16.as_numpy_dtype),
+    }
     write_tensors(path, tensors)
     for damaged in damages(path.read_bytes()):
         path.write_bytes(damaged)
