@@ -23,6 +23,8 @@ ROOT_PAGES = {
     "CHANGELOG.md": "changelog.md",
 }
 LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\]\()([^)\s]+)(\))")
+UNIT = re.compile(r"(?<=\d) (?=(?:ms|us|µs|s|[KMG]i?B|million)\b)")
+"""What a narrow cell of a table would break between a number and its unit."""
 CODE = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
 
 PARAMETERS = """\
@@ -137,7 +139,10 @@ def _shown(name: str, members: dict[str, list[str]], page: str) -> list[str]:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Turns links that leave docs/ into links to pages of the site, or to the repository."""
+    """Turns links that leave docs/ into links to pages of the site, or to the repository.
+
+    Numbers stay on the line of their unit.
+    """
     source = page.file.src_uri
     home = next((name for name, made in ROOT_PAGES.items() if made == source), None)
     folder = ROOT if home else (DOCS / source).parent
@@ -146,7 +151,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return match[1] + _target(match[2], folder, source, str(config.repo_url)) + match[3]
 
     parts = CODE.split(markdown)  # every other one is code
-    parts[::2] = [LINK.sub(led, text) for text in parts[::2]]
+    parts[::2] = [UNIT.sub("\N{NO-BREAK SPACE}", LINK.sub(led, text)) for text in parts[::2]]
     # A label that is code splits its link in two: [`name`](target).
     return re.sub(r"(\]\()([^)\s]+)(\))", led, "".join(parts)) if len(parts) > 1 else parts[0]
 

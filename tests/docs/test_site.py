@@ -116,6 +116,13 @@ def test_links_that_leave_the_folder_lead_to_the_repository(page, link, wanted):
     assert HOOKS._target(link, home, page, "R") == wanted
 
 
+def test_numbers_stay_on_the_line_of_their_unit():
+    assert HOOKS.UNIT.sub("_", "| 1.2 s | 3 million of 28 columns, 5 MB") == (
+        "| 1.2_s | 3_million of 28 columns, 5_MB"
+    )
+    assert HOOKS.UNIT.sub("_", "2 servers, 3 steps") == "2 servers, 3 steps"
+
+
 def test_what_builds_the_site_is_pinned():
     lines = (DOCS / "requirements.txt").read_text().splitlines()
     packages = [line for line in lines if not line.startswith("#")]
