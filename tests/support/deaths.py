@@ -81,7 +81,8 @@ def _main(program: str, name: str, folder: str) -> None:
     case = module.CASES[name]
     base, here = Path(folder, "base"), Path(folder, "here")  # files may hold their own paths
     here.mkdir()
-    _in_child(partial(case.before, here))
+    for module in _in_child(partial(_loading, case, here)).split():
+        importlib.import_module(module)  # once, not again in every child
     here.rename(base)
     found: list[tuple[str, str, str, list[str]]] = []
     number = 0
@@ -96,6 +97,19 @@ def _main(program: str, name: str, folder: str) -> None:
         found.append((call, state, again, files))
         shutil.rmtree(here)
     print(json.dumps(found))
+
+
+def _loading(case: Any, folder: Path) -> str:
+    """Makes what the folder holds at first; the modules of ours that this and the rest import."""
+    before = set(sys.modules)
+    case.before(folder)
+    copied = folder.with_name("loading")
+    shutil.copytree(folder, copied)
+    case.state(folder)
+    shutil.rmtree(folder)
+    copied.rename(folder)
+    loaded = set(sys.modules) - before
+    return " ".join(sorted(name for name in loaded if name.startswith("sparkflow")))
 
 
 def _in_child(work: Callable[[], Any]) -> str:
