@@ -31,7 +31,8 @@ concepts
     name: as a field of a config, in a getter or setter, or as a string that is nothing else. These
     are the row that declares it and what it configures; generated files do not count;
     the transport: classes at the top of `transport/` and `rendezvous/` modules;
-    a pass: modules that modules of the passes import from outside of them;
+    a pass: modules that modules of the passes import from outside of their own, all together, and
+    beside it what one module of them does, other passes with it;
     a fusion: classes at the top of modules of `compiler/` with "fus" in their path, and of
     `codegen/` modules that they import.
 files on a row's way
@@ -146,7 +147,9 @@ def measure(tree: Path, wheel: bool) -> None:
     row("concepts: a Spark parameter", median, f"of {len(said)}; {most}: {said[most]} files")
     row("concepts: the transport", _classes(paths, r"\.(transport|rendezvous)\b"), "classes")
     passes = re.compile(r"sparkflow_runtime\.(graph_)?passes\b")
-    row("concepts: a pass", len(_imported_by(passes)), "modules that passes import")
+    each = sorted(len(_imported_by(re.compile(f"{re.escape(n)}$"))) for n in _users(passes))
+    of_one = f"one of them {each[len(each) // 2]} in the median, {each[-1]} at most"
+    row("concepts: a pass", len(_imported_by(passes)), f"modules that passes import; {of_one}")
     fusion = re.compile(r"sparkflow_runtime\.compiler\b.*fus")
     below = {n for n in _imported_by(fusion) if n.startswith("sparkflow_runtime.codegen")}
     own = _classes(paths, fusion.pattern)
@@ -233,6 +236,12 @@ def _classes(paths: dict[str, Path], pattern: str) -> int:
         for path in chosen
         for node in ast.parse(path.read_text()).body
     )
+
+
+def _users(pattern: re.Pattern[str]) -> list[str]:
+    from support import import_graph
+
+    return [name for name, used in import_graph.graph().items() if used and pattern.match(name)]
 
 
 def _imported_by(pattern: re.Pattern[str]) -> set[str]:
