@@ -81,8 +81,8 @@ def _main(program: str, name: str, folder: str) -> None:
     case = module.CASES[name]
     base, here = Path(folder, "base"), Path(folder, "here")  # files may hold their own paths
     here.mkdir()
-    for module in _in_child(partial(_loading, case, here)).split():
-        importlib.import_module(module)  # once, not again in every child
+    for needed in _in_child(partial(_loading, case, here)).split():
+        importlib.import_module(needed)  # once, not again in every child
     here.rename(base)
     found: list[tuple[str, str, str, list[str]]] = []
     number = 0
