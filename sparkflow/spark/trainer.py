@@ -29,7 +29,7 @@ from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.data.parquet.footers import ParquetFiles
 from sparkflow.spark.data.plan.arrange import ArrangedRows, arranged_rows
 from sparkflow.spark.data.plan.parquet_rows import parquet_rows
-from sparkflow.spark.data.plan.prepare import PreparedRows
+from sparkflow.spark.data.plan.prepare import PreparedRows, Statistics
 from sparkflow.spark.data.schema.frame import require_frame
 from sparkflow.spark.fit_multiple import fit_multiple
 from sparkflow.spark.graphs.digest import GraphDigest
@@ -95,6 +95,10 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
     def model_fn_for(self, data: TrainingData) -> ModelFn:
         """The model_fn that is trained on these data."""
 
+    def statistics(self) -> Statistics | None:
+        """What `look_at` wants to be found out while rows are read; None for nothing."""
+        return None
+
     def look_at(self, prepared: PreparedRows) -> Any:
         """What `model_fn_for` has to know of the rows; may run a Spark job."""
         return None
@@ -154,7 +158,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
             with described(session, f"{self.uid}: slots"):
                 wanted = self._require_cluster(session, config)
             with described(session, f"{self.uid}: rows"):
-                rows = arranged_rows(dataset, config, validation, wanted)
+                rows = arranged_rows(dataset, config, validation, wanted, self.statistics())
                 arranged = stack.enter_context(rows)
             yield self._placed(session, arranged, wanted.num_workers, dataset)
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
@@ -18,7 +19,7 @@ from pyspark.ml.regression import Regressor
 import sparkflow as tf
 from sparkflow.export import InferenceModel
 from sparkflow.spark.control.history.training_history import TrainingHistory
-from sparkflow.spark.data.plan.prepare import PreparedRows
+from sparkflow.spark.data.plan.prepare import PreparedRows, Statistics
 from sparkflow.spark.estimators.estimator_accessors import ClassifierParams
 from sparkflow.spark.estimators.heads import (
     Logits,
@@ -34,7 +35,7 @@ from sparkflow.spark.estimators.models import (
 from sparkflow.spark.estimators.optimizer_params import OptimizerParams
 from sparkflow.spark.estimators.optimizers import ADAMW_DECAY, CONSTANT, Schedule, Stepping
 from sparkflow.spark.estimators.sizes import Size, size_of
-from sparkflow.spark.estimators.statistics import Moments, RowStatistics, row_statistics
+from sparkflow.spark.estimators.statistics import Moments, RowStatistics, row_statistics, wanted_of
 from sparkflow.spark.graphs.model_fn import require_callable, takes
 from sparkflow.spark.launch.training import TrainingData
 from sparkflow.spark.params.config import FitConfig
@@ -49,8 +50,14 @@ class HeadTrainer(BaseTrainer, OptimizerParams):
     LEAST_EPOCHS: ClassVar[int] = 1
     """Epochs that are chosen for however many rows."""
 
+    def statistics(self) -> Statistics:
+        """What `look_at` makes means, deviations and labels of."""
+        return functools.partial(
+            wanted_of, of_features=self.standardizes(), counts_values=self.counts_values()
+        )
+
     def look_at(self, prepared: PreparedRows) -> RowStatistics:
-        """Means, deviations and labels of the rows; runs a Spark job."""
+        """Means, deviations and labels of the rows; may run a Spark job."""
         return row_statistics(prepared, self.standardizes(), self.counts_values())
 
     def counts_values(self) -> bool:

@@ -1,7 +1,8 @@
 """What a network of our own has to know of the rows: means, deviations, the labels there are.
 
-One Spark job over rows that are cached by then. Rows that only validate count for the check of the
-labels and for nothing else.
+They come with the job that writes the rows to files, where one does; else one Spark job reads the
+rows, which are cached by then. Rows that only validate count for the check of the labels and for
+nothing else.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from pyspark.ml.functions import array_to_vector
+from pyspark.ml.functions import array_to_vector, vector_to_array
 from pyspark.ml.stat import Summarizer
 from pyspark.sql import Column, DataFrame, functions as F
 
+from sparkflow.spark.data.plan.observed import aggregated
 from sparkflow.spark.data.plan.prepare import PreparedRows
-from sparkflow.spark.data.schema.row_format import DENSE, SPARSE, VALIDATES, Input
+from sparkflow.spark.data.schema.row_format import DENSE, SPARSE, VALIDATES, Input, RowFormat
 
 _COUNT_ERROR: Final = 0.02
 """Relative, of the number of values of a column."""
@@ -77,7 +79,10 @@ class RowStatistics:
 def row_statistics(
     prepared: PreparedRows, of_features: bool, counts_values: bool = False
 ) -> RowStatistics:
-    """Looks at all rows. Blocks for one Spark job, and one more per sparse input.
+    """Looks at all rows.
+
+    Blocks for one Spark job, unless one before has brought what is wanted, and for one more per
+    sparse input.
 
     Args:
         prepared: The rows.
@@ -85,14 +90,51 @@ def row_statistics(
         counts_values: Whether the values of integers are counted.
     """
     rows, given = prepared.rows, prepared.format
-    numeric = [each for each in given.features if of_features and each.dtype != "string"]
-    trains = ~F.col(VALIDATES) if VALIDATES in rows.columns else F.lit(True)
-    dense = [each for each in numeric if each.kind == DENSE]
+    validates = VALIDATES in rows.columns
+    found = prepared.observed
+    if found is None:
+        found = aggregated(rows, wanted_of(given, validates, of_features, counts_values))
+    numeric = _numeric(given, of_features)
+    moments = _dense_moments([each for each in numeric if each.kind == DENSE], found)
+    for each in numeric:
+        if each.kind == SPARSE:
+            moments[each.name] = _sparse_moments(
+                rows.where(_trains(validates)), each, prepared.num_rows
+            )
+    label = _scalar_label(given)
+    return RowStatistics(
+        features=moments,
+        label=None
+        if label is None
+        else _moments(np.array([found["label_mean"]]), np.array([found["label_deviation"]])),
+        label_range=None
+        if label is None
+        else LabelRange(found["least"], found["greatest"], found["fractional"]),
+        mean_weight=float(found.get("mean_weight") or 1.0),
+        num_rows=prepared.num_rows,
+        values={each.name: found[f"values_{each.name}"] for each in _counted(given, counts_values)},
+    )
+
+
+def wanted_of(
+    given: RowFormat, validates: bool, of_features: bool, counts_values: bool = False
+) -> dict[str, Column]:
+    """The aggregates by which rows are known.
+
+    Args:
+        given: What a row consists of.
+        validates: Whether there is a column that says which rows validate.
+        of_features: See `row_statistics`.
+        counts_values: See `row_statistics`.
+    """
+    trains = _trains(validates)
+    dense = [each for each in _numeric(given, of_features) if each.kind == DENSE]
     wanted: dict[str, Column] = {}
     if dense:
         weight = F.when(trains, 1.0).otherwise(0.0)
-        wanted["features"] = Summarizer.metrics("mean", "std").summary(_vector(dense), weight)
-    label = given.label if given.label is not None and given.label.shape == () else None
+        summary = Summarizer.metrics("mean", "std").summary(_vector(dense), weight)
+        wanted |= {each: vector_to_array(summary.getField(each)) for each in ("mean", "std")}
+    label = _scalar_label(given)
     if label is not None:
         value = _quoted(label.name).cast("double")
         wanted |= {
@@ -104,39 +146,32 @@ def row_statistics(
         }
     if given.weight is not None:
         wanted["mean_weight"] = F.avg(F.when(trains, _quoted(given.weight.name)))
-    integers = [
+    for each in _counted(given, counts_values):
+        wanted[f"values_{each.name}"] = F.approx_count_distinct(
+            F.when(trains, _quoted(each.name)), _COUNT_ERROR
+        )
+    return wanted
+
+
+def _trains(validates: bool) -> Column:
+    return ~F.col(VALIDATES) if validates else F.lit(True)
+
+
+def _numeric(given: RowFormat, of_features: bool) -> list[Input]:
+    return [each for each in given.features if of_features and each.dtype != "string"]
+
+
+def _scalar_label(given: RowFormat) -> Input | None:
+    return given.label if given.label is not None and given.label.shape == () else None
+
+
+def _counted(given: RowFormat, counts_values: bool) -> list[Input]:
+    """The scalar integers, where their values are counted."""
+    return [
         each
         for each in given.features
         if counts_values and each.dtype == "int64" and each.kind == DENSE and each.shape == ()
     ]
-    for index, each in enumerate(integers):
-        wanted[f"values_{index}"] = F.approx_count_distinct(
-            F.when(trains, _quoted(each.name)), _COUNT_ERROR
-        )
-    found = _one_row(rows, wanted)
-    moments = _dense_moments(dense, found.get("features"))
-    for each in numeric:
-        if each.kind == SPARSE:
-            moments[each.name] = _sparse_moments(rows.where(trains), each, prepared.num_rows)
-    return RowStatistics(
-        features=moments,
-        label=None
-        if label is None
-        else _moments(np.array([found["label_mean"]]), np.array([found["label_deviation"]])),
-        label_range=None
-        if label is None
-        else LabelRange(found["least"], found["greatest"], found["fractional"]),
-        mean_weight=float(found.get("mean_weight") or 1.0),
-        num_rows=prepared.num_rows,
-        values={each.name: found[f"values_{index}"] for index, each in enumerate(integers)},
-    )
-
-
-def _one_row(rows: DataFrame, wanted: Mapping[str, Column]) -> dict[str, Any]:
-    if not wanted:
-        return {}
-    row = rows.agg(*(column.alias(name) for name, column in wanted.items())).collect()[0]
-    return dict(row.asDict())
 
 
 def _vector(inputs: list[Input]) -> Column:
@@ -150,14 +185,16 @@ def _vector(inputs: list[Input]) -> Column:
     return array_to_vector(arrays[0] if len(arrays) == 1 else F.concat(*arrays))
 
 
-def _dense_moments(inputs: list[Input], summary: Any) -> dict[str, Moments]:
-    found = {}
+def _dense_moments(inputs: list[Input], found: Mapping[str, Any]) -> dict[str, Moments]:
+    moments = {}
     start = 0
     for each in inputs:
         part = slice(start, start + each.size)
-        found[each.name] = _moments(summary["mean"].toArray()[part], summary["std"].toArray()[part])
+        moments[each.name] = _moments(
+            *(np.asarray(found[of][part], float) for of in ("mean", "std"))
+        )
         start += each.size
-    return found
+    return moments
 
 
 def _sparse_moments(rows: DataFrame, given: Input, num_rows: int) -> Moments:

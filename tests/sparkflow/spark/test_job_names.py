@@ -1,6 +1,7 @@
 """How many Spark jobs a fit and an evaluation take, and what the UI calls them."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,9 @@ Jobs = Callable[[], list[str]]
 @pytest.fixture(scope="module")
 def df(spark: SparkSession) -> DataFrame:
     x = np.random.default_rng(0).normal(size=(60, 3))
-    rows = [(Vectors.dense(each), float(each[0] > 0)) for each in x]
-    found = spark.createDataFrame(rows, ["features", "label"]).repartition(2).cache()
+    rows = [(Vectors.dense(each), float(each[0] > 0), *map(float, each)) for each in x]
+    names = ["features", "label", "a", "b", "c"]
+    found = spark.createDataFrame(rows, names).repartition(2).cache()
     found.count()
     return found
 
@@ -48,17 +50,79 @@ def new_jobs(spark: SparkSession) -> Jobs:
     return find
 
 
-def test_a_fit_and_an_evaluation_take_few_jobs_with_names(df: DataFrame, new_jobs: Jobs) -> None:
-    estimator = SparkLinearClassifier(epochs=1, batchSize=30, progress=False)
-    model = estimator.fit(df)
+ROWS, STATISTICS, TRAINING = "rows", "statistics", "training"
+NUMBERS = {"featuresCol": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        pytest.param({}, [ROWS, ROWS, TRAINING], id="vectors, whose sizes only rows say"),
+        pytest.param(NUMBERS, [ROWS, TRAINING], id="numbers"),
+        pytest.param(
+            {**NUMBERS, "standardization": False, "validationFraction": 0.3},
+            [ROWS, TRAINING],
+            id="validation",
+        ),
+        pytest.param(
+            {**NUMBERS, "numWorkers": 2, "syncMode": "sync"}, [ROWS, TRAINING], id="in step"
+        ),
+        # Spark calls the exchange of rows a job of its own, and so the look at rows in groups.
+        pytest.param(
+            {**NUMBERS, "classWeights": "balanced"},
+            [ROWS, ROWS, STATISTICS, TRAINING, TRAINING],
+            id="weighted classes",
+        ),
+    ],
+)
+def test_a_fit_takes_few_jobs_with_names(
+    df: DataFrame, new_jobs: Jobs, params: dict[str, Any], expected: list[str]
+) -> None:
+    estimator = SparkLinearClassifier(epochs=1, batchSize=30, progress=False, **params)
+    estimator.fit(df)
     jobs = new_jobs()
-    uid = estimator.uid
-    # Rows are written by the tasks that read them; the training itself is one.
-    assert len(jobs) <= 5, jobs
+    assert [_what(each) for each in jobs] == expected, jobs
     assert all(jobs), jobs
-    assert all(uid in each or uid.rsplit("_", 1)[0] in each for each in jobs), jobs
+
+
+def test_a_fit_on_files_a_transformation_and_an_evaluation(
+    df: DataFrame, new_jobs: Jobs, tmp_path: Path
+) -> None:
+    df.select("a", "b", "label").write.parquet(str(tmp_path / "rows"))
+    estimator = SparkLinearClassifier(epochs=1, batchSize=30, progress=False, **NUMBERS)
+    new_jobs()
+    model = estimator.fitOnParquet(str(tmp_path / "rows"))
+    jobs = new_jobs()
+    assert [_what(each) for each in jobs] == [ROWS, ROWS, STATISTICS, TRAINING], jobs
+    model.transform(df).select("prediction").collect()
+    assert len(new_jobs()) == 1
     model.evaluate(df)
-    assert new_jobs() == [f"{uid}: evaluate, all metrics"]
+    assert new_jobs() == [f"{estimator.uid}: evaluate, all metrics"]
+
+
+def test_statistics_that_come_with_the_rows_are_those_of_a_job_of_their_own(
+    df: DataFrame,
+) -> None:
+    """The rows of a balanced fit are looked at by a job; those of the other are written by one."""
+    one = SparkLinearClassifier(epochs=1, batchSize=30, progress=False)
+    weighted = SparkLinearClassifier(
+        epochs=1, batchSize=30, progress=False, classWeights={0: 1.0, 1: 1.0}
+    )
+    found = []
+    for each in (one, weighted):
+        with each.training_data(df) as data:
+            found.append(data.facts)
+    (mine,), (theirs,) = (list(each.features.values()) for each in found)
+    np.testing.assert_allclose(mine.mean, theirs.mean, rtol=1e-6)
+    np.testing.assert_allclose(mine.scale, theirs.scale, rtol=1e-6)
+    assert found[0].label_range == found[1].label_range
+    assert found[0].label.mean == found[1].label.mean
+
+
+def _what(description: str) -> str:
+    """What a job is for; that of the training shows how far it has got."""
+    what = description.rpartition(": ")[2]
+    return what if what in (ROWS, STATISTICS) else TRAINING
 
 
 def test_descriptions_are_those_of_a_block(spark: SparkSession, new_jobs: Jobs) -> None:

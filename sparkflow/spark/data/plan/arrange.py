@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.plan.partitioning import PlacedRows, place_rows
-from sparkflow.spark.data.plan.prepare import PreparedRows, prepare_rows
+from sparkflow.spark.data.plan.prepare import PreparedRows, Statistics, prepare_rows
 from sparkflow.spark.data.plan.spooled import spooled_rows
 from sparkflow.spark.params.config import FitConfig
 
@@ -39,6 +39,7 @@ def arranged_rows(
     config: FitConfig,
     validation: DataFrame | None,
     wanted: ClusterLayout | None = None,
+    statistics: Statistics | None = None,
 ) -> Iterator[ArrangedRows]:
     """The rows, and what places them.
 
@@ -50,6 +51,7 @@ def arranged_rows(
         validation: Validation rows, with the same columns.
         wanted: The tasks, as far as the rows do not decide about their number; as the parameters
             have them if None.
+        statistics: What is found out of all rows on the way, if that takes no job more.
 
     Raises:
         ValueError, TypeError: See `prepare.prepare_rows`.
@@ -63,7 +65,9 @@ def arranged_rows(
         spooled = None
         if not config.is_elastic:
             spooled = stack.enter_context(
-                spooled_rows(dataset, config, validation, by_content=by_content)
+                spooled_rows(
+                    dataset, config, validation, by_content=by_content, statistics=statistics
+                )
             )
         if spooled is not None:
             layout = tasks.of_workers(config.num_workers)

@@ -22,6 +22,7 @@ from pyspark.sql import Column, DataFrame, functions as F
 
 from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.feed_plan import Shards
+from sparkflow.spark.data.plan.observed import aggregated
 from sparkflow.spark.data.plan.prepare import PreparedRows
 from sparkflow.spark.data.plan.profile import content_hash
 from sparkflow.spark.data.schema.row_format import ROW_NUMBER, VALIDATES
@@ -34,6 +35,9 @@ _TASK: Final = "task_index"
 
 # monotonically_increasing_id() is the partition times 2**33 plus the place in the partition.
 _PLACE_MASK: Final = (1 << 33) - 1
+
+# Beyond so many workers a count for each is more than one pass should compute.
+_MOST_COUNTED: Final = 32
 
 # By how much the largest hashed share may exceed the mean.
 _MOST_SKEW: Final = 0.05
@@ -139,6 +143,16 @@ def _count(
     """Rows that train and rows that validate, by worker."""
     has_validation = VALIDATES in prepared.rows.columns
     validates = F.col(VALIDATES) if has_validation else F.lit(False)
+    workers = range(layout.num_workers)
+    if layout.num_workers <= _MOST_COUNTED:
+        flags = {"train": ~validates, "validation": validates}
+        of_worker = {each: F.col(WORKER) == each for each in workers}
+        counts = {
+            use: F.array(*(F.count_if(of_worker[each] & flag) for each in workers))
+            for use, flag in flags.items()
+        }
+        observed = aggregated(assigned, counts)
+        return list(observed["train"]), list(observed["validation"])
     found = assigned.groupBy(F.col(WORKER), validates.alias(VALIDATES)).count().collect()
     train, validation = ([0] * layout.num_workers for _ in range(2))
     for row in found:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, functions as F
@@ -54,6 +55,9 @@ from sparkflow.spark.params.config import FitConfig
 
 _log = logging.getLogger(__name__)
 
+Statistics: TypeAlias = Callable[[RowFormat, bool], Mapping[str, Column]]
+"""Aggregates that are wanted of rows of a format, some of which may validate."""
+
 
 @dataclass(frozen=True, slots=True)
 class PreparedRows:
@@ -73,6 +77,8 @@ class PreparedRows:
         num_classes: One more than the greatest label, where labels are integers from 0.
         class_factors: By label, what weights of rows were multiplied with.
         content: A hash of what is in the rows, see `fingerprint.RowsPrint`; "" where nobody asked.
+        observed: What was asked for of all rows, see `Statistics`, where a job that read them
+            brought it; None elsewhere.
     """
 
     rows: DataFrame
@@ -85,6 +91,7 @@ class PreparedRows:
     num_classes: int | None = None
     class_factors: Mapping[float, float] = field(default_factory=dict)
     content: str = ""
+    observed: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

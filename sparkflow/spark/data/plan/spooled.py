@@ -33,8 +33,9 @@ from pyspark.sql import DataFrame, Row, functions as F
 
 from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.plan import prepare
+from sparkflow.spark.data.plan.observed import observing
 from sparkflow.spark.data.plan.partitioning import PlacedRows, is_even, place_in_partition
-from sparkflow.spark.data.plan.prepare import Plan, PreparedRows, plan_rows
+from sparkflow.spark.data.plan.prepare import Plan, PreparedRows, Statistics, plan_rows
 from sparkflow.spark.data.plan.profile import (
     RowProfile,
     SourceProfile,
@@ -128,6 +129,7 @@ def spooled_rows(
     validation: DataFrame | None,
     *,
     by_content: bool,
+    statistics: Statistics | None = None,
 ) -> Iterator[SpooledRows | None]:
     """The rows in files, for as long as the `with` block lasts; None where they go the usual way.
 
@@ -139,6 +141,7 @@ def spooled_rows(
         config: Columns and policies.
         validation: Validation rows, with the same columns.
         by_content: See `placement.place_rows`.
+        statistics: What the same job is to find out; None for nothing.
 
     Raises:
         ValueError, TypeError: See `prepare.plan_rows`.
@@ -146,7 +149,8 @@ def spooled_rows(
     """
     found = None
     if is_local(dataset) and not config.class_weights:
-        found = _spool(plan_rows(dataset, config, validation), config, by_content)
+        plan = plan_rows(dataset, config, validation)
+        found = _spool(plan, config, by_content, statistics=statistics)
     try:
         yield found
     finally:
@@ -187,14 +191,18 @@ def is_local(dataset: DataFrame) -> bool:
 
 
 def _spool(
-    plan: Plan, config: FitConfig, by_content: bool, every_worker: bool = True
+    plan: Plan,
+    config: FitConfig,
+    by_content: bool,
+    every_worker: bool = True,
+    statistics: Statistics | None = None,
 ) -> SpooledRows | None:
     typed = _typed_rows(plan)
     if typed is None:
         return None
     workers = config.num_workers
     try:
-        spooled = _written(*typed, config, by_content)
+        spooled = _written(*typed, config, by_content, statistics)
     except DataLossError as error:
         _log.info("the rows are prepared the usual way: %s", error.message)
         return None
@@ -214,7 +222,11 @@ def _spool(
 
 
 def _written(
-    rows: DataFrame, row_format: RowFormat, config: FitConfig, by_content: bool
+    rows: DataFrame,
+    row_format: RowFormat,
+    config: FitConfig,
+    by_content: bool,
+    statistics: Statistics | None = None,
 ) -> SpooledRows:
     """Runs the job that writes rows of a format to files.
 
@@ -223,7 +235,11 @@ def _written(
         ResourceExhaustedError: The disk is full.
     """
     number = content_hash(rows, config.seed) if by_content else place_in_partition()
-    numbered = rows.withColumn(ROW_NUMBER, number)
+    taken, found = rows, None
+    wanted = statistics(row_format, VALIDATES in rows.columns) if statistics is not None else {}
+    if wanted:
+        taken, found = observing(rows, wanted)
+    numbered = taken.withColumn(ROW_NUMBER, number)
     hashes = ""
     if config.saves:
         hashes = ROW_NUMBER if by_content else _HASH
@@ -242,6 +258,7 @@ def _written(
         num_validation_rows=counts["validation"],
         num_classes=_num_classes(files),
         content=content_text("final", 0, sum(file.content for file in files)),
+        observed=found() if found is not None and counts["train"] else None,
     )
     return SpooledRows(prepared, tuple(files), by_content)
 
