@@ -62,6 +62,8 @@ class TaskFailed:
         traceback: Of the task, if it has one.
         lost: Whether the process was killed from outside, so that starting it again may do.
         time_s: When, in seconds of the driver's clock (`time.time()`).
+        follows: Whether it says no more than that others cannot be reached, or have given up: then
+            another failure is why.
     """
 
     task: TaskName
@@ -70,6 +72,7 @@ class TaskFailed:
     traceback: str = ""
     lost: bool = False
     time_s: float = 0.0
+    follows: bool = False
 
 
 @dataclass(frozen=True, slots=True)

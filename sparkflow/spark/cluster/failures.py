@@ -31,6 +31,11 @@ from sparkflow_runtime.errors import (
 # What peers of a failed task say; never the cause as long as there is another one. A deadline is
 # what ran out while a process stood still that nobody has given up yet.
 _CONSEQUENCES = (UnavailableError, CancelledError, AbortedError, DeadlineExceededError)
+CONSEQUENCES: Final = frozenset(each.__name__ for each in _CONSEQUENCES)
+"""Their names, as tasks report them."""
+
+ORDER_WAIT_S: Final = 1.0
+"""How long the report of an earlier failure may take longer than that of a later one."""
 
 _MEMORY_HINT = (
     "\nMemory has run out: try half the batchSize (gradientAccumulation=2 then gives the same "
@@ -104,6 +109,8 @@ def lost_worker(failures: Sequence[Event]) -> int | None:
             case TaskGone(task=task, silent_s=silent_s) if task.job == "worker":
                 explained = explained or silent_s > 0
                 workers.add(task.index)
+            case TaskFailed(task=task, follows=True) if task.job == "worker":
+                workers.add(task.index)
             case LoopEnded(worker=worker, error=error) if isinstance(error, _CONSEQUENCES):
                 workers.add(worker)
             case _:
@@ -119,7 +126,17 @@ def is_cause(event: Event) -> bool:
         return event.error is not None
     if isinstance(event, TaskGone):
         return event.silent_s > 0
-    return isinstance(event, TaskFailed | ClusterRefused)
+    if isinstance(event, TaskFailed):
+        return not event.follows
+    return isinstance(event, ClusterRefused)
+
+
+def may_be_later(event: Event) -> bool:
+    """Whether this cause may have an earlier one, whose report is still under way.
+
+    After a loss training begins again in any case, and what else went wrong comes again.
+    """
+    return isinstance(event, TaskFailed) and is_cause(event) and not event.lost
 
 
 def to_exception(failures: Sequence[Event]) -> Exception:
@@ -133,13 +150,15 @@ def to_exception(failures: Sequence[Event]) -> Exception:
     cause = next(filter(is_cause, failures), None)
     if cause is not None and not isinstance(cause, JobEnded):
         return _exception(cause)
-    # Which task failed says more than that the job did.
-    failed = next((event for event in failures if isinstance(event, TaskFailed)), None)
+    # Which task failed says more than that the job did; which one has gone, more than that others
+    # cannot reach it.
+    reports = [event for event in failures if isinstance(event, TaskFailed)]
+    failed = next(filter(is_cause, reports), None)
     if failed is not None:
         return _exception(failed)
     gone = next((event for event in failures if isinstance(event, TaskGone)), None)
     if gone is None:
-        return _exception(cause or failures[0])
+        return _exception(next(iter(reports), None) or cause or failures[0])
     if cause is None:
         return _exception(gone)
     assert isinstance(cause, JobEnded)

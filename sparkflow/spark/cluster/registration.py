@@ -24,6 +24,7 @@ from sparkflow.spark.cluster.events import (
     TaskLeft,
     TaskRegistered,
 )
+from sparkflow.spark.cluster.failures import CONSEQUENCES
 from sparkflow.spark.cluster.task_board import Entry, Progress, TaskBoard
 from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
 from sparkflow.spark.endpoints import Ports
@@ -268,10 +269,16 @@ class RegistrationServer:
     def _report_failure(self, request: Any) -> rendezvous_pb2.ReportFailureResponse:
         name = TaskName(request.task.job, request.task.task)
         with self._changed:
-            time_s = self._board.driver_time(name, request.time_s)
+            time_s = self._board.driver_time(name, request.time_s, time.time())
         self._post(
             TaskFailed(
-                name, request.task.host, request.message, request.traceback, request.lost, time_s
+                name,
+                request.task.host,
+                request.message,
+                request.traceback,
+                request.lost,
+                time_s,
+                follows=request.error_type in CONSEQUENCES,
             )
         )
         return rendezvous_pb2.ReportFailureResponse()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from sparkflow.spark.cluster_layout import TaskName
@@ -35,9 +35,13 @@ class RegistrationClient:
     Args:
         address: `host:port` of the driver's service.
         credentials: What the job's tasks and driver show to each other.
+        clock: Gives seconds, as `time.time` does.
     """
 
-    def __init__(self, address: str, credentials: Credentials) -> None:
+    def __init__(
+        self, address: str, credentials: Credentials, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._clock = clock
         peer = f"The driver at {address}"
         self._channel = rpc.channel(address, credentials.tls, PATIENCE)
         self._stub = rpc.Stub(self._channel, SERVICE, credentials.token, peer)
@@ -73,7 +77,7 @@ class RegistrationClient:
             AbortedError: Another attempt began before: register again.
             OpError: The driver refuses, or is gone.
         """
-        task.time_s = time.time()
+        task.time_s = self._clock()
         response: RegisterTaskResponse = self._stub.call(
             "RegisterTask",
             rendezvous_pb2.RegisterTaskRequest(task=task),
@@ -152,7 +156,12 @@ class RegistrationClient:
         )
 
     def report_failure(
-        self, task: TaskName, host: str, error: BaseException | str, lost: bool = False
+        self,
+        task: TaskName,
+        host: str,
+        error: BaseException | str,
+        lost: bool = False,
+        error_type: str = "",
     ) -> None:
         """Tells the driver why this task ends. Never raises: the driver may be gone.
 
@@ -161,15 +170,16 @@ class RegistrationClient:
             host: Where it runs.
             error: Of an exception, the driver shows the traceback.
             lost: Whether its process was killed from outside.
+            error_type: The name of the error's class, where only its text is given.
         """
         text = error if isinstance(error, str) else "".join(traceback.format_exception(error))
-        kind = "" if isinstance(error, str) else type(error).__name__
+        kind = error_type if isinstance(error, str) else type(error).__name__
         request = rendezvous_pb2.ReportFailureRequest(
             task=TaskInfo(job=task.job, task=task.index, host=host),
             error_type=kind,
             message=str(error),
             traceback=text,
-            time_s=time.time(),
+            time_s=self._clock(),
             lost=lost,
         )
         # If nobody hears it: the failure itself is raised or written to stderr by the caller.

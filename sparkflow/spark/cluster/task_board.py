@@ -81,7 +81,8 @@ class TaskBoard:
         lost: Those whose process ended, and who ask whether to start another.
         returning: Lost ones that may come back, with their own feed plans.
         progress: The last heartbeats.
-        clock_ahead: By how many seconds each task's clock is ahead.
+        clock_ahead: By how many seconds each task's clock is ahead of the driver's, at least: a
+            message that says its time has taken a while to come.
         states: Answers to the last question what tasks do.
         states_asked: How often they were asked.
         entered: Where there is no barrier stage, by task the Spark task that does its work.
@@ -237,6 +238,9 @@ class TaskBoard:
                 message=f"{name} has registered from {self.tasks[name].address} already"
             )
         ahead = info.time_s - now_s if info.time_s else 0.0
+        before = self.tasks.get(name)
+        if before is not None and before.host == info.host:
+            ahead = max(ahead, self.clock_ahead[name])
         board = replace(
             self,
             tasks={**self.tasks, name: info},
@@ -326,9 +330,9 @@ class TaskBoard:
         """A task says what it does."""
         return replace(self, states={**self.states, TaskName(state.job, state.task): state})
 
-    def driver_time(self, task: TaskName, time_s: float) -> float:
-        """A time of a task's clock as the driver's."""
-        return time_s - self.clock_ahead.get(task, 0.0)
+    def driver_time(self, task: TaskName, time_s: float, now_s: float) -> float:
+        """A time of a task's clock as the driver's, which shows `now_s` and cannot be before it."""
+        return min(time_s - self.clock_ahead.get(task, 0.0), now_s)
 
 
 def _without(given: Mapping[TaskName, Any], task: TaskName) -> Mapping[TaskName, Any]:

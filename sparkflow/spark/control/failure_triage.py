@@ -1,7 +1,8 @@
 """Which messages are failures of a run, which are echoes of one, and what explains them. Pure.
 
 A failure is followed by others: whoever waits for a lost process fails, too. The first one that
-explains itself settles what is said; if none comes in time, what there is must do.
+explains itself settles what is said; if none comes in time, what there is must do. Of tasks that
+report within a second, the first is the one that failed first and not whose report came first.
 """
 
 from __future__ import annotations
@@ -10,7 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from sparkflow.spark.cluster.events import Event, JobEnded, LoopEnded, TaskFailed
-from sparkflow.spark.cluster.failures import is_cause, is_failure, lost_worker, to_exception
+from sparkflow.spark.cluster.failures import (
+    ORDER_WAIT_S,
+    is_cause,
+    is_failure,
+    lost_worker,
+    may_be_later,
+    to_exception,
+)
 from sparkflow.spark.cluster_layout import TaskName
 
 CAUSE_WAIT_S: Final = 10.0
@@ -107,8 +115,11 @@ class FailureTriage(Generic[Message]):
         self, failure: Event, now: float, *, settles: bool
     ) -> tuple[FailureTriage[Message], Action[Message]]:
         until = now + CAUSE_WAIT_S if self.until is None else self.until
+        if may_be_later(failure) and not any(map(is_cause, self.failures)):
+            until = min(until, now + ORDER_WAIT_S)
         found = replace(self, failures=(*self.failures, failure), until=until)
-        if settles or any(map(is_cause, found.failures)):
+        causes = filter(is_cause, found.failures)
+        if settles or not all(map(may_be_later, causes)):
             return found._settled()
         return found, None
 

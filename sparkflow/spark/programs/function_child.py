@@ -43,8 +43,9 @@ def main() -> None:
         from pyspark import cloudpickle  # what the function defines cannot be imported elsewhere
 
         answer = RETURNED + cloudpickle.dumps(function(*args))  # type: ignore[no-untyped-call]
-    except BaseException:
-        answer = RAISED + traceback.format_exc().encode("utf-8", "replace")
+    except BaseException as error:
+        name = type(error).__name__
+        answer = RAISED + f"{name}\n{traceback.format_exc()}".encode("utf-8", "replace")
     sys.stdout.flush()
     sys.stderr.flush()
     answers.write(answer)

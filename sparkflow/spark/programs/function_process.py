@@ -18,6 +18,19 @@ _SHOWN_LINES: Final = 40
 _LAST_LINES_S: Final = 0.5
 
 
+class FunctionError(SparkTrainingError):
+    """A function raised, or its process ended before it had returned.
+
+    Args:
+        text: What the user reads.
+        error_type: The name of the class of what it raised; "" if it did not.
+    """
+
+    def __init__(self, text: str, error_type: str = "") -> None:
+        super().__init__(text)
+        self.error_type = error_type
+
+
 class FunctionProcess:
     """Runs `function_child`. It ends with this process, whatever happens.
 
@@ -56,7 +69,7 @@ class FunctionProcess:
         """Blocks until the function returns; what it returned.
 
         Raises:
-            SparkTrainingError: It raised, or its process ended; with traceback and last lines.
+            FunctionError: It raised, or its process ended; with traceback and last lines.
         """
         self._process.wait_for_output()
         answer = self._answer
@@ -73,10 +86,9 @@ class FunctionProcess:
             # Of our own child, through a pipe.
             return pickle.loads(answer[len(RETURNED) :])  # noqa: S301
         if answer.startswith(RAISED):
-            raise SparkTrainingError(
-                answer[len(RAISED) :].decode("utf-8", "replace").strip() + written
-            )
-        raise SparkTrainingError(
+            error_type, text = answer[len(RAISED) :].decode("utf-8", "replace").split("\n", 1)
+            raise FunctionError(text.strip() + written, error_type)
+        raise FunctionError(
             f"The process of the function {describe_exit(code)}; it had not returned{written}"
         )
 

@@ -34,21 +34,21 @@ from sparkflow.spark.cluster.barrier_job import (
     empty_rows,
     run_together,
 )
-from sparkflow.spark.cluster.events import Event, RowsReady, TaskFailed, TaskRegistered
-from sparkflow.spark.cluster.failures import is_failure, not_started, to_exception
+from sparkflow.spark.cluster.events import Event, RowsReady, TaskRegistered
+from sparkflow.spark.cluster.failures import not_started
 from sparkflow.spark.cluster.registration import RegistrationServer, ShowLines
 from sparkflow.spark.cluster.registration_client import RegistrationClient
 from sparkflow.spark.cluster.scheduling.profiles import NONE, Profiles
 from sparkflow.spark.cluster.scheduling.slots import describe_session_slots, session_gang
 from sparkflow.spark.cluster.task import ROLE, child_environment, wait_for_others
 from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
+from sparkflow.spark.control.failure_triage import Action, FailureTriage, Settle
 from sparkflow.spark.data.hosted.dataset_spool import DatasetSpool, TravellingDataset
 from sparkflow.spark.data.hosted.travelling import rows_for_tasks
 from sparkflow.spark.data.spool.spool import local_directories
 from sparkflow.spark.endpoints import Endpoints, Ports, joined
-from sparkflow.spark.errors import SparkTrainingError
 from sparkflow.spark.programs.cluster_dataset import ClusterDataset, those_that_travel
-from sparkflow.spark.programs.function_process import FunctionProcess
+from sparkflow.spark.programs.function_process import FunctionError, FunctionProcess
 from sparkflow_runtime.errors import UnavailableError
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.protos.rendezvous_pb2 import TaskInfo
@@ -56,8 +56,6 @@ from sparkflow_runtime.security import Credentials
 
 _POLL_S: Final = 0.2
 _RESULT_SCHEMA: Final = "outcome binary"
-# What one failure makes others report comes within this time.
-_CAUSES_S: Final = 2.0
 _END_S: Final = 30.0
 
 
@@ -177,22 +175,22 @@ class FunctionJob:
     def _await_returns(self, server: RegistrationServer) -> None:
         tasks = self._layout.tasks
         missing, working = set(tasks), {task for task in tasks if task.job == "worker"}
-        failures: list[Event] = []
+        triage: FailureTriage[Event] = FailureTriage()
         deadline = time.monotonic() + self._timeout_s
         while working:
+            action: Action[Event] = None
             with contextlib.suppress(queue.Empty):  # Ctrl-C does not reach who waits for long
                 event = self._events.get(timeout=_POLL_S)
                 if isinstance(event, TaskRegistered):
                     missing.discard(event.task)
                 elif isinstance(event, RowsReady):
                     working.discard(event.task)
-                elif is_failure(event):
-                    if not failures:
-                        deadline = time.monotonic() + _CAUSES_S
-                    failures.append(event)
-            if failures and (isinstance(failures[-1], TaskFailed) or time.monotonic() > deadline):
-                raise to_exception(failures)
-            if missing and not failures and time.monotonic() > deadline:
+                triage, action = triage.heard(event, event, time.monotonic())
+            if not isinstance(action, Settle):
+                triage, action = triage.ticked(time.monotonic())
+            if isinstance(action, Settle):
+                raise action.error
+            if missing and triage.until is None and time.monotonic() > deadline:
                 too_few = describe_session_slots(self._session, self._layout, self._profiles)[1]
                 raise not_started(missing, self._timeout_s, too_few)
 
@@ -309,9 +307,10 @@ def _kept(process: FunctionProcess, client: RegistrationClient, name: TaskName, 
         nonlocal value
         try:
             found = process.result()
-        except SparkTrainingError as error:
+        except FunctionError as error:
             if not over.is_set():
-                client.report_failure(name, host, f"{name} on {host}: {error}")
+                text = f"{name} on {host}: {error}"
+                client.report_failure(name, host, text, error_type=error.error_type)
             return
         if name.job == "worker":
             value = found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -133,8 +134,22 @@ def test_a_lost_worker_comes_back_with_a_plan_of_its_own() -> None:
 
 def test_times_of_tasks_are_those_of_the_driver() -> None:
     board, _ = BEGUN.registered(_info(PS, time_s=130.0), 100.0)
-    assert board.driver_time(PS, 140.0) == 110.0
-    assert board.driver_time(WORKER, 140.0) == 140.0
+    assert board.driver_time(PS, 140.0, 111.0) == 110.0
+    assert board.driver_time(WORKER, 140.0, 141.0) == 140.0
+    assert board.driver_time(WORKER, 140.0, 139.0) == 139.0  # nothing comes before it was sent
+
+
+def test_a_clock_is_compared_by_the_message_that_came_fastest() -> None:
+    slow, _ = BEGUN.registered(_info(PS, time_s=130.0), 103.0)
+    again, _ = slow.begun(PLAN).registered(_info(PS, time_s=150.0), 120.0)
+    assert again.driver_time(PS, 160.0, 999.0) == 130.0
+    lost = replace(again, returning={PS: PLAN})
+    fast, _ = lost.registered(_info(PS, time_s=170.0), 145.0)
+    assert fast.driver_time(PS, 180.0, 999.0) == 150.0
+    elsewhere = _info(PS, time_s=10.0)
+    elsewhere.host = "node8"
+    moved, _ = replace(fast, returning={PS: PLAN}).registered(elsewhere, 200.0)
+    assert moved.driver_time(PS, 11.0, 999.0) == 201.0
 
 
 def test_spark_tasks_wait_until_all_have_come_and_learn_who_is_at_their_place() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sparkflow.spark.cluster.events import JobEnded, LoopEnded, StepsDone, TaskFailed, TaskGone
+from sparkflow.spark.cluster.failures import ORDER_WAIT_S
 from sparkflow.spark.cluster_layout import TaskName
 from sparkflow.spark.control.failure_triage import CAUSE_WAIT_S, Deliver, FailureTriage, Settle
 from sparkflow.spark.errors import LostTaskError, SparkTrainingError
@@ -65,6 +66,31 @@ def test_a_cause_settles_at_once() -> None:
     _, action = NEW.heard(WRONG, WRONG, 0.0)
     assert isinstance(action, Settle)
     assert isinstance(action.error, InvalidArgumentError)
+
+
+def test_an_earlier_failure_of_a_task_may_be_heard_later() -> None:
+    later, first = (TaskFailed(WORKER, "node7", text, time_s=t) for text, t in (("b", 2), ("a", 1)))
+    waiting, action = NEW.heard(later, later, 5.0)
+    assert (action, waiting.until) == (None, 5.0 + ORDER_WAIT_S)
+    waiting, action = waiting.heard(first, first, 5.9)
+    assert (action, waiting.until) == (None, 5.0 + ORDER_WAIT_S)
+    _, action = waiting.ticked(6.0)
+    assert isinstance(action, Settle)
+    assert str(action.error) == "a"
+    # After a loss training begins again, so there is nothing to wait for.
+    assert isinstance(NEW.heard(KILLED, KILLED, 5.0)[1], Settle)
+
+
+def test_a_report_that_others_are_gone_waits_for_why() -> None:
+    cut = TaskFailed(TaskName("worker", 0), "node7", "cannot be reached", follows=True)
+    waiting, action = NEW.heard(cut, cut, 5.0)
+    assert (action, waiting.until) == (None, 5.0 + CAUSE_WAIT_S)
+    wrong = TaskFailed(WORKER, "node7", "no disk", time_s=9.0)
+    waiting, action = waiting.heard(wrong, wrong, 7.0)
+    assert (action, waiting.until) == (None, 7.0 + ORDER_WAIT_S)
+    _, action = waiting.ticked(8.0)
+    assert isinstance(action, Settle)
+    assert str(action.error) == "no disk"
 
 
 def test_echoes_of_a_known_loss_are_no_failures_until_the_worker_is_back() -> None:
