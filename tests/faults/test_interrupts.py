@@ -126,6 +126,7 @@ def test_a_script_sees_what_was_raised_and_nothing_is_left(tmp_path: Path) -> No
         check(each)
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(400)
 def test_a_notebook_sees_what_was_raised_and_nothing_is_left(kernel: Kernel) -> None:
     check(kernel.end_one("ctrl-c"))
