@@ -192,7 +192,9 @@ class RemoteLink:
 
         text = pack_run(session, handle, is_alone)
         on_done = None if is_alone else done
-        pending = asker.call(step.id, text, given, on_done, is_attended=True)
+        pending = asker.call(
+            step.id, text, given, on_done, is_attended=True, is_held=step.has_part_here
+        )
         return _AtChannel(asker, pending, results, is_alone)
 
     def _run_graph(

@@ -65,16 +65,27 @@ class RunningStep:
         timeout_s: How long it may take; None for ever.
         reason: Why it was cancelled; None while it was not.
         failures: What partitions failed with that nobody waits for at the moment.
+        has_part_here: Whether a partition of this process follows those that are begun elsewhere.
         waker: Of the thread that runs it, which may wait at a socket.
     """
 
-    __slots__ = ("_deadline", "_steps", "failures", "id", "reason", "timeout_s", "waker")
+    __slots__ = (
+        "_deadline",
+        "_steps",
+        "failures",
+        "has_part_here",
+        "id",
+        "reason",
+        "timeout_s",
+        "waker",
+    )
 
     def __init__(self, steps: RunningSteps[Any], timeout_s: float | None) -> None:
         self.id = next(_step_numbers)
         self.timeout_s = timeout_s
         self.reason: OpError | None = None
         self.failures: list[BaseException] = []
+        self.has_part_here = False
         self.waker: Waker | None = None
         self._steps = steps
         self._deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -237,6 +248,7 @@ class RunningSteps(Generic[LinkT]):
         begun: list[Pending] = []
         results: list[Any] = []
         is_forgotten = False
+        step.has_part_here = here is not None
         step.waker = Waker.of_this_thread(_pass)
         try:
             self.check()

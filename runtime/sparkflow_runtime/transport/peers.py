@@ -125,6 +125,11 @@ class Peers:
         """A receiver for one partition's run of a step; `check` raises what ended the step."""
         return StepReceiver(self, step_id, check)
 
+    def flush(self) -> None:
+        """Sends the calls that channels hold back, see `Asker.call`."""
+        for asker in list(self._askers.values()):
+            asker.flush()
+
     def learn(self, addresses: Mapping[str, str]) -> None:
         """Adds tasks that a session's own cluster has; they may have moved since an earlier one.
 

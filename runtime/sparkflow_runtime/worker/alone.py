@@ -42,6 +42,9 @@ class Alone:
     def cancel(self, ended_well: bool = False) -> None:
         """Nothing is under way."""
 
+    def flush(self) -> None:
+        """Nothing is held back."""
+
     def close(self) -> None:
         """Nothing is open."""
 

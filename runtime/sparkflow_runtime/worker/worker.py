@@ -288,6 +288,7 @@ class Worker:
             return values
 
         if not graph.takes_step:
+            self._peers.flush()  # calls of the same step, which would have gone along
             return run(None)
         rendezvous = self.rendezvous.find(step_id)
         step, end = self._begin(step_id, rendezvous, graph.wanted)
@@ -424,6 +425,7 @@ class Worker:
         forget = rendezvous.on_abort(receiver.cancel)
         if wanted:
             receiver.ask(wanted, num_steps > 1)
+        self._peers.flush()  # calls of the same step, which go along with that
 
         step = Step(step_id, rendezvous, receiver, self.task, num_steps, first_step, self.groups)
         with self._lock:

@@ -7,8 +7,10 @@ threads one reads for all. Where nobody waits although answers are to come, `Rea
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -143,6 +145,7 @@ class Asker(End):
         self._arrived = threading.Condition(threading.Lock())
         self._streams: dict[int, Stream] = {}
         self._calls: dict[int, PendingCall] = {}
+        self._held: deque[bytes] = deque()  # calls that go with the next frames
         self._unattended = 0  # calls at whose answers no thread waits
         self._numbers = itertools.count(1)
         self._pools: dict[str, BufferPool] = {}
@@ -184,6 +187,7 @@ class Asker(End):
                 streams.append(stream)
                 text = frames.pack_request(step_id, credit, key)
                 heads.append(frames.pack(Kind.REQUEST, number, first, text=text))
+        heads += self._take_held()  # whoever runs them finds that their bundles were asked for
         try:
             self.wire.send(heads)
         except OpError:
@@ -198,6 +202,7 @@ class Asker(End):
         args: Sequence[Any],
         on_done: Callable[[PendingCall], None] | None = None,
         is_attended: bool = False,
+        is_held: bool = False,
     ) -> PendingCall:
         """Starts a call.
 
@@ -207,6 +212,8 @@ class Asker(End):
             args: Arrays; they may change once this returns.
             on_done: See `PendingCall`.
             is_attended: Whether a thread will wait for the answer nevertheless.
+            is_held: Whether it may go along with what is asked for next. The thread is to `flush`
+                before it waits for anything else.
 
         Raises:
             UnavailableError: The other end is gone.
@@ -217,6 +224,19 @@ class Asker(End):
             self._calls[number] = pending
             self._unattended += not pending.is_attended
         message = self.describe(args)
+        if is_held and not message.body_bytes and self.is_open:
+            self._held.append(
+                frames.pack(
+                    Kind.CALL,
+                    number,
+                    step_id,
+                    text=text,
+                    layout=message.layout,
+                    tensors=message.count,
+                )
+            )
+            return pending
+        self.flush()
         try:
             self.send(Kind.CALL, number, step_id, text, message)
         except OpError:
@@ -228,6 +248,19 @@ class Asker(End):
         if not pending.is_attended:
             self._reactor.watch(self)
         return pending
+
+    def flush(self) -> None:
+        """Sends the calls that were held back."""
+        if self._held:
+            try:
+                self.wire.send(self._take_held())
+            except OpError:
+                self.close()  # which ends those calls
+
+    def post(self, head: bytes) -> None:
+        """See `End`."""
+        self.flush()
+        super().post(head)
 
     def result(self, call: PendingCall, waker: Waker) -> list[Any]:
         """Waits for the answer of a call.
@@ -259,6 +292,7 @@ class Asker(End):
         Raises:
             OpError: What `find` or `waker` raises, or the channel was closed.
         """
+        self.flush()
         while True:
             with self._arrived:
                 found = find()
@@ -286,6 +320,13 @@ class Asker(End):
                     if found is not None:
                         return found
                     self._arrived.wait(_SECOND_LOOK_S)
+
+    def _take_held(self) -> list[bytes]:
+        taken = []
+        with contextlib.suppress(IndexError):
+            while True:  # as other threads may do, too
+                taken.append(self._held.popleft())
+        return taken
 
     # ----------------------------------------------------------------------------- arriving
 

@@ -188,7 +188,7 @@ class Serving(End):
         self._lock = threading.Lock()
         self._sinks: dict[int, Sink] = {}
         self._running: dict[int, int] = {}
-        self._todo: list[Callable[[], None]] = []
+        self._todo: list[partial[None]] = []
         self._pool = BufferPool()
         self._closed = False
         reactor.add(self)
@@ -205,7 +205,10 @@ class Serving(End):
         self._reactor.resume(self)
         if todo:
             for each in todo[:-1]:
-                self._reactor.spawn(each)
+                if each.func == self._subscribe:  # for what is called next, mostly
+                    each()
+                else:
+                    self._reactor.spawn(each)
             todo[-1]()
 
     def post(self, head: bytes) -> None:
