@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from sparkflow_runtime.errors import (
     CancelledError,
@@ -26,34 +25,12 @@ from sparkflow_runtime.errors import (
     to_status,
 )
 
+if TYPE_CHECKING:
+    from sparkflow_runtime.transport.channel.serving import Sink
+
 MAX_AHEAD: Final = 2
 """How many values of one key may wait for their taker."""
 _NEVER: Final = 1 << 62
-
-
-class Taker(Protocol):
-    """Another task that has asked for the values of a key: they go there instead of waiting here.
-
-    `send` may block, and is called by one thread at a time.
-    """
-
-    @property
-    def ordered(self) -> AbstractContextManager[Any]:
-        """Held while values are sent that belong together."""
-
-    def send(
-        self, iteration: int, values: Any, lent: Sequence[int], check: Callable[[], None]
-    ) -> None:
-        """Sends a value; `check` raises when waiting is no use any more."""
-
-    def wants(self, iteration: int) -> bool:
-        """Whether that iteration's value was asked for."""
-
-    def end(self, iteration: int) -> None:
-        """Nothing comes from this iteration on."""
-
-    def fail(self, error: OpError) -> None:
-        """Nothing comes any more."""
 
 
 class EndOfLoop(OutOfRangeError):
@@ -81,7 +58,7 @@ class StepRendezvous:
         self._status: tuple[int, str] | None = None
         self._callbacks: dict[int, tuple[int, Callable[[], None]]] = {}
         self._next_callback = 0
-        self._takers: dict[str, Taker] = {}
+        self._takers: dict[str, Sink] = {}
 
     def send(
         self,
@@ -97,7 +74,7 @@ class StepRendezvous:
             key: What they go under.
             iteration: The turn of the loop.
             values: They may change once this returns.
-            lent: See `Taker`.
+            lent: See `Sink`.
             keep: Gives what can be left here.
 
         Raises:
@@ -125,7 +102,7 @@ class StepRendezvous:
             self._drop_if_done(key, taker, iteration + 1)
             return
 
-    def subscribe(self, key: str, taker: Taker) -> None:
+    def subscribe(self, key: str, taker: Sink) -> None:
         """Has the values of a key go to a task that asks for them, those that are here first.
 
         Raises:
@@ -147,13 +124,13 @@ class StepRendezvous:
         if ended < _NEVER:
             taker.end(ended)
 
-    def unsubscribe(self, key: str, taker: Taker) -> None:
+    def unsubscribe(self, key: str, taker: Sink) -> None:
         """Takes that back."""
         with self._ready:
             if self._takers.get(key) is taker:
                 del self._takers[key]
 
-    def _drop_if_done(self, key: str, taker: Taker, next_iteration: int) -> None:
+    def _drop_if_done(self, key: str, taker: Sink, next_iteration: int) -> None:
         if not taker.wants(next_iteration):
             self.unsubscribe(key, taker)
 

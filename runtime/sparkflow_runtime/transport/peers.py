@@ -2,7 +2,7 @@
 
 Tensors come over the tensor channel where the other task has one, else by gRPC's RecvTensor; the
 step does not know. Another transport, such as UCX, is another `StepReceiver.receive`, and another
-`rendezvous.table.Taker` at the sending end.
+`serving.Sink` at the sending end.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class Sink:
 
     @property
     def ordered(self) -> AbstractContextManager[Any]:
-        """See `rendezvous.table.Taker`."""
+        """Held while bundles are sent that belong together."""
         return self._sending
 
     def wants(self, iteration: int) -> bool:

@@ -342,6 +342,59 @@ def test_the_end_of_the_asker_abandons_its_steps(channel: Channel) -> None:
     sink.end(3)  # nobody hears it
 
 
+def test_a_call_that_is_held_back_goes_with_what_is_asked_for(channel: Channel) -> None:
+    """Whoever runs it finds the bundles asked for: no other thread is needed there."""
+    seen: list[list[str]] = []
+
+    def answer(args: Sequence[Any]) -> Sequence[Any]:
+        seen.append(sorted(channel.task.sinks))
+        return args
+
+    channel.task.answer = answer
+    sent: list[int] = []
+    send = channel.asker.wire.send
+
+    def count(head: bytes | list[bytes], *rest: Any) -> None:
+        sent.append(len(head) if isinstance(head, list) else 1)
+        send(head, *rest)
+
+    channel.asker.wire.send = count  # type: ignore[method-assign]
+    call = channel.asker.call(1, b"", [], is_held=True)
+    assert sent == []
+    channel.asker.ask(1, ["a", "b"], loops=False)
+    assert channel.asker.result(call, channel.waker()) == []
+    assert sent == [3]
+    assert seen == [["a", "b"]]
+
+
+@pytest.mark.parametrize("way", ["flush", "wait", "post", "call"])
+def test_no_call_stays_held_back(channel: Channel, way: str) -> None:
+    held = channel.asker.call(1, b"", [], is_held=True)
+    if way == "flush":
+        channel.asker.flush()
+    elif way == "post":
+        channel.asker.post(frames.pack(Kind.FINISH, 8))
+    elif way == "call":
+        assert channel.call(b"", np.ones(2))[0].tolist() == [2, 2]
+    assert not channel.asker._held or way == "wait"
+    assert channel.asker.result(held, channel.waker()) == []
+
+
+def test_arguments_are_never_held_back(channel: Channel) -> None:
+    value = np.ones(3)
+    call = channel.asker.call(1, b"", [value], is_held=True)
+    value[:] = 7  # as a caller may once `call` has returned
+    assert channel.asker.result(call, channel.waker())[0].tolist() == [2, 2, 2]
+
+
+def test_a_call_that_is_held_back_ends_with_its_channel(channel: Channel) -> None:
+    call = channel.asker.call(1, b"", [], is_held=True)
+    channel.asker.close()
+    with pytest.raises(UnavailableError):
+        channel.asker.result(call, channel.waker())
+    channel.asker.flush()
+
+
 def test_frames_out_of_place_end_the_channel(channel: Channel) -> None:
     [stream] = channel.asker.ask(1, ["a"], loops=True)
     number = stream._number
