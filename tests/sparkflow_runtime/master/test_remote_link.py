@@ -1,8 +1,12 @@
 import numpy as np
+import pytest
 
+from sparkflow_runtime.master.client import open_session
 from sparkflow_runtime.master.remote_link import import_update
 from sparkflow_runtime.protos.run_loop_pb2 import RunLoopUpdate
 from sparkflow_runtime.tensor_proto import export_tensor
+from sparkflow_runtime.testing.local_cluster import LocalCluster
+from support.graphs import const, graph_def, node
 
 
 def test_what_a_loop_elsewhere_yielded_comes_whole() -> None:
@@ -12,3 +16,28 @@ def test_what_a_loop_elsewhere_yielded_comes_whole() -> None:
     assert (update.first_step, update.num_steps, update.num_dropped) == (4, 3, 1)
     assert (update.waited_s, update.elapsed_s) == (0.25, 0.5)
     np.testing.assert_array_equal(update.values[0], np.float32([1.0, 2.0]))
+
+
+@pytest.mark.parametrize("here", [[3.0], [3.0, 4.0]])
+@pytest.mark.parametrize("takes", [False, True])
+def test_calls_held_back_reach_tasks_that_wait_for_each_other(
+    here: list[float], takes: bool
+) -> None:
+    """The master's own partition may need nothing of them, or of one of them only."""
+    first, second, own = "/job:ps/task:0", "/job:ps/task:1", "/job:worker/task:0"
+    graph = graph_def(
+        const("a", here, device=first),
+        node("twice", "AddV2", "a", "a", device=first),
+        node("square", "Mul", "twice", "twice", device=second),
+        const("c", here, device=own),
+        node("d", "AddV2", "c", "square" if takes else "c", device=own),
+    )
+    with LocalCluster(2, 1, token="t") as cluster:
+        session = open_session(cluster.target("worker", 0), credentials=cluster.credentials)
+        session.extend(graph)
+        for _ in range(20):
+            found, _ = session.run(["square:0", "d:0"], {}, [])
+            value = np.float32(here)
+            np.testing.assert_array_equal(found[0], 4 * value * value)
+            np.testing.assert_array_equal(found[1], value + (found[0] if takes else value))
+        session.close()
