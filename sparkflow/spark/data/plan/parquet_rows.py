@@ -223,7 +223,7 @@ def _sample(session: SparkSession, files: ParquetFiles) -> DataFrame:
             values = [None if value is None else _vector(value) for value in values]
         else:
             try:
-                fields.append(StructField(field.name, from_arrow_type(field.type)))
+                fields.append(StructField(field.name, from_arrow_type(field.type, True)))
             except Exception:  # noqa: S112  a type that Spark lacks; no matter unless it is asked for
                 continue
         columns[field.name] = values

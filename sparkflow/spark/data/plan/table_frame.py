@@ -54,7 +54,7 @@ def _fields(schema: pa.Schema) -> Iterator[StructField]:
             yield StructField(each.name, VectorUDT())
             continue
         try:
-            yield StructField(each.name, from_arrow_type(each.type))
+            yield StructField(each.name, from_arrow_type(each.type, prefer_timestamp_ntz=True))
         except Exception:  # noqa: S112  a type that Spark lacks
             continue
 

@@ -76,7 +76,7 @@ def _mixed_rows(spark: SparkSession) -> DataFrame:
         (2.5, 20, [[0.0, 0.0], [0.0, 1.0]], "ä", vectors[1], [], 2.0, False),
         (2.5, 20, [[0.0, 0.0], [0.0, 1.0]], "ä", vectors[2], ["b"], 2.0, None),
     ]
-    fields = StructType.fromDDL(MIXED_SCHEMA).fields
+    fields = spark.createDataFrame([], MIXED_SCHEMA).schema.fields  # a copy
     fields.insert(4, StructField("bag", VectorUDT()))
     return spark.createDataFrame(data, StructType(fields))
 
