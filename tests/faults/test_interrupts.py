@@ -21,6 +21,9 @@ import pytest
 from support.interrupts import KINDS
 from support.processes import END_S
 
+# A client of a kernel leaves the loop that it made for its blocking calls to the interpreter's end.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 PROGRAM = Path(__file__).with_name("interrupts_program.py")
 # How long a round may take at most, on a machine that has other things to do.
 ROUND_S = 60.0
