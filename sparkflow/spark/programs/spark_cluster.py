@@ -7,13 +7,15 @@ import contextlib
 import functools
 import json
 import logging
+import os
 import queue
 import time
 import uuid
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -28,7 +30,6 @@ from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
 from sparkflow.spark.data.feed_plan import FeedPlan
 from sparkflow.spark.data.hosted.travelling import rows_for_tasks
 from sparkflow.spark.data.plan.spooled import is_local
-from sparkflow.spark.data.schema.frame import require_frame
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
 from sparkflow.spark.encryption import AUTO, new_credentials, session_speaks_tls
 from sparkflow.spark.endpoints import Endpoints, Ports, require_interface
@@ -41,12 +42,17 @@ from sparkflow.spark.programs.cluster_dataset import (
     make_dataset,
 )
 from sparkflow.spark.programs.functions import FunctionJob
+from sparkflow.spark.programs.given_rows import given_rows
 from sparkflow.spark.task_resources import RoleResources, ps_resources, worker_resources
 from sparkflow.train.clusters.cluster_spec import ClusterSpec
 from sparkflow_runtime.security import Credentials
 
+if TYPE_CHECKING:
+    from sparkflow.spark.report.tensorboard_server import TensorBoardServer
+
 _log = logging.getLogger(__name__)
 
+LOOPBACK: Final = "127.0.0.1"
 _POLL_S: Final = 0.5
 # What one failure makes others report comes within this time.
 _CAUSES_S: Final = 1.0
@@ -142,6 +148,7 @@ class SparkCluster:
         self._addresses: Mapping[TaskName, str] = {}
         self._held = contextlib.ExitStack()
         self._datasets: list[ClusterDataset] = []
+        self._boards: dict[str, TensorBoardServer] = {}
         _living.add(self)
 
     @property
@@ -248,9 +255,39 @@ class SparkCluster:
             )
             return job.run()
 
+    def tensorboard(
+        self, folder: str | os.PathLike[str], host: str = LOOPBACK, port: int = 0
+    ) -> str:
+        """Starts TensorBoard on the driver, and returns its address; it ends with the cluster.
+
+        That is with `close` or the `with` block, or with the driver's process, however that ends;
+        `stop` leaves it. It shows the event files below a folder, such as those of a
+        `tf.summary.FileWriter` or of `checkpoint_dir`. Asked for the same folder again, it is the
+        same one.
+
+        TensorBoard asks nobody who they are. On loopback, which is where it listens unless told
+        otherwise, every user of the driver's machine can look; reach it from elsewhere through ssh
+        (`ssh -L 6006:127.0.0.1:PORT driver`).
+
+        Args:
+            folder: A local path, or a URI that TensorBoard reads.
+            host: The address that it listens on.
+            port: The port; 0 for any free one.
+
+        Raises:
+            ImportError: TensorBoard is not installed (`pip install 'sparkflow-ml[tensorboard]'`).
+            SparkTrainingError: It does not start: the port is taken, for instance.
+        """
+        from sparkflow.spark.report.tensorboard_server import TensorBoardServer
+
+        shown = os.fspath(folder)
+        if shown not in self._boards:
+            self._boards[shown] = TensorBoardServer(shown, host, port)
+        return self._boards[shown].url
+
     def dataset(
         self,
-        df: DataFrame,
+        df: Any,
         columns: Columns,
         *,
         batch_size: int,
@@ -262,8 +299,10 @@ class SparkCluster:
         handleInvalid: str = "error",
         fillValue: float = 0.0,
         cache: bool = True,
+        version: int | str | datetime | None = None,
+        catalog: str | Mapping[str, str] | None = None,
     ) -> ClusterDataset:
-        """The rows of a DataFrame on the workers: `dataset[1]` are the batches of worker 1.
+        """The rows of a DataFrame or table on the workers: `dataset[1]` are those of worker 1.
 
             rows = cluster.dataset(df, ["features", "label"], batch_size=64, shuffle=True)
             for task in range(len(rows)):
@@ -279,7 +318,9 @@ class SparkCluster:
         slot that is free.
 
         Args:
-            df: The rows.
+            df: The rows: a DataFrame; the path or URI of Parquet files; or a table of Delta Lake or
+                Iceberg as `SparkTrainer.fitOnTable` takes it. Spark's Python workers read files,
+                without the JVM and without a connector.
             columns: What a batch consists of: a column; a list of columns, which gives a tuple of
                 tensors; or a dictionary of columns (or of lists of scalar columns, which become one
                 tensor), which gives a dictionary. Their types become tensors as those of named
@@ -294,13 +335,17 @@ class SparkCluster:
             handleInvalid: As a trainer has it.
             fillValue: As a trainer has it.
             cache: Whether rows are cached while they are looked at, outside of local sessions.
+            version: Which version of a table, as `fitOnTable` has it; pinned by this call.
+            catalog: The catalog of a table of Iceberg, as `fitOnTable` has it.
 
         Raises:
+            ImportError: The library of the table's format is not installed.
+            FileNotFoundError: There are no files.
             ValueError, TypeError: A column is not there, holds what tensors cannot, or has nulls or
                 NaNs; there are no rows; as `SparkTrainer.fit`.
             SparkTrainingError: The cluster runs, and no slot is free, or the session is not local.
         """
-        require_frame(df, "SparkCluster.dataset")
+        df = given_rows(self._session, df, version, catalog)
         plan = feed_plan(batch_size, shuffle, epochs, seed)
         if self._cluster is None:
             require_slots(self._session, self._layout, profiles=self._profiles)
@@ -332,10 +377,13 @@ class SparkCluster:
             self._held.close()
 
     def close(self) -> None:
-        """Ends all tasks and lets go of the rows of all datasets; may be called again."""
+        """Ends all tasks and TensorBoard, lets go of all datasets' rows; may be called again."""
         try:
             self.stop()
         finally:
+            boards, self._boards = self._boards, {}
+            for board in boards.values():
+                board.close()
             datasets, self._datasets = self._datasets, []
             for each in datasets:
                 each.close()

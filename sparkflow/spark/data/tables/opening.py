@@ -61,6 +61,11 @@ def table_files(
     )
 
 
+def is_table(path: str) -> bool:
+    """Whether a path is, or leads into, a table whose log says which of its files count."""
+    return path.endswith(_METADATA) or table_of(path) is not None
+
+
 def _newest_metadata(folder: str) -> str:
     """The metadata file of a table without a catalog, as Hadoop's catalog leaves it."""
     log = system.join(folder, "metadata")

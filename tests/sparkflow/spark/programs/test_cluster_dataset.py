@@ -339,3 +339,79 @@ def test_nothing_is_left(spark, df, way, tmp_path_factory):
         cluster.dataset(df, "id", batch_size=100)
     assert len(context.getPersistentRDDs()) == cached
     assert list(local.rglob("sparkflow-rows-*")) == []
+
+
+def read_all(cluster, rows):
+    batches = [on_worker(rows, task) for task in range(len(rows))]
+    with session_on(cluster) as session:
+        return [all_of(session, batch) for batch in batches]
+
+
+def test_rows_of_tables_need_no_dataframe(cluster, tmp_path):
+    pa, deltalake = pytest.importorskip("pyarrow"), pytest.importorskip("deltalake")
+    table = pa.table({"id": range(90), "x": [number / 8 for number in range(90)]})
+    folder = str(tmp_path / "delta")
+    deltalake.write_deltalake(folder, table.slice(0, 50))
+    deltalake.write_deltalake(folder, table.slice(50), mode="append")
+    deltalake.DeltaTable(folder).delete("id >= 80")
+    now = cluster.dataset(folder, {"id": "id", "x": "x"}, batch_size=16)
+    first = cluster.dataset(deltalake.DeltaTable(folder, version=0), "id", batch_size=16)
+    assert now.worker_rows == (40, 40)
+    assert first.worker_rows == (25, 25)
+    deltalake.DeltaTable(folder).delete("id < 70")  # versions are pinned
+    found = [
+        row
+        for batches in read_all(cluster, now)
+        for batch in batches
+        for row in zip(batch["id"].tolist(), batch["x"].tolist(), strict=True)
+    ]
+    assert sorted(found) == [(number, number / 8) for number in range(80)]
+    ids = np.concatenate([part for each in read_all(cluster, first) for part in each])
+    assert sorted(ids.tolist()) == list(range(50))
+
+
+def test_rows_of_parquet_files(cluster, tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    for day in (1, 2):
+        (tmp_path / f"day={day}").mkdir()
+        pq.write_table(pa.table({"x": [day + 0.5] * 7}), tmp_path / f"day={day}" / "a.parquet")
+    rows = cluster.dataset(tmp_path, ["day", "x"], batch_size=4)
+    found = [
+        pair
+        for batches in read_all(cluster, rows)
+        for days, values in batches
+        for pair in zip(days.tolist(), values.tolist(), strict=True)
+    ]
+    assert sorted(found) == [(1, 1.5)] * 7 + [(2, 2.5)] * 7
+
+
+def test_what_is_no_table_is_refused(spark, df, tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    deltalake = pytest.importorskip("deltalake")
+    cluster = SparkCluster(spark)
+    pq.write_table(pa.table({"x": pa.array([], pa.float64())}), tmp_path / "empty.parquet")
+    (tmp_path / "text.parquet").write_text("no Parquet")
+    folder = str(tmp_path / "delta")
+    deltalake.write_deltalake(folder, pa.table({"x": [1.0, None]}))
+
+    def dataset(given, columns="x", **more):
+        return cluster.dataset(given, columns, batch_size=2, **more)
+
+    with pytest.raises(ValueError, match="for tables; a DataFrame was given"):
+        dataset(df, "id", version=1)
+    with pytest.raises(ValueError, match=r"empty\.parquet.*: no rows"):
+        dataset(tmp_path / "empty.parquet")
+    with pytest.raises(ValueError, match=r"text\.parquet is no Parquet file"):
+        dataset(tmp_path / "text.parquet")
+    with pytest.raises(FileNotFoundError):
+        dataset(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="is no table: dataset reads tables of Delta Lake"):
+        dataset(tmp_path / "nowhere", version=1)
+    with pytest.raises(ValueError, match="7"):
+        dataset(folder, version=7)
+    with pytest.raises(ValueError, match="x"):
+        dataset(folder)  # a null
+    with pytest.raises(ValueError, match="columns"):
+        dataset(folder, "y")
+    with pytest.raises(TypeError, match=r"SparkCluster\.dataset takes a DataFrame"):
+        dataset({"x": [1.0]})

@@ -11,6 +11,7 @@ import pytest
 import sparkflow as tf
 from sparkflow.spark import SparkCluster, SparkTrainingError
 from sparkflow.spark.errors import LostTaskError
+from sparkflow.spark.report import tensorboard_server
 from support.processes import left_after
 
 WAIT_S = 60
@@ -124,3 +125,25 @@ def test_what_does_not_fit_is_refused_at_once(spark):
         cluster.start()
     assert not cluster.is_running
     cluster.stop()
+
+
+def test_tensorboard_ends_with_the_cluster(spark, tmp_path, monkeypatch):
+    class Board:
+        def __init__(self, folder, host, port):
+            self.url = f"http://{host}:{len(made) + 6006}/"
+            self.closed = False
+            made.append(self)
+
+        def close(self):
+            self.closed = True
+
+    made = []
+    monkeypatch.setattr(tensorboard_server, "TensorBoardServer", Board)
+    with SparkCluster(spark) as cluster:
+        assert cluster.tensorboard(tmp_path / "a") == "http://127.0.0.1:6006/"
+        assert cluster.tensorboard(str(tmp_path / "b"), "10.0.0.1") == "http://10.0.0.1:6007/"
+        assert cluster.tensorboard(tmp_path / "a") == "http://127.0.0.1:6006/"
+        cluster.stop()
+        assert not any(board.closed for board in made)
+    assert len(made) == 2
+    assert all(board.closed for board in made)
