@@ -80,3 +80,26 @@ def test_tables_that_grow(spark: SparkSession) -> None:
     assert known.probability[1] < 0.5
     unseen = names["model"].inference_model.predict({"user": ["nobody"]})["probability"][0]
     assert stranger.probability[1] == pytest.approx(unseen[1], abs=1e-6)
+
+
+@pytest.mark.timeout(600)
+def test_tuning(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    optuna = pytest.importorskip("optuna")
+    page = (ROOT / "docs/spark_tuning.md").read_text()
+    storage = f"sqlite:///{tmp_path}/studies.db"
+    for said, done in (
+        ("sqlite:////home/me/studies.db", storage),
+        ("n_trials=50, n_jobs=2", "n_trials=2, n_jobs=2"),
+        ("numWorkers=2, epochs=10", "numWorkers=1, epochs=2"),
+    ):
+        assert said in page
+        page = page.replace(said, done)
+    rows = spark.range(200).selectExpr(
+        "array(cast(id % 7 AS float), cast(id % 3 AS float)) AS features", "id % 7 > 3 AS late"
+    )
+    names: dict[str, object] = {"df": rows.selectExpr("features", "cast(late AS int) AS late")}
+    for block in re.findall(r"^```python\n(.+?)^```", page, re.DOTALL | re.MULTILINE):
+        exec(compile(block, "docs/spark_tuning.md", "exec"), names)
+    study = optuna.load_study(study_name="late flights", storage=storage)
+    assert len(study.trials) == 2
+    assert study.best_value > 0.4

@@ -33,6 +33,8 @@ from sparkflow_runtime.resources.datasets.arrow_columns import numbers, whole
 SHARE_COLUMN: Final = "parquet_share"
 """The only column of a task's rows that says what to read instead of being it."""
 
+DRAWN: Final = "__sparkflow_drawn"
+"""The column of rows as they are that says which validate."""
 _ROWS_AT_ONCE: Final = 10_000
 _MAX_GROUP_BYTES: Final = 256 << 20
 """Row groups larger than this are read piece by piece."""
@@ -181,7 +183,10 @@ def read_share(share: ParquetShare) -> Iterator[pa.RecordBatch]:
 
 
 def read_tables(share: ParquetShare, names: Sequence[str]) -> Iterator[pa.Table]:
-    """The rows of a share as they are: these columns, nothing made of them."""
+    """The rows of a share as they are: these columns, nothing made of them.
+
+    Where some of them are drawn for validation, the column `DRAWN` has which.
+    """
     system, _ = open_location(share.uri)
     for piece in share.pieces:
         with _opened(system, share, piece.file) as source:
@@ -191,7 +196,13 @@ def read_tables(share: ParquetShare, names: Sequence[str]) -> Iterator[pa.Table]
                 end = seen + table.num_rows
                 first, last = max(piece.first, seen), min(piece.first + piece.count, end)
                 if first < last:
-                    yield table.slice(first - seen, last - first)
+                    table = table.slice(first - seen, last - first)
+                    if share.fraction:
+                        number = piece.number + first - piece.first
+                        part = replace(piece, number=number, count=last - first)
+                        drawn = drawn_for_validation(share.seed, part, share.fraction)
+                        table = table.append_column(DRAWN, pa.array(drawn))
+                    yield table
                 seen = end
 
 

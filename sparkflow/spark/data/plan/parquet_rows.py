@@ -24,6 +24,7 @@ from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.feed_plan import Shards
 from sparkflow.spark.data.parquet.footers import ParquetFiles, read_footers
 from sparkflow.spark.data.parquet.shares import (
+    DRAWN,
     ParquetShare,
     Piece,
     count_share,
@@ -134,10 +135,17 @@ def parquet_rows(
     first = dealt(most if in_shards else min(tasks.num_workers, most))
     seen = plan
     if wants_rows:
-        is_table = bool(files.origin)
-        rows = frame_of(session, files) if is_table else session.read.parquet(files.uri)
-        seen = plan_rows(rows, config)
-    marks = wants_rows and bool(config.validation_indicator_col)
+        fraction = config.validation_fraction
+        if fraction:  # by the numbers of rows, which Spark does not know
+            rows = frame_of(session, files, fraction, config.seed)
+            seen = plan_rows(
+                rows, replace(config, validation_fraction=0.0, validation_indicator_col=DRAWN)
+            )
+        else:
+            is_table = bool(files.origin)
+            rows = frame_of(session, files) if is_table else session.read.parquet(files.uri)
+            seen = plan_rows(rows, config)
+    marks = wants_rows and seen.validates
     prepared = PreparedRows(
         rows=prepare.treated_rows(
             seen.selected,

@@ -10,10 +10,10 @@ import pyarrow as pa
 from pyspark.ml.linalg import VectorUDT
 from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import BooleanType, StructField, StructType
 
 from sparkflow.spark.data.parquet.footers import ParquetFiles
-from sparkflow.spark.data.parquet.shares import ParquetShare, deal_groups, read_tables
+from sparkflow.spark.data.parquet.shares import DRAWN, ParquetShare, deal_groups, read_tables
 from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
 from sparkflow_runtime.resources.datasets.arrow_columns import as_objects
 
@@ -28,16 +28,35 @@ def text_rows(session: SparkSession, texts: Sequence[str | None]) -> DataFrame:
     return session.range(0, len(texts), 1, len(texts)).select(message)
 
 
-def frame_of(session: SparkSession, files: ParquetFiles) -> DataFrame:
-    """All rows, with the columns of which Spark knows the type."""
+def frame_of(
+    session: SparkSession, files: ParquetFiles, fraction: float = 0.0, seed: int = 0
+) -> DataFrame:
+    """All rows, with the columns of which Spark knows the type.
+
+    Args:
+        session: Reads them.
+        files: Where they are.
+        fraction: The share of rows that is drawn for validation: the column `DRAWN` has them.
+        seed: Decides which.
+    """
     fields = list(_fields(files.schema))
     names = [field.name for field in fields]
     parts = min(len(files.groups), _MOST_PARTS)
     texts = []
     for pieces in deal_groups(files.groups, parts, None):
         layouts = files.layouts.of_pieces(pieces, names)
-        share = ParquetShare(files.uri, pieces, (), layouts=layouts, origin=files.origin)
+        share = ParquetShare(
+            files.uri,
+            pieces,
+            (),
+            layouts=layouts,
+            origin=files.origin,
+            fraction=fraction,
+            seed=seed,
+        )
         texts.append(json.dumps({"share": share.to_json(), "names": names}))
+    if fraction:
+        fields.append(StructField(DRAWN, BooleanType()))
     rows: Any = text_rows(session, texts)
     found: DataFrame = rows.mapInArrow(_read, StructType(fields))
     return found
@@ -64,5 +83,6 @@ def _read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for text in as_objects(batch.column(MESSAGE_COLUMN)):
             given = json.loads(text)
             share = ParquetShare.from_json(given["share"])
+            names = [*given["names"], *([DRAWN] if share.fraction else [])]
             for table in read_tables(share, given["names"]):
-                yield from table.select(given["names"]).to_batches()
+                yield from table.select(names).to_batches()

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from sparkflow.spark import SparkTrainer
 from sparkflow.spark.data.parquet.footers import read_footers
+from sparkflow.spark.data.parquet.shares import ParquetShare, read_share
 from sparkflow.spark.data.plan.parquet_rows import _class_rows, _num_classes, parquet_rows
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
 from sparkflow.spark.estimators.statistics import row_statistics
@@ -74,3 +75,36 @@ def test_statistics_are_of_the_rows_that_train(
     (moments,) = found.features.values()
     assert float(np.ravel(moments.mean)[0]) == mean
     assert prepared.rows.count() == rows
+
+
+@pytest.mark.parametrize("given", [{}, {"handleInvalid": "skip"}])
+def test_rows_drawn_for_validation_are_in_no_statistics(
+    spark: SparkSession, tmp_path: Path, given: dict[str, Any]
+) -> None:
+    numbers = np.arange(300.0)
+    numbers[::50] = float("nan") if given else 0.0
+    columns = {"x": numbers, "validates": [True] * 300, "label": numbers % 2}
+    for part in range(2):
+        table = pa.table(columns).slice(150 * part, 150)
+        pq.write_table(table, tmp_path / f"{part}.parquet", row_group_size=40)
+    params = SparkTrainer(
+        model_fn=lambda features, labels, mode: None,
+        featuresCol="x",
+        numWorkers=2,
+        validationFraction=0.3,
+        seed=5,
+        **given,
+    )
+    arranged = parquet_rows(spark, str(tmp_path), params.config(True), wants_rows=True)
+    placed = arranged.place(2)[1]
+    trained = []
+    for row in placed.rows.collect():
+        share = ParquetShare.from_json(json.loads(row[0])["parquet"])
+        for batch in read_share(share):
+            x, validates = (np.array(batch.column(each)) for each in ("x", "validates"))
+            trained += x[~validates].tolist()
+    assert 150 < len(trained) < 250
+    found = row_statistics(arranged.prepared, of_features=True)
+    (moments,) = found.features.values()
+    np.testing.assert_allclose(np.ravel(moments.mean), np.mean(trained), rtol=1e-6)
+    np.testing.assert_allclose(np.ravel(moments.scale), np.std(trained), rtol=5e-3)
