@@ -21,7 +21,7 @@ def test_what_is_no_table_is_refused(spark, tmp_path):
         dataset(spark.range(3), "id", version=1)
     with pytest.raises(ValueError, match=r"empty\.parquet.*: no rows"):
         dataset(tmp_path / "empty.parquet")
-    with pytest.raises(ValueError, match=r"text\.parquet is no Parquet file"):
+    with pytest.raises(ValueError, match=r"text\.parquet is not a Parquet file"):
         dataset(tmp_path / "text.parquet")
     with pytest.raises(FileNotFoundError):
         dataset(tmp_path / "nowhere")
