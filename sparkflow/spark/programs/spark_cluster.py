@@ -48,7 +48,7 @@ from sparkflow.train.clusters.cluster_spec import ClusterSpec
 from sparkflow_runtime.security import Credentials
 
 if TYPE_CHECKING:
-    from sparkflow.spark.report.tensorboard_server import TensorBoardServer
+    from sparkflow.spark.programs.tensorboard_server import TensorBoardServer
 
 _log = logging.getLogger(__name__)
 
@@ -278,7 +278,7 @@ class SparkCluster:
             ImportError: TensorBoard is not installed (`pip install 'sparkflow-ml[tensorboard]'`).
             SparkTrainingError: It does not start: the port is taken, for instance.
         """
-        from sparkflow.spark.report.tensorboard_server import TensorBoardServer
+        from sparkflow.spark.programs.tensorboard_server import TensorBoardServer
 
         shown = os.fspath(folder)
         if shown not in self._boards:

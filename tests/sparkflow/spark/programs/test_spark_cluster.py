@@ -11,7 +11,7 @@ import pytest
 import sparkflow as tf
 from sparkflow.spark import SparkCluster, SparkTrainingError
 from sparkflow.spark.errors import LostTaskError
-from sparkflow.spark.report import tensorboard_server
+from sparkflow.spark.programs import tensorboard_server
 from support.processes import left_after
 
 WAIT_S = 60

@@ -55,7 +55,7 @@ class TensorBoardServer:
         self._answered = threading.Event()
         self._process = PipedProcess(
             TaskName("tensorboard", 0),
-            "sparkflow.spark.report.tensorboard_child",
+            "sparkflow.spark.programs.tensorboard_child",
             os.environ,
             self._read,
         )

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sparkflow.spark.report.tensorboard_child import main
+from sparkflow.spark.programs.tensorboard_child import main
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from sparkflow.spark.errors import SparkTrainingError
-from sparkflow.spark.report.tensorboard_server import TensorBoardServer
+from sparkflow.spark.programs.tensorboard_server import TensorBoardServer
 
 PROGRAM = """
 import argparse, functools, http.server, threading
@@ -87,7 +87,7 @@ def test_other_addresses_are_warned_of(tmp_path: Path, caplog: pytest.LogCapture
 def test_it_ends_with_a_program_that_is_killed(tmp_path: Path) -> None:
     code = (
         "import sys, time\n"
-        "from sparkflow.spark.report.tensorboard_server import TensorBoardServer\n"
+        "from sparkflow.spark.programs.tensorboard_server import TensorBoardServer\n"
         f"print(TensorBoardServer({str(tmp_path)!r}).url, flush=True)\n"
         "time.sleep(600)\n"
     )
