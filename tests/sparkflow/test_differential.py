@@ -22,8 +22,8 @@ CANCELLED = 1e-7
 EVERY = 8
 
 # What TensorFlow's assertions find and our static shapes tell before: that weights do not fit
-# values whose shape only we know.
-_EARLIER = re.compile(r"_at_(top_)?k\b.*weights=")
+# values whose shape only we know, or that sparse tensors of known shapes do not fit together.
+_EARLIER = re.compile(r"_at_(top_)?k\b.*weights=|sparse_concat\(")
 
 
 def is_earlier(entry: dict[str, Any], ours: dict[str, Any]) -> bool:

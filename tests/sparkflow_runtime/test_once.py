@@ -141,7 +141,16 @@ VALUES = frozenset(
     {
         *("bool", "int", "str", "bytes", "float", "None", "tuple", "list", "dict"),
         *("np.dtype", "DType", "Axes", "DeviceSpec", "Layout", "Number", "Pass", "Reduction"),
-        *("UpdateKernel", "ast.expr", "Positions", "RowSchema", "Rows", "Rule", "KeptState"),
+        *(
+            "UpdateKernel",
+            "ast.expr",
+            "Positions",
+            "RowSchema",
+            "Rows",
+            "Rule",
+            "KeptState",
+            "_Dealt",
+        ),
     }
 )
 """What a function may return that `functools` remembers: numbers, texts and descriptions, of which
