@@ -98,7 +98,7 @@ def test_rows_drawn_for_validation_are_in_no_statistics(
     arranged = parquet_rows(spark, str(tmp_path), params.config(True), wants_rows=True)
     placed = arranged.place(2)[1]
     trained = []
-    for row in placed.rows.collect():
+    for row in placed.df.collect():
         share = ParquetShare.from_json(json.loads(row[0])["parquet"])
         for batch in read_share(share):
             x, validates = (np.array(batch.column(each)) for each in ("x", "validates"))
