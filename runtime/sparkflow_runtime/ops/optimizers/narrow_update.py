@@ -220,7 +220,8 @@ def _taken(array: Array, rows: Array) -> Array:
 def _put(array: Array, rows: Array, new: Array) -> None:
     """Writes rows that are different from each other."""
     table, values = array, new
-    if array.itemsize < _WORD_BYTES and array.shape[-1] % 2 == 0 and array.flags.c_contiguous:
+    is_even = array.ndim > 1 and array.shape[-1] % 2 == 0  # a vector has its rows there
+    if array.itemsize < _WORD_BYTES and is_even and array.flags.c_contiguous:
         table, values = array.view(np.int32), new.view(np.int32)
     if row_kernels.scatter(row_kernels.SET, table, rows, values) is None:
         array[rows] = new

@@ -74,14 +74,14 @@ def wide_run(op, node, values):
 
 
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.op_type)
-@pytest.mark.parametrize("width", [3, 8])
+@pytest.mark.parametrize("row", [(3,), (8,), (), (2, 3), (3, 2)])
 @pytest.mark.parametrize("machine_code", [True, False])
-def test_they_are_those_of_float32_rounded(monkeypatch, op, width, machine_code):
+def test_they_are_those_of_float32_rounded(monkeypatch, op, row, machine_code):
     if machine_code and not native.available():
         pytest.skip("makes machine code")
     if not machine_code:
         monkeypatch.setattr(native, "available", lambda: False)
-    node, values = node_of(op), inputs_of(op, (11, width))
+    node, values = node_of(op), inputs_of(op, (12, *row))
     for found, expected in zip(run(op, node, values), wide_run(op, node, values), strict=True):
         assert found.dtype == expected.dtype
         eps = 1 / 256 if found.dtype == NARROW else 1e-6
