@@ -14,7 +14,8 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.control.ordering import group
 from sparkflow.ops.elementwise import elementwise
 from sparkflow.ops.state import state
-from sparkflow.train.optimizers.slots import create_slot, filled_like
+from sparkflow.train.optimizers.rounding import subtracted
+from sparkflow.train.optimizers.slots import arithmetic_dtype, create_slot, filled_like
 from sparkflow.variables.initialization import global_variables, trainable_variables
 from sparkflow.variables.initializers import Zeros
 from sparkflow.variables.variable import Variable
@@ -44,18 +45,19 @@ def assign_moving_average(
         graph.name_scope(name or "AssignMovingAvg") as scope,
         graph.colocate_with(variable),
     ):
-        dtype = variable.dtype.base
+        # A bfloat16 average would stay as it is: what is added is less than its last place.
+        dtype = arithmetic_dtype(variable)
         rest = elementwise.cast(convert_to_tensor(1.0 - decay, name="decay"), dtype)
-        tensor = convert_to_tensor(value, dtype)
+        tensor = elementwise.cast(convert_to_tensor(value, variable.dtype.base), dtype)
         if zero_debias:
             delta = _debiased_delta(variable, tensor, rest)
         else:
-            delta = (variable - tensor) * rest
-        return state.assign_sub(variable, delta, name=scope)
+            delta = (elementwise.cast(variable, dtype) - tensor) * rest
+        return subtracted(variable, delta, name=scope)
 
 
 def _debiased_delta(variable: Variable, value: Tensor, rest: Tensor) -> Tensor:
-    dtype = variable.dtype.base
+    dtype = rest.dtype.base
     graph = variable.graph
     with variable_scope(variable.op.name), graph.colocate_with(variable):
         made: dict[str, Any] = {"dtype": dtype, "initializer": Zeros(), "trainable": False}
@@ -67,7 +69,8 @@ def _debiased_delta(variable: Variable, value: Tensor, rest: Tensor) -> Tensor:
     ]
     with graph.control_dependencies(updates):
         weight = 1 - elementwise.pow(1.0 - rest, local_step.read_value())
-        delta: Tensor = variable - biased.read_value() / weight
+        mean = biased.read_value() / weight
+        delta: Tensor = elementwise.cast(variable, dtype) - mean
         return delta
 
 

@@ -7,7 +7,11 @@ from typing import Any, Final
 
 from sparkflow._api import export
 from sparkflow.graph.operators import Symbolic
+from sparkflow.graph.scopes import apply_op
+from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.random.random import op_seeds
+from sparkflow.ops.shape import constants
+from sparkflow.ops.state import state
 from sparkflow.variables.partitioned import PartitionedVariable
 from sparkflow_runtime.dtypes import bfloat16
 from sparkflow_runtime.ops import registry
@@ -54,6 +58,17 @@ def rounding_attrs(variable: Any) -> dict[str, Any]:
     seed, seed2 = op_seeds(None)
     rounding = op._attrs.get(_ATTR, ROUNDINGS[0])
     return {"rounding": rounding, "seed": seed, "seed2": seed2}
+
+
+def subtracted(variable: Any, change: Tensor, name: str | None = None) -> Tensor:
+    """`variable -= change`, rounded as optimizers do where the variable is stored as bfloat16."""
+    if change.dtype is variable.dtype.base:
+        return state.assign_sub(variable, change, name=name)
+    op_type, one = f"{NARROW}ApplyGradientDescent", constants.constant(1.0)
+    updated: Tensor = apply_op(
+        op_type, variable, one, change, name=name, **rounding_attrs(variable)
+    )
+    return updated
 
 
 def _each(variables: Any) -> Iterable[Any]:

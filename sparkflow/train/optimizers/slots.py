@@ -67,17 +67,26 @@ class Slots:
 
     def filled(self, variable: Variable, name: str, op_name: str, value: float) -> Variable:
         """The slot of that name, `value` everywhere at first."""
-        return self.get_or_create(variable, name, op_name, lambda: filled_like(variable, value))
+        dtype = arithmetic_dtype(variable)
+        return self.get_or_create(
+            variable, name, op_name, lambda: filled_like(variable, value, dtype)
+        )
 
 
-def filled_like(primary: Any, value: float) -> Any:
-    """One value in the shape and dtype of a variable or tensor, for the start of a slot."""
+def filled_like(primary: Any, value: float, dtype: DType | None = None) -> Any:
+    """One value in the shape of a variable or tensor, for the start of a slot.
+
+    Args:
+        primary: The variable or tensor.
+        value: The value.
+        dtype: Of the result; that of `primary` when None.
+    """
     shape: Any = primary.shape
     if not shape.is_fully_defined():
         start = primary.initial_value if isinstance(primary, Variable) else primary
         shape = primary.graph.apply("Shape", (start,), {})
     name = "Const" if value else "zeros"
-    return constants.of_one_value(shape, value, arithmetic_dtype(primary), name)
+    return constants.of_one_value(shape, value, dtype or primary.dtype.base, name)
 
 
 def arithmetic_dtype(primary: Any) -> DType:

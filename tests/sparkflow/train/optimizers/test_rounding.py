@@ -158,3 +158,57 @@ def test_checkpoints_keep_the_table_and_its_slots(tmp_path):
         for old, new in zip(before, session.run(tf.global_variables()), strict=True):
             assert old.dtype == new.dtype
             np.testing.assert_array_equal(old, new)
+
+
+NARROW = [tf.float16, tf.bfloat16]
+
+
+@pytest.mark.parametrize("dtype", NARROW, ids=lambda each: each.name)
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "rows"])
+def test_gradients_of_many_batches_are_added_up(dtype, sparse):
+    """300 of 1, in batches of 15 rows: 256 + 1 is 256 in bfloat16."""
+    table = tf.get_variable("table", initializer=tf.zeros([4, 3], dtype))
+    optimizer = tf.train.GradientDescentOptimizer(1.0)
+    optimizer = tf.train.GradientAccumulationOptimizer(optimizer, 300, tf.constant(15.0))
+    rows = tf.nn.embedding_lookup(table, [1, 2]) if sparse else table[1:3]
+    train = optimizer.minimize(tf.reduce_sum(tf.cast(rows, tf.float32)))
+    with tf.Session() as session:
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        for _ in range(300):
+            session.run(train)
+        changed = session.run(table).astype(np.float32)
+    np.testing.assert_allclose(changed[:, 0], [0, -1, -1, 0], rtol=0.02)
+
+
+@pytest.mark.parametrize("resource", [False, True], ids=["reference", "resource"])
+def test_averages_of_variables_move(resource):
+    """By a thousandth of the distance a step, which is less than their last place."""
+    tf.set_random_seed(1)
+    table = tf.get_variable(
+        "table", initializer=tf.ones([64, 4], tf.bfloat16), use_resource=resource
+    )
+    average = tf.train.ExponentialMovingAverage(0.999)
+    update = average.apply([table])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(tf.assign(table, tf.fill([64, 4], tf.cast(3.0, tf.bfloat16))))
+        for _ in range(500):
+            session.run(update)
+        found = session.run(average.average(table))
+    assert found.dtype.name == "bfloat16"
+    np.testing.assert_allclose(found.astype(np.float32).mean(), 3 - 2 * 0.999**500, rtol=0.005)
+
+
+@pytest.mark.parametrize("zero_debias", [False, True])
+def test_averages_of_tensors_go_as_in_float32(zero_debias):
+    value = tf.cast(tf.constant([1.0, 2.0]), tf.bfloat16)
+    average = tf.train.ExponentialMovingAverage(0.9, zero_debias=zero_debias)
+    update = average.apply([value])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for _ in range(7):
+            session.run(update)
+        found = session.run(average.average(value))
+    assert found.dtype.name == "bfloat16"
+    expected = np.array([1, 2]) * (1 if zero_debias else 1 - 0.9**7)
+    np.testing.assert_allclose(found.astype(np.float32), expected, rtol=0.02)
