@@ -1,6 +1,7 @@
 """TensorFlow's accumulators of gradients: sums that are taken once enough gradients are in.
 
 A gradient carries the step it was computed for; one computed for a step that is over is dropped.
+float16 and bfloat16 are added in float32 and rounded once, when they are taken.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import AbortedError, CancelledError, InvalidArgumentError
+from sparkflow_runtime.resources.collectives.collective_sums import wide
 from sparkflow_runtime.resources.waiting import Cancellation, wait_for
 from sparkflow_runtime.shapes import Shape
 
@@ -110,6 +112,9 @@ class _Accumulator(Generic[S]):
                 message=f"Accumulator {self.name!r} holds {self.dtype.name}, got a gradient of "
                 f"{array.dtype}"
             )
+        self._check_shape(array, expected)
+
+    def _check_shape(self, array: Any, expected: Shape) -> None:
         if not shapes.is_compatible(expected, array.shape):
             raise InvalidArgumentError(
                 message=f"Shape mismatch: expected {shapes.text(expected)}, "
@@ -127,7 +132,7 @@ class ConditionalAccumulator(_Accumulator[Any]):
             InvalidArgumentError: A wrong dtype, or a shape that does not fit those before.
         """
         self._check(gradient, self.shape)
-        return self._add(local_step, np.array(gradient))
+        return self._add(local_step, np.array(gradient, wide(gradient.dtype)))
 
     def take(self, num_required: int, cancellation: Cancellation) -> Any:
         """The mean or sum once so many gradients are in; ends the step. Blocks until then.
@@ -138,10 +143,11 @@ class ConditionalAccumulator(_Accumulator[Any]):
             CancelledError, ...: What ended the waiting step.
         """
         total, count = self._take(num_required, cancellation)
-        return total / total.dtype.type(count) if self.mean else total
+        taken = total / total.dtype.type(count) if self.mean else total
+        return taken.astype(self.dtype.as_numpy_dtype, copy=False)
 
     def _added(self, total: Any, gradient: Any) -> Any:
-        self._check(gradient, total.shape)
+        self._check_shape(gradient, total.shape)
         return np.add(total, gradient, out=total)
 
 
@@ -165,7 +171,7 @@ class Rows:
     def summed(indices: Any, values: Any, counts: Any) -> Rows:
         """Rows of equal index added up."""
         distinct, where = np.unique(indices, return_inverse=True)
-        sums = np.zeros((distinct.size, *values.shape[1:]), values.dtype)
+        sums = np.zeros((distinct.size, *values.shape[1:]), wide(values.dtype))
         np.add.at(sums, where, values)
         numbers = np.zeros(distinct.size, np.int64)
         np.add.at(numbers, where, counts)
@@ -223,6 +229,7 @@ class SparseConditionalAccumulator(_Accumulator[Rows]):
             values = values / counts.reshape(-1, *[1] * (values.ndim - 1))
         first = self._begins(values.ndim)[0]
         sizes = [-1 if first is None else first, *values.shape[1:]]
+        values = values.astype(self.dtype.as_numpy_dtype, copy=False)
         return rows.indices, values, np.array(sizes, np.int64)
 
     def _begins(self, rank: int) -> tuple[int | None, ...]:
@@ -231,7 +238,7 @@ class SparseConditionalAccumulator(_Accumulator[Rows]):
         return (*known, *[None] * (rank - len(known)))
 
     def _added(self, total: Rows, gradient: Rows) -> Rows:
-        self._check(gradient.values, (None, *total.values.shape[1:]))
+        self._check_shape(gradient.values, (None, *total.values.shape[1:]))
         return Rows.summed(
             np.concatenate([total.indices, gradient.indices]),
             np.concatenate([total.values, gradient.values]),

@@ -139,11 +139,14 @@ class GradientAccumulationOptimizer(Optimizer):
         is_first = comparison.equal(position, 0)
         is_last = comparison.equal(position, self._num_batches - 1)
         summed_rows = _sum(is_first, weight, "rows")
-        sums = [(_summed(is_first, gradient, weight), each) for gradient, each in pairs]
+        sums = [(_summed(is_first, _widened(gradient), weight), each) for gradient, each in pairs]
         stored = [each for gradient, _ in sums for each in _tensors(gradient)]
         with graph.control_dependencies([summed_rows, *stored]):
             advanced = state.assign_add(count, constants.constant(1, dtypes.int64))
-        means = [(_mean(is_last, gradient, summed_rows), each) for gradient, each in sums]
+        means = [
+            (elementwise.cast(_mean(is_last, total, summed_rows), gradient.dtype), each)
+            for (total, each), (gradient, _) in zip(sums, pairs, strict=True)
+        ]
         with graph.control_dependencies([advanced]):
             ready = identity(is_last)
         return Collected(self._opt, means, summed_rows, ready)
@@ -180,6 +183,12 @@ def rows_where(condition: Any, rows: Any) -> Any:
     graph = graph_of((condition,))
     given = graph.convert(1.0 if rows is None else rows)
     return comparison.where(condition, given, constants.zeros_like(given))
+
+
+def _widened(gradient: Any) -> Any:
+    """The gradient as it is added up: a sum of 16 bits would stand still after some batches."""
+    narrow = gradient.dtype.base in (dtypes.float16, dtypes.bfloat16)
+    return elementwise.cast(gradient, dtypes.float32) if narrow else gradient
 
 
 def _tensors(gradient: Any) -> tuple[Tensor, ...]:

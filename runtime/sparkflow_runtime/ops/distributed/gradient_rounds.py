@@ -19,7 +19,7 @@ from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.inference import scalars
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
-from sparkflow_runtime.ops.optimizers.weighted_mean import weighted_means
+from sparkflow_runtime.ops.optimizers.weighted_mean import scaled, weighted_means
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import (
     bool_attr,
@@ -329,9 +329,7 @@ def mean_of(contributions: Sequence[Contribution[Gradients]]) -> Gradients:
     for rows in zip(*[each.value.sparse for each in contributions], strict=True):
         # A weight of 0 leaves no rows, whatever they hold.
         kept = [
-            (indices, values * values.dtype.type(weight / total))
-            if weight
-            else (indices[:0], values[:0])
+            (indices, scaled(values, weight / total)) if weight else (indices[:0], values[:0])
             for (indices, values), weight in zip(rows, weights, strict=True)
         ]
         indices, values = zip(*kept, strict=True)

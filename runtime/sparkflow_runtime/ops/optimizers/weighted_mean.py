@@ -1,7 +1,8 @@
 """The weighted mean of what replicas contributed, in one pass over their arrays.
 
 `sum(weight * array) / sum(weight)`, added up in the order in which the arrays are given, so that
-the same contributions give the same bits.
+the same contributions give the same bits. float16 and bfloat16 are added in float32 and rounded
+once.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from sparkflow_runtime.codegen.machine import native, threads
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.once import latest
 from sparkflow_runtime.ops.op import Array
+from sparkflow_runtime.resources.collectives.collective_sums import wide
 
 MOST_AT_ONCE: Final = 16
 """Arrays that one kernel reads; more are added up in several passes."""
@@ -43,15 +45,22 @@ def weighted_mean(arrays: Sequence[Array], weights: Sequence[float]) -> Array:
     if not counted:
         return np.zeros(first.shape, first.dtype)
     total = sum(weight for _, weight in counted)
-    parts = [array for array, _ in counted]
-    shares = [first.dtype.type(weight / total) for _, weight in counted]
-    out = np.empty(first.shape, first.dtype)
+    dtype = wide(first.dtype)
+    parts = [array.astype(dtype, copy=False) for array, _ in counted]
+    shares = [dtype.type(weight / total) for _, weight in counted]
+    out = np.empty(first.shape, dtype)
     begun = 0
     while begun < len(parts):
         ended = min(begun + MOST_AT_ONCE, len(parts))
         _add(parts[begun:ended], shares[begun:ended], out, is_first=begun == 0)
         begun = ended
-    return out
+    return out.astype(first.dtype, copy=False)
+
+
+def scaled(array: Array, factor: float) -> Array:
+    """An array times a number, in its dtype."""
+    dtype = wide(array.dtype)
+    return (array * dtype.type(factor)).astype(array.dtype, copy=False)
 
 
 def weighted_means(

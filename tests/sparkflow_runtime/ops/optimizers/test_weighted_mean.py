@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from sparkflow_runtime.dtypes import bfloat16, float16
 from sparkflow_runtime.ops.optimizers.weighted_mean import (
     MOST_AT_ONCE,
+    scaled,
     weighted_mean,
     weighted_means,
 )
@@ -65,3 +67,14 @@ def test_many_arrays_have_the_same_means_as_each_alone():
         assert (mean.shape, mean.dtype) == (expected.shape, expected.dtype)
         np.testing.assert_allclose(mean, expected, rtol=3e-7, atol=1e-7)
     assert weighted_means([(), ()], [1.0, 1.0]) == []
+
+
+@pytest.mark.parametrize("dtype", [float16, bfloat16], ids=lambda each: each.name)
+@pytest.mark.parametrize("count", [3, 7, 2 * MOST_AT_ONCE + 1])
+def test_16_bits_are_rounded_once(dtype, count):
+    """A third in bfloat16 is 0.334: what three replicas agree on grew at each of their means."""
+    value = np.linspace(0.1, 300, 5000).astype(dtype.as_numpy_dtype)
+    np.testing.assert_array_equal(weighted_mean([value] * count, [1.0] * count), value)
+    third = (value.astype(np.float64) / 3).astype(np.float32).astype(value.dtype)
+    assert scaled(value, 1 / 3).dtype == value.dtype
+    np.testing.assert_array_equal(scaled(value, 1 / 3), third)

@@ -138,3 +138,23 @@ def test_wrong_gradients_are_refused():
     ):
         with pytest.raises(InvalidArgumentError, match=message):
             rows.apply(0, np.array(indices), two, np.array(shape))
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16], ids=lambda each: each.name)
+@pytest.mark.parametrize("mean", [True, False])
+def test_sums_of_16_bits_do_not_stand_still(dtype, mean):
+    """256 + 1 is 256 in bfloat16, and 2048 + 1 is 2048 in float16."""
+    count, kind = 2500, dtype.as_numpy_dtype
+    whole = ConditionalAccumulator("a", dtype, (2,), mean)
+    rows = SparseConditionalAccumulator("b", dtype, (4, 2), mean)
+    value = np.array([1, 2], kind)
+    for _ in range(count):
+        whole.apply(0, value)
+        rows.apply(0, np.array([3]), value[None], [])
+    taken, step = whole.take(count, FakeStep()), FakeStep()
+    indices, values, _ = rows.take(count, step)
+    assert taken.dtype == values.dtype == kind
+    assert list(indices) == [3]
+    for found in (taken, values[0]):
+        expected = np.array([1, 2]) * (1 if mean else count)
+        np.testing.assert_array_equal(found, expected.astype(kind))
