@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame, functions as F
-from pyspark.sql.types import DataType, StructField, UserDefinedType
+from pyspark.sql.types import DataType, StructField
 
 from sparkflow.export import DENSE, RAGGED, Input, Signature
 from sparkflow.spark.data.schema.frame import (
@@ -58,11 +58,6 @@ def input_columns(
         for field in fields:
             sent += _sent(form, field, each.dtype)
     return encoded, sent
-
-
-def holds_user_types(dataset: DataFrame) -> bool:
-    """Whether a column's type is one of the user's, as Spark ML's vectors are."""
-    return any(isinstance(field.dataType, UserDefinedType) for field in dataset.schema.fields)
 
 
 def _by_input(signature: Signature, given: Given) -> list[str | Sequence[str]]:

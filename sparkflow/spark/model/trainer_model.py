@@ -16,7 +16,7 @@ from sparkflow.graph.nodes.reach import Allowed
 from sparkflow.spark.control.history.training_history import TrainingHistory
 from sparkflow.spark.data.schema.frame import quoted, require_frame
 from sparkflow.spark.interpreter import use_this_python
-from sparkflow.spark.model.input_columns import holds_user_types, input_columns
+from sparkflow.spark.model.input_columns import input_columns
 from sparkflow.spark.model.outputs import OutputColumn, output_columns
 from sparkflow.spark.model.persistence import ModelReader, ModelWriter
 from sparkflow.spark.model.prediction import KEEP, SKIP, VALID, InferencePlan
@@ -191,14 +191,15 @@ class SparkTrainerModel(Model, InferenceParams, MLWritable, MLReadable["SparkTra
 
 
 def _by_rows(dataset: DataFrame) -> DataFrame:
-    """The DataFrame, in a form in which vectors pass by a Python function.
+    """The DataFrame, in a form in which its rows go to a Python function as rows.
 
-    Where its input comes in columns, as from Parquet, Spark 4.3 copies the other columns in columns
-    too, and fails on types of users such as vectors (UNSUPPORTED_DATATYPE, seen 2026-11-22). A
-    filter that is always true, and that Spark does not see to be, makes rows of them.
+    Where the input comes in columns, as from Parquet, Spark 4.3 gives a Python function columns,
+    and keeps the rest of each row beside it. But it makes rows of them for that, and of the rows
+    columns again, value by value: `transform` of arrays takes 1.45 times as long as by rows, of
+    single columns 1.3 times (2026-11-24, benchmarks/RESULTS.md). It also fails on types of users
+    such as vectors (UNSUPPORTED_DATATYPE, seen 2026-11-22). A filter that is always true, and that
+    Spark does not see to be, makes it take rows.
     """
-    if not holds_user_types(dataset):
-        return dataset
     try:
         # With a default as second argument Spark returns that, not its own default.
         columnar: Any = dataset.sparkSession.conf.get(_COLUMNAR_INPUT)

@@ -165,6 +165,48 @@ def test_a_model_travels_once_and_runs_once_per_row(
     assert len(packed) == 1
 
 
+@pytest.mark.parametrize("features", ["features", "list", ["a", "b", "c"]])
+def test_rows_go_to_python_as_rows(
+    classifier: InferenceModel, rows: DataFrame, features: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = rows if features == "features" else rows.drop("features")  # no vectors there
+    SparkTrainerModel(classifier).setFeaturesCol(features).transform(given).explain()
+    plan = capsys.readouterr().out
+    assert plan.index("ArrowEvalPython") < plan.index("ColumnarToRow") < plan.index("FileScan")
+
+
+def test_files_of_many_few_and_no_rows_keep_their_order(
+    classifier: InferenceModel, spark: SparkSession, tmp_path: Path
+) -> None:
+    schema = "id bigint, list array<float>, note string, nested struct<x: int, y: array<string>>"
+    for index, ids in enumerate(
+        [range(700), range(0), range(700, 701)]
+    ):  # more than an Arrow batch
+        data = [
+            (i, None if i % 50 == 7 else [i / 700.0, 1.0, -2.0], "é" * (i % 3), (i, [None, "b"]))
+            for i in ids
+        ]
+        spark.createDataFrame(data, schema).coalesce(1).write.parquet(
+            str(tmp_path / f"part={index}")
+        )
+    given = spark.read.parquet(str(tmp_path))
+    model = SparkTrainerModel(classifier).setFeaturesCol("list").setHandleInvalid("keep")
+    setting = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    before = spark.conf.get(setting)
+    spark.conf.set(setting, "64")
+    try:
+        found = model.transform(given).coalesce(1).collect()
+    finally:
+        spark.conf.set(setting, before)
+    own = given.coalesce(1).collect()
+    assert [row[: len(given.columns)] for row in found] == [tuple(row) for row in own]
+    valid = [row for row in found if row["list"] is not None]
+    assert len(found) - len(valid) == len(range(7, 701, 50))
+    assert all(row["prediction"] is None for row in found if row["list"] is None)
+    expected = classifier.predict(np.array([row["list"] for row in valid], np.float32))
+    assert [row["prediction"] for row in valid] == expected["prediction"].tolist()
+
+
 def test_a_model_without_training_and_columns_that_do_not_fit(
     classifier: InferenceModel, mixed: InferenceModel, rows: DataFrame
 ) -> None:
