@@ -18,7 +18,7 @@ from sparkflow.spark import SparkTrainer
 from sparkflow.spark.data.parquet.footers import read_footers
 from sparkflow.spark.data.parquet.shares import ParquetShare, read_share
 from sparkflow.spark.data.plan.parquet_rows import _class_rows, _num_classes, parquet_rows
-from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
+from sparkflow.spark.data.schema.row_format import DENSE, VALIDATES, Input, RowFormat
 from sparkflow.spark.estimators.statistics import row_statistics
 
 LABEL = RowFormat(
@@ -98,10 +98,11 @@ def test_rows_drawn_for_validation_are_in_no_statistics(
     arranged = parquet_rows(spark, str(tmp_path), params.config(True), wants_rows=True)
     placed = arranged.place(2)[1]
     trained = []
-    for row in placed.df.collect():
-        share = ParquetShare.from_json(json.loads(row[0])["parquet"])
+    for message in filter(None, (row[0] for row in placed.df.collect())):  # of workers
+        share = ParquetShare.from_json(json.loads(message)["parquet"])
         for batch in read_share(share):
-            x, validates = (np.array(batch.column(each)) for each in ("x", "validates"))
+            validates = np.array(batch.column(VALIDATES))
+            x = np.concatenate([np.ravel(each) for each in batch.column(0).to_pylist()])
             trained += x[~validates].tolist()
     assert 150 < len(trained) < 250
     found = row_statistics(arranged.prepared, of_features=True)
