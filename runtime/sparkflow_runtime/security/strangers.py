@@ -7,6 +7,7 @@ looks at the sockets of the process, and shuts those that came first and have ma
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import stat
@@ -96,7 +97,10 @@ class Strangers:
         while not ended.wait(pause_s):
             with self._lock:
                 most = dict(self._most)
-            pause_s = _PRESSED_S if self._look(most) else _CALM_S
+            try:
+                pause_s = _PRESSED_S if self._look(most) else _CALM_S
+            except OSError:  # No descriptor is left to look with: above all then it goes on.
+                pause_s = _PRESSED_S
 
     def _look(self, most: dict[int, int]) -> bool:
         """Makes room where there are too many; whether there may be."""
@@ -146,7 +150,11 @@ def _is_below(count: int) -> bool:
 
 @contextmanager
 def _own(descriptor: int) -> Iterator[socket.socket]:
-    """Another descriptor of a socket, as gRPC may close its own while it is looked at."""
+    """Another descriptor of a socket, as gRPC may close its own while it is looked at.
+
+    Raises:
+        OSError: It has closed it, or there are no descriptors left.
+    """
     link = socket.socket(fileno=os.dup(descriptor))
     try:
         yield link
@@ -155,11 +163,20 @@ def _own(descriptor: int) -> Iterator[socket.socket]:
 
 
 def _look_at(descriptor: int, ports: dict[int, int], now: float) -> _Connection | None:
-    with suppress(OSError), _own(descriptor) as link:
-        if link.family in (socket.AF_INET, socket.AF_INET6):
-            port = link.getsockname()[1]
-            if port in ports:
-                return _Connection(descriptor, port, _place_of(link), now)
+    """The connection that a descriptor is; None where it is none to one of these ports.
+
+    Raises:
+        OSError: There are no descriptors left: whoever went on would take peers for gone.
+    """
+    try:
+        with _own(descriptor) as link:
+            if link.family in (socket.AF_INET, socket.AF_INET6):
+                port = link.getsockname()[1]
+                if port in ports:
+                    return _Connection(descriptor, port, _place_of(link), now)
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise
     return None
 
 
@@ -181,9 +198,11 @@ def _place_of(link: socket.socket) -> str:
 
 
 def _place(peer: str) -> str:
-    """Host and port of a peer as gRPC names it: `ipv6:%5B::1%5D:4711` is `::1:4711`."""
+    """Host and port of a peer as gRPC names it: `ipv6:%5B::1%252%5D:4711` is `::1:4711`."""
     _, _, place = unquote(peer).partition(":")
-    return place.translate({ord("["): None, ord("]"): None}).removeprefix("::ffff:")
+    host, _, port = place.rpartition(":")
+    host = host.strip("[]").partition("%")[0]  # the link's number, which sockets say elsewhere
+    return f"{host.removeprefix('::ffff:')}:{port}"
 
 
 strangers: Final = Strangers()

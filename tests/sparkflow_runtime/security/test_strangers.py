@@ -1,5 +1,6 @@
 """Which connections are shut to make room, on sockets of the test's own."""
 
+import errno
 import os
 import socket
 import threading
@@ -131,6 +132,50 @@ def test_names_of_peers_that_are_gone_are_forgotten(
         made.admit(f"ipv4:10.0.0.1:{number}")
     made._look({port.number: 1})
     assert made._admitted == {peer(port.accepted[0])}
+
+
+def test_what_could_not_be_looked_at_is_not_taken_for_gone(
+    port: Port, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the process has no descriptor left: a peer is one later, too, and so is a stranger."""
+
+    def exhausted(descriptor: int) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    made = Strangers()
+    port.call(3)
+    made.admit(peer(port.accepted[0]))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "dup", exhausted)
+        with pytest.raises(OSError, match="Too many"):
+            made._look({port.number: 1})
+    assert made._admitted == {peer(port.accepted[0])}
+    made._look({port.number: 1})
+    assert port.open() == [True, False, True]
+
+
+def test_the_thread_goes_on_where_there_is_no_descriptor_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked = threading.Semaphore(0)
+
+    def exhausted(count: int) -> bool:
+        looked.release()
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(module, "_is_below", exhausted)
+    made = Strangers()
+    made.watch(1, 10)
+    for _ in range(2):
+        assert looked.acquire(timeout=WAIT_S)
+    thread = made._thread
+    made.forget(1)
+    assert thread is not None
+    thread.join(WAIT_S)
+
+
+def test_peers_within_one_link_are_known_without_its_name() -> None:
+    assert module._place("ipv6:%5Bfe80::1%252%5D:4711") == "fe80::1:4711"
 
 
 def test_there_is_a_thread_while_there_is_a_port() -> None:
