@@ -110,6 +110,7 @@ class Peers:
             if until is not None and time.monotonic() < until:
                 return None
             dialling = self._dialling.setdefault(task, threading.Lock())
+        self.flush()  # What others were called for does not wait until this one answers.
         with dialling:
             found = self._askers.get(task)
             if found is not None and found.is_open:

@@ -162,6 +162,35 @@ def test_unknown_and_unreachable_tasks_are_named(peers: Peers) -> None:
     lost.close()
 
 
+def test_calls_held_for_one_task_do_not_wait_until_another_was_dialled(
+    peers: Peers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which takes seconds where a machine is gone: they were sent before."""
+    held = Asking()
+    peers._askers["/job:other"] = held  # type: ignore[assignment]
+    monkeypatch.setattr(peers, "_self", Self(token="t"))
+    sent: list[bool] = []
+
+    def dialled(task: str) -> None:
+        sent.append(held.flushed)
+
+    monkeypatch.setattr(peers, "_dial", dialled)
+    assert peers.channel(TASK) is None
+    assert sent == [True]
+
+
+class Asking:
+    """An asker that has calls to send."""
+
+    flushed = False
+
+    def flush(self) -> None:
+        self.flushed = True
+
+    def close(self, error: OpError) -> None:
+        pass
+
+
 def test_closing_ends_waits_and_opens_nothing_new(peers: Peers, sender: Sender) -> None:
     threads = DaemonThreads(1, "test-peers")
     waiting = threads.submit(peers.receiver(1).receive, TASK, "k", 0, False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -11,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from sparkflow_runtime.device.shared_memory import SharedArena
-from sparkflow_runtime.errors import OpError, UnavailableError
+from sparkflow_runtime.errors import OpError, UnavailableError, from_status, to_status
 from sparkflow_runtime.transport.channel import frames
 from sparkflow_runtime.transport.channel.buffers import BufferPool
 from sparkflow_runtime.transport.channel.end import End
@@ -203,13 +204,16 @@ class Serving(End):
         super().attend()
         todo, self._todo = self._todo, []
         self._reactor.resume(self)
-        if todo:
+        try:
             for each in todo[:-1]:
                 if each.func == self._subscribe:  # for what is called next, mostly
                     each()
                 else:
                     self._reactor.spawn(each)
-            todo[-1]()
+            if todo:
+                todo[-1]()
+        except Exception as error:  # The thread is the reactor's, and reads other channels, too.
+            self.close(from_status(*to_status(error)))
 
     def post(self, head: bytes) -> None:
         """See `End`; closes this end where it cannot."""
@@ -265,14 +269,17 @@ class Serving(End):
             self._sinks.clear()
             steps = set(self._running.values())
         self._reactor.remove(self)
-        for sink in sinks:
-            sink.cancel()
-            self._task.unsubscribe(sink.step_id, sink.key, sink, gone=True)
-        for step_id in steps:
-            self._task.abandon(step_id)
-        self.memory.close()
-        self.wire.release()
-        self._on_closed(self)
+        try:
+            for sink in sinks:
+                sink.cancel()
+                self._task.unsubscribe(sink.step_id, sink.key, sink, gone=True)
+            for step_id in steps:
+                with contextlib.suppress(OpError):  # a step that the task has none of
+                    self._task.abandon(step_id)
+        finally:
+            self.memory.close()
+            self.wire.release()
+            self._on_closed(self)
 
     def _subscribe(self, sink: Sink) -> None:
         try:
@@ -280,10 +287,17 @@ class Serving(End):
         except OpError as error:
             sink.fail(error)
             self.forget(sink)
+            return
+        with self._lock:
+            is_gone = self._closed
+        if is_gone:  # since it asked, and `close` may have come before this
+            self._task.unsubscribe(sink.step_id, sink.key, sink, gone=True)
 
     def _call(self, header: Header, head: bytes, body: np.ndarray[Any, Any] | None) -> None:
         number, step_id = header.number, header.place
         with self._lock:
+            if self._closed:
+                return  # since it called; nobody would abandon the step any more
             self._running[number] = step_id
         try:
             args: list[Any] = []

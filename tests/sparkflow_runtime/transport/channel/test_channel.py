@@ -3,6 +3,7 @@
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -340,6 +341,68 @@ def test_the_end_of_the_asker_abandons_its_steps(channel: Channel) -> None:
     assert channel.closed.wait(WAIT_S)
     channel.task.barrier.abort()
     sink.end(3)  # nobody hears it
+
+
+def test_calls_that_begin_after_the_end_of_the_asker_are_not_run(
+    channel: Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody would abandon their steps any more."""
+    seen: list[Any] = []
+    late: list[Callable[[], None]] = []
+
+    def answer(args: Sequence[Any]) -> Sequence[Any]:
+        seen.append(args)
+        return args
+
+    channel.task.answer = answer
+    monkeypatch.setattr(channel.reactor, "spawn", late.append)
+    for step_id in (8, 9):
+        last = channel.asker.call(step_id, b"", [], is_held=True)
+    assert channel.asker.result(last, channel.waker()) == []
+    channel.asker.close()
+    assert channel.closed.wait(WAIT_S)
+    assert len(late) == 1
+    late[0]()
+    assert len(seen) == 1
+
+
+def test_who_asks_for_bundles_and_is_gone_before_is_taken_back(channel: Channel) -> None:
+    subscribe = channel.task.subscribe
+
+    def interrupted(step_id: int, key: str, sink: Sink) -> None:
+        channel.serving.close()  # another thread has read that it is gone
+        subscribe(step_id, key, sink)
+
+    channel.task.subscribe = interrupted  # type: ignore[method-assign]
+    channel.asker.ask(7, ["a"], loops=True)
+    channel.task.until(lambda: channel.task.gone == ["a True"] * 2)
+
+
+def test_what_the_task_raises_ends_the_channel_and_no_thread(channel: Channel) -> None:
+    def refuse(step_id: int) -> None:
+        raise InvalidArgumentError(message="no such step")
+
+    channel.task.finish = refuse  # type: ignore[method-assign]
+    channel.task.abandon = refuse  # type: ignore[method-assign]
+    threads = channel.reactor._threads
+    call = channel.asker.call(9, b"meet", [])
+    channel.asker.post(frames.pack(Kind.FINISH, 8))
+    with pytest.raises(UnavailableError):
+        channel.asker.result(call, channel.waker())
+    assert channel.closed.wait(WAIT_S)
+    channel.task.barrier.abort()
+    assert channel.reactor._threads >= threads - 1
+
+
+def test_an_asker_that_finds_the_other_end_gone_leaves_nothing_behind(channel: Channel) -> None:
+    channel.serving.close()
+    deadline = time.monotonic() + WAIT_S
+    while channel.asker.is_open and time.monotonic() < deadline:
+        channel.asker.post(frames.pack(Kind.FINISH, 8))
+    assert not channel.asker.is_open
+    while channel.asker in channel.reactor._ends.values():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_a_call_that_is_held_back_goes_with_what_is_asked_for(channel: Channel) -> None:
