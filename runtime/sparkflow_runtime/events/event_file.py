@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
@@ -36,7 +37,8 @@ class EventFileWriter:
       clock: returns the time in seconds since the epoch that the file is named and stamped with.
 
     Raises:
-      OSError: the directory or file cannot be made.
+      OSError: the directory or file cannot be made, or the first event not be written; no file is
+        left then. As that of every other call it names the file and how much it holds.
     """
 
     def __init__(
@@ -53,7 +55,10 @@ class EventFileWriter:
             self.add_event(event_pb2.Event(wall_time=created_s, file_version=FILE_VERSION))
             self.flush()
         except BaseException:
-            self._file.close()
+            with suppress(OSError):  # it would write again what could not be written
+                self._file.close()
+            with suppress(OSError):
+                self._path.unlink()
             raise
 
     @property
@@ -66,6 +71,7 @@ class EventFileWriter:
 
         Raises:
           FailedPreconditionError: the writer is closed.
+          OSError: events cannot be written.
         """
         record = frame_record(event.SerializeToString())
         with self._lock:
@@ -73,7 +79,8 @@ class EventFileWriter:
                 raise FailedPreconditionError(
                     message=f"cannot add an event to {self._path}: its writer is closed"
                 )
-            self._file.write(record)
+            with _named(self._path):
+                self._file.write(record)
 
     def add_scalars(self, step: int, wall_time: float, values: Mapping[str, float]) -> None:
         """Appends one event with a scalar for each tag; none if values is empty.
@@ -94,14 +101,23 @@ class EventFileWriter:
         self.add_event(event)
 
     def flush(self) -> None:
-        """Hands everything written so far to the operating system; nothing once closed."""
+        """Hands everything written so far to the operating system; nothing once closed.
+
+        Raises:
+          OSError: it cannot be written. What was added is kept, for the next flush.
+        """
         with self._lock:
             if not self._file.closed:
-                self._file.flush()
+                with _named(self._path):
+                    self._file.flush()
 
     def close(self) -> None:
-        """Flushes and closes the file. Closing again does nothing."""
-        with self._lock:
+        """Flushes and closes the file. Closing again does nothing.
+
+        Raises:
+          OSError: the last events cannot be written; the file is closed without them.
+        """
+        with self._lock, _named(self._path):
             self._file.close()
 
     def __enter__(self) -> "EventFileWriter":
@@ -152,7 +168,8 @@ def read_scalars(path: str | os.PathLike[str]) -> dict[str, list[tuple[int, floa
 
 def _create_file(logdir: Path, created_s: int, suffix: str) -> tuple[Path, BinaryIO]:
     """Makes a file that no other writer has, in this process or another one."""
-    logdir.mkdir(parents=True, exist_ok=True)
+    with _named(logdir):
+        logdir.mkdir(parents=True, exist_ok=True)
     stem = f"events.out.tfevents.{created_s:010d}.{socket.gethostname()}.{os.getpid()}"
     for number in itertools.count():
         path = logdir / f"{stem}.{number}{suffix}"
@@ -161,3 +178,18 @@ def _create_file(logdir: Path, created_s: int, suffix: str) -> tuple[Path, Binar
         except FileExistsError:
             continue
     raise AssertionError("itertools.count ended")
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Errors of the operating system inside name this path, and the size of a file."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        said = error.strerror or str(error)
+        with suppress(OSError):
+            if path.is_file():
+                said += f", after {path.stat().st_size} bytes"
+        raise OSError(error.errno, said, str(path)) from error

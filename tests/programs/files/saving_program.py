@@ -17,6 +17,7 @@ from sparkflow.spark.streaming import StreamState
 from sparkflow_runtime.checkpoint.bundle_reader import BundleReader
 from sparkflow_runtime.checkpoint.bundle_writer import Saved, merge_bundles, write_bundle
 from sparkflow_runtime.checkpoint.tensors import read_tensors, write_tensors
+from sparkflow_runtime.events.event_file import EventFileWriter, read_scalars
 
 logging.disable()
 
@@ -235,6 +236,18 @@ class WrittenGraph(Case):
             return session.run("n:0")
 
 
+class EventFiles(Case):
+    """An event file in the folder of another run."""
+
+    def save(self, folder, number):
+        with EventFileWriter(folder / f"run{number}" / "train") as writer:
+            writer.add_scalars(1, 1.0, {"v": float(number)})
+
+    def load(self, folder):
+        found = [read_scalars(path) for path in folder.rglob("events.out.tfevents.*")]
+        return int(max(value for each in found for _, value in each["v"]))
+
+
 CASES = {
     each.__name__: each()
     for each in (
@@ -251,5 +264,6 @@ CASES = {
         Stream,
         Tensors,
         WrittenGraph,
+        EventFiles,
     )
 }

@@ -35,4 +35,5 @@ def test_a_death_at_any_call_leaves_the_old_state_or_the_new_one(case: str, tmp_
 
 def shape_of(name: str) -> str:
     name = re.sub(r"^\.(.*)\.[0-9a-f]{16}\.partial$", r"\1.partial", name)
+    name = re.sub(r"(events\.out\.tfevents)\..*", r"\1", name)
     return re.sub(r"-[0-9a-f]{8}\.|checkpoint-\d+-step-\d+", ".", name)

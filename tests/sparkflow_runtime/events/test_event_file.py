@@ -1,3 +1,6 @@
+import contextlib
+import errno
+import io
 import math
 import os
 import re
@@ -5,6 +8,7 @@ import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +16,7 @@ from sparkflow_runtime.errors import DataLossError, FailedPreconditionError
 from sparkflow_runtime.events.event_file import EventFileWriter, read_events, read_scalars
 from sparkflow_runtime.events.records import frame_record
 from sparkflow_runtime.protos import event_pb2
+from support.damage import disk_of
 
 # What TensorFlow 2.21's TFRecordWriter and Event class make of an event with the version at 1.5 s
 # and one with the scalars loss = 0.5 and accuracy = 0.25 of step 7 at 2.5 s.
@@ -152,3 +157,106 @@ def test_the_file_is_closed_when_its_first_event_cannot_be_written(
     # A file left open would warn, and warnings are errors.
     with pytest.raises(OSError, match="no space left"):
         EventFileWriter(tmp_path)
+
+
+def _scalars_until_the_damage(path: Path) -> list[float]:
+    values: list[float] = []
+    with contextlib.suppress(DataLossError):
+        for event in read_events(path):
+            values += [each.simple_value for each in event.summary.value]
+    return values
+
+
+def _write(logdir: Path, count: int) -> Path:
+    with EventFileWriter(logdir, clock=lambda: 1.5) as writer:
+        for step in range(count):
+            writer.add_scalars(step, 2.5, {"v": float(step)})
+            writer.flush()
+    return writer.path
+
+
+def test_of_a_file_cut_at_any_byte_the_events_before_are_read(tmp_path: Path) -> None:
+    """Which is what a death of the writer leaves, before, in and after any of its writes."""
+    path = _write(tmp_path, 3)
+    whole = path.read_bytes()
+    found = []
+    for size in range(len(whole) + 1):
+        path.write_bytes(whole[:size])
+        found.append(_scalars_until_the_damage(path))
+    assert sorted(found, key=len) == found
+    assert {len(each) for each in found} == {0, 1, 2, 3}
+    assert all(each == [0.0, 1.0, 2.0][: len(each)] for each in found)
+
+
+def test_a_disk_that_is_full_after_any_byte_is_named(tmp_path: Path) -> None:
+    whole = _write(tmp_path / "whole", 3)
+    for size in range(whole.stat().st_size):
+        logdir = tmp_path / str(size)
+        with disk_of(size), pytest.raises(OSError, match="File too large, after") as caught:
+            _write(logdir, 3)
+        assert f"after {size} bytes: '{logdir}/events.out" in str(caught.value)
+        kept = list(logdir.iterdir())
+        # Without its first event a file would be nothing that TensorBoard can read.
+        assert len(kept) == (size >= len(frame_record(VERSION)))
+        for path in kept:
+            assert _scalars_until_the_damage(path) == [0.0, 1.0, 2.0][: _whole_events(size)]
+
+
+VERSION = event_pb2.Event(wall_time=1.5, file_version="brain.Event:2").SerializeToString()
+
+
+def _whole_events(size: int) -> int:
+    sizes = []
+    for step in range(3):
+        event = event_pb2.Event(wall_time=2.5, step=step)
+        event.summary.value.add(tag="v", simple_value=float(step))
+        sizes.append(len(frame_record(event.SerializeToString())))
+    left = size - len(frame_record(VERSION))
+    return sum(sum(sizes[: number + 1]) <= left for number in range(3))
+
+
+class FailsOnce(io.FileIO):
+    """A file whose write of one number fails."""
+
+    def __init__(self, path: Path, number: int, code: int) -> None:
+        super().__init__(path, "xb")
+        self._left, self._code = number, code
+
+    def write(self, data: Any) -> int | None:
+        self._left -= 1
+        if not self._left:
+            raise OSError(self._code, os.strerror(self._code))
+        return super().write(data)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EROFS])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_nothing_is_lost_or_torn_by_a_write_that_fails_once(
+    code: int, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(path: Path, mode: str) -> io.BufferedWriter:
+        return io.BufferedWriter(FailsOnce(path, number, code))
+
+    monkeypatch.setattr(Path, "open", opened)
+    said = f"{os.strerror(code)}, after [0-9]+ bytes: '{tmp_path}/events.out"
+    if number == 1:
+        with pytest.raises(OSError, match=said):
+            EventFileWriter(tmp_path)
+        assert list(tmp_path.iterdir()) == []
+        return
+    with EventFileWriter(tmp_path) as writer:
+        failed = 0
+        for step in range(3):
+            writer.add_scalars(step, 2.5, {"v": float(step)})
+            try:
+                writer.flush()
+            except OSError as error:
+                failed += re.search(said, str(error)) is not None
+    assert failed == 1
+    assert [value for _, value in read_scalars(writer.path)["v"]] == [0.0, 1.0, 2.0]
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match=f"{tmp_path}/file/train"):
+        EventFileWriter(tmp_path / "file" / "train")
