@@ -6,7 +6,9 @@ The rows take the ways that `SparkTrainer.fit` sends them: "spooled" as in a loc
 once by the tasks that read them and mapped by all workers; "exchanged" as on a cluster, looked at,
 cached, placed, written by the workers' tasks and mapped by their child processes. Either way they
 are drawn in shuffled batches of 128, in the first epoch while they arrive. The yardstick is a
-`mapInArrow` that only reads the same files, in the same round. Features are random.
+`mapInArrow` that only reads the same files, in the same round. For rows that are exchanged there
+is another, which only reads them after Spark has cached, counted and dealt them: what any way
+through Spark's shuffle costs. Features are random.
 
 "feed" is the time from the DataFrame to the last batch less that of the same barrier job with the
 same processes and no rows, which every training pays once.
@@ -103,6 +105,7 @@ def main() -> None:
         "rows/s only reading",
         "rows/s fed",
         "feed / reading (goal 0.9)",
+        "reading exchanged rows / reading",
         "no rows",
         "until arranged",
         "until first batch",
@@ -129,18 +132,22 @@ def write(data: DataSet, path: Path) -> None:
 
 def _cells(spark: Any, path: Path, data: DataSet, rounds: int) -> list[list[str]]:
     reading: list[float] = []
+    exchanging: list[float] = []
     empty: list[float] = []
     found: dict[str, list[Phases]] = {"spooled": [], "exchanged": []}
     for round_ in range(-1, rounds):
         seconds = read_only(spark.read.parquet(str(path)))
+        after_exchange = read_exchanged(spark.read.parquet(str(path)))
         nothing = _without_rows(spark)
         phases = {way: feed(spark.read.parquet(str(path)), data.features, way) for way in found}
         if round_ >= 0:  # the first ones warm the JVM and the page cache up
             reading.append(data.rows / seconds)
+            exchanging.append(data.rows / after_exchange)
             empty.append(nothing)
             for way, each in phases.items():
                 found[way].append(each)
     bare, without = measured(reading), measured(empty)
+    floor = ratio_text(measured(exchanging).over(bare))
     rows = []
     for way, phases_of_way in found.items():
         fed = measured(
@@ -154,6 +161,7 @@ def _cells(spark: Any, path: Path, data: DataSet, rounds: int) -> list[list[str]
                 way,
                 *map(rate_text, (bare, fed)),
                 ratio_text(fed.over(bare)),
+                floor if way == "exchanged" else "",
                 time_text(without),
                 time_text(measured([each.arranged for each in phases_of_way])),
                 time_text(measured([each.first_batch for each in phases_of_way])),
@@ -165,6 +173,31 @@ def _cells(spark: Any, path: Path, data: DataSet, rounds: int) -> list[list[str]
 
 def read_only(frame: Any) -> float:
     """Seconds of a job that does nothing with the rows but count them in Python."""
+    began = time.monotonic()
+    frame.mapInArrow(_counter(), "rows bigint").collect()
+    return time.monotonic() - began
+
+
+def read_exchanged(frame: Any) -> float:
+    """The same of rows that Spark caches, counts by partition and deals to the workers' tasks."""
+    from pyspark import StorageLevel
+    from pyspark.sql import functions as F
+
+    began = time.monotonic()
+    frame.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        frame.groupBy(F.spark_partition_id()).agg(F.count(F.lit(1))).collect()
+        task = F.monotonically_increasing_id() % NUM_WORKERS + NUM_PS
+        dealt = frame.withColumn("task", task.cast("int"))
+        dealt = dealt.repartitionById(NUM_PS + NUM_WORKERS, F.col("task")).drop("task")
+        dealt.mapInArrow(_counter(), "rows bigint").collect()
+        return time.monotonic() - began
+    finally:
+        frame.unpersist(blocking=True)
+
+
+def _counter() -> Any:
+    """The function that counts; made here, so that Python workers need not import this module."""
 
     def count(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow
@@ -172,9 +205,7 @@ def read_only(frame: Any) -> float:
         rows = sum(batch.num_rows for batch in batches)
         yield pyarrow.RecordBatch.from_pydict({"rows": [rows]})
 
-    began = time.monotonic()
-    frame.mapInArrow(count, "rows bigint").collect()
-    return time.monotonic() - began
+    return count
 
 
 def feed(frame: Any, features_col: str | list[str], way: str) -> Phases:
