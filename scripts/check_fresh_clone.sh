@@ -5,7 +5,8 @@
 #
 #     scripts/check_fresh_clone.sh [COMMIT]     HEAD if not given; only what is committed is tried
 #
-# PYTHON names the interpreter (python3 if not set), which the user nobody must be able to run.
+# PYTHON names the interpreter, which the user nobody must be able to run; if it is not set, python3 of
+# PATH or of /usr/bin.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,8 +24,6 @@ for folder in /usr/local/bin /usr/bin /bin; do
         case "${program##*/}" in java | javac | jps) ;; *) ln -sf "$program" "$work/bin/" ;; esac
     done
 done
-python="$(command -v "${PYTHON:-python3}")"
-ln -sf "$("$python" -c 'import sys; print(sys.executable)')" "$work/bin/python3"
 
 as_user=()
 if [ "$(id -u)" -eq 0 ]; then
@@ -32,6 +31,23 @@ if [ "$(id -u)" -eq 0 ]; then
     chown -R nobody "$clone" "$work/home"
     as_user=(setpriv --reuid=nobody --regid=nogroup --clear-groups)
 fi
+
+# One in root's home, as pyenv's are, is not for others.
+python=""
+candidates=(python3 /usr/bin/python3)
+[ -z "${PYTHON:-}" ] || candidates=("$PYTHON")
+for each in "${candidates[@]}"; do
+    found="$("$each" -c 'import sys; print(sys.executable)' 2>/dev/null)" || continue
+    if "${as_user[@]}" env "$found" -c "" 2>/dev/null; then # setpriv itself may still reach all
+        python="$found"
+        break
+    fi
+done
+[ -n "$python" ] || {
+    echo "None of ${candidates[*]} is a Python that the user of the clone can run: set PYTHON to one" >&2
+    exit 2
+}
+ln -sf "$python" "$work/bin/python3"
 
 run() { # run WITHOUT_NETWORK COMMAND...
     local wrap=()
