@@ -20,7 +20,7 @@ HIGHEST = {
     "numpy": "2.1.3",
     "pandas": "2.2.3",
 }
-"""What Databricks 17.3 pins."""
+"""What Databricks 17.3 pins, and 18 is taken to."""
 
 
 PYTHONS = re.findall(r'Language :: Python :: (3\.\d+)"', PROJECT)
