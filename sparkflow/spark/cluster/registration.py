@@ -95,8 +95,9 @@ class RegistrationServer:
         self._check = check
         self._show_lines = show_lines
         # A connection that was closed is noticed at once, and heartbeats come every second. Where
-        # nothing passes any more, it ends when the kernel has waited so long for a receipt.
-        self._silent_s = patience.wait_s
+        # nothing passes any more, it ends when the kernel has waited for a receipt for `wait_s`,
+        # give or take some milliseconds: what is silent for most of that time is not killed.
+        self._silent_s = patience.wait_s * 2 / 3
         self._changed = threading.Condition()
         self._board = TaskBoard(layout)
         pb = rendezvous_pb2

@@ -4,6 +4,7 @@ import contextlib
 import json
 import queue
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +23,7 @@ from sparkflow.spark.cluster.events import (
 )
 from sparkflow.spark.cluster.registration import RegistrationServer
 from sparkflow.spark.cluster.registration_client import RegistrationClient
+from sparkflow.spark.cluster.task_board import Progress
 from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
 from sparkflow_runtime.errors import (
     AlreadyExistsError,
@@ -145,6 +147,22 @@ def test_a_broken_connection_is_noticed(driver: Driver) -> None:
     assert driver.event() == RowsReady(TaskName("ps", 0), 0)
     waiting.cancel()
     assert driver.event() == TaskGone(TaskName("ps", 0), "node7")
+
+
+@pytest.mark.parametrize(("ago_s", "is_silent"), [(2.99, True), (1.0, False)])
+def test_a_network_that_broke_is_told_from_a_process_that_was_killed(
+    driver: Driver, ago_s: float, is_silent: bool
+) -> None:
+    """The kernel gives the connection up 3 s after the last heartbeat, to some milliseconds."""
+    client = _both_registered(driver)[0]
+    board = driver.server._board
+    name = min(board.tasks)
+    heard = Progress(0, 0, time.monotonic() - ago_s)
+    driver.server._board = board.heard(name, heard).follows(name, client)
+    driver.server._lose(name, client)
+    event = driver.event()
+    assert isinstance(event, TaskGone)
+    assert (event.silent_s > 0) == is_silent
 
 
 def test_reports_become_events(driver: Driver) -> None:
