@@ -133,7 +133,9 @@ def _in_child(work: Callable[[], Any]) -> str:
     code = os.waitstatus_to_exitcode(status)
     assert code in (0, _DIED), f"the program ended with {code}"
     if code == _DIED:
-        return Path(_note_of(child)).read_text()
+        note = Path(_note_of(child))
+        said = note.read_text()
+        note.unlink()
     return said
 
 
