@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from sparkflow.spark.control.history.training_history import TrainingHistory
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.data.parquet.footers import ParquetFiles
 from sparkflow.spark.data.plan.arrange import ArrangedRows, arranged_rows
+from sparkflow.spark.data.plan.examples import example_rows
 from sparkflow.spark.data.plan.parquet_rows import parquet_rows
 from sparkflow.spark.data.plan.prepare import PreparedRows, Statistics
 from sparkflow.spark.data.schema.frame import require_frame
@@ -294,7 +296,9 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         model_fn = self.model_fn_for(data)
         prepared, layout = data.prepared, data.layout
         inputs = ModelInputs(prepared.format, config.model_params, config.seed)
-        training = build_training_graph(model_fn, inputs, layout, config)
+        # Spark 3.5 has no toArrow.
+        examples = partial(example_rows, prepared) if hasattr(DataFrame, "toArrow") else None
+        training = build_training_graph(model_fn, inputs, layout, config, examples)
         evaluation = None
         if config.validates:
             evaluation = build_evaluation_graph(model_fn, inputs, layout, training)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import sparkflow as tf
@@ -17,6 +17,9 @@ PER_STAGE: Final = 4
 """Micro-batches per stage unless more are asked for: a fifth of the time is then the pipeline's
 filling and emptying, whatever the number of stages."""
 
+Examples = Callable[[], Sequence[Any]]
+"""Gives arrays: what a part of a batch may consist of, input after input."""
+
 
 class Pipeline:
     """Micro-batches of a batch, and the strategy that brings their gradients together.
@@ -26,6 +29,8 @@ class Pipeline:
         inner: What the gradients of whole batches are given.
         num_stages: Tasks that work at the same time.
         num_micro_batches: Parts of the batch.
+        examples: Gives the value of each tensor of a part, for the time of layers to be measured
+            where the model's function does not say which are on which stage.
 
     Attributes:
         first: What the model's function is called with.
@@ -33,12 +38,18 @@ class Pipeline:
     """
 
     def __init__(
-        self, drawn: DrawnBatch, inner: Replication, num_stages: int, num_micro_batches: int
+        self,
+        drawn: DrawnBatch,
+        inner: Replication,
+        num_stages: int,
+        num_micro_batches: int,
+        examples: Examples | None = None,
     ) -> None:
         with tf.device(WORKER_DEVICE), tf.name_scope("micro_batches"):
             batches, rows = _cut(drawn.batch, num_micro_batches)
         self.first = batches[0]
         self._num_stages = num_stages
+        self._examples = examples
         self.strategy = MicroBatches(
             inner, [_tensors(each) for each in batches], rows, stage_of, num_stages, self._place
         )
@@ -58,7 +69,13 @@ class Pipeline:
 
     def _place(self, operations: Sequence[Any]) -> None:
         if not any(stage_of(op) for op in operations):
-            divide(operations, self._num_stages)
+            examples = self._examples
+            batch = None if examples is None else lambda: self._example_batch(examples)
+            divide(operations, self._num_stages, batch)
+
+    def _example_batch(self, examples: Examples) -> dict[str, Any]:
+        names = [tensor.name for tensor in _tensors(self.first)]
+        return dict(zip(names, examples(), strict=True))
 
 
 def _cut(batch: BatchTensors, count: int) -> tuple[list[BatchTensors], list[Any]]:

@@ -1,12 +1,14 @@
 """The stages of a model that is divided among several tasks.
 
 `stage(i)` in a model's function says which layers are on which task. Where it says nothing, what
-the first micro-batch's loss needs is divided here, by the work and the variables of its layers.
+the first micro-batch's loss needs is divided here, by the time and the variables of its layers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
@@ -15,9 +17,18 @@ import numpy as np
 import sparkflow as tf
 from sparkflow.graph.default_stack import DefaultStack
 from sparkflow.spark.cluster_layout import stage_job
+from sparkflow.spark.graphs.measuring import (
+    NotMeasurableError,
+    measured_micros,
+    variable_behind,
+    variable_bytes,
+)
+from sparkflow.spark.graphs.partition import partition
 from sparkflow_runtime import shapes
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.op import Inference
+
+_log = logging.getLogger(__name__)
 
 _numbers: Final[DefaultStack[int]] = DefaultStack("number of stages")
 
@@ -72,59 +83,126 @@ def stage_of(op: Any) -> int | None:
     return int(number) if number != job and number.isdecimal() else None
 
 
-def divide(operations: Sequence[Any], num_stages: int) -> None:
+def divide(
+    operations: Sequence[Any], num_stages: int, batch: Callable[[], Mapping[str, Any]] | None = None
+) -> None:
     """Puts operations that are all on the first stage on all of them, in their order.
 
-    Each stage gets about the same part of the work (floating-point operations per row) and of the
-    bytes of variables that are read, both counting the same. What needs another operation is on its
-    stage or a later one, so that activations go forward only.
+    The slowest stage takes the least time that is possible while none reads many more variables
+    than the others, see `partition`. The time is that of a step with a batch, measured here; where
+    there is none, or the model cannot be run on the driver, it is estimated: the part of all
+    floating-point operations and the part of the bytes of variables that are read, added. What
+    needs another operation is on its stage or a later one, so that activations go forward only.
 
     Args:
         operations: What depends on the batch, each after those that it needs.
         num_stages: How many stages there are.
+        batch: Gives by tensor of the batch, `node:0`, the value of an example.
 
     Raises:
         ValueError: There are fewer operations that work than stages.
     """
-    costs = _costs(operations)
-    total = sum(costs)
+    work, held = _work(operations), _held(operations)
+    parts = [[each / (sum(column) or 1.0) for each in column] for column in (work, held)]
+    costs = [sum(pair) for pair in zip(*parts, strict=True)]
     if sum(cost > 0 for cost in costs) < num_stages:
         raise ValueError(
             f"modelParallel={num_stages}: the model has too few layers that can be placed on "
             "separate tasks"
         )
-    placed: dict[str, int] = {}
-    done = 0.0
-    for op, cost in zip(operations, costs, strict=True):
-        # By the middle of its cost: a layer as large as a stage is on the one that has most of it.
-        wanted = min(int((done + cost / 2) / total * num_stages), num_stages - 1)
-        done += cost
-        before = [placed[each.op.name] for each in op.inputs if each.op.name in placed]
-        before += [placed[each.name] for each in op.control_inputs if each.name in placed]
-        place = placed[op.name] = max([wanted, *before])
-        if place and stage_of(op) == 0:
-            op._set_device(f"/job:{stage_job(place)}{op.device.removeprefix('/job:worker')}")
+    measured = None if batch is None else _measured(operations, batch)
+    if measured is not None:
+        costs = measured
+    # What is on a parameter server takes its time and memory there.
+    elsewhere = [stage_of(op) is None for op in operations]
+    costs, held = (
+        [0.0 if away else each for away, each in zip(elsewhere, column, strict=True)]
+        for column in (costs, held)
+    )
+    cuts = partition(costs, held, _crossing(operations), num_stages)
+    for place, (begin, end) in enumerate(itertools.pairwise((*cuts, len(operations))), 1):
+        for op in operations[begin:end]:
+            if stage_of(op) == 0:
+                op._set_device(f"/job:{stage_job(place)}{op.device.removeprefix('/job:worker')}")
+    _log.info("%s", _division(operations, costs, held, cuts, measured is not None))
 
 
-def _costs(operations: Sequence[Any]) -> list[float]:
-    """Per operation its part of all work and of all variables, together 2 at most."""
+def _measured(
+    operations: Sequence[Any], batch: Callable[[], Mapping[str, Any]]
+) -> list[float] | None:
+    try:
+        found = measured_micros(operations, batch())
+    except NotMeasurableError as error:
+        _log.warning(
+            "modelParallel: the time of the layers is estimated, since the model cannot be run on "
+            "the driver: %s. tf.device(sparkflow.spark.stage(i)) divides it as you say",
+            error,
+        )
+        return None
+    return found if sum(found) > 0 else None
+
+
+def _division(
+    operations: Sequence[Any],
+    costs: Sequence[float],
+    held: Sequence[float],
+    cuts: Sequence[int],
+    is_measured: bool,
+) -> str:
+    """What the log says of a division."""
+    said = []
+    for place, (begin, end) in enumerate(itertools.pairwise((0, *cuts, len(operations)))):
+        cost = sum(costs[begin:end])
+        took = f"{cost / 1000:.2f} ms" if is_measured else f"{cost / sum(costs):.0%} of the cost"
+        said.append(
+            f"stage {place}: {operations[begin].name} to {operations[end - 1].name}, {took}, "
+            f"{sum(held[begin:end]) / 2**20:.1f} MiB of variables"
+        )
+    how = "measured on the driver" if is_measured else "estimated"
+    return f"modelParallel={len(said)}, {how} and divided: {'; '.join(said)}"
+
+
+def _crossing(operations: Sequence[Any]) -> list[float]:
+    """Per operation the bytes per row that pass a cut right before it."""
+    place = {op.name: index for index, op in enumerate(operations)}
+    last: dict[str, tuple[int, int, float]] = {}
+    for index, op in enumerate(operations):
+        for tensor in op.inputs:
+            made = place.get(tensor.op.name)
+            if made is not None and made < index:
+                size = float(shapes.num_elements(_per_row(tensor)) or 1) * tensor.dtype.size
+                last[tensor.name] = (made, index, size)
+    change = [0.0] * (len(operations) + 1)
+    for made, used, size in last.values():
+        change[made + 1] += size
+        change[used + 1] -= size
+    return list(itertools.accumulate(change[:-1]))
+
+
+def _work(operations: Sequence[Any]) -> list[float]:
+    """Per operation its floating-point operations for a row."""
     work: list[float] = []
-    held: list[float] = []
-    seen: set[str] = set()
     for op in operations:
         traits = registry.find(op.type)
         inputs = [_per_row(tensor) for tensor in op.inputs]
         dtypes = [tensor.dtype for tensor in op.inputs]
         known = Inference(inputs, dtypes, op._attrs, _unknown, _unknown)
         work.append(float(traits.float_operations(known, [_per_row(each) for each in op.outputs])))
+    return work
+
+
+def _held(operations: Sequence[Any]) -> list[float]:
+    """Per operation the bytes of variables that it is the first to read."""
+    held: list[float] = []
+    seen: set[str] = set()
+    for op in operations:
         own = 0.0
-        for variable in map(_variable_behind, op.inputs):
+        for variable in map(variable_behind, op.inputs):
             if variable is not None and variable.name not in seen:
                 seen.add(variable.name)
-                own += _bytes(variable)
+                own += variable_bytes(variable)
         held.append(own)
-    parts = [[each / (sum(column) or 1.0) for each in column] for column in (work, held)]
-    return [sum(pair) for pair in zip(*parts, strict=True)]
+    return held
 
 
 def _unknown(_: int) -> None:
@@ -134,20 +212,6 @@ def _unknown(_: int) -> None:
 def _per_row(tensor: Any) -> tuple[int, ...]:
     known = tensor._shape
     return () if known is None else tuple(1 if size is None else size for size in known)
-
-
-def _variable_behind(tensor: Any) -> Any:
-    """The variable that a tensor is made of alone, as a read or a cast is; None for another."""
-    op = tensor.op
-    while not registry.find(op.type).is_variable:
-        if len(op.inputs) != 1:
-            return None
-        op = op.inputs[0].op
-    return op
-
-
-def _bytes(variable: Any) -> float:
-    return float((shapes.num_elements(variable.attr("shape")) or 0) * variable.attr("dtype").size)
 
 
 def require_all_used(graph: tf.Graph, num_stages: int) -> None:

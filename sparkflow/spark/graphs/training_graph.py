@@ -5,7 +5,9 @@ Built on the driver, once. Only protobuf messages leave it: no user code reaches
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import sparkflow as tf
@@ -86,7 +88,11 @@ class TrainingGraph:
 
 
 def build_training_graph(
-    model_fn: ModelFn, inputs: ModelInputs, layout: ClusterLayout, config: FitConfig
+    model_fn: ModelFn,
+    inputs: ModelInputs,
+    layout: ClusterLayout,
+    config: FitConfig,
+    examples: Callable[[int], Sequence[Any]] | None = None,
 ) -> TrainingGraph:
     """Calls `model_fn` in TRAIN mode and returns the graph it built.
 
@@ -95,6 +101,7 @@ def build_training_graph(
         inputs: What it is called with.
         layout: Its parameter servers hold the variables, balanced by their sizes.
         config: What was asked for: how the workers' gradients reach the variables.
+        examples: Gives so many rows as a batch of them would be fed; None for none.
 
     Raises:
         TypeError, ValueError: It returned something else than a spec with loss and train_op; it has
@@ -109,7 +116,8 @@ def build_training_graph(
         batch, pipeline = drawn.batch, None
         if layout.num_stages > 1:
             count = config.micro_batches or PER_STAGE * layout.num_stages
-            pipeline = Pipeline(drawn, strategy, layout.num_stages, count)
+            some = partial(examples, -(-config.batch_size // count)) if examples else None
+            pipeline = Pipeline(drawn, strategy, layout.num_stages, count, some)
             batch, strategy = pipeline.first, pipeline.strategy
         with strategy.scope(), stages_in_scope(layout.num_stages):
             spec: Any = call_model_fn(model_fn, batch, tf.estimator.ModeKeys.TRAIN, inputs.params)

@@ -282,7 +282,7 @@ def convert(batch: pa.RecordBatch, row_format: RowFormat, refuses: str = NOTHING
     """
     schema = row_format.schema
     try:
-        found = _schema(row_format, refuses).decode(
+        found = row_schema(row_format, refuses).decode(
             [batch.column(each.name) for each in row_format.inputs]
         )
     except InvalidArgumentError as error:
@@ -300,7 +300,8 @@ def convert(batch: pa.RecordBatch, row_format: RowFormat, refuses: str = NOTHING
 
 
 @functools.lru_cache(maxsize=8)
-def _schema(row_format: RowFormat, refuses: str) -> RowSchema:
+def row_schema(row_format: RowFormat, refuses: str = NOTHING) -> RowSchema:
+    """How columns of the inputs' names become rows of the format; see `convert`."""
     return RowSchema(
         tuple(InputColumns(each, _form(each), (each.name,)) for each in row_format.inputs), refuses
     )

@@ -5,6 +5,7 @@ import pytest
 
 import sparkflow as tf
 from sparkflow.spark import stage
+from sparkflow.spark.graphs import stages
 from sparkflow.spark.graphs.devices import variables_on_ps
 from sparkflow.spark.graphs.stages import divide, require_all_used, stage_of, stages_in_scope
 
@@ -65,8 +66,8 @@ def layers(widths: list[int]) -> list[Any]:
     ("widths", "expected"),
     [
         ([64, 64, 64, 64, 64], [0, 0, 1, 1]),
-        ([8, 8, 8, 512, 512], [0, 0, 0, 1]),
-        ([512, 512, 8, 8, 8], [0, 1, 1, 1]),
+        ([8, 8, 8, 512, 512], [0, 0, 1, 1]),
+        ([512, 512, 8, 8, 8], [0, 0, 1, 1]),
     ],
 )
 def test_a_model_is_divided_by_work_and_variables(widths: list[int], expected: list[int]) -> None:
@@ -77,6 +78,72 @@ def test_a_model_is_divided_by_work_and_variables(widths: list[int], expected: l
         for tensor in op.inputs:
             before, here = stage_of(tensor.op), stage_of(op)
             assert before is None or here is None or before <= here
+
+
+def pictures_and_words() -> tuple[list[Any], dict[str, Any]]:
+    """A large table that costs little, then four small convolutions that cost nearly all."""
+    with tf.Graph().as_default() as graph, graph.device(variables_on_ps(1)):
+        words = tf.placeholder(tf.float32, [None, 16, 16, 8])
+        ids = tf.placeholder(tf.int64, [None])
+        table = tf.get_variable("table", [200_000, 8])
+        with tf.device("/job:worker"):
+            known = tf.gather(table, ids)
+        h = words + known[:, None, None, :]
+        for number in range(4):
+            h = tf.layers.conv2d(h, 8, 3, padding="same", name=f"conv{number}")
+        tf.reduce_mean(h)
+        operations = graph.get_operations()
+    values = {ids.name: np.arange(64), words.name: np.ones((64, 16, 16, 8), np.float32)}
+    reached = {words.op.name, ids.op.name}
+    for op in operations:
+        if any(each.op.name in reached for each in op.inputs):
+            reached.add(op.name)
+    given = {words.op.name, ids.op.name}
+    return [op for op in operations if op.name in reached - given], values
+
+
+def convolutions(operations: list[Any]) -> list[int | None]:
+    return [stage_of(op) for op in operations if op.type == "Conv2D"]
+
+
+def test_measured_time_decides_and_not_memory(caplog: pytest.LogCaptureFixture) -> None:
+    operations, values = pictures_and_words()
+    divide(operations, 2)
+    assert convolutions(operations)[0] == 1, "estimated, the table is a stage of its own"
+
+    operations, values = pictures_and_words()
+    with caplog.at_level("INFO", "sparkflow.spark.graphs.stages"):
+        divide(operations, 2, lambda: values)
+    found = convolutions(operations)
+    assert found[0] == 0
+    assert found[-1] == 1
+    assert "modelParallel=2, measured on the driver and divided: stage 0: " in caplog.text
+    assert "MiB of variables; stage 1: " in caplog.text
+
+
+def test_time_within_the_bound_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    takes = {"dense/MatMul": 1.0, "dense_1/MatMul": 1.0, "dense_2/MatMul": 9.0}
+
+    def measured(operations: Any, _: Any) -> list[float]:
+        return [takes.get(op.name, 0.0) for op in operations]
+
+    monkeypatch.setattr(stages, "measured_micros", measured)
+    found = []
+    for widths in ([64, 64, 64, 64], [64, 64, 64, 64], [512, 512, 512, 1]):
+        operations = layers(widths)
+        divide(operations, 2, dict)
+        found.append([stage_of(op) for op in operations if op.type == "MatMul"])
+    # Two large layers of three are more than a stage may read, whatever the last one takes.
+    assert found == [[0, 0, 1], [0, 0, 1], [0, 1, 1]]
+
+
+def test_a_model_that_cannot_be_run_on_the_driver_is_divided_by_estimates(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    operations = layers([64, 64, 64, 64, 64])
+    divide(operations, 2, lambda: {"nobody:0": np.ones(3)})
+    assert [stage_of(op) for op in operations if op.type == "MatMul"] == [0, 0, 1, 1]
+    assert "cannot be run on the driver" in caplog.text
 
 
 def test_a_model_with_too_few_layers_is_not_divided() -> None:

@@ -1,0 +1,25 @@
+"""A few rows of a fit on the driver, as a batch of them is fed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkflow.spark.data.plan.prepare import PreparedRows
+from sparkflow.spark.data.spool.spool import row_schema
+
+
+def example_rows(prepared: PreparedRows, count: int) -> list[Any]:
+    """The first rows that Spark finds, in a job of its own that reads only what it needs.
+
+    Args:
+        prepared: The rows.
+        count: How many, or all where there are fewer.
+
+    Returns:
+        One array per component of each input of `prepared.format`, in their order.
+    """
+    names = [each.name for each in prepared.format.inputs]
+    table = prepared.rows.limit(count).toArrow()
+    columns = [table.column(name).combine_chunks() for name in names]
+    decoded = row_schema(prepared.format).decode(columns)
+    return [part for each in decoded for part in each.components()]

@@ -1,0 +1,33 @@
+from typing import Any
+
+from pyspark.ml.linalg import Vectors
+from pyspark.sql import SparkSession
+
+import sparkflow as tf
+from sparkflow.spark import SparkTrainer
+from sparkflow.spark.data.plan.examples import example_rows
+from sparkflow.spark.data.plan.prepare import prepare_rows
+
+
+def no_model(features: Any) -> Any:
+    raise AssertionError("it is not called")
+
+
+def test_rows_as_a_batch_of_them_is_fed(spark: SparkSession) -> None:
+    rows = [(Vectors.dense([i, 1.0]), [f"word{i}"] * i, float(i)) for i in range(1, 5)]
+    df = spark.createDataFrame(rows, ["numbers", "words", "label"])
+    trainer = SparkTrainer(
+        model_fn=no_model,
+        featuresCol={"numbers": "numbers", "words": "words"},
+        labelCol="label",
+        progress=False,
+    )
+    with prepare_rows(df, trainer.config(False)) as prepared:
+        some, every = example_rows(prepared, 2), example_rows(prepared, 100)
+    wanted = [part for each in prepared.format.inputs for part in each.components]
+    assert [tf.as_dtype(each.dtype) for each in some if each.dtype != object] == [
+        dtype for dtype, _ in wanted if dtype != tf.string
+    ]
+    assert [each.ndim for each in some] == [len(shape) for _, shape in wanted]
+    assert len(some[0]) == 2
+    assert sorted(every[0][:, 0].tolist()) == [1, 2, 3, 4]
