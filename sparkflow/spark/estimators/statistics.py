@@ -17,8 +17,8 @@ from pyspark.ml.functions import array_to_vector, vector_to_array
 from pyspark.ml.stat import Summarizer
 from pyspark.sql import Column, DataFrame, functions as F
 
-from sparkflow.spark.data.plan.observed import aggregated
 from sparkflow.spark.data.plan.prepare import PreparedRows
+from sparkflow.spark.data.plan.profile import aggregated
 from sparkflow.spark.data.schema.row_format import DENSE, SPARSE, VALIDATES, Input, RowFormat
 
 _COUNT_ERROR: Final = 0.02

@@ -22,9 +22,8 @@ from pyspark.sql import Column, DataFrame, functions as F
 
 from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.feed_plan import Shards
-from sparkflow.spark.data.plan.observed import aggregated
 from sparkflow.spark.data.plan.prepare import PreparedRows
-from sparkflow.spark.data.plan.profile import content_hash
+from sparkflow.spark.data.plan.profile import aggregated, content_hash
 from sparkflow.spark.data.schema.row_format import ROW_NUMBER, VALIDATES
 
 _log = logging.getLogger(__name__)

@@ -4,16 +4,21 @@ It counts rows by partition (placement needs that), finds sizes of arrays and ve
 rows that cannot be trained on, and the classes where they are weighted. The rows it reads stay
 cached. Only where something is wrong do further jobs find out what exactly. Where checkpoints are
 written, it hashes what is in the rows, too: of each row, and of all in whatever order they come.
+
+Other aggregates of all rows come with a job that reads them, or cost one of a single stage:
+`DataFrame.agg` has its partial sums exchanged, which is a Spark job of its own where queries adapt
+themselves. What is observed is added up by the driver instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame, Row, functions as F
+from pyspark.sql import Column, DataFrame, Observation, Row, functions as F
 
 from sparkflow.spark.data.plan.invalid import is_invalid
 from sparkflow.spark.data.plan.selection import STORED, THIN, is_struct, is_thin, measure
@@ -25,6 +30,7 @@ from sparkflow.spark.data.schema.row_schema import ARRAY, LABEL, SCALARS, VECTOR
 _SHOWN_LENGTHS: Final = 5
 _PARTITION: Final = "partition"
 _CLASS: Final = "class"
+_FOUND: Final = "found"
 MOST_CLASSES: Final = 10_000
 """Labels with more values than that are no classes."""
 CONTENT_SUMS: Final = ("content_high", "content_low")
@@ -289,3 +295,39 @@ def content_text(way: str, high: int, low: int) -> str:
     if not high and not low:
         return ""
     return f"{way}:{((high << _HALF) + low) % (1 << 2 * _HALF):016x}"
+
+
+def observing(
+    rows: DataFrame, wanted: Mapping[str, Column]
+) -> tuple[DataFrame, Callable[[], dict[str, Any]]]:
+    """The same rows, and a function that says what was found once a job has read them all.
+
+    The job's last stage has to be the one that reads them: what it does again counts once.
+
+    Args:
+        rows: Of a classic session.
+        wanted: Aggregates by name; of types that JSON can hold.
+    """
+    observation = Observation()
+    columns = [column.alias(name) for name, column in wanted.items()]
+    # As a text, because Py4J brings nothing that is nested.
+    text = F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})
+    taken = rows.observe(observation, text.alias(_FOUND))
+    return taken, lambda: dict(json.loads(observation.get[_FOUND]))
+
+
+def aggregated(rows: DataFrame, wanted: Mapping[str, Column]) -> dict[str, Any]:
+    """Aggregates of rows, of which there are some. Blocks for one Spark job.
+
+    Args:
+        rows: The rows.
+        wanted: See `observing`.
+    """
+    if not wanted:
+        return {}
+    if not hasattr(rows.sparkSession, "_jsparkSession"):  # a client of Connect
+        columns = [column.alias(name) for name, column in wanted.items()]
+        return dict(rows.agg(*columns).collect()[0].asDict())
+    taken, found = observing(rows, wanted)
+    taken.select(F.lit(1).alias(_FOUND)).write.format("noop").mode("overwrite").save()
+    return found()

@@ -33,7 +33,6 @@ from pyspark.sql import DataFrame, Row, functions as F
 
 from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.plan import prepare
-from sparkflow.spark.data.plan.observed import observing
 from sparkflow.spark.data.plan.partitioning import PlacedRows, is_even, place_in_partition
 from sparkflow.spark.data.plan.prepare import Plan, PreparedRows, Statistics, plan_rows
 from sparkflow.spark.data.plan.profile import (
@@ -42,6 +41,7 @@ from sparkflow.spark.data.plan.profile import (
     content_hash,
     content_text,
     is_uneven,
+    observing,
 )
 from sparkflow.spark.data.plan.selection import INDICES, SHAPE, SIZE, STORED, VALUES, is_struct
 from sparkflow.spark.data.plan.sources import Source

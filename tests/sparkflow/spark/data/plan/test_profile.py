@@ -2,7 +2,7 @@
 
 from pyspark.sql import Column, SparkSession, functions as F
 
-from sparkflow.spark.data.plan.observed import aggregated, observing
+from sparkflow.spark.data.plan.profile import aggregated, observing
 
 
 def wanted() -> dict[str, Column]:
