@@ -283,3 +283,11 @@ def kernel_name(dtype: DType) -> str:
 def names(dtypes: Iterable[DType]) -> str:
     """The names in TensorFlow's order, for error texts: `float32, float64`."""
     return ", ".join(dtype.name for dtype in sorted(dtypes, key=int))
+
+
+_SUMMED_WIDE = frozenset({np.dtype(float16.as_numpy_dtype), np.dtype(bfloat16.as_numpy_dtype)})
+
+
+def wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype in which values of `dtype` are added: float32 for those of 16 bits."""
+    return np.dtype(np.float32) if dtype in _SUMMED_WIDE else dtype

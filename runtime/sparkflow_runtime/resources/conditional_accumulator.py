@@ -12,9 +12,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from sparkflow_runtime import shapes
-from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.dtypes import DType, wide
 from sparkflow_runtime.errors import AbortedError, CancelledError, InvalidArgumentError
-from sparkflow_runtime.resources.collectives.collective_sums import wide
 from sparkflow_runtime.resources.waiting import Cancellation, wait_for
 from sparkflow_runtime.shapes import Shape
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import logging
 import os
@@ -12,6 +11,7 @@ from typing import IO, Final
 from sparkflow.spark.cluster.process.piped_process import PipedProcess
 from sparkflow.spark.cluster_layout import TaskName
 from sparkflow.spark.errors import SparkTrainingError
+from sparkflow_runtime.errors import require_package
 from sparkflow_runtime.security.tokens import is_loopback
 
 _log = logging.getLogger(__name__)
@@ -40,10 +40,7 @@ class TensorBoardServer:
     """
 
     def __init__(self, folder: str, host: str = LOOPBACK, port: int = 0) -> None:
-        if importlib.util.find_spec("tensorboard") is None:
-            raise ImportError(
-                "TensorBoard is not installed: pip install 'sparkflow-ml[tensorboard]'"
-            )
+        require_package("cluster.tensorboard", "tensorboard", "tensorboard")
         if not is_loopback(host):
             _log.warning(
                 "TensorBoard listens on %s and asks nobody who they are: whoever reaches it reads "

@@ -16,10 +16,9 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.cpu import loops
 from sparkflow_runtime.codegen.ir.builder import KernelBuilder, Value
 from sparkflow_runtime.codegen.machine import native, threads
-from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.dtypes import DType, wide
 from sparkflow_runtime.once import latest
 from sparkflow_runtime.ops.op import Array
-from sparkflow_runtime.resources.collectives.collective_sums import wide
 
 MOST_AT_ONCE: Final = 16
 """Arrays that one kernel reads; more are added up in several passes."""

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
+from sparkflow_runtime.dtypes import wide
 from sparkflow_runtime.errors import (
     InternalError,
     InvalidArgumentError,
@@ -24,7 +25,7 @@ from sparkflow_runtime.errors import (
 )
 from sparkflow_runtime.resources.collectives import collective_plan as plan
 from sparkflow_runtime.resources.collectives.collective_plan import Kind, Lane
-from sparkflow_runtime.resources.collectives.collective_sums import Array, Merge, merge_into, wide
+from sparkflow_runtime.resources.collectives.collective_sums import Array, Merge, merge_into
 
 SMALL_BYTES: Final = 1 << 15
 """Arrays up to this size go to every rank whole: one message instead of two."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from sparkflow_runtime.dtypes import bfloat16, float16
+from sparkflow_runtime.dtypes import wide
 
 PIECE: Final = 1 << 15
 """Elements that are worked on at once: 128 KB of float32 stay in the cache between the passes."""
@@ -22,7 +22,6 @@ _MERGE: Final[dict[str, Callable[..., Any]]] = {
     "Min": np.minimum,
     "Max": np.maximum,
 }
-_NARROW: Final = frozenset({np.dtype(float16.as_numpy_dtype), np.dtype(bfloat16.as_numpy_dtype)})
 
 Array = np.ndarray[Any, Any]
 
@@ -41,11 +40,6 @@ class Merge:
     op: str
     divisor: int = 1
     shares: tuple[float, ...] | None = None
-
-
-def wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype in which values of `dtype` are added."""
-    return np.dtype(np.float32) if dtype in _NARROW else dtype
 
 
 def merge_into(

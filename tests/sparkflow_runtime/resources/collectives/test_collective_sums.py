@@ -4,7 +4,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from sparkflow_runtime.resources.collectives.collective_sums import PIECE, Merge, merge_into, wide
+from sparkflow_runtime.dtypes import wide
+from sparkflow_runtime.resources.collectives.collective_sums import PIECE, Merge, merge_into
 
 NUMPY = {"Add": np.add, "Mul": np.multiply, "Min": np.minimum, "Max": np.maximum}
 DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64, np.int32, np.int64]
