@@ -82,17 +82,20 @@ class Guarded:
 
     def channel(self) -> float:
         """How long a new tensor channel takes over TCP."""
+        me = Self(
+            "/job:worker/replica:0/task:0",
+            incarnation=1,
+            token=self.credentials.token,
+            tls=self.credentials.tls,
+            transport="tcp",
+        )
         started = time.monotonic()
         while True:
             try:
                 opened = dial(
                     ChannelAddress("127.0.0.1", self.channel_port, "", ""),
-                    task="/job:worker/replica:0/task:0",
-                    incarnation=1,
+                    me,
                     expected_task=TASK,
-                    token=self.credentials.token,
-                    tls=self.credentials.tls,
-                    transport="tcp",
                     timeout_s=60.0,
                 )
                 break
@@ -110,7 +113,7 @@ def guarded(folder: Path | None = None) -> Iterator[Guarded]:
         authority = Authority.create()
         authority.issue("server").save(folder)
         tls = authority.issue("client")
-    program = str(Path(__file__).with_name("guarded_server.py"))
+    program = str(Path(__file__).with_name("files") / "guarded_server.py")
     command = [sys.executable, program, token, str(DESCRIPTORS)]
     with subprocess.Popen(
         [*command, str(folder)] if folder else command,

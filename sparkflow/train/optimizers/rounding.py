@@ -64,9 +64,9 @@ def subtracted(variable: Any, change: Tensor, name: str | None = None) -> Tensor
     """`variable -= change`, rounded as optimizers do where the variable is stored as bfloat16."""
     if change.dtype is variable.dtype.base:
         return state.assign_sub(variable, change, name=name)
-    op_type, one = f"{NARROW}ApplyGradientDescent", constants.constant(1.0)
+    one, attrs = constants.constant(1.0), rounding_attrs(variable)
     updated: Tensor = apply_op(
-        op_type, variable, one, change, name=name, **rounding_attrs(variable)
+        f"{NARROW}ApplyGradientDescent", variable, one, change, name=name, **attrs
     )
     return updated
 

@@ -7,6 +7,7 @@ import pytest
 import sparkflow_runtime.ops.all  # noqa: F401 - fills the registry
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.op import not_differentiable
+from sparkflow_runtime.ops.optimizers.narrow_update import NarrowUpdate
 from support import op_cases
 
 HERE = Path(__file__).parent
@@ -73,6 +74,11 @@ WITHOUT_ROW = {
         op.op_type: "each is compared with its reference form by test_resource_variable.py"
         for op in registry.all_ops()
         if op.op_type.startswith(("ResourceApply", "ResourceSparseApply"))
+    },
+    **{
+        op.op_type: "each is compared with its float32 form by test_narrow_update.py"
+        for op in registry.all_ops()
+        if isinstance(op, NarrowUpdate)
     },
     "Placeholder": "fails by design when it runs: it must be fed",
 }

@@ -15,6 +15,11 @@ OPS = [
     for op in registry.all_ops()
     if isinstance(op, narrow_update.NarrowUpdate) and op.outputs  # by reference
 ]
+BY_HANDLE = [
+    op
+    for op in registry.all_ops()
+    if isinstance(op, narrow_update.NarrowUpdate) and not op.outputs
+]
 INDICES = np.array([3, 7, 7, 0, 3])
 
 
@@ -88,6 +93,18 @@ def test_they_are_those_of_float32_rounded(monkeypatch, op, row, machine_code):
         np.testing.assert_allclose(
             found.astype(np.float32), expected.astype(np.float32), rtol=eps, atol=1e-6
         )
+
+
+@pytest.mark.parametrize("op", BY_HANDLE, ids=lambda op: op.op_type)
+def test_those_by_handle_do_what_those_by_reference_do(op):
+    reference = registry.lookup(op.op_type.removeprefix(narrow_update.ON_HANDLE))
+    assert reference in OPS
+    node, values = node_of(reference), inputs_of(reference, (12, 8))
+    for found, expected in zip(
+        run(op, node_of(op), values), run(reference, node, values), strict=True
+    ):
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found.astype(np.float32), expected.astype(np.float32))
 
 
 def test_large_tables_are_updated_in_blocks():

@@ -1,6 +1,6 @@
 """A server with few descriptors, for test_strangers.py; says what it takes when it is asked.
 
-    python guarded_server.py TOKEN DESCRIPTORS [CERTIFICATES]
+    python files/guarded_server.py TOKEN DESCRIPTORS [CERTIFICATES]
 
 Prints the target and its channel's port; then, for each line of standard input, its resident
 memory, that at its peak (both in MiB), descriptors and threads.
