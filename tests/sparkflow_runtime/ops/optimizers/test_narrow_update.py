@@ -16,9 +16,7 @@ OPS = [
     if isinstance(op, narrow_update.NarrowUpdate) and op.outputs  # by reference
 ]
 BY_HANDLE = [
-    op
-    for op in registry.all_ops()
-    if isinstance(op, narrow_update.NarrowUpdate) and not op.outputs
+    op for op in registry.all_ops() if isinstance(op, narrow_update.NarrowUpdate) and not op.outputs
 ]
 INDICES = np.array([3, 7, 7, 0, 3])
 
