@@ -77,7 +77,6 @@ class FitState:
         self._open_master = open_master
         self._callbacks = callbacks
         self._store = store
-        self._reasons: list[tuple[str, int]] = []
         self._remembered: Checkpoint | None = None
         if store is not None:
             store.prepare()
@@ -90,7 +89,6 @@ class FitState:
         self.history.resumed = None
         if found is not None:
             self._say_resumed(found)
-        self._restarts_before = len(self.history.restarts)
 
     @property
     def history(self) -> TrainingHistory:
@@ -123,24 +121,22 @@ class FitState:
         """An attempt has failed and there will be another one."""
         made = self.history.steps
         self._callbacks.on_restart(reason)
-        self._begin(self._remembered or self._latest())
+        self._begin_again()
         undone = max(0, made - self.history.steps)
-        self._reasons.append((reason, undone))
         if undone:
             _log.warning("%d steps since the last checkpoint are made again", undone)
-        self._note_restarts()
+        self._recorder.add_restart(reason, undone)
 
-    def _note_restarts(self) -> None:
-        # A checkpoint's history knows of the restarts before it.
-        known = max(0, len(self.history.restarts) - self._restarts_before)
-        for each in self._reasons[known:]:
-            self._recorder.add_restart(*each)
+    def _begin_again(self) -> None:
+        restarts = self.history.restarts
+        self._begin(self._remembered or self._latest())
+        # A checkpoint's history knows of those before it only.
+        self.history.restarts[:] = restarts
 
     def resize(self, plan: TrainingPlan) -> None:
         """The next run has the plan's number of workers, and begins with what `remember` got."""
         self._plan = plan
-        self._begin(self._remembered or self._latest())
-        self._note_restarts()
+        self._begin_again()
 
     def remember(self, snapshot: Snapshot) -> None:
         """Keeps a run's state in memory: what the next attempt begins with."""
