@@ -33,6 +33,7 @@ import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
 from sparkflow.spark import Callback, SparkTrainer
+from sparkflow_runtime.testing.suspending import suspend
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
@@ -84,7 +85,7 @@ class Fault(Callback):
             if self._kind == "kill":
                 os.kill(victim, signal.SIGKILL)
             else:
-                os.kill(victim, signal.SIGSTOP)
+                suspend(victim)
                 waking = threading.Timer(self._draw.uniform(0.2, 12.0), wake, [victim])
                 waking.daemon = True
                 waking.start()

@@ -32,6 +32,7 @@ from sparkflow_runtime.security.defaults import session_credentials
 from sparkflow_runtime.server import Server
 from sparkflow_runtime.testing import task_process
 from sparkflow_runtime.testing.faulty_link import FaultyLink
+from sparkflow_runtime.testing.suspending import suspend
 from sparkflow_runtime.testing.task_process import cluster_of
 from sparkflow_runtime.transport.channel.address import Transport
 from sparkflow_runtime.transport.task_names import task_name
@@ -217,7 +218,7 @@ class LocalCluster:
 
     def pause(self, job: str, index: int) -> None:
         """Stops the process of a task with SIGSTOP: its port stays open and nothing answers."""
-        self._process(job, index).send_signal(signal.SIGSTOP)
+        suspend(self._process(job, index).pid)
 
     def stop(self) -> None:
         """Ends all tasks; returns when their ports are free. May be called again."""

@@ -16,6 +16,7 @@ from sparkflow.spark import SparkTrainer, SparkTrainingError
 from sparkflow.spark.cluster.worker_callbacks import WorkerEvent
 from sparkflow.spark.errors import StalledError
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.testing.suspending import suspend
 from support.processes import left_after
 from support.spark_callbacks import OnFirstSteps
 
@@ -216,7 +217,7 @@ def test_a_process_that_stands_still(
 ) -> None:
     def stop() -> None:
         roles = {_role(pid): pid for pid in child_processes()}
-        os.kill(roles["worker 1"], signal.SIGSTOP)
+        suspend(roles["worker 1"])
 
     trainer = _trainer(
         numWorkers=2,

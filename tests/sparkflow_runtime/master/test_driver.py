@@ -1,5 +1,6 @@
 import contextlib
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -383,6 +384,7 @@ def test_tasks_end_the_steps_of_a_master_that_is_gone(
     feed(cluster, source)
     session = open_(driver)
     session.run([], {}, ["init"])
+    wait_for_the_end_of_steps(cluster)  # nobody waits for the word that a step may be forgotten
     loop = session.start_loop(["loss:0"], ["train"])
     assert source.stalled.wait(WAIT_S)
     for link in driver._links.values():
@@ -390,14 +392,17 @@ def test_tasks_end_the_steps_of_a_master_that_is_gone(
     source.close()
     with pytest.raises((CancelledError, UnavailableError)):
         collect(loop)
-    wait = threading.Event()
+    wait_for_the_end_of_steps(cluster)
     for server in cluster.servers:
-        for _ in range(400):
-            if not server.worker.rendezvous._steps:
-                break
-            wait.wait(0.05)
-        assert server.worker.rendezvous._steps == {}
         server.worker.sessions.clear()  # as when their leases end
+
+
+def wait_for_the_end_of_steps(cluster: LocalCluster) -> None:
+    deadline_s = time.monotonic() + 20.0
+    for server in cluster.servers:
+        while server.worker.rendezvous.running() and time.monotonic() < deadline_s:
+            time.sleep(0.01)
+        assert server.worker.rendezvous.running() == []
 
 
 def test_one_worker_plays_all_tasks_and_cuts_the_graph_alike() -> None:

@@ -35,6 +35,7 @@ from sparkflow.spark.graphs.training_graph import build_training_graph
 from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.storage.checkpoint_files import PathFiles
 from sparkflow_runtime.security import Credentials
+from sparkflow_runtime.testing.suspending import suspend
 from sparkflow_runtime.transport.rpc import Patience
 
 pytestmark = pytest.mark.timeout(200)
@@ -315,7 +316,7 @@ class StopsAndEnds(Callback):
         self._seen |= {0, 1} if update.worker < 0 else {update.worker}
         if self._seen == {0, 1}:
             if not self._has_stopped:
-                self._fit.kill("worker 1", signal.SIGSTOP)
+                suspend(self._fit.pid("worker 1"))
                 self._on_stop()
             self._has_stopped = True
             self._run.stop("enough")
@@ -356,7 +357,7 @@ def test_a_process_that_stands_still_is_named() -> None:
     fit = Fit("sync", 1_000_000)
 
     def stop() -> None:
-        fit.kill("worker 1", signal.SIGSTOP)
+        suspend(fit.pid("worker 1"))
         stopping.run._watchdog._stall_timeout_s = 1.5  # the first step had its time
 
     stopping = OnStep(5, stop)
@@ -375,7 +376,7 @@ def stop_and_continue(fit: Fit, task: str, after_s: float) -> Callable[[], None]
 
     def stop() -> None:
         pid = fit.server.infos()[TaskName(task.split()[0], int(task.split()[1]))].pid
-        os.kill(pid, signal.SIGSTOP)
+        suspend(pid)
         timer = threading.Timer(after_s, _continue, [pid])
         timer.daemon = True
         timer.start()
