@@ -1,0 +1,148 @@
+"""Whole trainings over real processes, but without Spark: what stands still is replaced."""
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sparkflow.spark.cluster.process.child_process import Silence
+from sparkflow.spark.cluster_layout import TaskName
+from sparkflow.spark.control.callbacks import Callback
+from sparkflow.spark.errors import StalledError
+from sparkflow_runtime.testing.suspending import suspend
+from sparkflow_runtime.transport.rpc import Patience
+from support.process_fits import BATCH, SHARE, Fit, OnStep
+
+pytestmark = pytest.mark.timeout(200)
+
+
+class StopsAndEnds(Callback):
+    """Stops worker 1 once and then asks for the end of training, each time that all make steps."""
+
+    def __init__(self, fit: Fit, on_stop: Callable[[], None] = lambda: None) -> None:
+        self._fit = fit
+        self._on_stop = on_stop
+        self._has_stopped = False
+
+    def on_train_begin(self, run: Any) -> None:
+        self._run = run
+        self._seen: set[int] = set()
+
+    def on_steps(self, update: Any) -> None:
+        self._seen |= {0, 1} if update.worker < 0 else {update.worker}
+        if self._seen == {0, 1}:
+            if not self._has_stopped:
+                suspend(self._fit.pid("worker 1"))
+                self._on_stop()
+            self._has_stopped = True
+            self._run.stop("enough")
+
+
+@pytest.mark.parametrize("mode", ["async", "ssp", "sync", "allreduce"])
+def test_who_stands_still_at_a_halt_is_replaced(mode: str) -> None:
+    # In async mode it came back and went through all that was left of the segment, which nobody
+    # could end any more; elsewhere its late answer to the halt ended the fit.
+    fit = Fit(mode, 200_000, num_ps=0 if mode == "allreduce" else 1)
+    _, history = fit.run(StopsAndEnds(fit))
+    assert history.stopped == "enough"
+    assert len(history.restarts) == 1
+    assert history.steps < 100_000
+
+
+@pytest.mark.parametrize("mode", ["async", "sync"])
+def test_a_short_stop_at_a_halt_is_waited_for(mode: str) -> None:
+    patient = Patience(30.0, 30.0)
+    fit = Fit(mode, 200_000, silence=Silence(stopped_s=60.0), patience=patient)
+    # Longer than the answer to a halt once might take.
+    waking = threading.Timer(5.5, lambda: fit.kill("worker 1", signal.SIGCONT))
+    _, history = fit.run(StopsAndEnds(fit, waking.start))
+    waking.join()
+    assert history.stopped == "enough"
+    assert history.restarts == []
+
+
+def test_a_process_that_stands_still_is_named() -> None:
+    fit = Fit("sync", 1_000_000)
+
+    def stop() -> None:
+        suspend(fit.pid("worker 1"))
+        stopping.run._watchdog._stall_timeout_s = 1.5  # the first step had its time
+
+    stopping = OnStep(5, stop)
+    with pytest.raises(StalledError) as caught:
+        fit.run(stopping)
+    text = str(caught.value)
+    assert "No worker has made a step for 1.5 s (stallTimeout)" in text
+    assert "does not answer and was last heard of" in text
+
+
+STILL = Silence(stopped_s=1.5, look_s=0.2)
+
+
+def stop_and_continue(fit: Fit, task: str, after_s: float) -> Callable[[], None]:
+    """Stops a task's process, and has it go on after so many seconds, if it is there then."""
+
+    def stop() -> None:
+        pid = fit.server.infos()[TaskName(task.split()[0], int(task.split()[1]))].pid
+        suspend(pid)
+        timer = threading.Timer(after_s, _continue, [pid])
+        timer.daemon = True
+        timer.start()
+
+    return stop
+
+
+def _continue(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("task", ["worker 1", "ps 0"])
+@pytest.mark.parametrize("mode", ["async", "ssp", "sync", "allreduce"])
+def test_a_process_that_stands_still_is_replaced(mode: str, task: str) -> None:
+    if mode == "allreduce" and task == "ps 0":
+        pytest.skip("there is none")
+    fit = Fit(mode, 300, num_ps=0 if mode == "allreduce" else 1, silence=STILL)
+    stopping = OnStep(10, stop_and_continue(fit, task, 5.0))
+    values, history = fit.run(stopping)
+    assert len(history.restarts) == 1
+    assert "stood still for" in history.restarts[0]["reason"]
+    assert history.steps == 300 * SHARE // BATCH * (1 if fit.plan.config.in_step else 2)
+    assert abs(values["global_step"] - history.steps - history.repeated_steps) <= 5
+
+
+def test_a_process_that_stands_still_for_a_moment_goes_on() -> None:
+    fit = Fit("sync", 300, silence=STILL)
+    stopping = OnStep(10, stop_and_continue(fit, "worker 1", 0.5))
+    _, history = fit.run(stopping)
+    assert history.restarts == []
+    assert history.steps == 300 * SHARE // BATCH
+
+
+@pytest.mark.parametrize("mode", ["async", "sync"])
+def test_a_machine_that_stands_still_is_given_up_and_comes_back(mode: str) -> None:
+    """Its Spark task stands still, too: the driver notices, and what wakes up ends by itself."""
+    never = Silence(stopped_s=1000.0, hung_s=1000.0)
+    patience = Patience(ask_s=2.0, wait_s=2.0)
+    fit = Fit(mode, 2000 if mode == "async" else 300, silence=never, patience=patience)
+    stopping = OnStep(10, stop_and_continue(fit, "worker 1", 9.0))
+    _, history = fit.run(stopping)
+    assert len(history.restarts) == 1
+    assert "has not answered for" in history.restarts[0]["reason"]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("task", ["worker 1", "ps 0"])
+@pytest.mark.parametrize("mode", ["async", "ssp", "sync", "allreduce"])
+def test_half_a_minute_of_standing_still_is_survived(mode: str, task: str) -> None:
+    if mode == "allreduce" and task == "ps 0":
+        pytest.skip("there is none")
+    fit = Fit(mode, 2000, num_ps=0 if mode == "allreduce" else 1)
+    stopping = OnStep(10, stop_and_continue(fit, task, 30.0))
+    _, history = fit.run(stopping)
+    assert len(history.restarts) == 1
+    assert history.steps == 2000 * SHARE // BATCH * (1 if fit.plan.config.in_step else 2)
