@@ -44,10 +44,14 @@ class EndOfLoop(OutOfRangeError):
 class StepRendezvous:
     """The meeting place of one step on one task. Safe to use from several threads.
 
-    `_ready` guards all fields.
+    `_ready` guards all fields but `session`.
+
+    Attributes:
+        session: The session whose step it is, once a partition of it has begun here; "" before.
     """
 
     def __init__(self) -> None:
+        self.session = ""
         self._ready = threading.Condition()
         self._values: dict[tuple[str, int], Any] = {}
         self._waiting: dict[str, int] = {}
@@ -376,6 +380,17 @@ class RendezvousTable:
                 del self._finished[next(iter(self._finished))]
         if step is not None:
             step.end_with(status)
+
+    def finish_all_of(self, session: str) -> None:
+        """Forgets the steps of a session that is gone.
+
+        A master says when a step is over, and may die before it does. What its partitions sent to
+        nobody would stay here.
+        """
+        with self._lock:
+            left = [number for number, step in self._steps.items() if step.session == session]
+        for number in left:
+            self.finish(number, CancelledError(message=f"Session {session!r} is gone"))
 
     def close(self, error: OpError) -> None:
         """Ends every present and future step with `error`, for the shutdown of the task."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
@@ -73,6 +73,7 @@ class WorkerSessions(Generic[G]):
         task: The task's name, for errors.
         clock: Seconds that never go back.
         make_resources: Makes what holds the variables of a session that has its own.
+        on_forgotten: Is told the name of every session that is gone.
     """
 
     def __init__(
@@ -80,8 +81,10 @@ class WorkerSessions(Generic[G]):
         task: str,
         clock: Callable[[], float] = time.monotonic,
         make_resources: Callable[[], Resources] = Resources,
+        on_forgotten: Callable[[str], None] = lambda handle: None,
     ) -> None:
         self._task = task
+        self._on_forgotten = on_forgotten
         self._make_resources = make_resources
         self._clock = clock
         self._changed = threading.Condition()
@@ -122,14 +125,13 @@ class WorkerSessions(Generic[G]):
             if lease_s is not None:
                 made.expires = self._clock() + lease_s
             stale = [name for name, each in self._sessions.items() if _is_stale(each, made)]
-            doomed = [self._sessions.pop(name) for name in stale]
+            doomed = {name: self._sessions.pop(name) for name in stale}
             self._sessions.setdefault(handle, made)
             self._changed.notify_all()
             if lease_s is not None and not self._watching:
                 self._watching = True
                 threading.Thread(target=self._watch, name="session-leases", daemon=True).start()
-        for session in doomed:
-            session.clear()
+        self._forget(doomed)
 
     def find(self, handle: str) -> WorkerSession[G]:
         """The session of that name.
@@ -163,7 +165,7 @@ class WorkerSessions(Generic[G]):
             found = self._sessions.pop(handle, None)
             self._changed.notify_all()
         if found is not None:
-            found.clear()
+            self._forget({handle: found})
 
     def expire(self) -> None:
         """Forgets the sessions whose lease has run out."""
@@ -174,17 +176,20 @@ class WorkerSessions(Generic[G]):
                 for name, each in self._sessions.items()
                 if each.lease_s is not None and each.expires <= now
             ]
-            doomed = [self._sessions.pop(name) for name in over]
-        for session in doomed:
-            session.clear()
+            doomed = {name: self._sessions.pop(name) for name in over}
+        self._forget(doomed)
 
     def clear(self) -> None:
         """Forgets all sessions."""
         with self._changed:
-            doomed = list(self._sessions.values())
+            doomed = dict(self._sessions)
             self._sessions.clear()
             self._changed.notify_all()
-        for session in doomed:
+        self._forget(doomed)
+
+    def _forget(self, doomed: Mapping[str, WorkerSession[G]]) -> None:
+        for handle, session in doomed.items():
+            self._on_forgotten(handle)
             session.clear()
 
     def _watch(self) -> None:

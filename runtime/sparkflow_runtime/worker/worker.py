@@ -55,6 +55,7 @@ class RegisteredGraph:
     """A compiled partition of a session.
 
     Attributes:
+        session: Whose it is.
         program: What runs.
         takes_step: Whether it takes the running step: a kernel needs it, or is to end with it.
         number: The partition's number in its bundles' keys, "" when it sends nothing.
@@ -62,6 +63,7 @@ class RegisteredGraph:
         wanted: The keys of the bundles that it takes from other tasks, by task.
     """
 
+    session: str
     program: Program
     takes_step: bool
     number: str
@@ -131,7 +133,9 @@ class Worker:
         self._running: set[Step] = set()
         self.on_loop_update: Listen | None = None
         self.sessions: WorkerSessions[RegisteredGraph] = WorkerSessions(
-            self.task, make_resources=lambda: Resources(arena)
+            self.task,
+            make_resources=lambda: Resources(arena),
+            on_forgotten=self.rendezvous.finish_all_of,
         )
         self._numbers = itertools.count()
 
@@ -235,7 +239,7 @@ class Worker:
             if node.op == RECEIVE and task_of(node.attrs["source"]) != self.task:
                 wanted.setdefault(task_of(node.attrs["source"]), []).append(node.attrs["key"])
         takes_step = program.needs_step or program.loops
-        graph = RegisteredGraph(program, takes_step, number, traced, wanted)
+        graph = RegisteredGraph(session, program, takes_step, number, traced, wanted)
         handle = f"{session}/{next(self._numbers)}"
         with self._lock:
             found.graphs[handle] = graph
@@ -291,6 +295,7 @@ class Worker:
             self._peers.flush()  # calls of the same step, which would have gone along
             return run(None)
         rendezvous = self.rendezvous.find(step_id)
+        rendezvous.session = graph.session
         step, end = self._begin(step_id, rendezvous, graph.wanted)
         try:
             values = run(step)
@@ -324,6 +329,7 @@ class Worker:
         from sparkflow_runtime.worker.loop import FOREVER, run_loop
 
         rendezvous = self.rendezvous.find(step_id)
+        rendezvous.session = graph.session
         count = FOREVER if terms.num_steps is None else terms.num_steps
         step, end = self._begin(step_id, rendezvous, graph.wanted, count, terms.first_step)
         if self.on_loop_update is not None:

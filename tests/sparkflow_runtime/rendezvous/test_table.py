@@ -219,6 +219,16 @@ def test_a_request_that_races_with_the_end_never_hangs(start: Start) -> None:
     assert table._steps == {}
 
 
+def test_steps_end_with_their_session(start: Start) -> None:
+    table = RendezvousTable()
+    for step_id, session in ((1, "gone"), (2, "gone"), (3, "other")):
+        table.find(step_id).session = session
+    waiting = start(table.find(2).take, "k", 0)
+    table.finish_all_of("gone")
+    assert "Session 'gone' is gone" in str(waiting.exception(WAIT_S))
+    assert table.running() == [3]
+
+
 def test_closing_ends_all_steps(start: Start) -> None:
     table = RendezvousTable()
     waiting = start(table.find(1).take, "k", 0)

@@ -102,3 +102,20 @@ def test_a_master_that_starts_anew_ends_its_old_sessions(sessions: WorkerSession
     assert sorted(sessions.handles()) == ["c", "driver", "other"]
     sessions.create("d")  # Masters without a task are never the same one.
     assert len(sessions) == 4
+
+
+def test_who_asks_is_told_of_every_session_that_is_gone(clock: FakeClock) -> None:
+    gone: list[str] = []
+    sessions: WorkerSessions[str] = WorkerSessions("task", clock, on_forgotten=gone.append)
+    before, after = MasterId("/job:worker/task:0", 1), MasterId("/job:worker/task:0", 2)
+    sessions.create("of one that died", master=before)
+    sessions.create("closed", master=after)
+    assert gone == ["of one that died"]
+    sessions.delete("closed")
+    sessions.delete("closed")
+    sessions.create("of one that is not heard of", lease_s=60)
+    clock.advance(60)
+    sessions.expire()
+    sessions.create("left at the end")
+    sessions.clear()
+    assert gone[1:] == ["closed", "of one that is not heard of", "left at the end"]

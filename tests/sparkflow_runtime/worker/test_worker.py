@@ -126,6 +126,15 @@ def take(worker: Worker, step_id: int, key: str, iteration: int = 0) -> bytes:
     return worker.take_for_peer(worker.rendezvous.find(step_id), key, iteration, lambda: True)
 
 
+def test_what_a_master_left_behind_goes_with_its_session(worker: Worker) -> None:
+    # It died when the step had ended here, and before it said that it may be forgotten.
+    graph = worker.graph("s", worker.register("s", on(CPU, const("c", 1.0), send("k", "c"))))
+    worker.run(graph, 5, [])
+    assert worker.rendezvous.running() == [5]
+    worker.sessions.delete("s")
+    assert worker.rendezvous.running() == []
+
+
 def test_a_sent_bundle_is_a_snapshot(worker: Worker) -> None:
     graph = register(
         worker,
