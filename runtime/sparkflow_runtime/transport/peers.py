@@ -134,12 +134,15 @@ class Peers:
     def learn(self, addresses: Mapping[str, str]) -> None:
         """Adds tasks that a session's own cluster has; they may have moved since an earlier one.
 
+        What still runs on the channel to where a task was ends with an UnavailableError.
+
         Args:
             addresses: Task names to `host:port`.
 
         Raises:
             InvalidArgumentError: A task is elsewhere in the cluster that this one was started with.
         """
+        left: list[tuple[Asker, UnavailableError]] = []
         with self._lock:
             for task, address in addresses.items():
                 known = self._addresses.get(task, address)
@@ -151,7 +154,14 @@ class Peers:
                         f"cluster has it at {known}"
                     )
                 self._stubs.pop(task, None)
+                self._without.pop(task, None)
+                asker = self._askers.pop(task, None)
+                if asker is not None:
+                    text = f"Task {task} was at {known} and is at {address} now"
+                    left.append((asker, UnavailableError(message=text)))
             self._addresses.update(addresses)
+        for asker, error in left:
+            asker.close(error)
 
     def close(self) -> None:
         """Closes all channels, which ends the calls on them; no new one is opened."""
@@ -166,7 +176,7 @@ class Peers:
             link.close()
 
     def _dial(self, task: str) -> Asker | None:
-        me = self._self
+        me, where = self._self, self._addresses.get(task)
         place = self._locate(task)
         if place is None:
             self._do_without(task, "it has none")
@@ -192,10 +202,13 @@ class Peers:
             return None
         asker = Asker(opened, reactor, me.arena)
         with self._lock:
-            if not self._closed:
+            has_moved = self._addresses.get(task) != where
+            if not self._closed and not has_moved:
                 self._askers[task] = asker
                 return asker
         asker.close()
+        if has_moved:
+            return self._dial(task)
         raise CancelledError(message=f"The channels to {task} and others were closed")
 
     def _do_without(self, task: str, reason: str) -> None:

@@ -183,12 +183,52 @@ class Asking:
     """An asker that has calls to send."""
 
     flushed = False
+    is_open = True
+    error: OpError | None = None
 
     def flush(self) -> None:
         self.flushed = True
 
-    def close(self, error: OpError) -> None:
-        pass
+    def close(self, error: OpError | None = None) -> None:
+        self.is_open, self.error = False, error
+
+
+def test_nothing_goes_on_to_where_a_task_was(peers: Peers, monkeypatch: pytest.MonkeyPatch) -> None:
+    other, stays = "/job:w/replica:0/task:2", "/job:w/replica:0/task:3"
+    peers.learn({other: "127.0.0.1:1", stays: "127.0.0.1:3"})
+    channels = {other: Asking(), stays: Asking()}
+    monkeypatch.setattr(peers, "_askers", dict(channels))
+    monkeypatch.setattr(peers, "_without", {other: float("inf")})
+    before = peers.stub(other)
+    peers.learn({other: "127.0.0.1:2", stays: "127.0.0.1:3"})
+    assert peers.open_channel(stays) is channels[stays]
+    assert peers.open_channel(other) is None
+    assert other not in peers._without
+    with pytest.raises(
+        UnavailableError, match=r"was at 127\.0\.0\.1:1 and is at 127\.0\.0\.1:2 now"
+    ):
+        raise channels[other].error or AssertionError("it was not closed")
+    assert peers.stub(other) is not before
+
+
+def test_a_channel_that_was_being_opened_when_its_task_moved_is_not_used(
+    peers: Peers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = "/job:w/replica:0/task:2"
+    peers.learn({other: "127.0.0.1:1"})
+    made: list[Asking] = []
+
+    def make(*_: Any) -> Asking:
+        made.append(Asking())
+        if len(made) == 1:
+            peers.learn({other: "127.0.0.1:2"})
+        return made[-1]
+
+    monkeypatch.setattr("sparkflow_runtime.transport.peers.dial", lambda *_, **__: None)
+    monkeypatch.setattr("sparkflow_runtime.transport.peers.Asker", make)
+    monkeypatch.setattr(peers, "_locate", lambda task: (None, 0))
+    assert peers._dial(other) is made[1]  # type: ignore[comparison-overlap]
+    assert [each.is_open for each in made] == [False, True]
 
 
 def test_closing_ends_waits_and_opens_nothing_new(peers: Peers, sender: Sender) -> None:
