@@ -229,6 +229,7 @@ def test_closing_the_session_ends_a_run_that_waits(server: Server, session: Remo
     waiting.close()
     thread.join(DEADLINE_S)
     assert isinstance(errors[0], CancelledError)
+    until(lambda: not server.worker.answering.clients._running)  # type: ignore[union-attr]
     nobody_dequeues(session)
 
 
