@@ -18,7 +18,7 @@ from sparkflow_runtime.errors import (
 
 if TYPE_CHECKING:
     from sparkflow_runtime.device.shared_memory import SharedArena
-    from sparkflow_runtime.transport.channel.handshake import Opened
+    from sparkflow_runtime.transport.channel.opening import Opened
     from sparkflow_runtime.transport.channel.serving import Serving, Sink
     from sparkflow_runtime.worker.worker import Worker
 

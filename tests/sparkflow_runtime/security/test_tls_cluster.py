@@ -70,7 +70,7 @@ def test_tensors_travel_encrypted(transport: Transport) -> None:
         assert channel is None
     else:
         assert channel is not None
-        assert channel.wire.peer.encrypted
+        assert channel.wire.is_encrypted
 
 
 def test_tasks_in_processes_of_their_own() -> None:

@@ -28,8 +28,8 @@ from sparkflow_runtime.transport.channel import frames
 from sparkflow_runtime.transport.channel.buffers import BufferPool
 from sparkflow_runtime.transport.channel.end import End
 from sparkflow_runtime.transport.channel.frames import SAME_LAYOUT, Header, Kind
-from sparkflow_runtime.transport.channel.handshake import Opened
 from sparkflow_runtime.transport.channel.layout import Layout, parse
+from sparkflow_runtime.transport.channel.opening import Opened
 from sparkflow_runtime.transport.channel.reactor import Reactor
 from sparkflow_runtime.transport.waking import Waker
 
@@ -154,7 +154,7 @@ class Asker(End):
     @property
     def transport(self) -> str:
         """How tensors come: "tcp", "unix" or "shm"."""
-        return "shm" if self.memory.is_read else self.wire.peer.transport
+        return "shm" if self.memory.is_read else self.wire.transport
 
     @property
     def is_left_alone(self) -> bool:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import selectors
 import socket
 import ssl
 from collections.abc import Generator
 from typing import Final
 
 from sparkflow_runtime.errors import FailedPreconditionError, OpError, PermissionDeniedError
-from sparkflow_runtime.transport.channel import handshake, records, sockets
-from sparkflow_runtime.transport.channel.handshake import Agreed, Opened, Peer, Self
+from sparkflow_runtime.transport.channel import handshake, opening, records, sockets
+from sparkflow_runtime.transport.channel.handshake import Self
+from sparkflow_runtime.transport.channel.opening import Opened
 
 _DRAIN_BYTES: Final = 1 << 16
 
@@ -48,6 +48,7 @@ class Caller:
         self._context = context
         self.name = name
         self.has_begun = False
+        self._has_answered = False
         self._steps = self._open()
 
     def fileno(self) -> int:
@@ -78,83 +79,35 @@ class Caller:
 
     def _open(self) -> Generator[int, None, Opened]:
         """Yields the event to wait for."""
-        unix = self._link.family == getattr(socket, "AF_UNIX", None)
-        if unix and not sockets.is_same_user(self._link):
-            error = PermissionDeniedError(message="The unix socket is for processes of one user")
-            yield from self._refuse(error)
+        if opening.is_unix(self._link):
+            if not sockets.is_same_user(self._link):
+                error = PermissionDeniedError(
+                    message="The unix socket is for processes of one user"
+                )
+                yield from self._refuse(error)
+            self._context = None
         sockets.prepare(self._link)
-        if self._context is not None and not unix:
+        if self._context is not None:
             yield from self._encrypt(self._context)
-        encrypted = isinstance(self._link, ssl.SSLSocket)
-        agreed = yield from self._converse(encrypted and records.available())
-        self._link.setblocking(True)
-        peer = Peer(agreed.task, agreed.incarnation, "unix" if unix else "tcp", encrypted)
-        if agreed.keys is not None:
-            return Opened(records.instead_of(self._link, agreed.keys, peer.task), peer)
-        return Opened(self._link, peer, None if unix or encrypted else agreed.seals)
+        words = handshake.listener(self._me, self._context is not None and records.available())
+        return (yield from opening.open_channel(self._link, words, self._note_answer))
 
     def _encrypt(self, context: ssl.SSLContext) -> Generator[int, None, None]:
-        first = yield from self._receive(1, socket.MSG_PEEK)
+        first = yield from opening.receive(self._link, 1, socket.MSG_PEEK)
         self.has_begun = True
         if handshake.MAGIC.startswith(first):
             error = FailedPreconditionError(
                 message="This task speaks TLS: give all tasks and sessions tls=..."
             )
             yield from self._refuse(error)
-        secure = context.wrap_socket(self._link, server_side=True, do_handshake_on_connect=False)
-        self._link = secure
-        while True:
-            try:
-                secure.do_handshake()
-                return
-            except ssl.SSLWantReadError:
-                yield selectors.EVENT_READ
-            except ssl.SSLWantWriteError:
-                yield selectors.EVENT_WRITE
+        self._link = context.wrap_socket(
+            self._link, server_side=True, do_handshake_on_connect=False
+        )
 
-    def _converse(self, may_record: bool) -> Generator[int, None, Agreed]:
-        words = handshake.listener(self._me, may_record)
-        heard = b""
-        answered = False
-        while True:
-            try:
-                wish = words.send(heard) if heard else next(words)
-            except StopIteration as end:
-                agreed: Agreed = end.value
-                return agreed
-            heard = b""
-            if isinstance(wish, bytes):
-                self.has_begun |= answered  # the preamble was, and this is about the hello
-                answered = True
-                yield from self._send(wish)
-            else:
-                heard = yield from self._receive(wish)
+    def _note_answer(self) -> None:
+        self.has_begun |= self._has_answered  # the preamble was, and this is about the hello
+        self._has_answered = True
 
     def _refuse(self, error: OpError) -> Generator[int, None, None]:
-        yield from self._send(handshake.preamble() + handshake.refusal(error))
+        yield from opening.send(self._link, handshake.preamble() + handshake.refusal(error))
         raise error
-
-    def _receive(self, size: int, flags: int = 0) -> Generator[int, None, bytes]:
-        heard = b""
-        while len(heard) < size:
-            try:
-                piece = self._link.recv(size - len(heard), flags)
-            except (BlockingIOError, ssl.SSLWantReadError):
-                yield selectors.EVENT_READ
-                continue
-            except ssl.SSLWantWriteError:
-                yield selectors.EVENT_WRITE
-                continue
-            if not piece:
-                raise ConnectionResetError(f"{self.name} went away while its channel was opened")
-            heard += piece
-        return heard
-
-    def _send(self, words: bytes) -> Generator[int, None, None]:
-        while words:
-            try:
-                words = words[self._link.send(words) :]
-            except (BlockingIOError, ssl.SSLWantWriteError):
-                yield selectors.EVENT_WRITE
-            except ssl.SSLWantReadError:
-                yield selectors.EVENT_READ

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import selectors
 import socket
 import ssl
 import struct
@@ -18,10 +18,13 @@ from sparkflow_runtime.errors import (
     UnavailableError,
 )
 from sparkflow_runtime.security import Tls
-from sparkflow_runtime.transport.channel import handshake, records, sockets
+from sparkflow_runtime.transport.channel import handshake, opening, records, sockets
 from sparkflow_runtime.transport.channel.address import ChannelAddress
-from sparkflow_runtime.transport.channel.handshake import Agreed, Dialogue, Opened, Peer, Self
+from sparkflow_runtime.transport.channel.handshake import Dialogue, Self
+from sparkflow_runtime.transport.channel.opening import Opened
 
+_Selector: Final = getattr(selectors, "PollSelector", selectors.SelectSelector)
+"""Needs no descriptor of its own."""
 _TIME: Final = struct.Struct("@ll")
 
 
@@ -60,25 +63,14 @@ def dial(
         link = _connect_unix(address, peer, deadline, needed=is_unix_needed)
         if link is not None:
             words = handshake.dialler(me, expected_task, expected_incarnation, peer)
-            agreed = _converse(link, words, peer, deadline)
-            link.settimeout(None)
-            return Opened(link, Peer(agreed.task, agreed.incarnation, "unix", encrypted=False))
+            return _converse(link, words, peer, deadline)
     peer = f"Task {expected_task} at {address}"
     may_record = me.tls is not None and records.available()
     words = handshake.dialler(me, expected_task, expected_incarnation, peer, may_record)
     link = _connect_tcp(address, peer, deadline)
-    if me.tls is None:
-        agreed = _converse(link, words, peer, deadline)
-        link.settimeout(None)
-        there = Peer(agreed.task, agreed.incarnation, "tcp", encrypted=False)
-        return Opened(link, there, agreed.seals)
-    secure = _encrypt(link, me.tls, address.host, peer, deadline)
-    agreed = _converse(secure, words, peer, deadline)
-    secure.settimeout(None)
-    there = Peer(agreed.task, agreed.incarnation, "tcp", encrypted=True)
-    if agreed.keys is not None:
-        return Opened(records.instead_of(secure, agreed.keys, there.task), there)
-    return Opened(secure, there)
+    if me.tls is not None:
+        link = _within(link, me.tls, address.host)
+    return _converse(link, words, peer, deadline)
 
 
 def _connect_unix(
@@ -150,61 +142,37 @@ def _connect_tcp(address: ChannelAddress, peer: str, deadline: float) -> socket.
     raise UnavailableError(message=f"{peer} cannot be reached: {failure}") from failure
 
 
-def _encrypt(link: socket.socket, tls: Tls, host: str, peer: str, deadline: float) -> ssl.SSLSocket:
-    """The connection within TLS; closed when there is none to be had."""
+def _within(link: socket.socket, tls: Tls, host: str) -> ssl.SSLSocket:
+    """The connection within TLS, before its handshake."""
     try:
-        wrapped = tls.client_context().wrap_socket(
+        return tls.client_context().wrap_socket(
             link, server_hostname=tls.server_name or host, do_handshake_on_connect=False
         )
     except BaseException:
         link.close()
         raise
-    try:
-        wrapped.settimeout(_left(deadline))
-        wrapped.do_handshake()
-    except BaseException as error:
-        wrapped.close()
-        if isinstance(error, OSError):
-            raise _explained(error, peer) from error
-        raise
-    return wrapped
 
 
 def _converse(
     link: socket.socket | ssl.SSLSocket, words: Dialogue, peer: str, deadline: float
-) -> Agreed:
+) -> Opened:
     """Says the dialler's words and closes the socket when they come to no good end."""
+    steps = opening.open_channel(link, words)
     try:
-        wish: bytes | int = next(words)
-        while True:
-            heard = b""
-            if isinstance(wish, bytes):
-                link.settimeout(_left(deadline))
-                # Who closes without listening may have said why: that is read next.
-                with contextlib.suppress(BrokenPipeError):
-                    link.sendall(wish)
-            else:
-                heard = _receive(link, wish, deadline)
-            wish = words.send(heard)
+        with _Selector() as selector:
+            selector.register(link, next(steps))
+            while True:
+                if not selector.select(_left(deadline)):
+                    raise TimeoutError
+                selector.modify(link, next(steps))
     except StopIteration as end:
-        agreed: Agreed = end.value
-        return agreed
+        opened: Opened = end.value
+        return opened
     except BaseException as error:
         link.close()
         if isinstance(error, OSError):
             raise _explained(error, peer) from error
         raise
-
-
-def _receive(link: socket.socket | ssl.SSLSocket, size: int, deadline: float) -> bytes:
-    heard = b""
-    while len(heard) < size:
-        link.settimeout(_left(deadline))
-        piece = link.recv(size - len(heard))
-        if not piece:
-            raise ConnectionResetError("it closed the connection while the channel was opened")
-        heard += piece
-    return heard
 
 
 def _left(deadline: float) -> float:

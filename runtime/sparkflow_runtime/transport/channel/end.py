@@ -13,9 +13,9 @@ from sparkflow_runtime.device.shared_memory import SharedArena
 from sparkflow_runtime.errors import InternalError, InvalidArgumentError, OpError
 from sparkflow_runtime.transport.channel import frames
 from sparkflow_runtime.transport.channel.frames import SAME_LAYOUT, SHARED_BODY, Header, Kind
-from sparkflow_runtime.transport.channel.handshake import Opened
 from sparkflow_runtime.transport.channel.layout import Describer, Message
 from sparkflow_runtime.transport.channel.memory import ChannelMemory
+from sparkflow_runtime.transport.channel.opening import Opened
 from sparkflow_runtime.transport.channel.wire import Wire
 
 

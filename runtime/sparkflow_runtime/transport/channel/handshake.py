@@ -28,8 +28,6 @@ from __future__ import annotations
 import enum
 import hmac
 import secrets
-import socket
-import ssl
 import struct
 from collections.abc import Generator
 from dataclasses import dataclass, field
@@ -50,7 +48,6 @@ if TYPE_CHECKING:
     from sparkflow_runtime.device.shared_memory import SharedArena
     from sparkflow_runtime.security import Tls
     from sparkflow_runtime.transport.channel.address import Transport
-    from sparkflow_runtime.transport.channel.records import Records
 
 MAGIC: Final = b"\x93sparkfl"
 """Its first byte begins neither text nor TLS."""
@@ -91,45 +88,12 @@ class _Kind(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Peer:
-    """Who is at the other end of an open channel.
-
-    Attributes:
-        task: `/job:ps/replica:0/task:0`; "" for a master without a task.
-        incarnation: A number that differs each time the task starts.
-        transport: "tcp" or "unix".
-        encrypted: Whether the channel goes through TLS.
-    """
-
-    task: str
-    incarnation: int
-    transport: str
-    encrypted: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """An open channel. Its socket blocks, and nothing was read beyond the handshake.
-
-    Attributes:
-        socket: A plain one; or one of records, or within TLS, which one thread at a time may use.
-        peer: Who is at its other end.
-        seals: The numbers with which what we send, and what we receive, are sealed, see `seals`;
-            None where it is not: over unix sockets, and within TLS.
-    """
-
-    socket: socket.socket | ssl.SSLSocket | Records
-    peer: Peer
-    seals: tuple[int, int] | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Self:
     """Who is at this end, what it knows, and how it dials others.
 
     Attributes:
-        task: As in `Peer`.
-        incarnation: As in `Peer`, from 0 to 2**64 - 1.
+        task: `/job:ps/replica:0/task:0`; "" for a master without a task.
+        incarnation: A number that differs each time the task starts, from 0 to 2**64 - 1.
         token: The job's token; None without one.
         tls: For TLS over TCP; None without.
         transport: The way that it takes to others.
@@ -155,9 +119,9 @@ class Agreed(NamedTuple):
     """What a side knows when the channel is open.
 
     Attributes:
-        task: Of the other side, as in `Peer`.
+        task: Of the other side, as in `Self`.
         incarnation: The same.
-        seals: See `Opened`.
+        seals: The numbers with which what we send, and what we receive, may be sealed, see `seals`.
         keys: Of our records and of theirs; None where what follows is no records.
     """
 

@@ -28,7 +28,8 @@ from sparkflow_runtime.transport.channel.address import (
     own_host_id,
 )
 from sparkflow_runtime.transport.channel.caller import Caller
-from sparkflow_runtime.transport.channel.handshake import Opened, Self
+from sparkflow_runtime.transport.channel.handshake import Self
+from sparkflow_runtime.transport.channel.opening import Opened
 from sparkflow_runtime.transport.rpc import HANDSHAKE_TIMEOUT_S, allowed_descriptors
 
 MAX_CALLERS: Final = 512
@@ -242,7 +243,7 @@ class Listener:
         try:
             self._on_opened(state)
         except Exception:
-            _log.exception("The channel to %s was not taken", state.peer.task or "a client")
+            _log.exception("The channel to %s was not taken", state.task or "a client")
             state.socket.close()
 
     def _cut_off(self) -> None:

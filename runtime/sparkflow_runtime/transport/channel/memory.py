@@ -54,7 +54,8 @@ class ChannelMemory:
     """
 
     def __init__(self, wire: Wire, arena: SharedArena | None) -> None:
-        self.is_lent = arena is not None and wire.passes_descriptors and arena.available()
+        # Over unix sockets descriptors of memory can travel along.
+        self.is_lent = arena is not None and wire.transport == "unix" and arena.available()
         self.least_bytes = LEAST_BYTES if self.is_lent else frames.MAX_BODY_BYTES + 1
         self.is_read = False
         self._wire = wire

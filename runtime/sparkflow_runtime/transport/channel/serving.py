@@ -17,8 +17,8 @@ from sparkflow_runtime.transport.channel import frames
 from sparkflow_runtime.transport.channel.buffers import BufferPool
 from sparkflow_runtime.transport.channel.end import End
 from sparkflow_runtime.transport.channel.frames import Header, Kind
-from sparkflow_runtime.transport.channel.handshake import Opened
 from sparkflow_runtime.transport.channel.layout import Describer, parse
+from sparkflow_runtime.transport.channel.opening import Opened
 from sparkflow_runtime.transport.channel.reactor import Reactor
 
 _CREDIT_CHECK_S = 0.2
@@ -89,7 +89,7 @@ class Sink:
     @property
     def receiver(self) -> str:
         """The task that takes the bundles."""
-        return f"Task {self._serving.wire.peer.task}"
+        return f"Task {self._serving.wire.task}"
 
     @property
     def transport(self) -> str:
@@ -197,7 +197,7 @@ class Serving(End):
     @property
     def transport(self) -> str:
         """How tensors travel: "tcp", "unix" or "shm"."""
-        return "shm" if self.memory.is_lent else self.wire.peer.transport
+        return "shm" if self.memory.is_lent else self.wire.transport
 
     def attend(self) -> None:
         """Reads what is there and does what it asks for, while another thread may read on."""

@@ -33,8 +33,7 @@ from sparkflow_runtime.errors import (
 from sparkflow_runtime.events.crc32c import crc32c
 from sparkflow_runtime.transport.channel import frames
 from sparkflow_runtime.transport.channel.frames import HEADER, Header
-from sparkflow_runtime.transport.channel.handshake import Opened
-from sparkflow_runtime.transport.channel.records import Records
+from sparkflow_runtime.transport.channel.opening import Opened
 from sparkflow_runtime.transport.channel.seals import (
     SEALED_HEADER_BYTES,
     SUM_BYTES,
@@ -84,19 +83,22 @@ class Wire:
         on_blocked: Called in the sending thread when the other end does not take more for now.
 
     Attributes:
-        peer: Who is at the other end.
+        task: Who is at the other end, see `Opened`.
+        transport: Either `tcp` or `unix`.
+        is_encrypted: Whether the channel goes through TLS, or records in its place.
         closed: Why it is closed, None while it is open.
     """
 
     def __init__(self, opened: Opened, on_blocked: Callable[[], None] = lambda: None) -> None:
-        self.peer = opened.peer
+        self.task = opened.task
+        self.transport = opened.transport
         self.closed: OpError | None = None
         self._socket: Any = opened.socket
         self._socket.setblocking(False)
         self._fd = self._socket.fileno()
         _SOCKETS[self._fd] = self._socket
-        self._tls = isinstance(self._socket, (ssl.SSLSocket, Records))
-        self._unix = self._socket.family == getattr(socket, "AF_UNIX", None)
+        self.is_encrypted = opened.is_encrypted
+        self._unix = opened.transport == "unix"
         self._on_blocked = on_blocked
         self.reading = threading.Lock()
         self._writing = threading.Lock()
@@ -121,11 +123,6 @@ class Wire:
     def fileno(self) -> int:
         """The socket's descriptor."""
         return self._fd
-
-    @property
-    def passes_descriptors(self) -> bool:
-        """Whether descriptors of memory can travel along."""
-        return self._unix
 
     # ------------------------------------------------------------------------------ sending
 
@@ -235,7 +232,7 @@ class Wire:
 
     def _send_some(self, pieces: Sequence[Any], descriptors: Sequence[int] = ()) -> int:
         try:
-            if self._tls:
+            if self.is_encrypted:
                 with self._secured:
                     return int(self._socket.send(_together(pieces)))
             if descriptors:
@@ -293,7 +290,7 @@ class Wire:
 
     def wait(self, timeout_ms: float | None, wake: int = -1) -> None:
         """Returns when there is something to read, or `wake` is readable, or after the time."""
-        if self._tls:
+        if self.is_encrypted:
             with self._secured:
                 if self._socket.pending():
                     return
@@ -346,7 +343,7 @@ class Wire:
         while self._next_frame(buffer, handle):
             continue
         is_partial = self._body is not None
-        return is_partial or self._end == len(self._staging) or self._tls
+        return is_partial or self._end == len(self._staging) or self.is_encrypted
 
     def _next_frame(self, buffer: Buffer, handle: Handle) -> bool:
         """Takes one frame out of the staging area; False when it is not whole."""
@@ -441,7 +438,7 @@ class Wire:
             OSError: The connection is broken, or was closed by the other end.
         """
         try:
-            if self._tls:
+            if self.is_encrypted:
                 with self._secured:
                     count = self._socket.recv_into(target)
             elif staging and self._unix:
@@ -539,7 +536,7 @@ class Wire:
             raise UnavailableError(message=self.closed.message)
 
     def _name(self) -> str:
-        return f"Task {self.peer.task}" if self.peer.task else "A client"
+        return f"Task {self.task}" if self.task else "A client"
 
 
 _WIRES: Final[weakref.WeakSet[Wire]] = weakref.WeakSet()

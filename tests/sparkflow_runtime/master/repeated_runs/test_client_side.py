@@ -325,8 +325,8 @@ def test_the_channel_is_encrypted_where_the_session_is() -> None:
             (value,), _ = session.run(["add:0"], {"x:0": X}, [])
             assert value.tolist() == [turn, 2 * turn]
         assert session._repeated._asker is not None
-        peer = session._repeated._asker.wire.peer
-        assert peer.encrypted or peer.transport == "unix"
+        wire = session._repeated._asker.wire
+        assert wire.is_encrypted or wire.transport == "unix"
         session.close()
     finally:
         server.stop()

@@ -15,8 +15,9 @@ import pytest
 
 from sparkflow_runtime.transport.channel import dialling
 from sparkflow_runtime.transport.channel.address import ChannelAddress
-from sparkflow_runtime.transport.channel.handshake import Opened, Self
+from sparkflow_runtime.transport.channel.handshake import Self
 from sparkflow_runtime.transport.channel.listener import Listener
+from sparkflow_runtime.transport.channel.opening import Opened
 
 PS = "/job:ps/replica:0/task:0"
 WORKER = "/job:worker/replica:0/task:1"

@@ -22,7 +22,7 @@ from sparkflow_runtime.errors import (
 from sparkflow_runtime.transport.channel import frames, memory
 from sparkflow_runtime.transport.channel.asking import AHEAD, Asker, PendingCall
 from sparkflow_runtime.transport.channel.frames import Kind
-from sparkflow_runtime.transport.channel.handshake import Opened, Peer
+from sparkflow_runtime.transport.channel.opening import Opened
 from sparkflow_runtime.transport.channel.reactor import Reactor, available
 from sparkflow_runtime.transport.channel.serving import Serving, Sink
 from sparkflow_runtime.transport.waking import Waker
@@ -30,7 +30,7 @@ from sparkflow_runtime.transport.waking import Waker
 pytestmark = pytest.mark.skipif(not available(), reason="channels need Linux")
 
 WAIT_S = 20
-PS = Peer("/job:ps/replica:0/task:0", 1, "unix", encrypted=False)
+PS = "/job:ps/replica:0/task:0"
 
 
 class Task:
@@ -100,13 +100,13 @@ class Channel:
         self.arenas = [SharedArena() if kind == "shm" else None for _ in range(2)]
         self.closed = threading.Event()
         self.serving = Serving(
-            Opened(theirs, PS, seals),
+            Opened(theirs, PS, 1, seals),
             self.task,
             self.reactor,
             self.arenas[0],
             lambda _: self.closed.set(),
         )
-        self.asker = Asker(Opened(mine, PS, seals and seals[::-1]), self.reactor, self.arenas[1])
+        self.asker = Asker(Opened(mine, PS, 1, seals and seals[::-1]), self.reactor, self.arenas[1])
 
     def waker(self) -> Waker:
         return Waker.of_this_thread(lambda: None)

@@ -29,7 +29,8 @@ from sparkflow_runtime.transport.channel.address import (
     Transport,
     own_host_id,
 )
-from sparkflow_runtime.transport.channel.handshake import Opened, Self
+from sparkflow_runtime.transport.channel.handshake import Self
+from sparkflow_runtime.transport.channel.opening import Opened
 
 OpenDoor = Callable[..., Any]
 """Makes a `Door`: see conftest.py."""
@@ -238,7 +239,7 @@ def test_a_restarted_task(open_door: OpenDoor) -> None:
 def dial_and_close(door: Any, **options: Any) -> tuple[str, int]:
     opened = dial(door.address, **options)
     opened.socket.close()
-    return opened.peer.task, opened.peer.incarnation
+    return opened.task, opened.incarnation
 
 
 @linux
@@ -248,7 +249,7 @@ def test_without_a_unix_socket_there_is_tcp(open_door: OpenDoor, unix_name: str)
     address = replace(door.address, unix_name=unix_name)
     opened = dial(address)
     opened.socket.close()
-    assert opened.peer.transport == "tcp"
+    assert opened.transport == "tcp"
     kind = UnavailableError if unix_name else FailedPreconditionError
     with pytest.raises(kind, match="cannot be reached"):
         dial(address, transport="unix")
@@ -260,7 +261,7 @@ def test_the_unix_socket_of_another_host_is_not_tried(open_door: OpenDoor) -> No
     assert door.address.host_id == own_host_id()
     opened = dial(replace(door.address, host_id="another"))
     opened.socket.close()
-    assert opened.peer.transport == "tcp"
+    assert opened.transport == "tcp"
 
 
 @linux
@@ -271,7 +272,7 @@ def test_another_users_unix_socket_is_not_spoken_to(
     monkeypatch.setattr(sockets, "is_same_user", lambda _: False)
     opened = dial(door.address)
     opened.socket.close()
-    assert opened.peer.transport == "tcp"
+    assert opened.transport == "tcp"
     with pytest.raises(PermissionDeniedError, match="runs as another user: use TCP"):
         dial(door.address, transport="unix")
 

@@ -11,12 +11,12 @@ from sparkflow_runtime.transport.channel import frames
 from sparkflow_runtime.transport.channel.asking import Asker
 from sparkflow_runtime.transport.channel.end import End
 from sparkflow_runtime.transport.channel.frames import HEADER, Kind
-from sparkflow_runtime.transport.channel.handshake import Opened, Peer
 from sparkflow_runtime.transport.channel.layout import parse
+from sparkflow_runtime.transport.channel.opening import Opened
 from sparkflow_runtime.transport.channel.reactor import Reactor, available
 
 pytestmark = pytest.mark.skipif(not available(), reason="channels need Linux")
-PEER = Peer("/job:ps/replica:0/task:0", 1, "unix", encrypted=False)
+TASK = "/job:ps/replica:0/task:0"
 WAIT_S = 20
 
 
@@ -24,7 +24,7 @@ WAIT_S = 20
 def ends() -> Iterator[tuple[End, socket.socket]]:
     mine, theirs = socket.socketpair()
     theirs.settimeout(WAIT_S)
-    end = Asker(Opened(mine, PEER), Reactor())
+    end = Asker(Opened(mine, TASK, 1), Reactor())
     with theirs:
         yield end, theirs
         end.close()

@@ -21,8 +21,9 @@ from sparkflow_runtime.errors import (
     UnavailableError,
 )
 from sparkflow_runtime.transport.channel import handshake, listener as listener_module, sockets
-from sparkflow_runtime.transport.channel.handshake import Opened, Peer, Self
+from sparkflow_runtime.transport.channel.handshake import Self
 from sparkflow_runtime.transport.channel.listener import Listener
+from sparkflow_runtime.transport.channel.opening import Opened
 
 PS = "/job:ps/replica:0/task:0"
 WORKER = "/job:worker/replica:0/task:1"
@@ -42,12 +43,16 @@ def exchange(one: socket.socket, two: socket.socket) -> None:
         assert hearer.recv(5, socket.MSG_WAITALL) == b"hello"
 
 
+def described(opened: Opened) -> tuple[str, int, str, bool]:
+    return opened.task, opened.incarnation, opened.transport, opened.is_encrypted
+
+
 def test_a_channel_opens_over_tcp(open_door: OpenDoor) -> None:
     door = open_door()
     here = door.dial(transport="tcp")
     there = door.taken()
-    assert here.peer == Peer(PS, 22, "tcp", encrypted=False)
-    assert there.peer == Peer(WORKER, 11, "tcp", encrypted=False)
+    assert described(here) == (PS, 22, "tcp", False)
+    assert described(there) == (WORKER, 11, "tcp", False)
     exchange(here.socket, there.socket)
     for each in (here.socket, there.socket):
         assert each.gettimeout() is None
@@ -75,8 +80,8 @@ def test_on_one_host_a_channel_opens_over_a_unix_socket(
     door = open_door()
     here = door.dial(transport=transport)
     there = door.taken()
-    assert here.peer == Peer(PS, 22, "unix", encrypted=False)
-    assert there.peer == Peer(WORKER, 11, "unix", encrypted=False)
+    assert described(here) == (PS, 22, "unix", False)
+    assert described(there) == (WORKER, 11, "unix", False)
     exchange(here.socket, there.socket)
     one, two = socket.socketpair()
     with one, two:  # What the system allows, which may be less than what is asked for.
@@ -102,7 +107,7 @@ def test_all_interfaces_of_ipv6_are_those_of_ipv4_too(open_door: OpenDoor) -> No
         pytest.skip("this machine has no IPv6")
     door = open_door(host="::", advertised_host="127.0.0.1")
     assert door.dial(transport="tcp").socket.family is socket.AF_INET
-    assert door.taken().peer.task == WORKER
+    assert door.taken().task == WORKER
 
 
 def _has_ipv6() -> bool:
@@ -129,7 +134,7 @@ def test_off_loopback_a_token_is_needed(open_door: OpenDoor) -> None:
     with pytest.raises(PermissionDeniedError, match="has no credentials"):
         open_door(host="0.0.0.0", token=None)
     door = open_door(host="0.0.0.0", advertised_host="127.0.0.1", token=None, insecure=True)
-    assert door.dial(token=None).peer.task == PS
+    assert door.dial(token=None).task == PS
 
 
 def test_on_loopback_no_token_is_needed(open_door: OpenDoor) -> None:
@@ -174,7 +179,7 @@ def test_a_stranger_is_sent_away_at_once_and_others_are_not_held_up(open_door: O
         stranger.sendall(words)
         with contextlib.suppress(ConnectionResetError):
             assert stranger.recv(100) == b""
-    assert door.dial(transport="tcp").peer.task == PS
+    assert door.dial(transport="tcp").task == PS
 
 
 def test_random_bytes_open_no_channel_and_harm_nobody(open_door: OpenDoor) -> None:
@@ -186,7 +191,7 @@ def test_random_bytes_open_no_channel_and_harm_nobody(open_door: OpenDoor) -> No
         with contextlib.suppress(ConnectionError):
             stranger.sendall(begin + draw.randbytes(draw.randrange(100)))
         stranger.close()
-    assert door.dial(transport="tcp").peer.task == PS
+    assert door.dial(transport="tcp").task == PS
     door.taken()
     assert door.opened.empty()
 
@@ -251,7 +256,7 @@ def test_with_all_places_taken_the_next_one_waits_for_the_first_that_is_free(
     assert second.is_alive()
     assert door.opened.empty()
     first.close()
-    assert door.taken().peer.task == WORKER
+    assert door.taken().task == WORKER
     second.join()
 
 
@@ -319,7 +324,7 @@ def test_where_unix_sockets_are_forbidden_there_is_tcp(
     monkeypatch.setattr(listener_module, "_listen_unix", forbid)
     door = open_door()
     assert door.address.unix_name == ""
-    assert door.dial().peer.transport == "tcp"
+    assert door.dial().transport == "tcp"
 
 
 def test_a_channel_that_nobody_takes_is_closed(
@@ -387,4 +392,4 @@ def test_many_dial_at_once(open_door: OpenDoor) -> None:
     for each in threads:
         each.join()
     assert not failures
-    assert [door.taken().peer.task for _ in range(100)] == [WORKER] * 100
+    assert [door.taken().task for _ in range(100)] == [WORKER] * 100

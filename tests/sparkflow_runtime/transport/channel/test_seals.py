@@ -13,11 +13,11 @@ from sparkflow_runtime.codegen.cpu import sealed_pieces
 from sparkflow_runtime.errors import DataLossError, UnavailableError
 from sparkflow_runtime.transport.channel import frames, wire
 from sparkflow_runtime.transport.channel.frames import Header, Kind
-from sparkflow_runtime.transport.channel.handshake import Opened, Peer
+from sparkflow_runtime.transport.channel.opening import Opened
 from sparkflow_runtime.transport.channel.seals import SEALED_HEADER_BYTES, Seals
 from sparkflow_runtime.transport.channel.wire import Wire
 
-PEER = Peer("/job:ps/replica:0/task:0", 1, "tcp", encrypted=False)
+TASK = "/job:ps/replica:0/task:0"
 NUMBER = 0x1234ABCD
 WAIT_S = 20
 Frame = tuple[tuple[int, ...], bytes, bytes]
@@ -71,7 +71,7 @@ def conversation(number: int = NUMBER) -> tuple[list[bytes], list[Frame]]:
     random_state = np.random.RandomState(3)
     pieces = []
     with tcp_pair() as (mine, theirs):
-        sending = Wire(Opened(mine, PEER, (number, 5)))
+        sending = Wire(Opened(mine, TASK, 1, (number, 5)))
         theirs.settimeout(WAIT_S)
 
         def take(size: int) -> None:
@@ -94,7 +94,7 @@ def conversation(number: int = NUMBER) -> tuple[list[bytes], list[Frame]]:
 def received(pieces: list[bytes], number: int = NUMBER) -> tuple[list[Frame], DataLossError | None]:
     """What an end makes of bytes, and what it ends with."""
     with tcp_pair() as (mine, theirs):
-        end = Wire(Opened(theirs, PEER, (5, number)))
+        end = Wire(Opened(theirs, TASK, 1, (5, number)))
         collected = Collected()
         mine.sendall(b"".join(pieces))
         mine.shutdown(socket.SHUT_WR)
@@ -232,7 +232,7 @@ def test_every_flip_is_told_with_peer_and_frame(said: tuple[list[bytes], list[Fr
             seen, error = received([*pieces[:number], damaged, *pieces[number + 1 :]])
             assert error is not None, (number, place)
             assert seen == whole[:number]
-            assert f"Task {PEER.task}: frame {number} of this channel is not what was" in str(error)
+            assert f"Task {TASK}: frame {number} of this channel is not what was" in str(error)
 
 
 def test_frames_of_another_channel_are_told(said: tuple[list[bytes], list[Frame]]) -> None:
@@ -246,7 +246,7 @@ def test_frames_of_another_channel_are_told(said: tuple[list[bytes], list[Frame]
 
 def test_a_frame_that_goes_back_to_its_sender_is_told() -> None:
     with tcp_pair() as (mine, theirs):
-        sending = Wire(Opened(mine, PEER, (NUMBER, 77)))
+        sending = Wire(Opened(mine, TASK, 1, (NUMBER, 77)))
         sending.send(frames.pack(Kind.CREDIT, 1, 2))
         theirs.sendall(theirs.recv(1000))
         sending.wait(WAIT_S * 1000)
@@ -270,8 +270,8 @@ ROOM = wire._ROOM_BYTES
 def test_large_bodies(size: int, parts: int) -> None:
     body = np.random.RandomState(5).randint(0, 255, size, np.uint8)
     with tcp_pair() as (mine, theirs):
-        sending = Wire(Opened(mine, PEER, (1, 2)))
-        receiving = Wire(Opened(theirs, PEER, (2, 1)))
+        sending = Wire(Opened(mine, TASK, 1, (1, 2)))
+        receiving = Wire(Opened(theirs, TASK, 1, (2, 1)))
         collected = Collected()
 
         def read() -> None:
@@ -293,8 +293,8 @@ def test_large_bodies(size: int, parts: int) -> None:
 def test_a_head_larger_than_the_copies() -> None:
     body = np.arange(30_000, dtype=np.uint8)
     with tcp_pair() as (mine, theirs):
-        sending = Wire(Opened(mine, PEER, (1, 2)))
-        receiving = Wire(Opened(theirs, PEER, (2, 1)))
+        sending = Wire(Opened(mine, TASK, 1, (1, 2)))
+        receiving = Wire(Opened(theirs, TASK, 1, (2, 1)))
         collected = Collected()
 
         def read() -> None:
@@ -323,8 +323,8 @@ def test_a_variable_may_change_while_it_is_sent() -> None:
 
     updating = threading.Thread(target=update)
     with tcp_pair() as (mine, theirs):
-        sending = Wire(Opened(mine, PEER, (1, 2)))
-        receiving = Wire(Opened(theirs, PEER, (2, 1)))
+        sending = Wire(Opened(mine, TASK, 1, (1, 2)))
+        receiving = Wire(Opened(theirs, TASK, 1, (2, 1)))
         collected = Collected()
 
         def read() -> None:
@@ -347,7 +347,7 @@ def test_a_variable_may_change_while_it_is_sent() -> None:
 def test_sockets_of_one_machine_have_no_sums() -> None:
     mine, theirs = socket.socketpair()
     with mine, theirs:
-        end = Wire(Opened(mine, Peer(PEER.task, 1, "unix", encrypted=False)))
+        end = Wire(Opened(mine, TASK, 1))
         head = frames.pack(Kind.CREDIT, 1, 2)
         end.send(head)
         assert theirs.recv(1000) == head

@@ -20,7 +20,7 @@ from sparkflow_runtime.errors import (
 from sparkflow_runtime.security import Tls
 from sparkflow_runtime.security.certificates import Authority
 from sparkflow_runtime.transport.channel import caller, dialling, handshake, listener
-from sparkflow_runtime.transport.channel.handshake import Peer
+from sparkflow_runtime.transport.channel.opening import Opened
 from sparkflow_runtime.transport.channel.records import Records
 from sparkflow_runtime.transport.channel.wire import _together
 
@@ -41,6 +41,10 @@ def other() -> Tls:
     return Authority.create().issue(WORKER)
 
 
+def described(opened: Opened) -> tuple[str, int, str, bool]:
+    return opened.task, opened.incarnation, opened.transport, opened.is_encrypted
+
+
 @pytest.mark.parametrize("lacks", ["dialler", "listener"])
 def test_a_channel_over_tcp_is_within_tls_where_one_side_lacks_cryptography(
     open_door: OpenDoor, tls: tuple[Tls, Tls], lacks: str, monkeypatch: pytest.MonkeyPatch
@@ -50,8 +54,8 @@ def test_a_channel_over_tcp_is_within_tls_where_one_side_lacks_cryptography(
     door = open_door(tls=tls[0])
     here = door.dial(tls=tls[1], transport="tcp")
     there = door.taken()
-    assert here.peer == Peer(PS, 22, "tcp", encrypted=True)
-    assert there.peer == Peer(WORKER, 11, "tcp", encrypted=True)
+    assert described(here) == (PS, 22, "tcp", True)
+    assert described(there) == (WORKER, 11, "tcp", True)
     for one, two in ((here.socket, there.socket), (there.socket, here.socket)):
         assert isinstance(one, ssl.SSLSocket)
         assert one.version() == "TLSv1.3"
@@ -66,8 +70,8 @@ def test_a_channel_over_tcp_has_encrypted_records(
     door = open_door(tls=tls[0])
     here = door.dial(tls=tls[1], transport="tcp")
     there = door.taken()
-    assert here.peer == Peer(PS, 22, "tcp", encrypted=True)
-    assert there.peer == Peer(WORKER, 11, "tcp", encrypted=True)
+    assert described(here) == (PS, 22, "tcp", True)
+    assert described(there) == (WORKER, 11, "tcp", True)
     for one, two in ((here.socket, there.socket), (there.socket, here.socket)):
         assert isinstance(one, Records)
         assert one.send(b"hello") == 5
@@ -95,7 +99,7 @@ def test_no_two_channels_have_the_same_keys(
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has abstract unix sockets")
 def test_a_unix_socket_needs_no_tls(open_door: OpenDoor, tls: tuple[Tls, Tls]) -> None:
     door = open_door(tls=tls[0])
-    assert door.dial(tls=tls[1]).peer == Peer(PS, 22, "unix", encrypted=False)
+    assert described(door.dial(tls=tls[1])) == (PS, 22, "unix", False)
 
 
 def test_a_token_is_needed_within_tls_as_well(open_door: OpenDoor, tls: tuple[Tls, Tls]) -> None:
@@ -161,7 +165,7 @@ def test_garbage_and_idle_callers_within_tls_harm_nobody(
         with contextlib.suppress(ConnectionResetError):
             while stranger.recv(100):
                 continue
-    assert door.dial(tls=tls[1], transport="tcp").peer.encrypted
+    assert door.dial(tls=tls[1], transport="tcp").is_encrypted
 
 
 def test_a_dialler_within_tls_who_says_nothing_is_cut_off(

@@ -13,11 +13,11 @@ import pytest
 from sparkflow_runtime.errors import CancelledError, InvalidArgumentError, UnavailableError
 from sparkflow_runtime.transport.channel import frames, wire as wire_module
 from sparkflow_runtime.transport.channel.frames import Header, Kind
-from sparkflow_runtime.transport.channel.handshake import Opened, Peer
+from sparkflow_runtime.transport.channel.opening import Opened
 from sparkflow_runtime.transport.channel.records import Records
 from sparkflow_runtime.transport.channel.wire import Wire
 
-PEER = Peer("/job:ps/replica:0/task:0", 1, "unix", encrypted=False)
+TASK = "/job:ps/replica:0/task:0"
 WAIT_S = 20
 
 
@@ -37,7 +37,7 @@ class Collected:
 @pytest.fixture
 def ends() -> Iterator[tuple[Wire, socket.socket]]:
     mine, theirs = socket.socketpair()
-    wire = Wire(Opened(mine, PEER))
+    wire = Wire(Opened(mine, TASK, 1))
     yield wire, theirs
     wire.close()
     theirs.close()
@@ -93,7 +93,7 @@ def test_a_text_larger_than_what_is_read_ahead(ends: tuple[Wire, socket.socket])
 
 def test_bodies_of_thousands_of_pieces_are_sent_whole() -> None:
     mine, theirs = socket.socketpair()
-    sending, receiving = Wire(Opened(mine, PEER)), Wire(Opened(theirs, PEER))
+    sending, receiving = Wire(Opened(mine, TASK, 1)), Wire(Opened(theirs, TASK, 1))
     random = np.random.RandomState(2)
     pieces = [random.rand(random.randint(1, 700)).astype(np.float32) for _ in range(3000)]
     size = sum(piece.nbytes for piece in pieces)
@@ -148,7 +148,7 @@ def test_garbage_closes_the_channel(ends: tuple[Wire, socket.socket], garbage: b
 
 def test_descriptors_travel_along(ends: tuple[Wire, socket.socket]) -> None:
     wire, theirs = ends
-    other = Wire(Opened(theirs.dup(), PEER))
+    other = Wire(Opened(theirs.dup(), TASK, 1))
     with socket.socket() as passed:
         other.send(frames.pack(Kind.SEGMENT, 1), descriptors=[passed.fileno()])
         collected = Collected()
@@ -186,7 +186,7 @@ def test_nothing_follows_a_frame_that_something_unforeseen_cut(
         wire.send(frames.pack(Kind.CREDIT, 1))
     with pytest.raises(UnavailableError, match="in the midst of a frame"):
         wire.read(Collected().buffer, Collected().handle)
-    receiving = Wire(Opened(theirs.dup(), PEER))
+    receiving = Wire(Opened(theirs.dup(), TASK, 1))
     whole = Collected()
     with pytest.raises(UnavailableError):
         read_until(receiving, whole, 1)
@@ -197,7 +197,7 @@ def test_nothing_follows_a_frame_that_something_unforeseen_cut(
 def test_what_was_given_back_is_not_kept() -> None:
     """Records have 768 KiB of buffers, and their keys."""
     mine, theirs = socket.socketpair()
-    wire = Wire(Opened(Records(mine, (b"1" * 32, b"2" * 32), ""), PEER))
+    wire = Wire(Opened(Records(mine, (b"1" * 32, b"2" * 32), ""), TASK, 1))
     kept = wire_module._SOCKETS[wire.fileno()]
     wire.release()
     assert kept not in wire_module._SOCKETS.values()
@@ -207,7 +207,7 @@ def test_what_was_given_back_is_not_kept() -> None:
 def test_a_descriptor_is_given_back_by_whichever_thread_comes_last() -> None:
     """A sender that ends between the looks at the two locks found one of them held."""
     mine, theirs = socket.socketpair()
-    wire = Wire(Opened(mine, PEER))
+    wire = Wire(Opened(mine, TASK, 1))
 
     class HeldOnce:
         """The lock of a sender that ends right after it was asked for."""
@@ -240,17 +240,22 @@ import os, socket, sys, threading, numpy as np
 from sparkflow_runtime.errors import UnavailableError
 from sparkflow_runtime.transport.channel import frames
 from sparkflow_runtime.transport.channel.frames import Kind
-from sparkflow_runtime.transport.channel.handshake import Opened, Peer
 from sparkflow_runtime.transport.channel.reactor import reactor
 from sparkflow_runtime.transport.channel.asking import Asker
+from sparkflow_runtime.transport.channel.opening import Opened
 from sparkflow_runtime.transport.channel.records import Records
 from sparkflow_runtime.transport.channel.wire import Wire
-mine, theirs = socket.socketpair()
+if sys.argv[1] == "sealed":
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        mine = socket.create_connection(door.getsockname())
+        theirs, _ = door.accept()
+else:
+    mine, theirs = socket.socketpair()
 theirs.settimeout(20)
-peer = Peer("/job:ps/replica:0/task:0", 1, "tcp", encrypted=False)
 kind, keys = sys.argv[1], (b"1" * 32, b"2" * 32)
 link = Records(mine, keys, "") if kind == "records" else mine
-asker = Asker(Opened(link, peer, (1, 2) if kind == "sealed" else None), reactor)
+seals = (1, 2) if kind == "sealed" else None
+asker = Asker(Opened(link, "/job:ps/replica:0/task:0", 1, seals), reactor)
 held = threading.Thread(target=asker.wire._writing.acquire)  # as by one that sends
 held.start()
 held.join()

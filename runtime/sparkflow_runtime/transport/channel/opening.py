@@ -1,0 +1,149 @@
+"""Says one side's words over a socket, and makes an open channel of it. Never blocks.
+
+The listener goes on with many callers as their sockets become ready, the dialler with one listener
+until its deadline. So what they do here are generators, which yield the selector's event to wait
+for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import socket
+import ssl
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+
+from sparkflow_runtime.transport.channel import records
+from sparkflow_runtime.transport.channel.handshake import Agreed, Dialogue
+from sparkflow_runtime.transport.channel.records import Records
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An open channel. Its socket blocks, and nothing was read beyond the handshake.
+
+    Attributes:
+        socket: A plain one; or one of records, or within TLS, which one thread at a time may use.
+        task: Who is at its other end: `/job:ps/replica:0/task:0`; "" for a master without a task.
+        incarnation: A number that differs each time that task starts.
+        seals: The numbers with which what we send, and what we receive, are sealed, see `seals`;
+            None where it is not: over unix sockets, and within TLS.
+    """
+
+    socket: socket.socket | ssl.SSLSocket | Records
+    task: str
+    incarnation: int
+    seals: tuple[int, int] | None = None
+
+    @property
+    def transport(self) -> str:
+        """Either `tcp` or `unix`."""
+        return "unix" if is_unix(self.socket) else "tcp"
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the channel goes through TLS, or records in its place."""
+        return isinstance(self.socket, ssl.SSLSocket | Records)
+
+
+def is_unix(link: socket.socket | Records) -> bool:
+    """Whether a socket is a unix socket."""
+    return link.family == getattr(socket, "AF_UNIX", None)
+
+
+def open_channel(
+    link: socket.socket | ssl.SSLSocket, words: Dialogue, on_say: Callable[[], None] = lambda: None
+) -> Generator[int, None, Opened]:
+    """Shakes hands within TLS, if the socket is within, and then says the words.
+
+    Args:
+        link: The connected socket.
+        words: What this side says.
+        on_say: Called before each thing that it says.
+
+    Raises:
+        OpError: What `words` raise.
+        OSError: The other side is gone, or TLS with it fails.
+    """
+    link.setblocking(False)
+    if isinstance(link, ssl.SSLSocket):
+        yield from _shake_hands(link)
+    agreed = yield from _converse(link, words, on_say)
+    link.setblocking(True)
+    if agreed.keys is not None:
+        made = records.instead_of(link, agreed.keys, agreed.task)
+        return Opened(made, agreed.task, agreed.incarnation)
+    is_safe = is_unix(link) or isinstance(link, ssl.SSLSocket)
+    return Opened(link, agreed.task, agreed.incarnation, None if is_safe else agreed.seals)
+
+
+def receive(
+    link: socket.socket | ssl.SSLSocket, size: int, flags: int = 0
+) -> Generator[int, None, bytes]:
+    """The next `size` bytes.
+
+    Raises:
+        OSError: The other side is gone.
+    """
+    heard = b""
+    while len(heard) < size:
+        try:
+            piece = link.recv(size - len(heard), flags)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            yield selectors.EVENT_READ
+            continue
+        except ssl.SSLWantWriteError:
+            yield selectors.EVENT_WRITE
+            continue
+        if not piece:
+            raise ConnectionResetError("it closed the connection while the channel was opened")
+        heard += piece
+    return heard
+
+
+def send(link: socket.socket | ssl.SSLSocket, words: bytes) -> Generator[int, None, None]:
+    """Sends all of it, or as much as the other side takes: who closes may have said why.
+
+    Raises:
+        OSError: The other side is gone.
+    """
+    while words:
+        try:
+            words = words[link.send(words) :]
+        except BrokenPipeError:
+            return  # What it has said is read next.
+        except (BlockingIOError, ssl.SSLWantWriteError):
+            yield selectors.EVENT_WRITE
+        except ssl.SSLWantReadError:
+            yield selectors.EVENT_READ
+
+
+def _shake_hands(link: ssl.SSLSocket) -> Generator[int, None, None]:
+    while True:
+        try:
+            link.do_handshake()
+            return
+        except ssl.SSLWantReadError:
+            yield selectors.EVENT_READ
+        except ssl.SSLWantWriteError:
+            yield selectors.EVENT_WRITE
+
+
+def _converse(
+    link: socket.socket | ssl.SSLSocket, words: Dialogue, on_say: Callable[[], None]
+) -> Generator[int, None, Agreed]:
+    with contextlib.closing(words):
+        try:
+            wish = next(words)
+            while True:
+                heard = b""
+                if isinstance(wish, bytes):
+                    on_say()
+                    yield from send(link, wish)
+                else:
+                    heard = yield from receive(link, wish)
+                wish = words.send(heard)
+        except StopIteration as end:
+            agreed: Agreed = end.value
+            return agreed
