@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import selectors
 import socket
 import ssl
 import struct
@@ -23,8 +22,6 @@ from sparkflow_runtime.transport.channel.address import ChannelAddress
 from sparkflow_runtime.transport.channel.handshake import Dialogue, Self
 from sparkflow_runtime.transport.channel.opening import Opened
 
-_Selector: Final = getattr(selectors, "PollSelector", selectors.SelectSelector)
-"""Needs no descriptor of its own."""
 _TIME: Final = struct.Struct("@ll")
 
 
@@ -159,7 +156,7 @@ def _converse(
     """Says the dialler's words and closes the socket when they come to no good end."""
     steps = opening.open_channel(link, words)
     try:
-        with _Selector() as selector:
+        with sockets.Selector() as selector:
             selector.register(link, next(steps))
             while True:
                 if not selector.select(_left(deadline)):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import logging
-import select
 import selectors
 import socket
 import ssl
@@ -22,6 +21,7 @@ from typing import Final
 
 from sparkflow_runtime.errors import FailedPreconditionError, OpError, UnavailableError
 from sparkflow_runtime.security import Tls, require_credentials
+from sparkflow_runtime.transport.channel import sockets
 from sparkflow_runtime.transport.channel.address import (
     ChannelAddress,
     new_unix_name,
@@ -183,7 +183,9 @@ class Listener:
     def _let_in(self, door: socket.socket) -> None:
         while self._closed_until is None:
             now = time.monotonic()
-            if len(self._callers) >= self._most and not self._make_room(door, now):
+            if len(self._callers) >= self._most and not (
+                _is_readable(door) and self._make_room(door, now)
+            ):
                 return
             try:
                 link, place = door.accept()
@@ -209,7 +211,7 @@ class Listener:
                 self._full = True
                 self._close_doors(until)
                 return False
-            if not select.select([first], [], [], 0)[0]:
+            if not _is_readable(first):
                 break
             # It has answered, and waits for us.
             del self._introduced[first]
@@ -279,6 +281,13 @@ class Listener:
         self._selector.close()
         for each in (*self._doors, self._wake, self._woken):
             each.close()
+
+
+def _is_readable(link: socket.socket | Caller) -> bool:
+    """Whether there is something to read, or a caller at a door, now."""
+    with sockets.Selector() as selector:  # `select.select` knows no descriptor above 1023
+        selector.register(link, selectors.EVENT_READ)
+        return bool(selector.select(0))
 
 
 def _waiting(door: socket.socket) -> int:

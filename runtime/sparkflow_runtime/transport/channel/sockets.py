@@ -17,6 +17,7 @@ and lets who does not read hold more of the kernel's memory.
 from __future__ import annotations
 
 import os
+import selectors
 import socket
 import struct
 import sys
@@ -25,6 +26,8 @@ from typing import Final
 NOTICE_S: Final = 20
 """A peer that vanished without a word is noticed after about so many seconds."""
 UNIX_BUFFER_BYTES: Final = 1 << 20
+Selector: Final = getattr(selectors, "PollSelector", selectors.SelectSelector)
+"""For a look at a few sockets: needs no descriptor of its own, unlike the default one."""
 _CREDENTIALS: Final = struct.Struct("3i")
 
 

@@ -239,6 +239,39 @@ def test_with_all_places_taken_the_first_idle_callers_make_room(
     assert idle[0].recv(1) == b""
 
 
+def test_with_all_places_taken_who_says_nothing_stays_while_nobody_waits(
+    open_door: OpenDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener_module, "MAX_CALLERS", 1)
+    door = open_door()
+    first = door.connect()
+    first.settimeout(0.2)
+    with pytest.raises(TimeoutError):
+        first.recv(1)
+    first.settimeout(WAIT_S)
+    door.dial(transport="tcp")
+    assert first.recv(1) == b""
+
+
+@pytest.mark.parametrize("held", [0, 1100], ids=["few descriptors", "many"])
+def test_with_all_places_taken_one_who_dawdles_makes_room(
+    open_door: OpenDoor, monkeypatch: pytest.MonkeyPatch, held: int
+) -> None:
+    monkeypatch.setattr(listener_module, "MAX_CALLERS", 1)
+    monkeypatch.setattr(listener_module, "PATIENCE_S", 0.0)
+    with contextlib.ExitStack() as stack:
+        for _ in range(held):
+            stack.callback(os.close, os.dup(0))
+        door = open_door()
+        first = door.connect()
+        first.sendall(next(handshake.dialler(Self(WORKER, 11, TOKEN), PS)))
+        assert first.recv(12, socket.MSG_WAITALL) == handshake.preamble()
+        door.dial(transport="tcp")
+        while first.recv(100):
+            continue
+        exchange(door.dial(transport="tcp").socket, [door.taken(), door.taken()][1].socket)
+
+
 def test_with_all_places_taken_the_next_one_waits_for_the_first_that_is_free(
     open_door: OpenDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
