@@ -15,6 +15,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -22,6 +23,7 @@ from numpy.typing import DTypeLike
 
 from sparkflow_runtime.device import memory_file
 from sparkflow_runtime.device.free_ranges import FreeRanges
+from sparkflow_runtime.device.lent_memory import LentMemory, bytes_at
 from sparkflow_runtime.device.memory_file import (
     ALIGNMENT_BYTES,
     MemoryFile,
@@ -63,28 +65,20 @@ class _Part:
         self.free = FreeRanges(self.file.segment.size_bytes)
 
 
-class _Block:
-    """The memory of one array: the last view of it that is collected gives it back."""
+class _Block(LentMemory):
+    """The memory of one array."""
 
-    __slots__ = ("__array_interface__", "arena", "part", "place", "reserved_bytes", "size_bytes")
+    __slots__ = ("arena", "part", "place", "size_bytes")
 
     def __init__(
         self, arena: SharedArena, part: _Part, offset: int, size_bytes: int, reserved_bytes: int
     ) -> None:
+        give_back = partial(arena._give_back, part, offset, reserved_bytes)
+        super().__init__(bytes_at(part.file.address + offset, size_bytes), give_back)
         self.arena = arena
         self.part = part
         self.place = Place(part.number, offset)
         self.size_bytes = size_bytes
-        self.reserved_bytes = reserved_bytes
-        self.__array_interface__ = {
-            "data": (part.file.address + offset, False),
-            "shape": (size_bytes,),
-            "typestr": "|u1",
-            "version": 3,
-        }
-
-    def __del__(self) -> None:
-        self.arena._give_back(self.part, self.place.offset, self.reserved_bytes)
 
 
 class SharedArena:

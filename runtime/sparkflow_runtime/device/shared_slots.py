@@ -13,11 +13,13 @@ import contextlib
 import os
 import threading
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
 
 from sparkflow_runtime.device.free_ranges import FreeRanges
+from sparkflow_runtime.device.lent_memory import LentMemory, bytes_at
 from sparkflow_runtime.device.memory_file import (
     ALIGNMENT_BYTES,
     Bytes,
@@ -137,26 +139,6 @@ class SlotRing:
         self._unused.append(number)
 
 
-class _Held:
-    """A slot in the reader's hands: the last view that is collected lets it go."""
-
-    __slots__ = ("__array_interface__", "number", "reader", "use")
-
-    def __init__(self, reader: SlotReader, number: int, use: int, offset: int, nbytes: int) -> None:
-        self.reader = reader
-        self.number = number
-        self.use = use
-        self.__array_interface__ = {
-            "data": (reader._address + offset, True),
-            "shape": (nbytes,),
-            "typestr": "|u1",
-            "version": 3,
-        }
-
-    def __del__(self) -> None:
-        self.reader._released[self.number] = self.use  # one aligned store of 8 bytes
-
-
 class SlotReader:
     """The reader's side. Safe to use from several threads.
 
@@ -202,4 +184,10 @@ class SlotReader:
             )
         if not 0 < use < 1 << 64:
             raise InvalidArgumentError(message=f"Slot {number} cannot be in use number {use}")
-        return np.asarray(_Held(self, number, use, offset, nbytes))
+        # What lets go is a method of this reader, and so keeps its memory mapped.
+        let_go = partial(self._let_go, number, use)
+        place = bytes_at(self._address + offset, nbytes, read_only=True)
+        return np.asarray(LentMemory(place, let_go))
+
+    def _let_go(self, number: int, use: int) -> None:
+        self._released[number] = use  # one aligned store of 8 bytes

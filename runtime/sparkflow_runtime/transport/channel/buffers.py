@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
+
+from sparkflow_runtime.device.lent_memory import LentMemory
 
 LEAST_POOLED_BYTES: Final = 1 << 14
 """The system gives less than that faster than a pool does."""
@@ -27,7 +30,9 @@ class BufferPool:
         """[size_bytes] uint8, with any content."""
         if size_bytes < LEAST_POOLED_BYTES:
             return np.empty(size_bytes, np.uint8)
-        return np.asarray(_Lent(self._free, self._find(size_bytes)))
+        memory = self._find(size_bytes)
+        give_back = partial(self._free.append, memory)
+        return np.asarray(LentMemory(memory.__array_interface__, give_back))
 
     def _find(self, size_bytes: int) -> np.ndarray[Any, Any]:
         try:
@@ -37,17 +42,3 @@ class BufferPool:
                     return memory
         except IndexError:
             return np.empty(size_bytes, np.uint8)
-
-
-class _Lent:
-    """A buffer that is in use: what views of it have as their base."""
-
-    __slots__ = ("__array_interface__", "free", "memory")
-
-    def __init__(self, free: deque[np.ndarray[Any, Any]], memory: np.ndarray[Any, Any]) -> None:
-        self.free = free
-        self.memory = memory
-        self.__array_interface__ = memory.__array_interface__
-
-    def __del__(self) -> None:
-        self.free.append(self.memory)

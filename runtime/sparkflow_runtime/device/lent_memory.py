@@ -1,0 +1,36 @@
+"""Memory that arrays use for a while: who lent it learns when the last of them is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class LentMemory:
+    """What an array and all views of it have as their base: `numpy.asarray` makes the array.
+
+    Args:
+        interface: Where it is and how it lies, as numpy's `__array_interface__` has it.
+        give_back: Called once, when no view is left: in any thread, and in the midst of anything.
+            What it refers to lives as long, and the memory has to be among that.
+    """
+
+    __slots__ = ("__array_interface__", "_give_back")
+
+    def __init__(self, interface: dict[str, Any], give_back: Callable[[], object]) -> None:
+        self.__array_interface__ = interface
+        self._give_back = give_back
+
+    def __del__(self) -> None:
+        """Gives it back."""
+        self._give_back()
+
+
+def bytes_at(address: int, size_bytes: int, read_only: bool = False) -> dict[str, Any]:
+    """The interface of [size_bytes] uint8 at an address."""
+    return {
+        "data": (address, read_only),
+        "shape": (size_bytes,),
+        "typestr": "|u1",
+        "version": 3,
+    }
