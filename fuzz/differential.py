@@ -1,5 +1,8 @@
 """Graphs and loops drawn from a seed, run compiled and interpreted: both give the same.
 
+    python fuzz/differential.py plans FIRST COUNT       graphs of so many seeds
+    python fuzz/differential.py loops FIRST COUNT       loops
+
 There is no branch of a parser for a fuzzer to look for here, so that seeds are gone through one by
 one. Graphs and the ways to run them are those of `tests/sparkflow_runtime/compiler`.
 """
@@ -8,17 +11,20 @@ from __future__ import annotations
 
 import importlib.util
 import random
+import sys
+import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
-import sparkflow as tf
-from sparkflow_runtime.compiler import specialise
-from sparkflow_runtime.compiler.loops.plan import LoopPlan
-
 _TESTS: Final = Path(__file__).parents[1] / "tests"
+sys.path[:0] = [str(_TESTS)]
+
+import numpy as np  # noqa: E402  (after the paths)
+
+import sparkflow as tf  # noqa: E402
+from sparkflow_runtime.compiler import specialise  # noqa: E402
+from sparkflow_runtime.compiler.loops.plan import LoopPlan  # noqa: E402
 
 
 def plans(seed: int) -> None:
@@ -128,3 +134,25 @@ _STEPS: Final[list[_Step]] = [
 
 WAYS: Final[Mapping[str, Callable[[int], None]]] = {"plans": plans, "loops": loops}
 """What is compared, by the name of the target."""
+
+
+def main() -> int:
+    """Runs the seeds, shows those that differ, and says how many did; 1 if any."""
+    name, first, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    different = []
+    for seed in range(first, first + count):
+        try:
+            with np.errstate(all="ignore"):
+                WAYS[name](seed)
+        except Exception:
+            different.append(seed)
+            print(f"seed {seed}:\n{traceback.format_exc()}", flush=True)
+        done = seed + 1 - first
+        if done % 500 == 0:
+            print(f"{done} of {count}, {len(different)} differ", flush=True)
+    print(f"{name} {first} to {first + count - 1}: {len(different)} differ {different}", flush=True)
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -33,11 +35,14 @@ from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.storage.checkpoint_files import PathFiles
 from sparkflow_runtime.security import Credentials
 from sparkflow_runtime.transport.rpc import Patience
+from support.bad_network import BadNetwork, Registration
 
 ROWS = RowFormat(
     (Input("features", DENSE, "float32", (2,)),), Input("label", DENSE, "float32", ()), None, False
 )
 SHARE, BATCH, SHOWN = 40, 10, Credentials("token")
+ANSWER_S = 60.0
+"""Within this time all tasks can begin a new attempt, or there is a new job."""
 
 
 def linear(features: Any, labels: Any, mode: str) -> Any:
@@ -78,9 +83,10 @@ def _labels(worker: int) -> list[float]:
 class Tasks:
     """The job of a fit: a thread for what each Spark task would do."""
 
-    def __init__(self, layout: ClusterLayout, server: RegistrationServer, silence: Silence) -> None:
-        driver = f"127.0.0.1:{server.port}"
-        config = JobConfig(driver, SHOWN, layout, ROWS, silence=silence)
+    def __init__(
+        self, layout: ClusterLayout, driver: str, credentials: Credentials, silence: Silence
+    ) -> None:
+        config = JobConfig(driver, credentials, layout, ROWS, silence=silence)
         self._threads = [
             threading.Thread(target=self._run, args=(config, name)) for name in layout.tasks
         ]
@@ -98,10 +104,17 @@ class Tasks:
     def has_active_tasks(self, beside: int = 0) -> bool:
         return True
 
-    def join(self) -> None:
+    def join(self, timeout_s: float) -> None:
+        """Waits for all of them, for so long at most."""
+        end_s = time.monotonic() + timeout_s
         for thread in self._threads:
-            thread.join(60)
-            assert not thread.is_alive()
+            if self._started:
+                thread.join(max(0.0, end_s - time.monotonic()))
+
+    @property
+    def are_left(self) -> bool:
+        """Whether one has not ended."""
+        return any(each.is_alive() for each in self._threads)
 
     def _run(self, config: JobConfig, name: TaskName) -> None:
         hosted = config.layout.hosted_by(name)
@@ -159,7 +172,20 @@ class OnStep(Callback):
 
 
 class Fit:
-    """One fit of two workers, with what `SparkTrainer` does around it."""
+    """One fit of two workers, with what `SparkTrainer` does around it.
+
+    Args:
+        mode: `syncMode`.
+        epochs: Of each worker's `SHARE` rows.
+        num_ps: Parameter servers.
+        silence: When a task's process that stands still is killed.
+        patience: When the driver gives a task up.
+        model_fn: The model.
+        network: Is put before all ports; None for nothing.
+        credentials: What all show each other.
+        max_restarts: How often training may begin again.
+        **control: Other parameters of the trainer, as `FitConfig` names them.
+    """
 
     def __init__(
         self,
@@ -169,50 +195,75 @@ class Fit:
         silence: Silence | None = None,
         patience: Patience = PATIENCE,
         model_fn: ModelFn = linear,
+        network: BadNetwork | None = None,
+        credentials: Credentials = SHOWN,
+        max_restarts: int = 3,
         **control: Any,
     ) -> None:
+        timeouts = {"start_timeout": 100.0, "stall_timeout": 100.0}
         config = FitConfig(
-            sync_mode=mode,
-            batch_size=BATCH,
-            epochs=epochs,
-            seed=1,
-            start_timeout=100.0,
-            stall_timeout=100.0,
-            **control,
+            sync_mode=mode, batch_size=BATCH, epochs=epochs, seed=1, **{**timeouts, **control}
         )
         layout = ClusterLayout.of(num_ps, 2, mode)
         graph = build_training_graph(model_fn, ModelInputs(ROWS, {}, 1), layout, config)
         self.plan = TrainingPlan(layout, graph, graph.variables, (SHARE, SHARE))
         self.feed = replace(self.plan.feed(ROWS), order=PERMUTED)
         self._post: Any = None
-        self.server = RegistrationServer(
-            layout, lambda event: self._post(event), "127.0.0.1", SHOWN, patience=patience
+        self._silence = silence or Silence()
+        self._patience = patience
+        self._network = network
+        self._credentials = credentials
+        self._max_restarts = max_restarts
+        self._make()
+
+    def _make(self) -> None:
+        """A service and a job, as `Cluster` makes them."""
+        service: Callable[..., RegistrationServer] = RegistrationServer
+        if self._network is not None:
+            service = functools.partial(Registration, network=self._network)
+        layout = self.plan.layout
+        self.server = service(
+            layout,
+            lambda event: self._post(event),
+            "127.0.0.1",
+            self._credentials,
+            patience=self._patience,
         )
-        self.tasks = Tasks(layout, self.server, silence or Silence())
+        port = self.server.port
+        driver = f"127.0.0.1:{port}" if self._network is None else self._network.before(port)
+        self.tasks = Tasks(layout, driver, self._credentials, self._silence)
 
     def run(self, *callbacks: Callback) -> tuple[Mapping[str, Any], Any]:
         folder = self.plan.config.checkpoint_dir
         store = CheckpointStore(folder, 3, PathFiles()) if folder else None
-        course = FitState(self.plan, SHOWN, Callbacks(callbacks), store)
+        course = FitState(self.plan, self._credentials, Callbacks(callbacks), store)
 
         def attempt(number: int) -> Mapping[str, Any]:
             run = course.attempt()
-            assert number == 0 or self.server.wait_for_answers(60)
+            if number and not self.server.wait_for_answers(ANSWER_S):
+                self._finish()
+                self._make()
             self._post = run.events.put
             fed = replace(self.feed, start=course.positions)
             self.server.begin_attempt(json.dumps(fed.to_json()))
             return run.run(self.server, self.tasks)
 
         try:
-            values = RetryLoop(attempt, 3, is_restartable, course.on_restart).run()
+            values = RetryLoop(attempt, self._max_restarts, is_restartable, course.on_restart).run()
             return values, course.history
         finally:
-            for info in self.server.infos().values():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(info.pid, signal.SIGCONT)  # a stopped one could not end
-            self.server.end()
-            self.tasks.join()
-            self.server.close()
+            self._finish()
+
+    def _finish(self) -> None:
+        """Ends the job, by the service's end where its word did not come through."""
+        for info in self.server.infos().values():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(info.pid, signal.SIGCONT)  # a stopped one could not end
+        self.server.end()
+        self.tasks.join(5)
+        self.server.close()
+        self.tasks.join(60)
+        assert not self.tasks.are_left
 
     def kill(self, task: str, number: int = signal.SIGKILL) -> None:
         os.kill(self.pid(task), number)

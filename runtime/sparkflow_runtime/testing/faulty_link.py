@@ -3,7 +3,7 @@
 A `FaultyLink` listens where a task is said to be and passes on what comes to where it is. It passes
 things on late or not at all (as when a cable is pulled: nothing is closed), cuts connections now or
 after so many bytes, and refuses new ones. What TCP itself prevents (bytes changed, lost, doubled or
-in another order) happens only where it is told to spoil a piece.
+in another order) happens only where it is told to spoil a piece, or to disturb what passes.
 
 `LocalCluster(..., faulty=True)` puts one before each task.
 """
@@ -18,6 +18,9 @@ from typing import Final
 
 _CHUNK_BYTES: Final = 1 << 16
 
+Disturbance = Callable[[bytes], bytes | None]
+"""What becomes of a piece: the bytes to pass on in its place, or None where the connection ends."""
+
 
 class FaultyLink:
     """Passes connections on to `target`. Safe to use from several threads; `close` ends it.
@@ -26,12 +29,13 @@ class FaultyLink:
 
     Args:
         target: `host:port` of the task.
+        listens: `host:port` to listen on; a free port of loopback if "".
 
     Attributes:
         address: Where it listens, `host:port`.
     """
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, listens: str = "") -> None:
         host, _, port = target.rpartition(":")
         self._target = (host.strip("[]"), int(port))
         self._changed = threading.Condition()
@@ -43,9 +47,11 @@ class FaultyLink:
         self._passed_bytes = 0
         self._spoil: Callable[[bytes], bytes] | None = None
         self._spared = 0
+        self._disturbance: Callable[[], Disturbance] | None = None
         self._cut_at_bytes: int | None = None
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        here, _, free = (listens or "127.0.0.1:0").rpartition(":")
+        self._listener = socket.create_server((here, int(free)))
+        self.address = f"{here}:{self._listener.getsockname()[1]}"
         threading.Thread(target=self._accept, name="faulty-link", daemon=True).start()
 
     @property
@@ -86,6 +92,15 @@ class FaultyLink:
         with self._changed:
             self._spoil, self._spared = change, spared
 
+    def disturb(self, disturbance: Callable[[], Disturbance]) -> None:
+        """Has each direction of each new connection pass on what a disturbance of its own makes.
+
+        Args:
+            disturbance: Makes one. It may block, which holds this direction up alone.
+        """
+        with self._changed:
+            self._disturbance = disturbance
+
     @property
     def spoils(self) -> bool:
         """Whether the piece to spoil has not come yet."""
@@ -99,11 +114,14 @@ class FaultyLink:
         self.cut()
 
     def restore(self) -> None:
-        """Behaves well again; what was held is passed on."""
+        """Behaves well again; what was held is passed on.
+
+        Connections that are being disturbed are so to their end.
+        """
         with self._changed:
             self._delay_s = 0.0
             self._held = self._refused = False
-            self._spoil = None
+            self._spoil = self._disturbance = None
             self._cut_at_bytes = None
             self._changed.notify_all()
 
@@ -149,6 +167,8 @@ class FaultyLink:
         self, source: socket.socket, sink: socket.socket, counts: bool, left: list[int]
     ) -> None:
         """One direction; the second of a connection to end closes both sockets."""
+        with self._changed:
+            disturb = self._disturbance() if self._disturbance is not None else None
         with contextlib.suppress(OSError):
             while data := source.recv(_CHUNK_BYTES):
                 with self._changed:
@@ -162,7 +182,10 @@ class FaultyLink:
                     if self._spoil is not None and self._spared == 0:
                         data, self._spoil = self._spoil(data), None
                     self._spared = max(0, self._spared - 1)
-                sink.sendall(data)
+                passed = data if disturb is None else disturb(data)
+                if passed is None:
+                    break
+                sink.sendall(passed)
                 if over:
                     self.cut()
                     break

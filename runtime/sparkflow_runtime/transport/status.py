@@ -21,6 +21,11 @@ _UNREADABLE: Final = {
 """What gRPC says of messages that cannot be read. Those of our own are only where they were changed
 on their way, see `sums`."""
 
+_OF_OURS: Final = "Exception "
+"""How gRPC's Python begins what it says of a handler that failed beside `abort`."""
+_TOO_LARGE: Final = "eceived message larger than max"
+"""No message that was sent is: the limit is that of protobuf."""
+
 _BY_NUMBER = {code.value[0]: code for code in grpc.StatusCode}
 _PLAIN = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
 
@@ -49,7 +54,7 @@ def printable(text: str) -> str:
 
 
 def from_rpc(error: Any, peer: str) -> OpError:
-    """The exception for a failed rpc.
+    """The exception for a failed rpc: what the other side raised, or that it cannot be reached.
 
     Args:
         error: A grpc.RpcError that is also a grpc.Call.
@@ -65,4 +70,19 @@ def from_rpc(error: Any, peer: str) -> OpError:
         return UnavailableError(message=f"{peer} stopped serving")
     if error.code() is grpc.StatusCode.INTERNAL and not raised and text in _UNREADABLE:
         return UnavailableError(message=f"{_UNREADABLE[text].format(peer)} is not what was sent")
+    if not raised and _is_of_the_connection(error.code(), text):
+        return UnavailableError(message=f"The connection to {peer} broke: {text}")
     return from_status(code, text)
+
+
+def _is_of_the_connection(code: grpc.StatusCode, text: str) -> bool:
+    """Whether gRPC itself gave up what came: something that is no HTTP/2, or no message."""
+    match code:
+        case grpc.StatusCode.INTERNAL:
+            return True
+        case grpc.StatusCode.UNKNOWN:
+            return not text.startswith(_OF_OURS)
+        case grpc.StatusCode.RESOURCE_EXHAUSTED:
+            return _TOO_LARGE in text
+        case _:
+            return False

@@ -33,6 +33,7 @@ from sparkflow_runtime.protos.rendezvous_pb2 import AwaitEndResponse, TaskInfo
 from sparkflow_runtime.resources.datasets import hosted_datasets
 from sparkflow_runtime.security import Credentials
 from sparkflow_runtime.server import Server
+from sparkflow_runtime.transport import status
 
 if TYPE_CHECKING:
     from sparkflow.spark.data.feed.worker_feed import WorkerFeed
@@ -273,13 +274,14 @@ class TaskLifecycle:
                     if told.ended:
                         return
             except grpc.RpcError as error:
+                failure = status.from_rpc(error, "The driver")
                 now = time.monotonic()
                 broken_s = now if broken_s is None else broken_s
                 # The connection may have broken because one end stood still: both are there again.
-                if error.code() is grpc.StatusCode.UNAVAILABLE and now - broken_s < _REACH_AGAIN_S:
+                if isinstance(failure, UnavailableError) and now - broken_s < _REACH_AGAIN_S:
                     pause.wait(_AGAIN_S)
                     continue
-                self._incoming.put(_Instruction(None, error))
+                self._incoming.put(_Instruction(None, failure))
                 return
 
     def _pass_on(self, told: AwaitEndResponse) -> None:

@@ -1,6 +1,6 @@
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -64,6 +64,41 @@ def test_a_piece_is_spoilt_once(link: FaultyLink, client: socket.socket) -> None
         client.sendall(sent)
         assert client.recv(10) == wanted
         assert not link.spoils
+
+
+def test_each_direction_is_disturbed_for_itself(link: FaultyLink) -> None:
+    made: list[list[bytes]] = []
+
+    def disturbance() -> Callable[[bytes], bytes | None]:
+        seen: list[bytes] = []
+        made.append(seen)
+
+        def change(piece: bytes) -> bytes | None:
+            seen.append(piece)
+            return None if piece == b"end" else piece + b"!"
+
+        return change
+
+    link.disturb(disturbance)
+    host, port = link.address.split(":")
+    with socket.create_connection((host, int(port)), WAIT_S) as client:
+        client.sendall(b"a")
+        assert client.recv(10) == b"a!!"
+        client.sendall(b"end")
+        assert client.recv(10) == b""
+    assert sorted(made) == [[b"a", b"end"], [b"a!"]]
+    link.restore()
+    with socket.create_connection((host, int(port)), WAIT_S) as client:
+        client.sendall(b"a")
+        assert client.recv(10) == b"a"
+
+
+def test_it_listens_where_it_is_told_to() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as there:
+        port = there.getsockname()[1]
+        made = FaultyLink(f"127.0.0.1:{port}", f"127.0.0.3:{port}")
+        assert made.address == f"127.0.0.3:{port}"
+        made.close()
 
 
 def test_it_passes_everything_on(link: FaultyLink, client: socket.socket) -> None:

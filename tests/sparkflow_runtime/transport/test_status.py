@@ -8,7 +8,9 @@ from sparkflow_runtime.errors import (
     Code,
     InvalidArgumentError,
     OpError,
+    ResourceExhaustedError,
     UnavailableError,
+    UnknownError,
     exception_type_from_error_code,
 )
 from sparkflow_runtime.protos.config_pb2 import ConfigProto
@@ -93,17 +95,19 @@ def test_an_unreachable_peer_is_named_and_one_that_reports_another_is_not_blamed
 class _Ended:
     """An rpc that ended without an answer, as grpc tells of it."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(
+        self, text: str, code: grpc.StatusCode = grpc.StatusCode.CANCELLED, raised: bool = False
+    ) -> None:
+        self._text, self._code, self._raised = text, code, raised
 
     def code(self) -> grpc.StatusCode:
-        return grpc.StatusCode.CANCELLED
+        return self._code
 
     def details(self) -> str:
         return self._text
 
-    def trailing_metadata(self) -> None:
-        return None
+    def trailing_metadata(self) -> tuple[tuple[str, str], ...] | None:
+        return ((status.RAISED_KEY, "1"),) if self._raised else None
 
 
 def test_calls_that_a_stopping_server_ends_find_it_unavailable() -> None:
@@ -112,3 +116,36 @@ def test_calls_that_a_stopping_server_ends_find_it_unavailable() -> None:
     assert str(ended) == "The peer stopped serving"
     for text in ("Channel closed!", "Locally cancelled by application!"):
         assert type(status.from_rpc(_Ended(text), "The peer")) is CancelledError
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (
+            grpc.StatusCode.UNKNOWN,
+            "Stream removed (Failed parsing HTTP/2 (Frame size 11400203 is larger than max frame "
+            "size 4194304))",
+        ),
+        (grpc.StatusCode.INTERNAL, "Compression bit set but no encoding configured"),
+        (
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            "CLIENT: Received message larger than max (4026531840 vs. 2147483647)",
+        ),
+    ],
+)
+def test_what_grpc_cannot_read_is_a_broken_connection(code: grpc.StatusCode, text: str) -> None:
+    """A network that changed bytes ended a training, which goes on after a lost connection."""
+    broken = status.from_rpc(_Ended(text, code), "The peer")
+    assert type(broken) is UnavailableError
+    assert str(broken) == f"The connection to The peer broke: {text}"
+    raised = status.from_rpc(_Ended(text, code, raised=True), "The peer")
+    assert type(raised) is exception_type_from_error_code(Code(code.value[0]))
+    assert str(raised) == text
+
+
+def test_a_handler_that_failed_is_no_broken_connection() -> None:
+    text = "Exception calling application: 'x'"
+    assert type(status.from_rpc(_Ended(text, grpc.StatusCode.UNKNOWN), "x")) is UnknownError
+    text = "Sent message larger than max (3 vs. 2)"
+    large = status.from_rpc(_Ended(text, grpc.StatusCode.RESOURCE_EXHAUSTED), "x")
+    assert type(large) is ResourceExhaustedError

@@ -1,0 +1,167 @@
+"""Trainings over a network that damages some of all that passes, on every port: no wrong number.
+
+A training goes on by itself after most faults. Some end it with an error of ours (a token that was
+changed on its way is a wrong token): then the next one goes on from its last checkpoint.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparkflow.spark.control.callbacks import Callback
+from sparkflow.spark.errors import SparkTrainingError
+from sparkflow_runtime.errors import OpError
+from sparkflow_runtime.security import Credentials
+from sparkflow_runtime.security.certificates import Authority
+from sparkflow_runtime.testing.faulty_link import FaultyLink
+from sparkflow_runtime.transport.channel.reactor import available
+from support.bad_network import FAULTS, BadNetwork, Weather, distant_tasks
+from support.process_fits import SHARE, Fit, counting, linear
+
+pytestmark = [
+    pytest.mark.timeout(200),
+    pytest.mark.skipif(not available(), reason="channels need Linux"),
+]
+
+START_S, STALL_S = 30.0, 15.0
+LONGEST_S = 120.0
+"""Without a step: lost messages that start a task are noticed after `START_S`, others sooner."""
+
+
+class Pauses(Callback):
+    """The longest time without a step, an attempt's beginning included."""
+
+    def __init__(self) -> None:
+        self.longest_s, self._last_s = 0.0, time.monotonic()
+
+    def heard(self) -> None:
+        now_s = time.monotonic()
+        self.longest_s, self._last_s = max(self.longest_s, now_s - self._last_s), now_s
+
+    def on_steps(self, update: Any) -> None:
+        self.heard()
+
+
+class Trainings:
+    """One training after the other behind a network, each to its right end.
+
+    Args:
+        mode: `syncMode`.
+        tls: Whether all is encrypted.
+        epochs: Of each training.
+        weather: The network's.
+    """
+
+    def __init__(self, mode: str, tls: bool, epochs: int, weather: Weather) -> None:
+        self._mode, self._epochs, self._weather = mode, epochs, weather
+        self._in_step = mode in ("sync", "allreduce")
+        self._credentials = Credentials("token", Authority.create().issue("fit") if tls else None)
+        self.pauses = Pauses()
+        self.ended: Counter[str] = Counter()
+        self.restarts = 0
+        self._calm = self._fit().run()[0] if self._in_step else {}
+
+    def _fit(self, network: BadNetwork | None = None, folder: str = "") -> Fit:
+        return Fit(
+            self._mode,
+            self._epochs,
+            num_ps=0 if self._mode == "allreduce" else 1,
+            model_fn=linear if self._in_step else counting,
+            network=network,
+            credentials=self._credentials,
+            max_restarts=10_000,
+            checkpoint_dir=folder,
+            checkpoint_steps=50 if folder else 0,
+            start_timeout=START_S,
+            stall_timeout=STALL_S,
+        )
+
+    def train(self, folder: Path) -> None:
+        """One training, as often begun anew as errors ask for it."""
+        while True:
+            self.pauses.heard()
+            with distant_tasks(), closing(BadNetwork(self._weather, self._credentials)) as network:
+                fit = self._fit(network, str(folder))
+                try:
+                    values, history = fit.run(self.pauses)
+                except (SparkTrainingError, OpError) as error:
+                    self.ended[type(error).__name__] += 1
+                    continue
+                finally:
+                    self.pauses.heard()
+            self.restarts += len(history.restarts)
+            self._check(values)
+            return
+
+    def _check(self, values: Mapping[str, Any]) -> None:
+        """Bitwise what comes without faults, or each row as often as there were epochs."""
+        for name, value in self._calm.items():
+            np.testing.assert_array_equal(values[name], value, err_msg=name)
+        if not self._in_step:
+            for each in range(3):
+                assert values[f"count{each}"].tolist() == [self._epochs] * 2 * SHARE
+            assert values["last"] == values["count0"].sum() / 10
+
+
+def test_a_training_goes_on_after_faults(tmp_path: Path) -> None:
+    weather = Weather(seed=3, share=0.02, faults=("flip", "delay"), most=3)
+    trainings = Trainings("sync", True, 20, weather)
+    trainings.train(tmp_path)
+    assert weather.counts.total() == 3
+    assert trainings.pauses.longest_s < LONGEST_S
+
+
+def test_all_ports_are_behind_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those of tensor channels, over which most of the bytes go."""
+    made: list[FaultyLink] = []
+    disturb = FaultyLink.disturb
+
+    def note(self: FaultyLink, disturbance: Any) -> None:
+        made.append(self)
+        disturb(self, disturbance)
+
+    monkeypatch.setattr(FaultyLink, "disturb", note)
+    weather, shown = Weather(seed=0, share=0.0), Credentials("token")
+    with distant_tasks(), closing(BadNetwork(weather, shown)) as network:
+        Fit("sync", 20, network=network, credentials=shown).run()
+    passed = [link.passed_bytes for link in made]
+    assert len(passed) == 1 + 2 * 3  # the driver; gRPC and channel of two workers and a server
+    assert sum(size > 1000 for size in passed) >= 5, passed  # no one has a channel to worker 1
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+@pytest.mark.parametrize("mode", ["sync", "async", "ssp", "allreduce"])
+def test_250_faults(
+    tmp_path: Path, mode: str, tls: bool, record_property: Callable[[str, object], None]
+) -> None:
+    _faults(tmp_path, mode, tls, 250, record_property)
+
+
+def _faults(
+    folder: Path, mode: str, tls: bool, faults: int, record: Callable[[str, object], None]
+) -> None:
+    weather = Weather(seed=faults + tls)
+    trainings = Trainings(mode, tls, 100, weather)
+    for number in itertools.count():
+        trainings.train(folder / str(number))
+        if weather.counts.total() >= faults:
+            break
+    assert set(weather.counts) == set(FAULTS)
+    record("faults", dict(weather.counts))
+    record("pieces", weather.pieces)
+    record("trainings", number + 1)
+    record("restarts", trainings.restarts)
+    record("began anew after", dict(trainings.ended))
+    record("longest time without a step (s)", round(trainings.pauses.longest_s, 1))
+    assert trainings.pauses.longest_s < LONGEST_S
