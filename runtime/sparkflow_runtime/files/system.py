@@ -27,6 +27,9 @@ from sparkflow_runtime.files.errors import translated
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):/")
 _HOST = re.compile(r"//[^/]*(?=/)")
 _WILD = re.compile(r"[*?\[]")
+_GOOGLE = ("gs", "gcs")
+_GIVEN_UP_S = 60
+"""A server of `gs:` that does not answer; pyarrow's own limit is a quarter of an hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,9 @@ class FileSystem(Protocol):
 
     def open(self, path: str, mode: str) -> BinaryIO:
         """A binary stream; `mode` is `rb`, `wb` or `ab`, with `+` only on this host."""
+
+    def read(self, path: str) -> bytes:
+        """A whole file."""
 
     def stat(self, path: str) -> FileStatistics:
         """Raises NotFoundError where there is nothing."""
@@ -80,6 +86,11 @@ class LocalFiles:
         if os.path.isdir(path):
             raise FailedPreconditionError(message=f"{path}; Is a directory")
         return open(path, mode)  # type: ignore[return-value]  # binary: every mode has a b
+
+    def read(self, path: str) -> bytes:
+        """Reads a file."""
+        with self.open(path, "rb") as stream:
+            return stream.read()
 
     def stat(self, path: str) -> FileStatistics:
         """Looks at a file or directory."""
@@ -138,6 +149,16 @@ class ArrowFiles:
             opened = self._system.open_output_stream(path)
         return opened
 
+    def read(self, path: str) -> bytes:
+        """Reads a file.
+
+        As a stream: the first look at a file of `gs:` that can be sought in waits for the server
+        with Python's lock held, and no thread of the process goes on meanwhile (pyarrow 26).
+        """
+        with self._system.open_input_stream(path, compression=None) as stream:
+            content: bytes = stream.read()
+        return content
+
     def stat(self, path: str) -> FileStatistics:
         """Looks at a file or directory."""
         from pyarrow import fs
@@ -178,8 +199,15 @@ class ArrowFiles:
 
     def remove_tree(self, path: str) -> None:
         """Deletes a directory."""
+        from pyarrow import fs
+
         self.stat(path)
-        self._system.delete_dir(path)
+        try:
+            self._system.delete_dir(path)
+        except FileNotFoundError:
+            # A folder of `gs:` may be there by its files alone: nothing is left to delete then.
+            if self._system.get_file_info(path).type != fs.FileType.NotFound:
+                raise
 
     def move(self, source: str, target: str) -> None:
         """Renames."""
@@ -232,12 +260,17 @@ def local_path(path: Any) -> str:
 
 def schemes() -> list[str]:
     """The schemes of URIs that are understood; "" for plain paths."""
-    return ["", "file", "gs", "hdfs", "s3", "s3a", "s3n", "viewfs"]
+    return ["", "abfs", "abfss", "file", "gs", "hdfs", "s3", "s3a", "s3n", "viewfs"]
 
 
 def arrow_uri(uri: str) -> str:
-    """A path or URI as pyarrow knows it: Hadoop's names for `s3:` are `s3a:` and `s3n:`."""
+    """A path or URI as pyarrow knows it: Hadoop's names for `s3:` are `s3a:` and `s3n:`.
+
+    One of `gs:` says when a server that does not answer is given up, if it does not yet.
+    """
     scheme, colon, rest = uri.partition("://")
+    if colon and scheme in _GOOGLE and "retry_limit_seconds=" not in rest:
+        return f"{uri}{'&' if '?' in rest else '?'}retry_limit_seconds={_GIVEN_UP_S}"
     return f"s3{colon}{rest}" if colon and scheme in ("s3a", "s3n") else uri
 
 
@@ -269,8 +302,10 @@ def open_file(path: Any, mode: str = "rb") -> BinaryIO:
 
 def read_file(path: Any) -> bytes:
     """The contents of a file."""
-    with open_file(path) as stream, translated(as_text(path)):
-        return stream.read()
+    path = as_text(path)
+    system, inner, _ = resolve(path)
+    with translated(path):
+        return system.read(inner)
 
 
 def exists(path: Any) -> bool:

@@ -113,3 +113,14 @@ def test_the_names_that_hadoop_has_for_s3():
     assert system.arrow_uri("s3a://bucket/a") == "s3://bucket/a"
     assert system.arrow_uri("hdfs://s3a/a") == "hdfs://s3a/a"
     assert system.arrow_uri("/s3a:/a") == "/s3a:/a"
+
+
+def test_a_server_of_gs_is_given_up() -> None:
+    """pyarrow's own limit, a quarter of an hour, is longer than anybody waits."""
+    assert system.arrow_uri("gs://bucket/a") == "gs://bucket/a?retry_limit_seconds=60"
+    assert system.arrow_uri("gs://b/a?x=1") == "gs://b/a?x=1&retry_limit_seconds=60"
+    asked = "gs://b/a?retry_limit_seconds=5"
+    assert system.arrow_uri(asked) == asked
+    found, inner, head = system.resolve("gs://anonymous@bucket/a/b")
+    assert (inner, head) == ("bucket/a/b", "gs://anonymous@")
+    assert isinstance(found, system.ArrowFiles)

@@ -1,0 +1,213 @@
+"""Checkpoints, models, event files, TFRecords and Parquet on servers like Google's and Azure's.
+
+They are real servers over HTTP (emulators that others wrote), killed, slow and cut off in between;
+`test_object_store.py` does the same with S3, and trains there.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sparkflow as tf
+from sparkflow.export import InferenceModel, Output, Signature
+from sparkflow.spark.control.checkpoints.snapshot import Position, Snapshot
+from sparkflow.spark.control.checkpoints.store import CheckpointStore
+from sparkflow.spark.report.event_sinks import RemoteSink
+from sparkflow.spark.storage.artifacts import InClosure
+from sparkflow.spark.storage.checkpoint_files import PathFiles
+from sparkflow.spark.storage.connect_files import _write as write_model
+from sparkflow_runtime.errors import NotFoundError, OpError
+from sparkflow_runtime.events.records import read_records
+from sparkflow_runtime.files import system, whole
+from sparkflow_runtime.protos.event_pb2 import Event
+from support.cloud_stores import CloudStore, cloud_store, why_not
+
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
+
+MOST_S = 200.0
+"""A server that does not answer is given up within this time."""
+SLOW_S = 0.3
+SNAPSHOT = Snapshot(
+    step=1,
+    position=Position((0,), (1,), {}),
+    shared={"v": np.arange(6, dtype=np.float32)},
+    best={},
+    workers=(),
+    history={},
+    early_stopping={},
+)
+
+
+@pytest.fixture(params=["gs", "abfs"])
+def store(
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
+) -> Iterator[CloudStore]:
+    reason = why_not(request.param)
+    if reason:
+        pytest.skip(reason)
+    with cloud_store(request.param, monkeypatch) as found:
+        began = time.monotonic()
+        yield found
+        record_property(f"{request.node.name} (s)", round(time.monotonic() - began, 1))
+
+
+def test_files_are_there_whole_or_not_at_all(store: CloudStore) -> None:
+    folder = f"{store.root}/data"
+    whole.write_whole(f"{folder}/a.txt", b"one")
+    whole.write_whole(f"{folder}/empty", b"")
+    assert system.read_file(f"{folder}/a.txt") == b"one"
+    assert system.read_file(f"{folder}/empty") == b""
+    tf.gfile.MakeDirs(f"{folder}/deep/er")
+    with tf.gfile.GFile(f"{folder}/deep/er/b.txt", "w") as file:
+        file.write("two\n")
+        assert not tf.gfile.Exists(f"{folder}/deep/er/b.txt")  # not before its last byte
+    assert tf.gfile.Glob(f"{folder}/*.txt") == [f"{folder}/a.txt"]
+    tf.gfile.Copy(f"{folder}/a.txt", f"{folder}/d.txt")
+    assert tf.gfile.ListDirectory(folder) == ["a.txt", "d.txt", "deep", "empty"]
+    with pytest.raises(tf.errors.NotFoundError, match=r"data/c\.txt"):
+        system.read_file(f"{folder}/c.txt")
+    tf.gfile.DeleteRecursively(folder)
+    assert not tf.gfile.Exists(folder)
+    # A folder that is there by its files alone.
+    whole.write_whole(f"{store.root}/other/x", b"x")
+    tf.gfile.DeleteRecursively(f"{store.root}/other")
+    assert not tf.gfile.Exists(f"{store.root}/other")
+    with pytest.raises(NotFoundError):
+        tf.gfile.DeleteRecursively(f"{store.root}/other")
+
+
+@pytest.mark.parametrize("how", ["calm", "slow", "cut", "refuse"])
+def test_a_checkpoint_is_the_old_one_or_the_new_one(store: CloudStore, how: str) -> None:
+    where = CheckpointStore(f"{store.root}/run", 2, PathFiles())
+    where.prepare()
+    where.write(SNAPSHOT)
+    if how == "slow":
+        store.link.delay(SLOW_S)
+    elif how != "calm":
+        getattr(store.link, how)()
+    last, said, began = 2, f"{store.root}/run", time.monotonic()
+    try:
+        where.write(replace(SNAPSHOT, step=2))
+    except (OpError, OSError) as error:
+        last, said = 1, str(error)
+    assert "/run" in said
+    assert (last == 1) == (how == "refuse")  # all others ask again
+    assert time.monotonic() - began < MOST_S
+    store.link.restore()
+    for step in (last, 3, 4):
+        if step > 2:
+            where.write(replace(SNAPSHOT, step=step))
+        found = where.latest()
+        assert found is not None
+        assert found.snapshot.step == step
+        np.testing.assert_array_equal(found.snapshot.shared["v"], SNAPSHOT.shared["v"])
+    left = [
+        each for each in system.list_directory(f"{store.root}/run") if "4" in each or "3" in each
+    ]
+    assert left  # and older ones are deleted
+    assert not any("1" in each for each in system.list_directory(f"{store.root}/run"))
+
+
+def test_a_killed_server_is_an_error_that_names_the_path(store: CloudStore) -> None:
+    where = CheckpointStore(f"{store.root}/run", 2, PathFiles())
+    where.prepare()
+    where.write(SNAPSHOT)
+    store.kill()
+    for act in (
+        lambda: where.write(replace(SNAPSHOT, step=2)),
+        lambda: system.read_file(f"{store.root}/run/x"),
+    ):
+        began = time.monotonic()
+        with pytest.raises((OpError, OSError), match="/run"):
+            act()
+        assert time.monotonic() - began < MOST_S
+
+
+@pytest.mark.parametrize("how", ["calm", "slow", "cut"])
+def test_models_events_records_and_tables(store: CloudStore, how: str) -> None:
+    files = model().to_files()
+    table = pa.table({"x": np.arange(100, dtype=np.float32)})
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, row_group_size=30)
+    if how == "slow":
+        store.link.delay(SLOW_S / 10)
+
+    def disturb() -> None:
+        if how == "cut":
+            store.link.cut()
+
+    write_model(f"{store.root}/model", InClosure(files), lambda name: False)
+    disturb()
+    read = {name: system.read_file(f"{store.root}/model/{name}") for name in files}
+    np.testing.assert_array_equal(InferenceModel.from_files(read).variables["v"], [1.0, 2.0])
+
+    now = [1000.0]
+    events, path, _ = system.resolve(f"{store.root}/logs")
+    assert isinstance(events, system.ArrowFiles)
+    sink = RemoteSink(events._system, path, lambda: now[0])
+    for step in range(2):
+        sink.add(Event(wall_time=now[0], step=step))
+        now[0] += 100
+        disturb()
+        sink.flush()
+    sink.close()
+    names = system.list_directory(f"{store.root}/logs")
+    content = system.read_file(f"{store.root}/logs/{names[1]}")
+    assert len(names) == 2
+    assert [Event.FromString(each).step for each in read_records(io.BytesIO(content))][1:] == [1]
+
+    whole.write_whole(f"{store.root}/rows.parquet", buffer.getvalue())
+    with tf.python_io.TFRecordWriter(f"{store.root}/r.tfrecord") as writer:
+        writer.write(b"record")
+    disturb()
+    with tf.Graph().as_default(), tf.Session() as session:
+        records = tf.data.TFRecordDataset(f"{store.root}/r.tfrecord").make_one_shot_iterator()
+        assert session.run(records.get_next()) == b"record"
+        rows = tf.data.Dataset.from_parquet(f"{store.root}/rows.parquet").batch(100)
+        given = session.run(rows.make_one_shot_iterator().get_next())["x"]
+    np.testing.assert_array_equal(given, table["x"].to_numpy())
+
+
+def model() -> InferenceModel:
+    """A model with one variable."""
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [None, 2], name="x")
+        tf.identity(x * tf.get_variable("v", [2]), name="y")
+    signature = Signature.of_features("x:0", 2, (Output("y", "y:0", "float32", (2,)),))
+    return InferenceModel.build(
+        graph.as_graph_def(), {"v": np.array([1, 2], np.float32)}, signature
+    )
+
+
+def test_other_threads_go_on_while_a_file_is_read(store: CloudStore) -> None:
+    """pyarrow held Python's lock until the server of `gs:` answered, as long as that took."""
+    whole.write_whole(f"{store.root}/a", b"x" * 1000)
+    store.link.delay(1.0)
+    longest, last, done = 0.0, time.monotonic(), threading.Event()
+
+    def tick() -> None:
+        nonlocal longest, last
+        while not done.wait(0.01):
+            now = time.monotonic()
+            longest, last = max(longest, now - last), now
+
+    ticking = threading.Thread(target=tick)
+    ticking.start()
+    began = time.monotonic()
+    assert system.read_file(f"{store.root}/a") == b"x" * 1000
+    took = time.monotonic() - began
+    done.set()
+    ticking.join()
+    assert took > 1.0
+    assert longest < took / 2

@@ -1,0 +1,129 @@
+"""Servers of Google's and Azure's object stores, in processes of their own, behind breakable links.
+
+`scripts/set_up_emulators.sh` installs them. Both keep objects in memory, and are as a lost machine
+when they are killed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from sparkflow_runtime.files import system
+from sparkflow_runtime.testing.faulty_link import FaultyLink
+
+PLACE: Final = Path(__file__).parents[2] / ".venv-emulators"
+AZURITE: Final = PLACE / "node_modules/.bin/azurite-blob"
+GOOGLE: Final = PLACE / "bin/python"
+
+_GOOGLE_SERVER: Final = r"""
+import sys
+from http.server import ThreadingHTTPServer
+from gcp_storage_emulator import server
+# As Google's own: several calls at once, and objects whose names end with a slash.
+server.server.HTTPServer = ThreadingHTTPServer
+server.HANDLERS = tuple((path.replace(r".*[^/]+)", ".+)"), made) for path, made in server.HANDLERS)
+running = server.create_server("127.0.0.1", 0, True, "bucket")
+running.start()
+print("http://%s:%d" % running._api._httpd.server_address, flush=True)
+sys.stdin.read()
+"""
+_ACCOUNT: Final = "devstoreaccount1"
+_KEY: Final = (  # Azurite's, which everybody knows
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CloudStore:
+    """A running server.
+
+    Attributes:
+        process: The server.
+        link: What is between it and everybody else.
+        root: The URI of its empty bucket or container.
+        environment: What a program needs to find it.
+    """
+
+    process: subprocess.Popen[str]
+    link: FaultyLink
+    root: str
+    environment: dict[str, str]
+
+    def kill(self) -> None:
+        """Ends the server as a lost machine does."""
+        self.process.kill()
+        self.process.wait()
+
+
+def why_not(scheme: str) -> str:
+    """Why there is no server for a scheme; "" where there is one."""
+    there = GOOGLE if scheme == "gs" else AZURITE
+    return "" if there.exists() else f"{there} is missing: run scripts/set_up_emulators.sh"
+
+
+@contextmanager
+def cloud_store(scheme: str, patch: Any) -> Iterator[CloudStore]:
+    """A server with an empty bucket; it ends with the block.
+
+    Args:
+        scheme: `gs` or `abfs`.
+        patch: pytest's `monkeypatch`. For `abfs`, pyarrow's file system is made with an account's
+            key: its URIs have no place for one, and what they ask Azure's login for needs TLS.
+    """
+    if scheme == "gs":
+        command = [str(GOOGLE), "-c", _GOOGLE_SERVER]
+    else:
+        command = ["node", str(AZURITE), "--inMemoryPersistence", "--disableTelemetry"]
+        command += ["--blobHost", "127.0.0.1", "--blobPort", "0", "--skipApiVersionCheck"]
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "PYTHONWARNINGS": "ignore"},
+    )
+    with process:
+        assert process.stdout is not None
+        found = (re.search(r"http://(127\.0\.0\.1:[1-9]\d*)", line) for line in process.stdout)
+        link = FaultyLink(next(each[1] for each in found if each is not None))
+        environment = {"CLOUD_STORAGE_EMULATOR_ENDPOINT": f"http://{link.address}"}
+        try:
+            if scheme == "gs":
+                patch.setenv(*environment.popitem())
+                root = "gs://anonymous@bucket"
+            else:
+                root = f"abfs://bucket@{_ACCOUNT}.dfs.core.windows.net"
+                _lead_to(link.address, root, patch)
+            yield CloudStore(process, link, root, environment)
+        finally:
+            link.close()
+            process.kill()
+
+
+def _lead_to(address: str, root: str, patch: Any) -> None:
+    """Has URIs below `root` read as pyarrow does, but for an account whose key is known."""
+    from pyarrow import fs
+
+    where = {
+        f"{each}_storage_{part}": value
+        for each in ("blob", "dfs")
+        for part, value in (("authority", address), ("scheme", "http"))
+    }
+    azure = fs.AzureFileSystem(_ACCOUNT, account_key=_KEY, **where)
+    azure.create_dir("bucket")
+    before = system._elsewhere
+
+    def elsewhere(uri: str) -> tuple[Any, str]:
+        if not uri.startswith(root):
+            return before(uri)
+        return azure, f"bucket{uri.removeprefix(root)}"
+
+    patch.setattr(system, "_elsewhere", elsewhere)
