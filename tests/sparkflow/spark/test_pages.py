@@ -1,9 +1,8 @@
 """The programs of README.md and of the pages about Spark, run as they stand.
 
-Blocks of a page are one program: each begins with the names that those before it have made.
+Blocks of a page are one program: each begins with the names that those before it have made. Pages
+whose blocks take something as known, such as a `model_fn`, are in `test_page_examples.py`.
 """
-
-# ruff: noqa: S102  (what is run is our own documentation)
 
 import re
 from pathlib import Path
@@ -12,26 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import sparkflow as tf
-
-ROOT = Path(__file__).parents[3]
-
-
-def run(page: str, few: tuple[str, str] | None = None) -> dict[str, object]:
-    """Runs all Python blocks of a page one after the other; returns the names they have made.
-
-    Args:
-        page: Its path.
-        few: What the page says of the number of rows, and what to put in its place.
-    """
-    text = (ROOT / page).read_text()
-    if few is not None:
-        assert few[0] in text
-        text = text.replace(*few)
-    names: dict[str, object] = {"__name__": "example"}
-    for match in re.finditer(r"^```python\n(.+?)^```", text, re.DOTALL | re.MULTILINE):
-        lines_before = "\n" * text.count("\n", 0, match.start(1))  # errors name the page's line
-        exec(compile(lines_before + match[1], ROOT / page, "exec"), names)
-    return names
+from support.pages import run
 
 
 @pytest.fixture(autouse=True)
@@ -39,8 +19,8 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-FEW_FLIGHTS = ("sample(30_000,", "sample(4_000,")
-FEW_LINES = ("sample(0.1,", "sample(0.02,")
+FEW_FLIGHTS = {"sample(30_000,": "sample(4_000,"}
+FEW_LINES = {"sample(0.1,": "sample(0.02,"}
 
 
 @pytest.mark.timeout(600)  # seconds where the machine is quiet, minutes where it is not
@@ -49,7 +29,7 @@ FEW_LINES = ("sample(0.1,", "sample(0.02,")
 )
 def test_the_readme(
     spark: SparkSession,
-    few: tuple[str, str] | None,
+    few: dict[str, str] | None,
     auc: float,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -65,7 +45,7 @@ def test_the_readme(
     ("few", "auc"), [(FEW_LINES, 0.5), pytest.param(None, 0.63, marks=pytest.mark.nightly)]
 )
 def test_from_a_csv_file_to_a_served_model(
-    spark: SparkSession, few: tuple[str, str] | None, auc: float
+    spark: SparkSession, few: dict[str, str] | None, auc: float
 ) -> None:
     names = run("docs/from_csv.md", few)
     assert names["metrics"]["areaUnderROC"] > auc
@@ -83,23 +63,19 @@ def test_tables_that_grow(spark: SparkSession) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_tuning(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tuning(spark: SparkSession, tmp_path: Path) -> None:
     optuna = pytest.importorskip("optuna")
-    page = (ROOT / "docs/spark_tuning.md").read_text()
     storage = f"sqlite:///{tmp_path}/studies.db"
-    for said, done in (
-        ("sqlite:////home/me/studies.db", storage),
-        ("n_trials=50, n_jobs=2", "n_trials=2, n_jobs=2"),
-        ("numWorkers=2, epochs=10", "numWorkers=1, epochs=2"),
-    ):
-        assert said in page
-        page = page.replace(said, done)
+    smaller = {
+        "sqlite:////home/me/studies.db": storage,
+        "n_trials=50, n_jobs=2": "n_trials=2, n_jobs=2",
+        "numWorkers=2, epochs=10": "numWorkers=1, epochs=2",
+    }
     rows = spark.range(200).selectExpr(
         "array(cast(id % 7 AS float), cast(id % 3 AS float)) AS features", "id % 7 > 3 AS late"
     )
-    names: dict[str, object] = {"df": rows.selectExpr("features", "cast(late AS int) AS late")}
-    for block in re.findall(r"^```python\n(.+?)^```", page, re.DOTALL | re.MULTILINE):
-        exec(compile(block, "docs/spark_tuning.md", "exec"), names)
+    df = rows.selectExpr("features", "cast(late AS int) AS late")
+    run("docs/spark_tuning.md", smaller, {"df": df})
     study = optuna.load_study(study_name="late flights", storage=storage)
     assert len(study.trials) == 2
     assert study.best_value > 0.4

@@ -12,33 +12,7 @@ import pytest
 import sparkflow
 import sparkflow_runtime
 
-PROGRAM = """
-from pyspark.sql import SparkSession
-
-spark = SparkSession.builder.config("spark.ui.enabled", "false").getOrCreate()
-import sparkflow as tf
-from sparkflow.spark import SparkTrainer
-
-
-def model_fn(features, labels, mode):
-    prediction = tf.squeeze(tf.layers.dense(features, 1), axis=[1])
-    if mode == tf.estimator.ModeKeys.PREDICT:
-        return tf.estimator.EstimatorSpec(mode, predictions={"prediction": prediction})
-    loss = tf.losses.mean_squared_error(labels, prediction)
-    train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
-    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
-
-
-df = spark.range(20).selectExpr("cast(id as double) / 20 as x", "cast(id as double) as y")
-model = SparkTrainer(
-    model_fn=model_fn, featuresCol=["x"], labelCol="y", numWorkers=1, numPs=1, progress=False
-).fit(df)
-print("rows", model.transform(df).count())
-there = spark.sparkContext.parallelize([0], 1).map(lambda _: __import__("sparkflow").__file__)
-print("driver", tf.__file__)
-print("executor", there.first())
-spark.stop()
-"""
+PROGRAM = Path(__file__).with_name("py_files_program.py")
 
 
 def wheel(folder: Path) -> Path:
@@ -57,8 +31,8 @@ def wheel(folder: Path) -> Path:
 @pytest.mark.nightly
 @pytest.mark.timeout(400)
 def test_executors_import_the_wheel_that_was_submitted(tmp_path: Path) -> None:
-    program = tmp_path / "train.py"
-    program.write_text(PROGRAM)
+    program = tmp_path / "train.py"  # the tree is not beside it
+    program.write_text(PROGRAM.read_text())
     home = Path(pyspark.__file__).parent
     submit = [str(home / "bin" / "spark-submit"), "--master", "local-cluster[2,1,1024]"]
     done = subprocess.run(

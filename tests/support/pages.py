@@ -1,0 +1,52 @@
+"""The programs of README.md and of documentation pages, as tests run them."""
+
+# ruff: noqa: S102  (what is run is our own documentation)
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import CodeType
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(r"^```python\n(.+?)^```", re.DOTALL | re.MULTILINE)
+
+
+def blocks(page: str, replaced: Mapping[str, str] | None = None) -> list[CodeType]:
+    """The Python blocks of a page, compiled: what they raise names the page's line.
+
+    Args:
+        page: Its path from the root of the repository.
+        replaced: What the page says, and what a test runs in its place, such as fewer rows or a
+            folder that the test may write. It must be there.
+    """
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for said, done in (replaced or {}).items():
+        assert said in text, f"{page} does not say {said!r}"
+        text = text.replace(said, done)
+    return [
+        compile("\n" * text.count("\n", 0, match.start(1)) + match[1], ROOT / page, "exec")
+        for match in BLOCK.finditer(text)
+    ]
+
+
+def run(
+    page: str,
+    replaced: Mapping[str, str] | None = None,
+    given: Mapping[str, object] | None = None,
+    only: Sequence[int] | None = None,
+) -> dict[str, object]:
+    """Runs the blocks of a page one after the other; returns the names they have made.
+
+    Each begins with the names that those before it have made.
+
+    Args:
+        page: As above.
+        replaced: As above.
+        given: Names that the page takes as known.
+        only: Which blocks run, by their number; all if not given.
+    """
+    names: dict[str, object] = {"__name__": "example", **(given or {})}
+    compiled = blocks(page, replaced)
+    for number in range(len(compiled)) if only is None else only:
+        exec(compiled[number], names)
+    return names
