@@ -22,6 +22,7 @@ done
 # Every way in which rows, jobs and models meet Spark, in few tests.
 chosen=(
     tests/sparkflow/spark/data/plan
+    tests/sparkflow/spark/data/test_doors.py
     tests/sparkflow/spark/model
     tests/sparkflow/spark/data/tfrecord
     tests/sparkflow/spark/test_streaming.py

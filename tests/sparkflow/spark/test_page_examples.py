@@ -27,7 +27,12 @@ from sparkflow.spark import (
 )
 from support.pages import blocks, run
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.timeout(900),
+    # pyspark's CrossValidator leaves its threads to the garbage collector.
+    pytest.mark.filterwarnings("ignore:unclosed running multiprocessing pool:ResourceWarning"),
+]
 
 
 def model_fn(features, labels, mode):

@@ -175,17 +175,22 @@ def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> st
 
 def _frame(spark: SparkSession, given: Mapping[str, tuple[str, list[Any]]]) -> DataFrame:
     fields = [
-        StructField(name, VectorUDT()) if kind == "vector" else _field(name, kind)
+        StructField(name, VectorUDT()) if kind == "vector" else _field(spark, name, kind)
         for name, (kind, _) in given.items()
     ]
-    schema = StructType([*fields, _field("label", "double")])
+    schema = StructType([*fields, _field(spark, "label", "double")])
     columns = [values for _, values in given.values()]
     rows = zip(*columns, map(float, range(ROWS)), strict=True)
     return spark.createDataFrame(list(rows), schema, verifySchema=False).coalesce(1)
 
 
-def _field(name: str, kind: str) -> StructField:
-    (field,) = StructType.fromDDL(f"`{name}` {kind}").fields
+def _arrow(frame: DataFrame) -> pa.Table:
+    """Spark 3.5 has no `toArrow`."""
+    return pa.Table.from_batches(frame._collect_as_arrow())
+
+
+def _field(spark: SparkSession, name: str, kind: str) -> StructField:
+    (field,) = spark.createDataFrame([], f"`{name}` {kind}").schema.fields
     return field
 
 
@@ -206,7 +211,7 @@ def _params(policy: str, fill: float = 7.0, vectors: str = "auto", **more: Any) 
 
 def _through_fit(prepared: PreparedRows) -> list[np.ndarray]:
     """What Spark sends to the tasks, and on through the feed."""
-    table = prepared.rows.toArrow().combine_chunks()
+    table = _arrow(prepared.rows).combine_chunks()
     numbers = pa.array(np.arange(table.num_rows))
     (batch,) = table.append_column(ROW_NUMBER, numbers).to_batches()
     rows = RowTable(prepared.format, MappedChunks())
@@ -237,7 +242,7 @@ def _through_transform(
     columns, sent = input_columns(frame, Signature(inputs, (), named=True), given)
     names = [f"c{place}" for place in range(len(sent))]
     selected = frame.select(*(each.alias(name) for each, name in zip(sent, names, strict=True)))
-    found = RowSchema(tuple(columns), NANS, fill).decode(selected.toArrow().columns)
+    found = RowSchema(tuple(columns), NANS, fill).decode(_arrow(selected).columns)
     return [part for each in found for part in each.components()], [each.invalid for each in found]
 
 
@@ -313,7 +318,7 @@ def test_the_same_rows_are_invalid(spark: SparkSession, written: str) -> None:
     plan = plan_rows(frame, params)
     features = [each for each in plan.sources if each.role == "features"]
     flags = [is_invalid(each, quoted(each.name)).alias(each.name) for each in features]
-    by_sql = plan.selected.select(*flags).toArrow().to_pydict()
+    by_sql = _arrow(plan.selected.select(*flags)).to_pydict()
     with prepare_rows(frame, params) as prepared:
         row_format = prepared.format
     _, by_transform = _through_transform(frame, row_format, None)
