@@ -271,6 +271,8 @@ class RegistrationServer:
         name = TaskName(request.task.job, request.task.task)
         with self._changed:
             time_s = self._board.driver_time(name, request.time_s, time.time())
+            if request.lost:
+                self._put(self._board.loss_told(name))
         self._post(
             TaskFailed(
                 name,
@@ -327,7 +329,9 @@ class RegistrationServer:
             silent_s = board.silence(name, time.monotonic())
             if silent_s < self._silent_s:
                 silent_s = 0.0
-            elif self._changed.wait_for(lambda: self._board.is_back(name, board.attempt), _GRACE_S):
+            elif self._changed.wait_for(
+                lambda: self._board.is_settled(name, board.attempt), _GRACE_S
+            ):
                 return
             given_up, event = self._board.given_up(name, silent_s)
             self._put(given_up)

@@ -76,7 +76,7 @@ class TaskBoard:
         feed_plan: What workers are told about their rows, as JSON.
         tasks: What those that have registered said.
         ready: Those that can be used.
-        gone: Those that were given up in this attempt.
+        gone: Those that were given up in this attempt, or told of as lost.
         following: Those that wait for instructions, each with a mark of its process.
         lost: Those whose process ended, and who ask whether to start another.
         returning: Lost ones that may come back, with their own feed plans.
@@ -298,15 +298,27 @@ class TaskBoard:
         heard = self.progress.get(task)
         return now_s - heard.heard_s if heard is not None else 0.0
 
-    def is_back(self, task: TaskName, attempt: int) -> bool:
-        """Whether a task whose connection broke in an attempt needs not be given up."""
-        return task in self.following or self.attempt != attempt
+    def is_settled(self, task: TaskName, attempt: int) -> bool:
+        """Whether a task whose connection broke in an attempt needs not be given up.
+
+        It is back, its loss was told of by others, or another attempt has begun.
+        """
+        return task in self.following or task in self.gone or self.attempt != attempt
 
     def given_up(self, task: TaskName, silent_s: float) -> tuple[TaskBoard, TaskGone]:
         """A task's process is taken for lost."""
         info = self.tasks.get(task)
         host = info.host if info is not None else "an unknown host"
         return replace(self, gone=self.gone | {task}), TaskGone(task, host, silent_s)
+
+    def loss_told(self, task: TaskName) -> TaskBoard:
+        """The Spark task says that the process was lost.
+
+        Its connection may break much later, for the kernel takes the memory of a killed process
+        back before it closes its sockets. It counts no more: the loss would be counted again, in
+        the next attempt perhaps, and the process that has taken its place refused.
+        """
+        return replace(self, gone=self.gone | {task}, following=_without(self.following, task))
 
     def asks_restart(self, task: TaskName) -> TaskBoard:
         """A task's process ended; it asks whether to start another."""

@@ -1,5 +1,6 @@
 """Roll-call on the driver, over real gRPC on the loopback interface."""
 
+import concurrent.futures
 import contextlib
 import json
 import queue
@@ -47,6 +48,7 @@ class Driver:
         self.server = RegistrationServer(ClusterLayout(1, 1), self.events.put, "127.0.0.1", SHOWN)
         self.server.begin_attempt('{"epochs": 3}')
         self._clients: list[RegistrationClient] = []
+        self.streams: list[Iterator[Any]] = []  # one that nobody holds is cancelled
 
     def client(self, shown: Credentials = SHOWN) -> RegistrationClient:
         client = RegistrationClient(f"127.0.0.1:{self.server.port}", shown)
@@ -209,6 +211,60 @@ def test_another_attempt_reaches_those_that_live_and_those_that_were_lost(driver
     # Both register again, as if they had never been there.
     assert driver.server.missing() == ClusterLayout(1, 1).tasks
     _both_registered(driver)
+
+
+def _following(driver: Driver, client: RegistrationClient, task: TaskName) -> object:
+    """The mark of a task's connection, once it has one."""
+    driver.streams.append(client.await_end(task, driver.server._board.attempt))
+    with driver.server._changed:
+        driver.server._changed.wait_for(lambda: task in driver.server._board.following, TIMEOUT_S)
+        return driver.server._board.following[task]
+
+
+@pytest.mark.parametrize("others_go_on", [True, False])
+def test_a_killed_process_counts_once_however_late_its_connection_breaks(
+    driver: Driver, others_go_on: bool
+) -> None:
+    """The kernel closes what a killed process had open when it has taken back its memory."""
+    ps, worker = _both_registered(driver)
+    name = TaskName("worker", 0)
+    _following(driver, ps, TaskName("ps", 0))
+    mark = _following(driver, worker, name)
+    worker.report_failure(name, "node7", "was killed by signal 9", lost=True)
+    assert isinstance(driver.event(), TaskFailed)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(worker.await_restart, name)
+        assert driver.server.wait_for_answers(TIMEOUT_S)
+        if others_go_on:
+            driver.server.let_return(name, (0, 0))
+        else:
+            driver.server.begin_attempt("{}")
+            Registering(ps, "ps", "ps:1")
+            assert isinstance(driver.event(), TaskRegistered)
+        assert asking.result(TIMEOUT_S)
+    Registering(worker, "worker", "worker:2").wait()
+    assert isinstance(driver.event(), TaskRegistered)
+    driver.server._lose(name, mark)
+    assert driver.events.empty()
+    assert _following(driver, worker, name) is not mark
+
+
+def test_a_loss_told_of_while_a_broken_connection_may_come_back_counts_once(
+    driver: Driver,
+) -> None:
+    worker = _both_registered(driver)[1]
+    name = TaskName("worker", 0)
+    mark = _following(driver, worker, name)
+    heard = Progress(0, 0, time.monotonic() - 60)
+    driver.server._board = driver.server._board.heard(name, heard)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        losing = pool.submit(driver.server._lose, name, mark)
+        while name in driver.server._board.following:
+            pass
+        worker.report_failure(name, "node7", "stood still and was killed for it", lost=True)
+        losing.result(TIMEOUT_S)
+    assert isinstance(driver.event(), TaskFailed)
+    assert driver.events.empty()
 
 
 def test_a_task_that_answers_nobody_makes_a_new_job_necessary(driver: Driver) -> None:

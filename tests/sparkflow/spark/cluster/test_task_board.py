@@ -89,15 +89,28 @@ def test_a_broken_connection() -> None:
     assert board.follows(PS, "second").broke(PS, "first") is None
     broken = board.broke(PS, "first")
     assert broken is not None
-    assert not broken.is_back(PS, 1)
-    assert broken.follows(PS, "second").is_back(PS, 1)
-    assert broken.begun(PLAN).is_back(PS, 1)
+    assert not broken.is_settled(PS, 1)
+    assert broken.follows(PS, "second").is_settled(PS, 1)
+    assert broken.begun(PLAN).is_settled(PS, 1)
     gone, event = broken.given_up(PS, 6.0)
     assert event == TaskGone(PS, "node7", 6.0)
     with pytest.raises(AbortedError, match="ps task 0 was given up"):
         gone.follows(PS, "late")
     _, unknown = BEGUN.given_up(PS, 0.0)
     assert unknown.host == "an unknown host"
+
+
+def test_a_loss_that_was_told_of_counts_once() -> None:
+    told = ALL.follows(PS, "killed").follows(WORKER, "lives").loss_told(PS)
+    assert told.is_usable
+    assert not told.can_begin  # its Spark task has not asked yet
+    assert told.broke(PS, "killed") is None
+    again = told.asks_restart(PS).begun(PLAN)
+    assert again.broke(PS, "killed") is None
+    assert _come(again, PS).follows(PS, "next").following[PS] == "next"
+    broken = ALL.follows(PS, "killed").broke(PS, "killed")
+    assert broken is not None
+    assert broken.loss_told(PS).is_settled(PS, 1)
 
 
 def test_silence_counts_from_the_last_heartbeat() -> None:
