@@ -22,7 +22,6 @@ import contextlib
 import json
 import logging
 import math
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -51,6 +50,8 @@ from sparkflow.spark.data.spool.partition_files import (
     RESULT_SCHEMA,
     PartitionFile,
     PartitionWriting,
+    delete,
+    held,
     read_facts,
 )
 from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
@@ -155,7 +156,7 @@ def spooled_rows(
         yield found
     finally:
         if found is not None:
-            _delete(found.files)
+            delete(found.files)
 
 
 @contextlib.contextmanager
@@ -177,7 +178,7 @@ def spooled_for_all(dataset: DataFrame, config: FitConfig) -> Iterator[SpooledRo
     try:
         yield found
     finally:
-        _delete(found.files)
+        delete(found.files)
 
 
 def is_local(dataset: DataFrame) -> bool:
@@ -217,7 +218,7 @@ def _spool(
     )
     if fits and (not by_content or is_even(shares)):
         return spooled
-    _delete(spooled.files)
+    delete(spooled.files)
     return None
 
 
@@ -246,7 +247,7 @@ def _written(
         numbered = numbered.withColumn(hashes, content_hash(rows, config.seed))
     writing = PartitionWriting(row_format, config.num_workers, by_content, hashes)
     written = numbered.mapInArrow(writing, RESULT_SCHEMA).collect()
-    files = read_facts(row["facts"] for row in written)
+    files = held(read_facts(row["facts"] for row in written))
     counts = {
         use: sum(file.rows for file in files if file.use == use) for use in ("train", "validation")
     }
@@ -261,12 +262,6 @@ def _written(
         observed=found() if found is not None and counts["train"] else None,
     )
     return SpooledRows(prepared, tuple(files), by_content)
-
-
-def _delete(files: Sequence[PartitionFile]) -> None:
-    for file in files:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(file.path)
 
 
 def _typed_rows(plan: Plan) -> tuple[DataFrame, RowFormat] | None:

@@ -1,6 +1,7 @@
 """A Spark partition's rows, written to files that all workers of a machine map (`plan.spooled`).
 
-Runs in Spark's Python workers. The files outlive the task: the driver deletes them.
+Runs in Spark's Python workers. The files outlive the task: the driver holds them open and takes
+their names away, so that nothing of them is left when it is killed.
 """
 
 from __future__ import annotations
@@ -8,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -25,6 +27,8 @@ from sparkflow_runtime.resources.datasets.arrow_columns import numbers, whole
 RESULT_SCHEMA: Final = "facts string"
 
 _CHUNK_BYTES: Final = 64 << 20
+# The rest of the descriptors that a process may have is for others.
+_HELD_SHARE: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,7 @@ class PartitionFile:
         labels: The least and the greatest label; None where labels are no integers.
         content: In one file of each partition the sum of the hashes of all its rows, where there
             are such; 0 in the others.
+        descriptor: By which this process holds the file, see `held`; -1 if it does not.
     """
 
     partition: int
@@ -51,6 +56,7 @@ class PartitionFile:
     workers: tuple[int, ...]
     labels: tuple[int, int] | None
     content: int = 0
+    descriptor: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,14 +196,41 @@ def read_facts(texts: Iterable[str]) -> list[PartitionFile]:
     ]
     faults = [each for each in found if "path" not in each]
     if faults:
-        for each in files:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(each.path)
+        delete(files)
         for each in faults:
             if "full" in each:
                 raise ResourceExhaustedError(message=each["full"])
         raise DataLossError(message=faults[0]["fault"])
     return sorted(files, key=lambda file: file.partition)
+
+
+def held(files: Sequence[PartitionFile]) -> list[PartitionFile]:
+    """The same files without names: this process holds them, and others open them through it.
+
+    More of them than a quarter of the descriptors that it may have keep their names.
+    """
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    most = len(files) if limit == resource.RLIM_INFINITY else limit // _HELD_SHARE
+    return [*map(_held, files[:most]), *files[most:]]
+
+
+def _held(file: PartitionFile) -> PartitionFile:
+    try:
+        descriptor = os.open(file.path, os.O_RDONLY)
+    except OSError:  # there are too few descriptors
+        return file
+    os.unlink(file.path)
+    return replace(file, path=f"/proc/{os.getpid()}/fd/{descriptor}", descriptor=descriptor)
+
+
+def delete(files: Iterable[PartitionFile]) -> None:
+    """Gives the disk space back, once nobody maps the files any more."""
+    for each in files:
+        if each.descriptor >= 0:
+            os.close(each.descriptor)
+            continue
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(each.path)
 
 
 def _labels(table: pa.Table, row_format: RowFormat) -> tuple[int, int] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,15 @@ def _fed(spooled: SpooledRows) -> list[tuple[list[float], list[float]]]:
     return found
 
 
+def _open_row_files() -> int:
+    """How many of them this process has open."""
+    found = 0
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # the one that lists them
+            found += descriptor.readlink().name.startswith("sparkflow-rows-")
+    return found
+
+
 @pytest.mark.parametrize("by_content", [False, True])
 def test_workers_get_what_an_exchange_would_have_given_them(
     spark: SparkSession, by_content: bool
@@ -70,9 +80,12 @@ def test_workers_get_what_an_exchange_would_have_given_them(
         assert spooled is not None
         assert (spooled.prepared.num_rows, spooled.prepared.num_validation_rows) == (30, 11)
         assert spooled.prepared.num_classes == 7
-        paths = [Path(file.path) for file in spooled.files]
+        assert _open_row_files() == len(spooled.files) > 0
+        # Whoever is killed now leaves nothing.
+        local = Path(str(spark.conf.get("spark.local.dir")))
+        assert list(local.rglob("sparkflow-rows-*")) == []
         found = _fed(spooled)
-    assert not any(path.exists() for path in paths)
+    assert _open_row_files() == 0
     with prepare_rows(df, params) as prepared:
         placed = place_rows(prepared, LAYOUT, params.seed, by_content)
         rows = placed.df.withColumn("p", F.spark_partition_id()).orderBy("row_number").collect()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,12 @@ from sparkflow.spark.data.feed.worker_feed import WorkerFeed
 from sparkflow.spark.data.feed_plan import PERMUTED, FeedPlan, workers_of
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
 from sparkflow.spark.data.spool import spool as spool_module
-from sparkflow.spark.data.spool.partition_files import PartitionWriting, read_facts
+from sparkflow.spark.data.spool.partition_files import (
+    PartitionWriting,
+    delete,
+    held,
+    read_facts,
+)
 from sparkflow_runtime.errors import DataLossError, OutOfRangeError, ResourceExhaustedError
 
 FORMAT = RowFormat(
@@ -90,6 +96,23 @@ def test_files_have_names_and_stay(tmp_path: Path) -> None:
     (file,) = read_facts(_facts(tmp_path, _batch([1, 2])))
     assert Path(file.path).parent == tmp_path
     assert (file.rows, file.use, sum(file.workers)) == (2, "train", 2)
+
+
+def test_held_files_have_no_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [_facts(tmp_path, _batch([each]), partition=each)[0] for each in range(3)]
+    monkeypatch.setattr("resource.getrlimit", lambda which: (8, 8))
+    files = held(read_facts(texts))
+    *without, named = files
+    assert [file.descriptor >= 0 for file in files] == [True, True, False]
+    assert list(tmp_path.iterdir()) == [Path(named.path)]
+    for file in without:
+        with pa.ipc.open_file(file.path) as reader:
+            assert reader.read_all().column("label").to_pylist() == [file.partition]
+    delete(files)
+    assert list(tmp_path.iterdir()) == []
+    for file in without:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(file.descriptor)
 
 
 def test_a_partition_without_rows_has_no_files(tmp_path: Path) -> None:
