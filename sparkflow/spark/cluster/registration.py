@@ -152,6 +152,11 @@ class RegistrationServer:
         with self._changed:
             self._put(self._board.returnable(task, start))
 
+    def is_coming_back(self, task: TaskName) -> bool:
+        """Whether somebody is there to start a worker that may return, or has started it."""
+        with self._changed:
+            return self._board.is_coming_back(task)
+
     def wait_for_answers(self, timeout_s: float) -> bool:
         """Whether every task can begin a new attempt: it lives, or asks to be started again.
 

@@ -204,6 +204,10 @@ class TaskBoard:
         """
         return task in self.returning and task not in self.lost and task not in self.following
 
+    def is_coming_back(self, task: TaskName) -> bool:
+        """Whether somebody is there to start a lost worker again, or has."""
+        return task in self.lost or task not in self.returning
+
     def answer_to_entered(self, entry: Entry) -> int | None:
         """How many tasks are at a task's place, once all have come; 0 when training is over."""
         if self.ended is not None:

@@ -100,14 +100,16 @@ class Segments:
             message = self._events.next(self._listener.poll_s())
             match message:
                 case None:
-                    self._watchdog.check_steps()
-                    self._lost.check()
+                    self._lost.check(left)
+                    if not all(worker in self._lost for worker in left):
+                        self._watchdog.check_steps()
                 case WorkerLost(worker):
                     silent.add(worker)
                     made[worker] = self._made(worker, schedule, told[worker])
                     self._lost.let_return(message, schedule.position(worker, made[worker]))
                 case TaskRegistered(task) if task.index in self._lost:
                     worker = task.index
+                    self._watchdog.begin()  # nobody may have made a step meanwhile
                     number = schedule.done[worker] + made[worker]
                     # After a halt it makes the rest in the next segment, as the others do.
                     count = 0 if halted else steps[worker] - made[worker]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,10 @@ from sparkflow_runtime.security import Credentials
 
 _log = logging.getLogger(__name__)
 
+# Who starts a process again asks within moments. Nobody does where a machine is gone or cannot be
+# reached, and Spark notices that after two minutes only.
+_SIGN_S: Final = 20.0
+
 
 class Returns(Protocol):
     """What lets workers return, see `cluster.registration`."""
@@ -33,6 +38,22 @@ class Returns(Protocol):
 
     def let_return(self, task: TaskName, start: tuple[int, int]) -> None:
         """Lets a lost worker come back, with its data from this epoch and step on."""
+
+    def is_coming_back(self, task: TaskName) -> bool:
+        """Whether somebody is there to start it again, or has."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Absence:
+    """Of a worker.
+
+    Attributes:
+        since: `time.monotonic()` when its loss was known.
+        error: What it was lost by.
+    """
+
+    since: float
+    error: Exception
 
 
 class WorkerRecovery:
@@ -70,7 +91,7 @@ class WorkerRecovery:
         self._replicas = replicas
         self._recorder = recorder
         self._stack = stack
-        self._absent: dict[int, tuple[float, Exception]] = {}
+        self._absent: dict[int, _Absence] = {}
         self._torn: dict[int, npt.NDArray[np.int64]] = {}
         self._done_before = done_before
         self._repeated = 0
@@ -128,8 +149,7 @@ class WorkerRecovery:
         _log.warning("the others go on without worker task %d: %s", lost.worker, reason)
         self._recorder.add_restart(reason)
         self.any = True
-        deadline = time.monotonic() + self._plan.config.start_timeout
-        self._absent[lost.worker] = (deadline, lost.error)
+        self._absent[lost.worker] = _Absence(time.monotonic(), lost.error)
         self._service.let_return(TaskName("worker", lost.worker), position)
 
     def bring_back(self, worker: int, count: int, number: int) -> tuple[int, Loop | None]:
@@ -188,12 +208,21 @@ class WorkerRecovery:
             self._repeated = repeated
             _log.warning("%d steps of lost workers were applied twice", history.repeated_steps)
 
-    def check(self) -> None:
+    def check(self, working: Collection[int]) -> None:
         """Passes while there is hope.
 
+        Args:
+            working: The workers whose steps are not all made, lost ones among them.
+
         Raises:
-            Exception: What a worker was lost by that has not come back in `startTimeout`.
+            Exception: What a worker was lost by that has not come back in `startTimeout`, or that
+                the others wait for although nobody is there who might start it again.
         """
-        for deadline, error in self._absent.values():
-            if time.monotonic() > deadline:
-                raise error
+        alone = self._absent.keys() >= set(working)
+        for worker, absence in self._absent.items():
+            away_s = time.monotonic() - absence.since
+            if away_s > self._plan.config.start_timeout:
+                raise absence.error
+            is_awaited = alone and away_s > _SIGN_S
+            if is_awaited and not self._service.is_coming_back(TaskName("worker", worker)):
+                raise absence.error

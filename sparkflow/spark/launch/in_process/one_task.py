@@ -102,6 +102,10 @@ class OneTask:
         """A task that is lost takes the training with it, so none returns."""
         raise AssertionError(f"{task} cannot return into its own process")
 
+    def is_coming_back(self, task: TaskName) -> bool:
+        """See `let_return`."""
+        return False
+
     def progress(self) -> Mapping[TaskName, Progress]:
         """How far this process is."""
         rows = self._feed.rows if self._feed is not None else 0
