@@ -18,7 +18,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from sparkflow.spark import Callback, SparkTrainer
-from support.processes import END_S, left_after, training_processes
+from support.listening import listening
+from support.processes import END_S, is_sparks, left_after, training_processes
 from support.spark_models import linear
 
 KINDS = ("ctrl-c", "model_fn", "callback", "worker")
@@ -140,31 +141,9 @@ class Rounds:
         files = {
             str(path)
             for path in self._folder.rglob("*")
-            if path.is_file() and not _is_sparks(path.relative_to(self._folder))
+            if path.is_file() and not is_sparks(path.relative_to(self._folder))
         }
-        return files | {f"port {each}" for each in listening_ports()}
-
-
-def listening_ports() -> set[int]:
-    """Of this process."""
-    own = set()
-    for descriptor in Path("/proc/self/fd").iterdir():
-        try:
-            own.add(os.readlink(descriptor))
-        except OSError:  # the one that lists them
-            continue
-    found = set()
-    for table in ("tcp", "tcp6"):
-        for line in Path(f"/proc/self/net/{table}").read_text().splitlines()[1:]:
-            parts = line.split()
-            if parts[3] == "0A" and f"socket:[{parts[9]}]" in own:
-                found.add(int(parts[1].rpartition(":")[2], 16))
-    return found
-
-
-def _is_sparks(path: Path) -> bool:
-    """Whether Spark keeps a file: blocks of the session's cache, and what it has shipped."""
-    return path.parts[0].startswith(("blockmgr-", "spark-")) and "sparkflow" not in str(path)
+        return files | {f"port {port}" for _, port in listening()}
 
 
 def _failing_model(features: Any, labels: Any, mode: str) -> Any:

@@ -16,20 +16,36 @@ _HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
 """What a gRPC client without TLS says first."""
 
 
-def listening(pid: int) -> set[tuple[str, int]]:
-    """The addresses and ports that a process listens on."""
-    inodes = set()
-    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(OSError):
-            inodes.add(str(descriptor.readlink()))
-    found = set()
+Place = tuple[str, int]
+"""An address and a port."""
+
+
+def open_sockets(pid: int | str = "self") -> dict[str, Place]:
+    """By inode where any process listens that has the same network as this one, by TCP."""
+    found = {}
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
             fields = line.split()
-            if fields[3] == _LISTENS and f"socket:[{fields[9]}]" in inodes:
+            if fields[3] == _LISTENS:
                 host, port = fields[1].split(":")
-                found.add((_address(host), int(port, 16)))
+                found[fields[9]] = _address(host), int(port, 16)
     return found
+
+
+def listening_sockets(pid: int | str = "self") -> dict[str, Place]:
+    """By inode where a process listens; nothing if it has ended."""
+    inodes = set()
+    with contextlib.suppress(OSError):
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                inodes.add(str(descriptor.readlink()))
+        return {i: place for i, place in open_sockets(pid).items() if f"socket:[{i}]" in inodes}
+    return {}
+
+
+def listening(pid: int | str = "self") -> set[Place]:
+    """The addresses and ports that a process listens on."""
+    return set(listening_sockets(pid).values())
 
 
 def _address(text: str) -> str:

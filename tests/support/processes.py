@@ -1,4 +1,4 @@
-"""Finding the processes of a training, and waiting for those that have been told to end."""
+"""The processes of a training, what they have open, and waiting for those that are to end."""
 
 from __future__ import annotations
 
@@ -58,6 +58,25 @@ def executors(folder: Path | str) -> dict[int, int]:
             continue
         found[each] = pid
     return found
+
+
+def shared_memory(pid: int) -> set[str]:
+    """The names of the shared memory that a process has mapped, beside memory without a name."""
+    try:
+        maps = Path(f"/proc/{pid}/maps").read_text("utf-8", "replace")
+    except OSError:  # it has ended meanwhile
+        return set()
+    names = {line.split(maxsplit=5)[5] for line in maps.splitlines() if len(line.split()) > 5}
+    return {each for each in names if each.startswith("/dev/shm/")}
+
+
+def is_sparks(path: Path) -> bool:
+    """Whether Spark keeps a file: blocks of the session's cache, and what it has shipped.
+
+    Args:
+        path: From the folder for Spark's temporary files on.
+    """
+    return path.parts[0].startswith(("blockmgr-", "spark-")) and "sparkflow" not in str(path)
 
 
 def _command(pid: int) -> bytes:

@@ -1,6 +1,5 @@
 """The Spark session that the tests of `sparkflow.spark` share."""
 
-import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from support.listening import listening, open_sockets
 from support.processes import left_after
 
 CHILDREN = (b"sparkflow.spark.cluster.child", b"sparkflow.spark.programs.function_child")
@@ -67,26 +67,10 @@ def child_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callab
 def listening_ports() -> Callable[[list[int]], set[int]]:
     """A function that gives the TCP ports on which these processes listen."""
 
-    def find(pids: list[int]) -> set[int]:
-        sockets: set[str] = set()
-        for pid in pids:
-            for descriptor in Path(f"/proc/{pid}/fd").glob("*"):
-                with contextlib.suppress(OSError):  # closed meanwhile
-                    sockets.add(descriptor.readlink().name)
-        return {port for port, inode in _listening() if f"socket:[{inode}]" in sockets}
-
-    return find
+    return lambda pids: {port for pid in pids for _, port in listening(pid)}
 
 
 @pytest.fixture
 def open_ports() -> Callable[[], set[int]]:
     """A function that gives the TCP ports on which any process of this machine listens."""
-    return lambda: {port for port, _ in _listening()}
-
-
-def _listening() -> Iterator[tuple[int, str]]:
-    for table in ("tcp", "tcp6"):
-        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == "0A":  # LISTEN
-                yield int(fields[1].rpartition(":")[2], 16), fields[9]
+    return lambda: {port for _, port in open_sockets().values()}
