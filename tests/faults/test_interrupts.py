@@ -20,6 +20,7 @@ import pytest
 
 from support.interrupts import KINDS
 from support.processes import END_S
+from support.rounds import rounds_of
 
 # A client of a kernel leaves the loop that it made for its blocking calls to the interpreter's end.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -140,19 +141,19 @@ def rounds(count: int) -> list[str]:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(3600)
-def test_seventy_random_moments_in_a_script(tmp_path: Path, record_property: Any) -> None:
-    found = in_a_script(tmp_path, rounds(70), seed=11)
+@pytest.mark.timeout(120 + ROUND_S * rounds_of(70))
+def test_random_moments_in_a_script(tmp_path: Path, record_property: Any) -> None:
+    found = in_a_script(tmp_path, rounds(rounds_of(70)), seed=11)
     _record(found, record_property)
-    assert len(found) == 70
+    assert len(found) == rounds_of(70)
     for each in found:
         check(each)
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(3600)
-def test_thirty_random_moments_in_a_notebook(kernel: Kernel, record_property: Any) -> None:
-    found = [kernel.end_one(kind) for kind in rounds(30)]
+@pytest.mark.timeout(300 + ROUND_S * rounds_of(30))
+def test_random_moments_in_a_notebook(kernel: Kernel, record_property: Any) -> None:
+    found = [kernel.end_one(kind) for kind in rounds(rounds_of(30))]
     _record(found, record_property)
     for each in found:
         check(each)

@@ -1,9 +1,11 @@
 """Whole trainings over real processes, but without Spark: what stands still is replaced."""
 
 import contextlib
+import logging
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 from sparkflow.spark.cluster.process.child_process import Silence
 from sparkflow.spark.cluster_layout import TaskName
+from sparkflow.spark.control import event_queue
 from sparkflow.spark.control.callbacks import Callback
 from sparkflow.spark.errors import StalledError
 from sparkflow_runtime.testing.suspending import suspend
@@ -135,14 +138,39 @@ def test_a_machine_that_stands_still_is_given_up_and_comes_back(mode: str) -> No
     assert "has not answered for" in history.restarts[0]["reason"]
 
 
+MODES_AND_TASKS = [
+    *((mode, task) for mode in ("async", "ssp", "sync") for task in ("worker 1", "ps 0")),
+    ("allreduce", "worker 1"),
+]
+NOTICED_S = 10.0
+
+
 @pytest.mark.nightly
-@pytest.mark.parametrize("task", ["worker 1", "ps 0"])
-@pytest.mark.parametrize("mode", ["async", "ssp", "sync", "allreduce"])
-def test_half_a_minute_of_standing_still_is_survived(mode: str, task: str) -> None:
-    if mode == "allreduce" and task == "ps 0":
-        pytest.skip("there is none")
+@pytest.mark.parametrize("seconds", [5.0, 30.0, 120.0])
+@pytest.mark.parametrize(("mode", "task"), MODES_AND_TASKS)
+def test_standing_still_is_survived(
+    mode: str,
+    task: str,
+    seconds: float,
+    caplog: pytest.LogCaptureFixture,
+    record_property: Callable[[str, object], None],
+) -> None:
+    caplog.set_level(logging.INFO, event_queue.__name__)
     fit = Fit(mode, 2000, num_ps=0 if mode == "allreduce" else 1)
-    stopping = OnStep(10, stop_and_continue(fit, task, 30.0))
-    _, history = fit.run(stopping)
-    assert len(history.restarts) == 1
+    stopped_at: list[float] = []
+
+    def stop() -> None:
+        stop_and_continue(fit, task, seconds)()
+        stopped_at.append(time.time())
+
+    _, history = fit.run(OnStep(10, stop))
     assert history.steps == 2000 * SHARE // BATCH * (1 if fit.plan.config.in_step else 2)
+    assert history.repeated_steps == 0
+    noticed = [each.created for each in caplog.records if each.message.startswith("noticed:")]
+    if seconds == 5.0:  # it is waited for
+        assert history.restarts == []
+        return
+    assert len(history.restarts) == 1
+    noticed_s = noticed[0] - stopped_at[0]
+    record_property(f"{mode}, {task}, {seconds:g} s: noticed after (s)", round(noticed_s, 1))
+    assert noticed_s < NOTICED_S

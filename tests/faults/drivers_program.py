@@ -1,0 +1,101 @@
+"""Run by test_drivers.py: a fit whose driver is killed or suspended from outside.
+
+    python drivers_program.py FOLDER MASTER MODE WHAT
+
+WHAT is "calm" or "faulty"; the latter has checkpoints, and goes on from those that it finds. At
+the first one it prints the numbers of its processes as a JSON object, and at the end another one
+of what came of the fit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pyspark.sql import SparkSession
+
+from sparkflow.spark import Callback, SparkTrainer
+from support.spark_models import counted
+
+ROWS, BATCH = 240, 20
+EPOCHS = {"sync": 200, "async": 400}
+CHECKPOINT_STEPS = 100
+
+
+class Says(Callback):
+    """Names the processes of the driver at the first checkpoint."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        jvm: Any = spark.sparkContext._jvm
+        self._jvm = jvm.java.lang.ProcessHandle.current().pid()
+        self._has_said = False
+
+    def on_checkpoint(self, path: str) -> None:
+        """Says it once."""
+        if not self._has_said:
+            self._has_said = True
+            print(json.dumps({"python": os.getpid(), "jvm": self._jvm}), flush=True)
+
+    def on_steps(self, update: Any) -> None:
+        """Has training last for a while, whatever a step takes."""
+        time.sleep(0.01)
+
+
+def main() -> None:
+    folder, master, mode, what = Path(sys.argv[1]), *sys.argv[2:]
+    for name in ("temporary", "local", "work"):
+        (folder / name).mkdir(exist_ok=True)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["TMPDIR"] = str(folder / "temporary")
+    os.environ["SPARK_WORKER_DIR"] = str(folder / "work")
+    os.environ["SPARK_LOCAL_DIRS"] = str(folder / "local")
+    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    spark = (
+        SparkSession.builder.master(master)
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.extraJavaOptions", java)
+        .config("spark.executor.extraJavaOptions", java)
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    x = np.random.default_rng(0).normal(size=(ROWS, 2)).tolist()
+    rows = [(each, float(number)) for number, each in enumerate(x)]
+    df = spark.createDataFrame(rows, "features array<double>, label double")
+    params: dict[str, Any] = {}
+    if what == "faulty":
+        directory = str(folder / "checkpoints")
+        params = {"checkpointDir": directory, "checkpointSteps": CHECKPOINT_STEPS}
+        params["callbacks"] = [Says(spark)]
+    model = SparkTrainer(
+        model_fn=counted(ROWS),
+        numWorkers=2,
+        numPs=1,
+        batchSize=BATCH,
+        epochs=EPOCHS[mode],
+        syncMode=mode,
+        seed=5,
+        progress=False,
+        **params,
+    ).fit(df)
+    history = model.history
+    found = {
+        "variables": {k: v.ravel().tolist() for k, v in model.inference_model.variables.items()},
+        "steps": history.steps,
+        "resumed": history.resumed and history.resumed["step"],
+        "restarts": [each["reason"] for each in history.restarts],
+        "repeated": history.repeated_steps,
+    }
+    print(json.dumps(found), flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""F4 and F6: the driver is killed, its Python, its JVM or both, or stands still for a while."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkflow_runtime.testing.suspending import suspend
+from support.listening import listening_sockets, open_sockets
+from support.processes import is_sparks, left_after, processes_of, shared_memory
+from support.programs import Program
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.nightly,
+    pytest.mark.timeout(1500),
+]
+
+PROGRAM = Path(__file__).with_name("drivers_program.py")
+ASYNC_EPOCHS = 400  # of the program
+GONE_S = 30.0
+FIT_S = 600.0
+MASTERS = ("local[4]", "local-cluster[3,1,1024]")
+VICTIMS = (("python",), ("jvm",), ("python", "jvm"))
+
+
+def start(folder: Path, master: str, mode: str, what: str) -> Program:
+    path = os.pathsep.join(each for each in sys.path if each)
+    return Program(PROGRAM, str(folder), master, mode, what, environment={"PYTHONPATH": path})
+
+
+def said(program: Program, key: str) -> dict[str, Any]:
+    """The JSON object with a key that a program prints."""
+    found: dict[str, Any] = json.loads(program.wait_for(f'^{{.*"{key}"', FIT_S).string)
+    return found
+
+
+def finished(folder: Path, master: str, mode: str, what: str) -> dict[str, Any]:
+    """What comes of a program that is left in peace."""
+    with start(folder, master, mode, what) as program:
+        found = said(program, "variables")
+        assert program.end(60) == 0
+    return found
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """An undisturbed run, which has the same result on each kind of cluster."""
+    return finished(tmp_path_factory.mktemp("calm"), MASTERS[0], "sync", "calm")
+
+
+def files_of(folder: Path) -> set[Path]:
+    """Temporary files that are ours and not Spark's, which a killed JVM leaves."""
+    places = [folder / "temporary", folder / "local"]
+    paths = {(place, path) for place in places for path in place.rglob("*") if not path.is_dir()}
+    return {path for place, path in paths if not is_sparks(path.relative_to(place))}
+
+
+@pytest.mark.parametrize("victims", VICTIMS, ids="+".join)
+@pytest.mark.parametrize("master", MASTERS)
+def test_a_killed_driver_leaves_nothing_and_another_fit_goes_on(
+    tmp_path: Path,
+    calm: dict[str, Any],
+    master: str,
+    victims: Sequence[str],
+    record_property: Callable[[str, object], None],
+) -> None:
+    with start(tmp_path, master, "sync", "faulty") as program:
+        pids = said(program, "jvm")
+        time.sleep(random.Random(f"{master}{victims}").uniform(0.0, 1.0))
+        all_of_it = processes_of(tmp_path)
+        assert len(all_of_it) >= 6  # two of the driver, at least three that train, those above
+        sockets = {inode for pid in all_of_it for inode in listening_sockets(pid)}
+        memory = {name for pid in all_of_it for name in shared_memory(pid)}
+        assert sockets
+        for each in victims:
+            os.kill(pids[each], signal.SIGKILL)
+        began = time.monotonic()
+        left = left_after(lambda: processes_of(tmp_path), 2 * GONE_S)
+        gone_s = time.monotonic() - began
+        output = program.output
+    assert left == [], output
+    record_property(f"{'+'.join(victims)} on {master}: all gone after (s)", round(gone_s, 1))
+    assert gone_s < GONE_S, output
+    assert sockets.isdisjoint(open_sockets())
+    assert [name for name in memory if Path(name).exists()] == []
+    assert files_of(tmp_path) == set()
+    again = finished(tmp_path, master, "sync", "faulty")
+    assert again["resumed"] > 0
+    assert again["resumed"] < again["steps"] == calm["steps"]
+    assert again["variables"] == calm["variables"]
+    assert again["restarts"] == []
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize("seconds", [5, 30, 120])
+def test_a_driver_that_stands_still_goes_on(
+    tmp_path: Path,
+    calm: dict[str, Any],
+    mode: str,
+    seconds: int,
+    record_property: Callable[[str, object], None],
+) -> None:
+    with start(tmp_path, MASTERS[0], mode, "faulty") as program:
+        pid = said(program, "jvm")["python"]
+        suspend(pid)
+        time.sleep(seconds)
+        os.kill(pid, signal.SIGCONT)
+        found = said(program, "variables")
+        assert program.end(60) == 0
+    assert left_after(lambda: processes_of(tmp_path), GONE_S) == []
+    record_property(f"{mode}, {seconds} s: restarts", found["restarts"])
+    # Tasks wait for it, but not for ever, and it never takes what they did without it for its own.
+    assert len(found["restarts"]) <= 1
+    assert found["repeated"] == 0
+    if mode == "sync":
+        assert found["variables"] == calm["variables"]
+    else:
+        assert set(found["variables"]["count"]) == {ASYNC_EPOCHS}
