@@ -122,9 +122,11 @@ def _may_be_source(node: Node) -> bool:
 
 
 def _is_source(node: Node, known: Mapping[Endpoint, Known]) -> bool:
-    """Whether it gives tensors of a shape that nothing but a step tells."""
+    """Whether it gives tensors of a shape that nothing but a step tells, or may give some."""
     if not _may_be_source(node):
         return False
+    if node.op == RECEIVE:  # the first ones, also where their shapes are known
+        return True
     count = len(registry.lookup(node.op).signature.output_dtypes(node.attrs))
     return any(
         not shapes.is_fully_defined(known[Endpoint(node.name, slot)].shape) for slot in range(count)

@@ -46,12 +46,19 @@ class Pipeline:
         examples: Examples | None = None,
     ) -> None:
         with tf.device(WORKER_DEVICE), tf.name_scope("micro_batches"):
-            batches, rows = _cut(drawn.batch, num_micro_batches)
+            batches, rows, sizes = _cut(drawn.batch, num_micro_batches)
         self.first = batches[0]
         self._num_stages = num_stages
         self._examples = examples
         self.strategy = MicroBatches(
-            inner, [_tensors(each) for each in batches], rows, stage_of, num_stages, self._place
+            inner,
+            [_tensors(each) for each in batches],
+            rows,
+            stage_of,
+            num_stages,
+            self._place,
+            sizes,
+            [each.name for each in _dense(self.first)],
         )
 
     def check(self) -> None:
@@ -78,14 +85,14 @@ class Pipeline:
         return dict(zip(names, examples(), strict=True))
 
 
-def _cut(batch: BatchTensors, count: int) -> tuple[list[BatchTensors], list[Any]]:
-    """Parts of a batch that differ by one row at most, and the rows of each.
+def _cut(batch: BatchTensors, count: int) -> tuple[list[BatchTensors], list[Any], list[Any]]:
+    """Parts of a batch that differ by one row at most, the rows of each, and those of its tensors.
 
     A part without rows gets one that does not count: a mean of none would not be a number.
     """
     total = tf.shape(_some_dense(batch), out_type=tf.int64)[0]
     bounds = [tf.floordiv(total * number, count) for number in range(count + 1)]
-    parts, rows = [], []
+    parts, rows, sizes = [], [], []
     for begin, end in itertools.pairwise(bounds):
         start = tf.minimum(begin, tf.maximum(total - 1, 0))
         size = tf.maximum(end - begin, tf.minimum(total, 1))
@@ -102,15 +109,20 @@ def _cut(batch: BatchTensors, count: int) -> tuple[list[BatchTensors], list[Any]
             )
         )
         rows.append(tf.cast(end - begin, tf.float32))
-    return parts, rows
+        sizes.append(tf.cast(size, tf.int32))
+    return parts, rows, sizes
 
 
 def _some_dense(batch: BatchTensors) -> Any:
     """A tensor whose first dimension is the number of rows."""
-    for each in (batch.labels, batch.weights, *_features(batch)):
-        if each is not None and not isinstance(each, tf.SparseTensor):
-            return each
+    for each in _dense(batch):
+        return each
     return next(iter(_features(batch))).dense_shape  # pragma: no cover  (labels are dense)
+
+
+def _dense(batch: BatchTensors) -> list[Any]:
+    given = (batch.labels, batch.weights, *_features(batch))
+    return [each for each in given if each is not None and not isinstance(each, tf.SparseTensor)]
 
 
 def _features(batch: BatchTensors) -> list[Any]:

@@ -11,7 +11,7 @@ The model's function is called once, with the first micro-batch; the nodes of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final
 
 from sparkflow.graph.messages.importing import import_graph_def
@@ -22,6 +22,7 @@ from sparkflow.graph.values.indexed_slices import IndexedSlices
 from sparkflow.ops.elementwise import elementwise
 from sparkflow.ops.shape import arrays
 from sparkflow.train.optimizers.strategy import Replication, Wrapping
+from sparkflow.train.replication.told_shapes import ToldShapes, sizes_by_rows
 from sparkflow_runtime.ir import graph_def as messages
 from sparkflow_runtime.ir.node import CLASS_ATTR, TURN_ATTR
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
@@ -49,6 +50,9 @@ class MicroBatches(Wrapping):
         num_stages: How many there are.
         place: Is given the operations that a loss needs before its gradients are made, in order;
             may put them on stages. None for nothing.
+        sizes: Per micro-batch a tensor, [], an integer: the first dimension of those tensors of it
+            that are in `per_row`. Stages are told it, see `told_shapes`; None: they are not.
+        per_row: Names of tensors of the first micro-batch.
 
     Attributes:
         is_used: Whether gradients were computed.
@@ -62,6 +66,8 @@ class MicroBatches(Wrapping):
         stage: Stage,
         num_stages: int,
         place: Callable[[Sequence[Operation]], None] | None = None,
+        sizes: Sequence[Tensor] | None = None,
+        per_row: Collection[str] = (),
     ) -> None:
         super().__init__(inner)
         self.is_waited_for = inner.is_waited_for
@@ -80,6 +86,11 @@ class MicroBatches(Wrapping):
             for tensor in batch:
                 tensor.op._set_attr(TURN_ATTR, 2 * number)
         self._forward: set[str] = set()
+        self._told = None if sizes is None else ToldShapes(self.graph, sizes, stage)
+        self._per_row = per_row
+        self._untold: set[str] = set()
+        self._known_of: set[str] = set()
+        self._shaping: set[str] = set()  # these have the turns of who reads them
         self.is_used = False
 
     def compute_gradients(
@@ -91,7 +102,9 @@ class MicroBatches(Wrapping):
         if self._place is not None:
             self._place([op for op in self.graph.get_operations() if op.name in names])
         self._forward |= names
-        return [(self.of_whole_batch(gradient), variable) for gradient, variable in compute(True)]
+        pairs = [(self._mean(gradient), variable) for gradient, variable in compute(True)]
+        self._tell_shapes()
+        return pairs
 
     def of_whole_batch(self, value: Any) -> Any:
         """The mean of what the micro-batches give in place of what the first of them gives.
@@ -100,6 +113,12 @@ class MicroBatches(Wrapping):
             value: A tensor, `IndexedSlices` or None; given back as it is, if it is the same for all
                 micro-batches.
         """
+        mean = self._mean(value)
+        self._tell_shapes()
+        return mean
+
+    def _mean(self, value: Any) -> Any:
+        """See `of_whole_batch`."""
         if value is None:
             return None
         if isinstance(value, IndexedSlices):
@@ -125,6 +144,23 @@ class MicroBatches(Wrapping):
                 total = self._in_turn(each[0], share, total)
             return total
 
+    def _tell_shapes(self) -> None:
+        """Has what was copied since the last time know the shapes of what comes to its stage."""
+        new, self._untold = self._untold, set()
+        self._known_of |= new
+        if self._told is None or not new:
+            return
+        first = {op.name: op for op in self.graph.get_operations() if op.name in new}
+        parts = [first, *(self._copies[n] for n in range(1, len(self._copies)))]
+        wanted = self._told.crossing(first.values())
+        if wanted:
+            needed = self._before([tensor.op for tensor in wanted])
+            sizes = sizes_by_rows(needed, self._per_row, wanted, self._told.sizes)
+            for told in self._told.tell(parts, sizes):
+                self._shaping.add(told[0].name)
+                for copies, op in zip(self._copies, told, strict=True):
+                    copies[told[0].name] = op
+
     def _in_turn(self, value: Tensor, share: Tensor, total: Any = None) -> Tensor:
         """The value's part of the mean, added to those before it, made as soon as it is there."""
         turn = value.op._attrs.get(TURN_ATTR, 0)
@@ -142,7 +178,8 @@ class MicroBatches(Wrapping):
         names = self._between(tensors)
         if not names:
             return None
-        self._give_turns(names, 0)
+        self._give_turns(names - self._shaping, 0)
+        self._untold |= names - self._known_of - self._shaping
         for number in range(1, len(self._copies)):
             self._copy(names, number)
         return [

@@ -6,15 +6,15 @@ step, `_RecvBundle` takes it. They replace TensorFlow's `_Send` and `_Recv`, one
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.errors import InternalError
-from sparkflow_runtime.ops.inference import attribute, unknown
+from sparkflow_runtime.errors import InternalError, InvalidArgumentError
+from sparkflow_runtime.ops.inference import attribute
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
-from sparkflow_runtime.ops.op import NETWORK, NodeView, Op
+from sparkflow_runtime.ops.op import NETWORK, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import (
     bool_attr,
@@ -24,6 +24,8 @@ from sparkflow_runtime.ops.signature import (
     string_attr,
     type_attr,
 )
+from sparkflow_runtime.ops.static import bracketed
+from sparkflow_runtime.shapes import Shape
 
 
 @register
@@ -109,7 +111,8 @@ class SendBundle(Op):
 class RecvBundle(Op):
     """Waits for the tensors a `_SendBundle` on the device `source` put under `key`.
 
-    Attribute `behind`: the names of the ops there that may wait before, see `ir.strands`.
+    Attribute `behind`: the names of the ops there that may wait before, see `ir.strands`; `shapes`:
+    those that the tensors must have, None for any, or none at all where they may be of any.
     """
 
     type = "_RecvBundle"
@@ -121,15 +124,21 @@ class RecvBundle(Op):
         "source": string_attr(),
         "lent": list_attr("int", []),
         "behind": list_attr("string", []),
+        "shapes": list_attr("shape", []),
     }
     stateful = True
     takes_step = True
-    infer = unknown
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The attribute `shapes`."""
+        return list(node.attrs.get("shapes") or [None] * len(node.attrs["T"]))
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Receives and takes the arrays to the device."""
         key, source, count = node.attrs["key"], node.attrs["source"], len(node.attrs["T"])
         from_host = _same if context.xp is np else context.xp.asarray
+        given = enumerate(node.attrs.get("shapes", ()))
+        wanted = [(slot, shape) for slot, shape in given if shape is not None]
 
         def receive(step: StepContext) -> tuple[Any, ...]:
             values = step.receive(key, source)
@@ -137,6 +146,13 @@ class RecvBundle(Op):
                 raise InternalError(
                     message=f"Bundle {key} carries {len(values)} tensors, expected {count}"
                 )
+            for slot, shape in wanted:
+                found = np.shape(values[slot])
+                if found != shape:
+                    raise InvalidArgumentError(
+                        message=f"Tensor {slot} of bundle {key} from {source} has the shape "
+                        f"{bracketed(found)}, the graph says {bracketed(shape)}"
+                    )
             return values if from_host is _same else tuple([from_host(each) for each in values])
 
         return receive

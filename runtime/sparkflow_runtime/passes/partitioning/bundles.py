@@ -29,7 +29,7 @@ from sparkflow_runtime.ir.effects import mutates
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ir.strands import Classes
-from sparkflow_runtime.ir.types import Types
+from sparkflow_runtime.ir.types import TensorType, Types
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.shapes import Shape
 
@@ -56,12 +56,8 @@ class Splitting:
 
     def size_bytes(self, graph: Graph, endpoint: Endpoint, consumer: Node) -> int:
         """How large a tensor is that a node applies to its state; 0 where that is not known."""
-        producer = graph[endpoint.node]
-        dtype = value_dtype(producer, endpoint)
-        found = self.types.get(endpoint)
-        while found is None and _keeps_size(producer):
-            found = self.types.get(producer.inputs[0])
-            producer = graph[producer.inputs[0].node]
+        dtype = value_dtype(graph[endpoint.node], endpoint)
+        found = static_type(graph.nodes, self.types, endpoint)
         if found is None or dtype not in dtypes.PLAIN:
             return 0
         shape = found.shape
@@ -70,6 +66,15 @@ class Splitting:
             # What is fed has no shape, and so some gradients have none; what they go to has one.
             shape = shapes.merge(shape, state)
         return (shapes.num_elements(shape) or 0) * int(np.dtype(dtype.as_numpy_dtype).itemsize)
+
+
+def static_type(nodes: Mapping[str, Node], types: Types, endpoint: Endpoint) -> TensorType | None:
+    """A tensor's type; that of what it is as large as where a pass has added what makes it."""
+    producer, found = nodes[endpoint.node], types.get(endpoint)
+    while found is None and _keeps_size(producer):
+        found = types.get(producer.inputs[0])
+        producer = nodes[producer.inputs[0].node]
+    return found
 
 
 def _keeps_size(node: Node) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from sparkflow_runtime.ir.effects import mutates
 from sparkflow_runtime.ir.function import Function
@@ -37,6 +37,7 @@ from sparkflow_runtime.ir.strands import (
     in_order_of_classes,
     may_block,
 )
+from sparkflow_runtime.ir.types import Types
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.passes.partitioning.bundles import (
     Bundle,
@@ -44,10 +45,13 @@ from sparkflow_runtime.passes.partitioning.bundles import (
     Splitting,
     copied,
     find_bundles,
+    static_type,
     value_dtype,
 )
+from sparkflow_runtime.shapes import is_fully_defined
 
 _NO_FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType({})
+_NO_TYPES: Final[Types] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -127,7 +131,9 @@ def partition(
         # What is applied is applied in the order in which it comes.
         order = schedule(graph, levels, bundles.early)
         bundles = find_bundles(graph, order, levels, splitting, classes)
-    parts = _cut(order, list(devices), bundles)
+    # Bundles of a pipeline come late in the step, when its plan has been chosen by shapes.
+    types = splitting.types if splitting is not None and _is_pipeline(order) else _NO_TYPES
+    parts = _cut(order, list(devices), bundles, types)
     if classes is None:
         return parts
     crossing = {name: each.behind for each in bundles.all for name in each.names}
@@ -211,7 +217,13 @@ def _constants_near_readers(order: Sequence[Node]) -> list[Node]:
     return moved
 
 
-def _cut(order: Sequence[Node], devices: Sequence[str], bundles: Bundles) -> list[Partition]:
+def _is_pipeline(nodes: Sequence[Node]) -> bool:
+    return any(TURN_ATTR in node.attrs for node in nodes)
+
+
+def _cut(
+    order: Sequence[Node], devices: Sequence[str], bundles: Bundles, types: Types
+) -> list[Partition]:
     nodes = {node.name: node for node in order}
     partitions = {device: Partition(device) for device in devices}
     present: dict[str, set[str]] = {device: set() for device in devices}
@@ -223,7 +235,7 @@ def _cut(order: Sequence[Node], devices: Sequence[str], bundles: Bundles) -> lis
         receives.setdefault(bundle.first_consumer, []).append(bundle)
     for index, node in enumerate(order):
         for bundle in receives.get(index, ()):
-            partitions[bundle.destination].nodes.append(_recv(bundle, nodes))
+            partitions[bundle.destination].nodes.append(_recv(bundle, nodes, types))
             for slot, endpoint in enumerate(bundle.endpoints):
                 received[bundle.destination][endpoint] = Endpoint(bundle.recv_name, slot)
         home = partitions[node.device]
@@ -273,14 +285,20 @@ def _send(bundle: Bundle, nodes: dict[str, Node]) -> Node:
     )
 
 
-def _recv(bundle: Bundle, nodes: dict[str, Node]) -> Node:
-    attrs = {
+def _recv(bundle: Bundle, nodes: dict[str, Node], types: Types) -> Node:
+    attrs: dict[str, Any] = {
         "T": [value_dtype(nodes[e.node], e) for e in bundle.endpoints],
         "key": bundle.key,
         "source": bundle.source,
         "lent": [],
         "behind": sorted(bundle.behind),
     }
+    if types:
+        found = [static_type(nodes, types, each) for each in bundle.endpoints]
+        attrs["shapes"] = [
+            each.shape if each is not None and is_fully_defined(each.shape) else None
+            for each in found
+        ]
     return Node(bundle.recv_name, RECEIVE, (), (), bundle.destination, attrs)
 
 

@@ -152,6 +152,7 @@ def _broadcast(sizes: list[Any]) -> tuple[int, ...] | None:
 RULES: Final[Rules] = {
     "Cast": (_same_dtype,),
     "EnsureShape": (_known_shape,),
+    "PlaceholderWithDefault": (_all,),  # what is fed is an argument by now
     "ReverseV2": (_without_axes(1),),
     "Tile": (_all_equal(1, 1),),
     "Pad": (_all_equal(1, 0),),

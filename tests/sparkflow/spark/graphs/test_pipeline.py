@@ -24,10 +24,11 @@ def _graph() -> Any:
 def test_parts_are_the_batch_and_those_without_rows_do_not_count(rows: int) -> None:
     features = np.arange(rows * 6, dtype=np.float32).reshape(rows, 3, 2)
     batch = BatchTensors(tf.constant(features), tf.constant(np.arange(rows)))
-    parts, counts = _cut(batch, 4)
+    parts, counts, sizes = _cut(batch, 4)
     found = run(
         [(part.features, part.labels, count) for part, count in zip(parts, counts, strict=True)]
     )
+    assert [len(x) for x, *_ in found] == list(run(sizes))
     assert sum(count for *_, count in found) == rows
     assert max(count for *_, count in found) - min(count for *_, count in found) <= 1
     kept = [(x, y) for x, y, count in found if count]
@@ -38,7 +39,7 @@ def test_parts_are_the_batch_and_those_without_rows_do_not_count(rows: int) -> N
 
 
 def test_a_batch_without_rows_has_parts_without_rows() -> None:
-    parts, counts = _cut(BatchTensors(tf.zeros([0, 3]), tf.zeros([0])), 2)
+    parts, counts, _ = _cut(BatchTensors(tf.zeros([0, 3]), tf.zeros([0])), 2)
     found = run([(part.features, count) for part, count in zip(parts, counts, strict=True)])
     assert [(x.shape, count) for x, count in found] == [((0, 3), 0.0)] * 2
 
@@ -49,7 +50,7 @@ def test_named_and_sparse_features() -> None:
     places = np.argwhere(sparse)
     given = tf.SparseTensor(places, sparse[tuple(places.T)], sparse.shape)
     batch = BatchTensors({"d": tf.constant(dense), "s": given}, tf.zeros([5]), tf.ones([5]))
-    parts, _ = _cut(batch, 2)
+    parts, *_ = _cut(batch, 2)
     assert parts[0].features["s"].get_shape().as_list()[1] == 3
     found = run(
         [(p.features["d"], tf.sparse_tensor_to_dense(p.features["s"]), p.weights) for p in parts]

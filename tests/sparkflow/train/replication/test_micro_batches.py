@@ -15,6 +15,7 @@ STAGES = 3
 PARTS = 4
 ROWS = 22
 WIDTH = 6
+SIZES = [5, 9, 1, 7]
 _random = np.random.default_rng(0)
 X = _random.random((ROWS, WIDTH), np.float32)
 IDS = _random.integers(0, 9, ROWS)
@@ -96,7 +97,7 @@ def stage_of(op: Any) -> int | None:
 
 def cut(tensor: Any) -> list[Any]:
     """Parts of unequal sizes, which their static shapes leave open."""
-    parts = tf.split(tensor, [5, 9, 1, 7])
+    parts = tf.split(tensor, SIZES)
     return [tf.placeholder_with_default(each, [None, *each.shape[1:]]) for each in parts]
 
 
@@ -123,7 +124,11 @@ def train(
         else:
             batches = list(zip(*map(cut, (x, ids, y)), strict=True))
             rows = [tf.cast(tf.shape(batch[0])[0], tf.float32) for batch in batches]
-            strategy = MicroBatches(AsyncReplication(), batches, rows, stage_of, STAGES)
+            sizes = [tf.constant(each) for each in SIZES]
+            names = [each.name for each in batches[0]]
+            strategy = MicroBatches(
+                AsyncReplication(), batches, rows, stage_of, STAGES, None, sizes, names
+            )
             with strategy.scope():
                 loss = build(*batches[0], place)
                 run_too = update(loss)

@@ -3,7 +3,7 @@ import pytest
 
 import sparkflow_runtime.ops.distributed.transfer  # noqa: F401 - registers the ops tested here
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.errors import InternalError
+from sparkflow_runtime.errors import InternalError, InvalidArgumentError
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.distributed.transfer import fetched
 from support.eager import EagerBuilder, EagerOperation
@@ -52,3 +52,19 @@ def test_a_bundle_of_the_wrong_size_is_refused():
     with pytest.raises(InternalError) as error:
         g._RecvBundle(T=[dtypes.float64] * 2, key="edge", source=DEVICE)
     assert error.value.message == "Bundle edge carries 1 tensors, expected 2"
+
+
+def test_a_bundle_of_other_shapes_than_the_graph_says_is_refused():
+    types = [dtypes.float64] * 2
+    shapes = [None, (2,)]
+    for sizes in ((5, 2), (5, 3)):
+        g = EagerBuilder()
+        g._SendBundle([g.tensor(np.ones(n)) for n in sizes], key="edge", destination=DEVICE)
+        if sizes[1] == 2:
+            received = g._RecvBundle(T=types, key="edge", source=DEVICE, shapes=shapes)
+            assert [len(each.value) for each in received] == [5, 2]
+            continue
+        with pytest.raises(InvalidArgumentError) as error:
+            g._RecvBundle(T=types, key="edge", source=DEVICE, shapes=shapes)
+        text = f"Tensor 1 of bundle edge from {DEVICE} has the shape [3], the graph says [2]"
+        assert error.value.message == text

@@ -6,7 +6,9 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.types import infer_types
 from sparkflow_runtime.passes.partitioning import bundles as bundles_module
+from sparkflow_runtime.passes.partitioning.bundles import Splitting
 from sparkflow_runtime.passes.partitioning.partition import partition
 from support.graphs import const, node, placeholder, variable
 
@@ -197,3 +199,21 @@ def test_what_has_a_later_turn_runs_and_is_sent_later() -> None:
     there, back = ["first", "_SendBundle", "second", "_SendBundle"], ["_RecvBundle", "back"]
     assert kinds == ["Placeholder", *there, *back]
     assert [n.name for n in parts[B].values() if n.op == "Abs"] == ["first_there", "second_there"]
+
+
+@pytest.mark.parametrize("is_pipeline", [True, False])
+def test_stages_of_a_pipeline_know_the_shapes_that_do_not_change(is_pipeline: bool) -> None:
+    turn = {"_pipeline_turn": 1} if is_pipeline else {}
+    graph = Graph(
+        [
+            variable("w", (2, 3), device=A),
+            placeholder("x", (None, 3), device=A),
+            node("read", "AddV2", "w", "x", device=B, **turn),
+            node("other", "Neg", "x", device=B, **turn),
+        ]
+    )
+    splitting = Splitting(infer_types(graph), lambda source, destination: False)
+    parts = {part.device: {n.name: n for n in part.nodes} for part in partition(graph, splitting)}
+    (came,) = received(parts[B])
+    shapes = came.attrs.get("shapes")
+    assert shapes == ([(2, 3), None] if is_pipeline else None)

@@ -51,6 +51,10 @@ CASES: dict[str, tuple[list[Node], str]] = {
         [X, node("y", "Cast", "x0", SrcT=dtypes.float32, DstT=dtypes.float64)],
         "Cast x0",
     ),
+    "a default that is not fed": (
+        [X, node("y", "PlaceholderWithDefault", "x0", dtype=dtypes.float32, shape=(None, 3))],
+        "x0",
+    ),
     "shape that is known": ([X, node("y", "EnsureShape", "x0", shape=(None, 3))], "x0"),
     "shape to be checked": ([U, node("y", "EnsureShape", "x0", shape=(2, 3))], "EnsureShape x0"),
     # arithmetic
