@@ -103,6 +103,11 @@ class ClusterLayout:
         """Parameter servers that graphs can use: those with a task, then the hosted ones."""
         return self.num_ps + self.hosted_ps
 
+    def shards_of_stage(self, stage: int) -> range:
+        """The parameter servers that the tasks of a stage host."""
+        first = self.num_ps + stage * self.num_workers
+        return range(first, first + self.num_workers) if self.hosted_ps else range(0)
+
     @property
     def tasks(self) -> list[TaskName]:
         """All tasks of the cluster, in the order of their partitions."""

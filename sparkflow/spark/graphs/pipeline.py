@@ -9,7 +9,7 @@ from typing import Any, Final
 import sparkflow as tf
 from sparkflow.spark.graphs.batch_tensors import BatchTensors, DrawnBatch
 from sparkflow.spark.graphs.devices import WORKER_DEVICE
-from sparkflow.spark.graphs.stages import divide, require_all_used, stage_of
+from sparkflow.spark.graphs.stages import divide, keep_variables, require_all_used, stage_of
 from sparkflow.train.optimizers.strategy import Replication
 from sparkflow.train.replication.micro_batches import MicroBatches
 
@@ -31,6 +31,7 @@ class Pipeline:
         num_micro_batches: Parts of the batch.
         examples: Gives the value of each tensor of a part, for the time of layers to be measured
             where the model's function does not say which are on which stage.
+        shards: Per stage the parameter servers beside it.
 
     Attributes:
         first: What the model's function is called with.
@@ -44,12 +45,14 @@ class Pipeline:
         num_stages: int,
         num_micro_batches: int,
         examples: Examples | None = None,
+        shards: Sequence[Sequence[int]] = (),
     ) -> None:
         with tf.device(WORKER_DEVICE), tf.name_scope("micro_batches"):
             batches, rows, sizes = _cut(drawn.batch, num_micro_batches)
         self.first = batches[0]
         self._num_stages = num_stages
         self._examples = examples
+        self._shards = shards
         self.strategy = MicroBatches(
             inner,
             [_tensors(each) for each in batches],
@@ -79,6 +82,8 @@ class Pipeline:
             examples = self._examples
             batch = None if examples is None else lambda: self._example_batch(examples)
             divide(operations, self._num_stages, batch)
+        if self._shards:
+            keep_variables(operations, self._shards)
 
     def _example_batch(self, examples: Examples) -> dict[str, Any]:
         names = [tensor.name for tensor in _tensors(self.first)]

@@ -25,6 +25,7 @@ from sparkflow.spark.graphs.measuring import (
 )
 from sparkflow.spark.graphs.partition import partition
 from sparkflow_runtime import shapes
+from sparkflow_runtime.ir.node import COLOCATION_PREFIX
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.op import Inference
 
@@ -125,6 +126,39 @@ def divide(
             if stage_of(op) == 0:
                 op._set_device(f"/job:{stage_job(place)}{op.device.removeprefix('/job:worker')}")
     _log.info("%s", _division(operations, costs, held, cuts, measured is not None))
+
+
+def keep_variables(operations: Sequence[Any], shards: Sequence[Sequence[int]]) -> None:
+    """Puts variables that one stage alone reads as a whole where that stage is.
+
+    Their gradients then stay in its process, and they are updated when it is done, while other
+    stages work. What shares a variable's place comes along. Where a stage has several shards, each
+    variable goes to the one that was given the fewest bytes.
+
+    Args:
+        operations: What depends on the batch, on the stages.
+        shards: Per stage the parameter servers beside it; empty for none.
+    """
+    if not all(shards):
+        return
+    readers: dict[Any, set[int | None]] = {}
+    for op in operations:
+        for variable in filter(None, map(variable_behind, op.inputs)):
+            readers.setdefault(variable, set()).add(stage_of(op))
+    held = {shard: 0.0 for each in shards for shard in each}
+    places: dict[bytes, str] = {}
+    for variable, stages in readers.items():
+        (number, *others) = stages
+        if others or number is None:
+            continue
+        shard = min(shards[number], key=held.__getitem__)
+        held[shard] += variable_bytes(variable)
+        places[f"{COLOCATION_PREFIX}{variable.name}".encode()] = f"/job:ps/task:{shard}"
+    if places:
+        for op in operations[0].graph.get_operations():
+            for group in op.colocation_groups():
+                if group in places and "/job:ps" in op.device:
+                    op._set_device(places[group])
 
 
 def _measured(

@@ -117,7 +117,8 @@ def build_training_graph(
         if layout.num_stages > 1:
             count = config.micro_batches or PER_STAGE * layout.num_stages
             some = partial(examples, -(-config.batch_size // count)) if examples else None
-            pipeline = Pipeline(drawn, strategy, layout.num_stages, count, some)
+            shards = [layout.shards_of_stage(each) for each in range(layout.num_stages)]
+            pipeline = Pipeline(drawn, strategy, layout.num_stages, count, some, shards)
             batch, strategy = pipeline.first, pipeline.strategy
         with strategy.scope(), stages_in_scope(layout.num_stages):
             spec: Any = call_model_fn(model_fn, batch, tf.estimator.ModeKeys.TRAIN, inputs.params)

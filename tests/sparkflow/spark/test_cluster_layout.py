@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparkflow.spark.cluster_layout import ClusterLayout, TaskName, device_filters
+from sparkflow.spark.cluster_layout import ClusterLayout, TaskName, device_filters, stage_job
 
 
 def test_parameter_servers_come_first() -> None:
@@ -92,3 +92,11 @@ def test_another_number_of_workers() -> None:
     assert hosted.of_workers(3) == ClusterLayout.of(0, 3, "sync", 2)
     assert ClusterLayout.of(1, 2, "sync").of_workers(1) == ClusterLayout.of(1, 1, "sync")
     assert ClusterLayout(1, 2, messengers=1, servers_apart=True).of_workers(4).messengers == 1
+
+
+def test_stages_have_the_shards_beside_them() -> None:
+    layout = ClusterLayout.of(0, 2, "sync", 3)
+    for stage in range(3):
+        hosted = [layout.hosted_by(TaskName(stage_job(stage), each)) for each in range(2)]
+        assert hosted == [TaskName("ps", each) for each in layout.shards_of_stage(stage)]
+    assert not ClusterLayout.of(2, 2, "sync", 3).shards_of_stage(1)

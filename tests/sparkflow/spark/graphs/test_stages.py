@@ -7,7 +7,13 @@ import sparkflow as tf
 from sparkflow.spark import stage
 from sparkflow.spark.graphs import stages
 from sparkflow.spark.graphs.devices import variables_on_ps
-from sparkflow.spark.graphs.stages import divide, require_all_used, stage_of, stages_in_scope
+from sparkflow.spark.graphs.stages import (
+    divide,
+    keep_variables,
+    require_all_used,
+    stage_of,
+    stages_in_scope,
+)
 
 
 def test_layers_go_to_their_stage_and_variables_to_parameter_servers() -> None:
@@ -156,3 +162,46 @@ def test_a_stage_without_work_is_told() -> None:
         tf.ones([1])
         with pytest.raises(ValueError, match="puts nothing on stage 1, 2: use"):
             require_all_used(graph, 3)
+
+
+def test_variables_are_kept_where_one_stage_alone_reads_them() -> None:
+    with tf.Graph().as_default() as graph, graph.device(variables_on_ps(4)), stages_in_scope(2):
+        ids = tf.placeholder(tf.int32, [None])
+        with tf.device(stage(0)):
+            table = tf.get_variable("table", [100, 6])
+            h = tf.nn.embedding_lookup(table, ids)
+            shared = tf.get_variable("shared", [6, 6])
+            h = tf.layers.dense(tf.matmul(h, shared), 6, name="a")
+        with tf.device(stage(1)):
+            h = tf.layers.dense(tf.layers.dense(tf.matmul(h, shared), 6, name="b"), 6, name="c")
+        before = {each.op.name: each.device for each in tf.global_variables()}
+        made_of_rows = _after(ids.op, graph.get_operations())
+        keep_variables(made_of_rows, [[0, 1], [2, 3]])
+        optimizer = tf.train.AdamOptimizer(0.1)
+        optimizer.minimize(tf.reduce_mean(h))
+        places = {each.op.name: each.device for each in tf.global_variables()}
+    for name in ("table", "shared"):  # read by row, and by both
+        assert places[name] == before[name]
+    on = {name: int(place[-1]) for name, place in places.items() if place.startswith("/job:ps/")}
+    assert {on["a/kernel"], on["a/bias"]} == {0, 1}
+    assert {on[f"{layer}/{name}"] for layer in "bc" for name in ("kernel", "bias")} == {2, 3}
+    for name in ("a/kernel", "b/kernel"):
+        assert on[f"{name}/Adam"] == on[f"{name}/Adam_1"] == on[name]
+        for op in (f"{name}/Assign", f"{name}/read"):
+            assert graph.get_operation_by_name(op).device == places[name]
+
+
+def _after(start: Any, operations: list[Any]) -> list[Any]:
+    found = [start]
+    for op in operations:
+        if any(tensor.op in found for tensor in op.inputs):
+            found.append(op)
+    return found
+
+
+def test_variables_stay_where_parameter_servers_are_tasks_of_their_own() -> None:
+    with tf.Graph().as_default() as graph, graph.device(variables_on_ps(2)):
+        tf.layers.dense(tf.ones([2, 3]), 4)
+        before = [op.device for op in graph.get_operations()]
+        keep_variables(graph.get_operations(), [range(0), range(0)])
+        assert [op.device for op in graph.get_operations()] == before
