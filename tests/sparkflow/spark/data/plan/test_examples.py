@@ -25,9 +25,15 @@ def test_rows_as_a_batch_of_them_is_fed(spark: SparkSession) -> None:
     with prepare_rows(df, trainer.config(False)) as prepared:
         some, every = example_rows(prepared, 2), example_rows(prepared, 100)
     wanted = [part for each in prepared.format.inputs for part in each.components]
-    assert [tf.as_dtype(each.dtype) for each in some if each.dtype != object] == [
-        dtype for dtype, _ in wanted if dtype != tf.string
-    ]
+    # Every component, in order: a missing or moved one is seen, also where it holds texts.
+    assert [tf.as_dtype(each.dtype) for each in some] == [dtype for dtype, _ in wanted]
     assert [each.ndim for each in some] == [len(shape) for _, shape in wanted]
     assert len(some[0]) == 2
-    assert sorted(every[0][:, 0].tolist()) == [1, 2, 3, 4]
+    numbers, places, words, sizes = every
+    counts = numbers[:, 0].astype(int)
+    assert sorted(counts.tolist()) == [1, 2, 3, 4]
+    assert numbers[:, 1].tolist() == [1.0] * 4
+    assert words.tolist() == [f"word{count}".encode() for count in counts for _ in range(count)]
+    wanted_places = [[row, place] for row, count in enumerate(counts) for place in range(count)]
+    assert places.tolist() == wanted_places
+    assert sizes.tolist() == [4, 4]
