@@ -349,7 +349,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         def training(data: TrainingData, plan: TrainingPlan) -> Training:
             layout = plan.layout
             return Training(
-                plan=plan,
+                plan=replace(plan, name=name),
                 row_format=data.prepared.format,
                 rows=data.placed,
                 name=name,

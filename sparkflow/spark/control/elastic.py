@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from sparkflow.spark.control.checkpoints.snapshot import Snapshot
 from sparkflow.spark.control.history.training_history import TrainingHistory
@@ -23,12 +23,27 @@ class Resize(Exception):
     """Ends a run, well, because another number of workers goes on.
 
     Args:
-        workers: That number.
+        workers: That number; 0 where another process decides about it.
     """
 
     def __init__(self, workers: int) -> None:
-        super().__init__(f"training goes on with {workers} workers")
+        number = str(workers) if workers else "as many as there are slots for"
+        super().__init__(f"training goes on with another number of workers: {number}")
         self.workers = workers
+
+
+class Resizing(Protocol):
+    """Decides whether the number of workers changes. Called by the thread that leads."""
+
+    def between_segments(self, schedule: Schedule, snapshot: Callable[[], Snapshot]) -> None:
+        """Passes where the same number of workers goes on.
+
+        Raises:
+            Resize: Another number does.
+        """
+
+    def begins(self, history: TrainingHistory) -> None:
+        """Is told that a run begins, whose history this is."""
 
 
 class ElasticWorkers:

@@ -30,6 +30,7 @@ class TrainingPlan:
         validation_rows: Per worker the rows that it evaluates.
         fingerprint: What tells this training from others; None where nothing is kept of it.
         shards: Where the number of workers may change, how their rows are cut; else None.
+        name: Of the fit, unique; "" where all its attempts have one `FitState`.
     """
 
     layout: ClusterLayout
@@ -40,6 +41,7 @@ class TrainingPlan:
     validation_rows: tuple[int, ...] = ()
     fingerprint: Fingerprint | None = None
     shards: Shards | None = None
+    name: str = ""
 
     @property
     def config(self) -> FitConfig:

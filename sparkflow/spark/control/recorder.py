@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +24,13 @@ class HistoryRecorder:
         workers: The workers that train.
         sync: Whether the workers' steps belong together.
         history: One to go on with, such as that of a checkpoint; a new one if None.
+        restarts: Those of this fit so far, which the history has, too: also of earlier fits.
         max_entries: How many entries a history may have, an even number.
         clock: Returns seconds.
+
+    Attributes:
+        history: What is known.
+        restarts: Those of this fit alone; the same list that was given.
     """
 
     def __init__(
@@ -33,12 +39,14 @@ class HistoryRecorder:
         workers: Sequence[int],
         sync: bool,
         history: TrainingHistory | None = None,
+        restarts: list[dict[str, Any]] | None = None,
         max_entries: int = MAX_ENTRIES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if history is None:
             history = TrainingHistory(rows_per_epoch=rows_per_epoch, num_workers=len(workers))
         self.history = history
+        self.restarts = restarts if restarts is not None else []
         self._max_entries = max_entries
         self._clock = clock
         self._started: float | None = None
@@ -119,14 +127,14 @@ class HistoryRecorder:
 
     def add_restart(self, reason: str, undone_steps: int = 0) -> None:
         """Takes an interruption; steps that were under way are forgotten."""
-        self.history.restarts.append(
-            {
-                "step": self.history.steps,
-                "time": self._now(),
-                "reason": reason,
-                "undone_steps": undone_steps,
-            }
-        )
+        restart = {
+            "step": self.history.steps,
+            "time": self._now(),
+            "reason": reason,
+            "undone_steps": undone_steps,
+        }
+        self.restarts.append(restart)
+        self.history.restarts.append(restart)
         for steps in (self._open or {}).values():
             steps.clear()
 

@@ -23,7 +23,7 @@ from sparkflow.spark.control.checkpoints.saving import CheckpointEnded, Checkpoi
 from sparkflow.spark.control.checkpoints.snapshot import FINGERPRINT, IS_FINITE, Position, Snapshot
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
 from sparkflow.spark.control.early_stopping import EarlyStopping
-from sparkflow.spark.control.elastic import ElasticWorkers, Resize
+from sparkflow.spark.control.elastic import Resize, Resizing
 from sparkflow.spark.control.event_queue import EventQueue, Message
 from sparkflow.spark.control.finite import FiniteWatch
 from sparkflow.spark.control.gathering import POLL_S, Gathering, Job
@@ -70,6 +70,7 @@ class TrainingRun:
         store: Where checkpoints are written; None for nowhere.
         open_master: How the tasks are reached.
         resizing: Decides whether the number of workers changes; None where it does not.
+        notes: What each snapshot is to note beside what the run knows.
     """
 
     def __init__(
@@ -83,7 +84,8 @@ class TrainingRun:
         snapshot: Snapshot | None = None,
         store: CheckpointStore | None = None,
         open_master: OpenMaster = DriverMaster,
-        resizing: ElasticWorkers | None = None,
+        resizing: Resizing | None = None,
+        notes: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
         self.events = EventQueue()
         self._plan = plan
@@ -102,6 +104,7 @@ class TrainingRun:
         self._rows_done = sum(recorder.history.epoch_rows)
         self._validated_at = self._saved_at = -1
         self._resizing = resizing
+        self._notes = notes
         self.story = RunStory()
         self._watch = FiniteWatch(
             plan.graph.loss_name,
@@ -344,7 +347,7 @@ class TrainingRun:
             shared, best, workers = self._replicas.learnt(plan.fetch if has_best else ())
         is_finite = self._watch.saw_values(shared, self._schedule.total)
         position = Position(tuple(self._schedule.done), plan.epoch_steps, plan.position_rule)
-        notes: dict[str, Any] = {IS_FINITE: is_finite}
+        notes: dict[str, Any] = {IS_FINITE: is_finite, **self._notes()}
         if plan.fingerprint is not None:
             notes[FINGERPRINT] = plan.fingerprint.to_json()
         return Snapshot(

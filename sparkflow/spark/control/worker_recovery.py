@@ -106,12 +106,11 @@ class WorkerRecovery:
         They can where nothing but the parameter servers knows of it.
         """
         plan = self._plan
-        restarts = len(self._recorder.history.restarts)
         return (
             plan.config.sync_mode == "async"
             and plan.layout.num_ps > 0
             and plan.evaluation is None
-            and restarts < plan.config.max_restarts
+            and len(self._recorder.restarts) < plan.config.max_restarts
             # There the rows of a lost executor go to those that are left.
             and not plan.config.is_elastic
         )

@@ -87,7 +87,13 @@ class ClassicBackend:
             server, job = cluster.begin_attempt(run.events.put, json.dumps(fed.to_json()))
             return run.run(server, job)
 
-        retries = RetryLoop(attempt, plan.config.max_restarts, is_restartable, fit_state.on_restart)
+        retries = RetryLoop(
+            attempt,
+            plan.config.max_restarts,
+            is_restartable,
+            fit_state.on_restart,
+            lambda: fit_state.restarts,
+        )
         values = fit_state.finished_values
         if values is None:
             with (

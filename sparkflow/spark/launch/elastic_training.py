@@ -65,7 +65,13 @@ class ElasticTraining:
     def run(self) -> Mapping[str, Any]:
         """Trains, and returns the values of the variables. Blocks. Raises what `fit` does."""
         config, state = self._training.plan.config, self._fit_state
-        retries = RetryLoop(self._attempt, config.max_restarts, is_restartable, state.on_restart)
+        retries = RetryLoop(
+            self._attempt,
+            config.max_restarts,
+            is_restartable,
+            state.on_restart,
+            lambda: state.restarts,
+        )
         try:
             values = retries.run()
             self._cluster.end()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy.typing as npt
 
@@ -16,7 +16,7 @@ from sparkflow.spark.control.attempts.resuming import (
     require_same_training,
 )
 from sparkflow.spark.control.callbacks import Callbacks
-from sparkflow.spark.control.checkpoints.snapshot import Snapshot
+from sparkflow.spark.control.checkpoints.snapshot import FIT, Snapshot
 from sparkflow.spark.control.checkpoints.store import (
     Checkpoint,
     CheckpointStore,
@@ -24,7 +24,7 @@ from sparkflow.spark.control.checkpoints.store import (
 )
 from sparkflow.spark.control.checkpoints.tables import model_values
 from sparkflow.spark.control.early_stopping import EarlyStopping
-from sparkflow.spark.control.elastic import ElasticWorkers
+from sparkflow.spark.control.elastic import Resizing
 from sparkflow.spark.control.finite import non_finite
 from sparkflow.spark.control.history.training_history import TrainingHistory
 from sparkflow.spark.control.plan import TrainingPlan
@@ -35,6 +35,8 @@ from sparkflow_runtime.master.driver import DriverMaster
 from sparkflow_runtime.security import Credentials
 
 _log = logging.getLogger(__name__)
+
+_MEMORY: Final = "the memory of the process that leads"
 
 
 class FitState:
@@ -50,6 +52,8 @@ class FitState:
         start: What another training has left, to begin with where there is no checkpoint: its
             variables and random streams, not its place in the data.
         open_master: How the tasks are reached.
+        remembered: What an earlier `FitState` of the same fit, elsewhere, has left.
+        lost: Why such ones were lost, and how many steps had been made by then; 0 if nobody knows.
 
     Raises:
         OtherTrainingError: The last checkpoint is of another training, see `resume`.
@@ -66,6 +70,8 @@ class FitState:
         *,
         start: Snapshot | None = None,
         open_master: OpenMaster = DriverMaster,
+        remembered: Snapshot | None = None,
+        lost: Sequence[tuple[str, int]] = (),
     ) -> None:
         if start is not None:
             state = plan.graph.state
@@ -77,23 +83,35 @@ class FitState:
         self._open_master = open_master
         self._callbacks = callbacks
         self._store = store
-        self._remembered: Checkpoint | None = None
-        if store is not None:
-            store.prepare()
-            if plan.config.resume == NEVER:
-                _leave_existing(store)
-        found = self._latest()
-        if found is not None:
-            self._require_same(found)
+        self._lost = len(lost)
+        self._remembered = None if remembered is None else Checkpoint(_MEMORY, remembered)
+        # Those of earlier fits, and those of this one, which `maxRestarts` limits.
+        self._earlier: list[dict[str, Any]] = []
+        self._restarts: list[dict[str, Any]] = []
+        found = self._found()
+        if found is None or found is self._remembered or self._is_own(found):
+            self._go_on(found, lost)
+            return
+        self._require_same(found)
+        self._earlier = list(found.snapshot.history.get("restarts", ()))
         self._begin(found)
-        self.history.resumed = None
-        if found is not None:
-            self._say_resumed(found)
+        self._say_resumed(found)
+        self._note_lost(lost)
 
     @property
     def history(self) -> TrainingHistory:
         """Of the attempt that was made last."""
         return self._recorder.history
+
+    @property
+    def restarts(self) -> list[str]:
+        """Why this fit was interrupted, each time; not those before whose checkpoint it found."""
+        return [str(each["reason"]) for each in self._restarts]
+
+    @property
+    def remembered(self) -> Snapshot | None:
+        """What `remember` got last; None where it got nothing."""
+        return None if self._remembered is None else self._remembered.snapshot
 
     @property
     def positions(self) -> tuple[tuple[int, int], ...]:
@@ -121,28 +139,19 @@ class FitState:
         """An attempt has failed and there will be another one."""
         made = self.history.steps
         self._callbacks.on_restart(reason)
-        self._begin_again()
-        undone = max(0, made - self.history.steps)
-        if undone:
-            _log.warning("%d steps since the last checkpoint are made again", undone)
-        self._recorder.add_restart(reason, undone)
-
-    def _begin_again(self) -> None:
-        restarts = self.history.restarts
         self._begin(self._remembered or self._latest())
-        # A checkpoint's history knows of those before it only.
-        self.history.restarts[:] = restarts
+        self._note_restart(reason, made)
 
     def resize(self, plan: TrainingPlan) -> None:
         """The next run has the plan's number of workers, and begins with what `remember` got."""
         self._plan = plan
-        self._begin_again()
+        self._begin(self._remembered or self._latest())
 
     def remember(self, snapshot: Snapshot) -> None:
         """Keeps a run's state in memory: what the next attempt begins with."""
-        self._remembered = Checkpoint("the driver's memory", snapshot)
+        self._remembered = Checkpoint(_MEMORY, snapshot)
 
-    def attempt(self, resizing: ElasticWorkers | None = None) -> TrainingRun:
+    def attempt(self, resizing: Resizing | None = None) -> TrainingRun:
         """The next run; its data begin at `positions`.
 
         Args:
@@ -158,7 +167,56 @@ class FitState:
             store=self._store,
             open_master=self._open_master,
             resizing=resizing,
+            notes=self._notes,
         )
+
+    def _notes(self) -> Mapping[str, Any]:
+        """What tells snapshots of this fit from those of others, and what it has seen so far."""
+        name = self._plan.name
+        known = {"name": name, "restarts": len(self._restarts), "lost": self._lost}
+        return {FIT: known} if name else {}
+
+    def _found(self) -> Checkpoint | None:
+        """What the first attempt begins with; None for the beginning."""
+        store, remembered = self._store, self._remembered
+        if store is None:
+            return remembered
+        store.prepare()
+        never = self._plan.config.resume == NEVER
+        # Those that are there may be of this fit where it goes on.
+        found = None if never and remembered is None and not self._lost else self._latest()
+        if found is not None and self._is_own(found):
+            if remembered is None or found.snapshot.step > remembered.snapshot.step:
+                self._remembered = None
+                return found
+        elif never:
+            _leave_existing(store)
+            found = None
+        return remembered or found
+
+    def _is_own(self, found: Checkpoint) -> bool:
+        name = self._plan.name
+        return bool(name) and found.snapshot.fit.get("name") == name
+
+    def _go_on(self, found: Checkpoint | None, lost: Sequence[tuple[str, int]]) -> None:
+        """Begins where this fit was elsewhere, or at the beginning."""
+        if found is not None:
+            restarts = list(found.snapshot.history.get("restarts", ()))
+            first = len(restarts) - int(found.snapshot.fit.get("restarts", 0))
+            self._earlier, self._restarts = restarts[:first], restarts[first:]
+            lost = lost[int(found.snapshot.fit.get("lost", 0)) :]
+        self._begin(found)
+        self._note_lost(lost)
+
+    def _note_lost(self, lost: Sequence[tuple[str, int]]) -> None:
+        for reason, made in lost:
+            self._note_restart(reason, made)
+
+    def _note_restart(self, reason: str, made: int) -> None:
+        undone = max(0, made - self.history.steps)
+        if undone:
+            _log.warning("%d steps since the last checkpoint are made again", undone)
+        self._recorder.add_restart(reason, undone)
 
     def _latest(self) -> Checkpoint | None:
         return self._store.latest(self._refuse) if self._store is not None else None
@@ -224,8 +282,13 @@ class FitState:
         plan = self._plan
         self._snapshot: Snapshot | None = self._start
         self._schedule: Schedule = plan.schedule(self._callbacks.needs_epochs)
-        history: TrainingHistory | None = None
-        if found is not None:
+        if found is None:
+            history = TrainingHistory(
+                rows_per_epoch=plan.rows,
+                num_workers=plan.layout.num_workers,
+                restarts=list(self._restarts),
+            )
+        else:
             self._snapshot = found.snapshot
             self._schedule = self._schedule_of(found)
             history = TrainingHistory.from_dict(found.snapshot.history)
@@ -233,6 +296,7 @@ class FitState:
             if found is not self._remembered and found.path not in known:
                 listed = {"step": found.snapshot.step, "time": history.seconds, "path": found.path}
                 history.checkpoints.append(listed)
+            history.restarts = [*self._earlier, *self._restarts]
             history.rows_per_epoch = plan.rows
             history.num_workers = plan.layout.num_workers
             # What is in memory is of the end of an epoch wherever that matters.
@@ -246,7 +310,7 @@ class FitState:
                 )
             _log.info("goes on from %s, step %d", found.path, found.snapshot.step)
         self._recorder = HistoryRecorder(
-            plan.rows, range(plan.layout.num_workers), plan.config.in_step, history
+            plan.rows, range(plan.layout.num_workers), plan.config.in_step, history, self._restarts
         )
 
 

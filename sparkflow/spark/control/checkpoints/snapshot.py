@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 Values = Mapping[str, npt.NDArray[Any]]
 
-FINGERPRINT, IS_FINITE = "fingerprint", "is_finite"
+FINGERPRINT, IS_FINITE, FIT = "fingerprint", "is_finite", "fit"
 """What a run notes, see `Snapshot`."""
 
 
@@ -80,6 +80,12 @@ class Snapshot:
     def fingerprint(self) -> Mapping[str, Any] | None:
         """`Fingerprint.to_json()` of the training; None where nobody noted it."""
         return self.notes.get(FINGERPRINT)
+
+    @property
+    def fit(self) -> Mapping[str, Any]:
+        """Which fit made it, see `FitState`; empty where nobody noted it."""
+        found: Mapping[str, Any] = self.notes.get(FIT) or {}
+        return found
 
     @property
     def is_finite(self) -> bool:

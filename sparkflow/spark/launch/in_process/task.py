@@ -18,10 +18,8 @@ import pyarrow as pa
 
 from sparkflow.spark.cluster.task import JobConfig
 from sparkflow.spark.control.attempts.fit_state import FitState
-from sparkflow.spark.control.attempts.resuming import AUTO, NEVER
 from sparkflow.spark.control.callbacks import Callbacks
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
-from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.errors import LostTaskError
 from sparkflow.spark.launch.connect.lead import Leadership
 from sparkflow.spark.launch.connect.outcome import (
@@ -100,17 +98,16 @@ def train_here(
             f"maxRestarts={work.max_restarts}: the executors' logs may say why (out of memory?)"
         )
     store = CheckpointStore.of(config, lambda _: PathFiles())
-    plan = _going_on(work.plan) if attempt else work.plan
+    again = "The Spark task was lost; Spark started it again"
     fit_state = FitState(
-        plan,
+        work.plan,
         Credentials(),
         Callbacks(),
         store,
         start=work.start,
         open_master=lambda cluster, shown: OneTaskMaster(task.worker),
+        lost=[(f"{again} ({number})", 0) for number in range(1, attempt + 1)],
     )
-    if attempt:
-        fit_state.on_restart(f"The Spark task was lost; Spark started it again ({attempt})")
     values = fit_state.finished_values
     if values is None:
         task = OneTask(job.layout, job.callbacks)
@@ -122,11 +119,3 @@ def train_here(
         finally:
             task.close()
     return Outcome(values, fit_state.history.to_dict())
-
-
-def _going_on(plan: TrainingPlan) -> TrainingPlan:
-    """A plan that goes on from checkpoints of its own, whatever it said of older ones."""
-    config = plan.config
-    if config.resume != NEVER:
-        return plan
-    return replace(plan, graph=replace(plan.graph, config=replace(config, resume=AUTO)))

@@ -49,6 +49,20 @@ def test_the_last_loss_comes_out_with_those_before() -> None:
     assert "Restarted 2 times" in notes[0]
 
 
+def test_restarts_that_needed_no_attempt_count_as_well() -> None:
+    made = ["worker 1 came back", "worker 0 came back"]
+
+    def attempt(number: int) -> str:
+        made.append(f"loss {number}")
+        raise LostTaskError("another loss")
+
+    with pytest.raises(LostTaskError) as caught:
+        RetryLoop(attempt, 3, _is_loss, made=lambda: made).run()
+    assert len(made) == 3
+    (note,) = getattr(caught.value, "__notes__", ["1. worker 1 came back"])
+    assert "1. worker 1 came back" in note
+
+
 def test_ctrl_c_is_no_loss() -> None:
     def attempt(number: int) -> None:
         raise KeyboardInterrupt

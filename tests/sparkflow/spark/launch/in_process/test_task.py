@@ -50,14 +50,16 @@ def _batches() -> list[pa.RecordBatch]:
     return [pa.RecordBatch.from_pydict(columns)]
 
 
-def _work(rows: int = COUNT, max_restarts: int = 3, **asked: Any) -> tuple[JobConfig, Leadership]:
+def _work(
+    rows: int = COUNT, max_restarts: int = 3, name: str = "fit", **asked: Any
+) -> tuple[JobConfig, Leadership]:
     layout = ClusterLayout.of(1, 1, "sync")
     config = FitConfig(sync_mode="sync", batch_size=5, **asked)
     graph = build_training_graph(_model_fn, ModelInputs(ROWS, {}, 42), layout, config)
     fingerprint = Fingerprint(
         {}, {}, GraphDigest.of(graph.graph_def), RowsPrint({}, COUNT, 0, "test:0")
     )
-    plan = TrainingPlan(layout, graph, ("weights",), (rows,), fingerprint=fingerprint)
+    plan = TrainingPlan(layout, graph, ("weights",), (rows,), fingerprint=fingerprint, name=name)
     work = Leadership(picklable(plan), plan.feed(ROWS), max_restarts)
     return JobConfig("", Credentials(), layout, ROWS), pickle.loads(pickle.dumps(work))  # noqa: S301
 
@@ -88,6 +90,17 @@ def test_a_task_that_spark_runs_again_goes_on(tmp_path: Path, resume: str) -> No
     (restart,) = again.history["restarts"]
     assert restart["step"] == 4
     assert "Spark started it again" in restart["reason"]
+
+
+def test_a_task_that_spark_runs_again_knows_whose_checkpoints_are_its_own(tmp_path: Path) -> None:
+    _train(name="before", epochs=1, checkpoint_dir=str(tmp_path))
+    anew = _train(attempt=1, epochs=1, checkpoint_dir=str(tmp_path), resume="never")
+    assert [each["step"] for each in anew.history["restarts"]] == [0]
+    assert anew.history["steps"] == 4
+    own = _train(attempt=2, epochs=2, checkpoint_dir=str(tmp_path), resume="never")
+    # What the first loss was is in the checkpoint already.
+    assert [each["step"] for each in own.history["restarts"]] == [0, 4]
+    assert own.history["resumed"] is None
 
 
 def test_a_task_that_is_lost_too_often_is_not_run_again() -> None:
