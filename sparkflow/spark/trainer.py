@@ -272,13 +272,13 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         least, most = config.min_workers, config.num_workers
         backend = backend_for(session, config.in_process)
         backend.speaks_tls(config.tls)
-        wanted = backend.require_slots(config.layout(least or most), config.resources)
+        wanted = backend.require_slots(
+            config.layout(least or most), config.resources, is_elastic=config.is_elastic
+        )
         if not least:
             return wanted
-        count = self.count_workers or (
-            lambda: backend.count_workers(config.num_ps, config.resources)
-        )
-        return wanted.of_workers(max(least, min(count(), most)))
+        count = self.count_workers() if self.count_workers else backend.count_workers(config)
+        return wanted.of_workers(max(least, min(count, most)))
 
     def _check_params(self, has_validation: bool) -> FitConfig:
         """What is asked for, where it makes sense."""

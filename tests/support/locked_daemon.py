@@ -1,10 +1,13 @@
 """A daemon of Spark's whose Python workers may open no socket and start no process.
 
 Given to Spark as `spark.python.daemon.module`: as shared compute has it. The workers that it forks
-reach the JVM by a connection that is there already; a seccomp filter forbids all others.
+reach the JVM by a connection that is there already. The environment variable `LOCKED_BY` says what
+locks them in: `filter`, a seccomp filter that forbids all others, `namespace`, a network of their
+own where no interface is up, or both.
 """
 
 import ctypes
+import os
 import struct
 from typing import Any
 
@@ -14,7 +17,7 @@ _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 38, 22, 2
 _ALLOW, _DENY_EPERM, _DENY_ENOSYS = 0x7FFF0000, 0x00050000 | 1, 0x00050000 | 38
 _LOAD, _EQUAL, _ANY_BIT, _RETURN = 0x20, 0x15, 0x45, 0x06
 _NUMBER, _FIRST_ARGUMENT = 0, 16
-_CLONE_THREAD = 0x10000
+_CLONE_THREAD, _CLONE_NEWNET = 0x10000, 0x40000000
 
 # x86-64: socket, connect, bind, listen, vfork, fork, execve, execveat.
 DENIED = (41, 42, 49, 50, 57, 58, 59, 322)
@@ -45,11 +48,26 @@ def lock_in() -> None:
         raise OSError(ctypes.get_errno(), "no seccomp filter can be installed here")
 
 
+def leave_network() -> None:
+    """Takes this process to a network of its own, where nothing is up, not even loopback.
+
+    Raises:
+        OSError: It may not: that takes root.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(_CLONE_NEWNET):
+        raise OSError(ctypes.get_errno(), "no network namespace can be made here")
+
+
 _worker = daemon.worker
 
 
 def _locked_worker(sock: Any, authenticated: bool) -> int:
-    lock_in()
+    locked_by = os.environ.get("LOCKED_BY", "filter").split()
+    if "namespace" in locked_by:
+        leave_network()
+    if "filter" in locked_by:
+        lock_in()
     return int(_worker(sock, authenticated))
 
 

@@ -33,7 +33,7 @@ def main() -> None:
     tell = take_stdout()
     messages: queue.Queue[Mapping[str, Any]] = queue.Queue()
     config = json.loads(first_line())
-    threading.Thread(target=_beat, args=(tell,), name="pulse", daemon=True).start()
+    threading.Thread(target=beat, args=(tell,), name="pulse", daemon=True).start()
     threading.Thread(target=read_lines, args=(messages,), name="stdin", daemon=True).start()
     # Imported late, so that the lines above are in force while numpy and gRPC load.
     from sparkflow.spark.cluster.registration_client import RegistrationClient
@@ -90,7 +90,8 @@ def take_stdout() -> Callable[[Mapping[str, Any]], None]:
     return tell
 
 
-def _beat(tell: Callable[[Mapping[str, Any]], None]) -> None:
+def beat(tell: Callable[[Mapping[str, Any]], None]) -> None:
+    """Has the Spark task hear something; for a thread of its own, which does not end."""
     pause = threading.Event()
     while True:
         tell({"event": "pulse"})

@@ -14,8 +14,8 @@ from sparkflow.spark.control.schedule import Schedule
 _log = logging.getLogger(__name__)
 
 # After a loss the driver learns within this time that the slot has gone, too.
-_SETTLE_S: Final = 3.0
-_NEW_EXECUTOR_S: Final = 120.0
+SETTLE_S: Final = 3.0
+NEW_EXECUTOR_S: Final = 120.0
 _POLL_S: Final = 0.5
 
 
@@ -122,9 +122,9 @@ class ElasticWorkers:
     def after_loss(self) -> int:
         """How many workers go on after a task was lost; waits for the least that may."""
         self._changed = None
-        self._pause(_SETTLE_S)
+        self._pause(SETTLE_S)
         waited_s = 0.0
-        while (found := self._count()) < self._least and waited_s < _NEW_EXECUTOR_S:
+        while (found := self._count()) < self._least and waited_s < NEW_EXECUTOR_S:
             self._pause(_POLL_S)
             waited_s += _POLL_S
         return max(self._least, min(found, self._most))

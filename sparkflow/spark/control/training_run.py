@@ -231,10 +231,10 @@ class TrainingRun:
                 plan, self.events, self._replicas, self._watchdog, lost, listener=self
             )
             stack.callback(self._segments.end)
-            self._callbacks.on_train_begin(self)
-            self._recorder.start()
             if self._resizing is not None:
                 self._resizing.begins(self.history)
+            self._callbacks.on_train_begin(self)
+            self._recorder.start()
             self._train()
             history = self._recorder.history
             _log.info("%d steps in %.1f s", history.steps, history.seconds)

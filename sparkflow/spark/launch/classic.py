@@ -30,6 +30,7 @@ from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.encryption import new_credentials, session_speaks_tls
 from sparkflow.spark.launch.elastic_training import ElasticTraining, scouts
 from sparkflow.spark.launch.training import Trained, Training
+from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.storage.session_files import files_for
 from sparkflow.spark.task_resources import RoleResources
 from sparkflow_runtime.security import Credentials
@@ -47,7 +48,9 @@ class ClassicBackend:
     def __init__(self, session: Any) -> None:
         self._session = session
 
-    def require_slots(self, layout: ClusterLayout, resources: RoleResources) -> ClusterLayout:
+    def require_slots(
+        self, layout: ClusterLayout, resources: RoleResources, is_elastic: bool = False
+    ) -> ClusterLayout:
         """Asks the scheduler."""
         reason = why_not(self._session.sparkContext.master)
         if resources and reason:
@@ -61,9 +64,10 @@ class ClassicBackend:
         """By the driver's address."""
         return session_speaks_tls(wanted, self._session)
 
-    def count_workers(self, num_ps: int, resources: RoleResources) -> int:
+    def count_workers(self, config: FitConfig) -> int:
         """Asks the scheduler."""
-        return count_workers(self._session, num_ps, session_profiles(self._session, resources))
+        profiles = session_profiles(self._session, config.resources)
+        return count_workers(self._session, config.layout().num_ps, profiles)
 
     def train(self, training: Training) -> Trained:
         """Runs attempts of the Spark job until one ends well."""

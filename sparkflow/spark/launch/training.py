@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import numpy.typing as npt
 from pyspark.sql import DataFrame
@@ -21,14 +21,9 @@ from sparkflow.spark.data.plan.partitioning import PlacedRows
 from sparkflow.spark.data.plan.prepare import PreparedRows
 from sparkflow.spark.data.schema.row_format import RowFormat
 from sparkflow.spark.endpoints import Endpoints, Ports
+from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.task_resources import RoleResources
 from sparkflow_runtime.security import Credentials
-
-FIXED_WORKERS: Final = (
-    "minWorkers (numWorkers=(min, max)) needs a classic session, whose driver leads the training "
-    "and sees executors come and go; here the number of workers is fixed: set numWorkers to one"
-)
-"""Why a backend cannot follow the number of slots."""
 
 Trained = tuple[Mapping[str, npt.NDArray[Any]], TrainingHistory]
 """The values of the wanted variables by name, and the history."""
@@ -95,12 +90,15 @@ class Backend(Protocol):
     loop over attempts is.
     """
 
-    def require_slots(self, layout: ClusterLayout, resources: RoleResources) -> ClusterLayout:
+    def require_slots(
+        self, layout: ClusterLayout, resources: RoleResources, is_elastic: bool = False
+    ) -> ClusterLayout:
         """Passes when all tasks can run at once.
 
         Args:
             layout: The tasks.
             resources: What each takes.
+            is_elastic: Whether there may be more workers later.
 
         Returns:
             The layout with what the backend adds: messengers where there is room for them, and
@@ -117,11 +115,11 @@ class Backend(Protocol):
             SparkTrainingError: The cluster does not allow what is wanted.
         """
 
-    def count_workers(self, num_ps: int, resources: RoleResources) -> int:
-        """For how many workers there are slots now, beside so many parameter servers.
+    def count_workers(self, config: FitConfig) -> int:
+        """For how many workers of a fit there are slots now.
 
         Raises:
-            SparkTrainingError: Nobody knows, or the number cannot change.
+            SparkTrainingError: Nobody knows.
         """
 
     def train(self, training: Training) -> Trained:

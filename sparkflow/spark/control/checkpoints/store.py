@@ -176,7 +176,7 @@ class CheckpointStore:
         files: dict[str, Any] = {}
         for index, part in enumerate(_parts(snapshot.tensors())):
             file = f"tensors-{index:05d}.safetensors"
-            data = pack_tensors({name: _plain(name, value) for name, value in part.items()})
+            data = pack_tensors({name: plain_tensor(name, value) for name, value in part.items()})
             self._files.write(f"{path}/{file}", data)
             files[file] = {"size": len(data), "crc32c": f"{crc32c(data):08x}"}
             for name, value in part.items():
@@ -185,7 +185,9 @@ class CheckpointStore:
                     "dtype": dtypes.as_dtype(value.dtype).name,
                     "shape": list(value.shape),
                 }
-        self._files.write_whole(f"{path}/{MANIFEST}", seal_json(_manifest(snapshot, listed, files)))
+        self._files.write_whole(
+            f"{path}/{MANIFEST}", seal_json(manifest_of(snapshot, listed, files))
+        )
 
     def _not_written(self, path: str, snapshot: Snapshot, error: OSError | OpError) -> OpError:
         """What to tell of a failure; removes what was written so far."""
@@ -216,9 +218,10 @@ class CheckpointStore:
                     message=f"its files hold a tensor that its manifest does not list: {unknown[0]}"
                 )
             values = {
-                name: _value(tensors[name], known) for name, known in manifest["tensors"].items()
+                name: tensor_value(tensors[name], known)
+                for name, known in manifest["tensors"].items()
             }
-            return _snapshot(manifest, values)
+            return snapshot_of(manifest, values)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataLossError(
                 message=f"its manifest does not fit its files: {error!r}"
@@ -273,8 +276,8 @@ def _parts(tensors: Mapping[str, npt.NDArray[Any]]) -> Iterator[dict[str, npt.ND
     yield part
 
 
-def _plain(name: str, value: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """As safetensors' numpy side knows it: what is no plain number goes as bytes."""
+def plain_tensor(name: str, value: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """An array as safetensors' numpy side knows it: what is no plain number goes as bytes."""
     if value.dtype.kind in "fiub":
         return value
     if value.dtype.hasobject:
@@ -285,7 +288,8 @@ def _plain(name: str, value: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.ascontiguousarray(value).reshape(-1).view(np.uint8)
 
 
-def _value(stored: npt.NDArray[Any], known: Mapping[str, Any]) -> npt.NDArray[Any]:
+def tensor_value(stored: npt.NDArray[Any], known: Mapping[str, Any]) -> npt.NDArray[Any]:
+    """The array that `plain_tensor` was given, which a manifest describes."""
     dtype = dtypes.as_dtype(known["dtype"]).as_numpy_dtype
     value = stored if stored.dtype == dtype else stored.view(dtype)
     return value.reshape([int(size) for size in known["shape"]])
@@ -310,9 +314,10 @@ def _plain_name(file: str) -> str:
     return file
 
 
-def _manifest(
+def manifest_of(
     snapshot: Snapshot, tensors: Mapping[str, Any], files: Mapping[str, Any]
 ) -> dict[str, Any]:
+    """All of a snapshot but its arrays, as JSON has it."""
     position = snapshot.position
     return {
         "format": FORMAT,
@@ -351,7 +356,8 @@ def _parsed(data: bytes, path: str) -> dict[str, Any]:
     return manifest
 
 
-def _snapshot(manifest: Mapping[str, Any], values: Mapping[str, Any]) -> Snapshot:
+def snapshot_of(manifest: Mapping[str, Any], values: Mapping[str, Any]) -> Snapshot:
+    """What `manifest_of` describes, with its arrays."""
     shared, best, workers = Snapshot.sorted_out(values, int(manifest["num_workers"]))
     position = Position(
         tuple(map(int, manifest["done"])),

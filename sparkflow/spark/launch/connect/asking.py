@@ -9,6 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from sparkflow.spark.errors import SparkTrainingError
+from sparkflow.spark.launch.connect import meeting
 from sparkflow.spark.launch.connect.outcome import ROWS_SCHEMA, outcome_row
 from sparkflow_runtime.security import Credentials
 
@@ -76,3 +78,29 @@ def ask(
             yield outcome_row(part.decode(), int(number), content)
     finally:
         channel.close()
+
+
+def find_chief(session: Any, directory: str, token: str) -> str:
+    """Where the chief is that has written its address to a directory; "" where it has not yet.
+
+    Args:
+        session: The session.
+        directory: See `meeting`.
+        token: The job's.
+    """
+    task: Any = functools.partial(look_up, directory, token)
+    (row,) = session.range(0, 1, 1, 1).mapInArrow(task, ROWS_SCHEMA).collect()
+    return bytes(row["content"]).decode()
+
+
+def look_up(
+    directory: str, token: str, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The function that `mapInArrow` runs; it does not wait, for it may have a task's slot."""
+    for _ in batches:
+        pass
+    try:
+        address = meeting.find(directory, token, 0.0)
+    except SparkTrainingError:
+        address = ""
+    yield outcome_row(ANSWER, 0, address.encode())

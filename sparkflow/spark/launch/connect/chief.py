@@ -16,7 +16,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from sparkflow.spark.cluster.child import die_with_parent, first_line, read_lines, take_stdout
+from sparkflow.spark.cluster.child import beat, die_with_parent, first_line, read_lines, take_stdout
 
 
 def main() -> None:
@@ -24,19 +24,29 @@ def main() -> None:
     die_with_parent()
     tell = take_stdout()
     config = json.loads(first_line())
+    threading.Thread(target=beat, args=(tell,), name="pulse", daemon=True).start()
     messages: queue.Queue[Any] = queue.Queue()
     threading.Thread(target=read_lines, args=(messages,), name="stdin", daemon=True).start()
     # Imported late, so that the lines above are in force while numpy and gRPC load.
     from sparkflow.spark.cluster.failures import is_restartable
     from sparkflow.spark.control.callbacks import Callbacks
+    from sparkflow.spark.control.checkpoints.packed import pack, unpack
     from sparkflow.spark.launch.connect.lead import JobCluster, lead
-    from sparkflow.spark.launch.connect.outcome import EVENTS, error_to_parts, to_parts, to_rows
+    from sparkflow.spark.launch.connect.outcome import (
+        EVENTS,
+        Outcome,
+        error_to_parts,
+        to_parts,
+        to_rows,
+    )
     from sparkflow.spark.launch.connect.relay import Relay
     from sparkflow_runtime.security import Credentials
 
     # Not from the network: the Spark task has written it, and Spark sent it with the task's code.
     work = pickle.loads(Path(config["work"]).read_bytes())  # noqa: S301
     credentials = Credentials.from_export(config["credentials"])
+    left = {part: Path(path).read_bytes() for part, path in config["remembered"].items()}
+    remembered = unpack(left) if left else None
     relay = Relay(work.needs_epochs, work.stop)
     services = [relay.handlers()] if work.live else []
     cluster = JobCluster(
@@ -45,9 +55,12 @@ def main() -> None:
     tell({"event": "address", "port": cluster.port})
     reason, values = "", None
     try:
-        values = parts = to_parts(
-            lead(work, credentials, cluster, Callbacks([relay] if work.live else []))
-        )
+        callbacks = Callbacks([relay] if work.live else [])
+        found = lead(work, credentials, cluster, callbacks, remembered, lambda: relay.wants_pause)
+        if isinstance(found, Outcome):
+            values = parts = to_parts(found)
+        else:
+            parts = pack(found)
     except Exception as error:
         reason = "Training was given up"
         parts = error_to_parts(error, is_restartable(error))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from pyspark.resource import ResourceProfile
 
-from sparkflow.spark.cluster.scheduling.gang import SETTINGS, gang_start
+from sparkflow.spark.cluster.scheduling.gang import SETTINGS, GangStart, gang_start
 from sparkflow.spark.cluster.scheduling.gpus import memory_bytes
 from sparkflow.spark.cluster.scheduling.preflight import describe_settings
 from sparkflow.spark.cluster.scheduling.profiles import build_profile, why_not
@@ -22,15 +23,25 @@ from sparkflow.spark.control.history.training_history import TrainingHistory
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.encryption import new_credentials, speaks_tls
 from sparkflow.spark.errors import SparkTrainingError
+from sparkflow.spark.launch.connect.elastic_jobs import ElasticJobs, workers_in
+from sparkflow.spark.launch.connect.free_slots import HOLD_S, free_slots
 from sparkflow.spark.launch.connect.job import ConnectJob
 from sparkflow.spark.launch.connect.lead import Leadership, picklable
 from sparkflow.spark.launch.connect.live import Replay
-from sparkflow.spark.launch.connect.outcome import Outcome
+from sparkflow.spark.launch.connect.outcome import Outcome, Paused
 from sparkflow.spark.launch.connect.room import TOLD_AT_END, TooFewSlotsError, require_slots
-from sparkflow.spark.launch.training import FIXED_WORKERS, Trained, Training
+from sparkflow.spark.launch.training import Trained, Training
+from sparkflow.spark.params.config import FitConfig
+from sparkflow.spark.storage.artifacts import ship
 from sparkflow.spark.task_resources import RoleResources
 
 _log = logging.getLogger(__name__)
+
+_LOOK_S: Final = 10.0
+"""Seconds between two looks for slots while training runs."""
+_SCOUT_S: Final = 30.0
+_SCOUT_HOLD_S: Final = 8.0
+"""The same, and how long a look takes, where executors come because tasks wait."""
 
 SHARED_DIRECTORY: Final = "spark.sparkflow.sharedDir"
 """The Spark setting of a directory that all executors reach; checkpointDir does as well."""
@@ -46,7 +57,9 @@ class ConnectBackend:
     def __init__(self, session: Any) -> None:
         self._session = session
 
-    def require_slots(self, layout: ClusterLayout, resources: RoleResources) -> ClusterLayout:
+    def require_slots(
+        self, layout: ClusterLayout, resources: RoleResources, is_elastic: bool = False
+    ) -> ClusterLayout:
         """Runs a small barrier job, for a Connect client cannot ask the scheduler.
 
         Where there is no barrier stage, executors come while tasks wait: then only settings say no.
@@ -65,17 +78,21 @@ class ConnectBackend:
             require_slots(self._session, live, profile)
         except TooFewSlotsError:
             require_slots(self._session, layout, profile)
-            _log.warning(TOLD_AT_END, layout.num_tasks, "there is none")
-            return layout
+            if not is_elastic:  # else there may be one later
+                _log.warning(TOLD_AT_END, layout.num_tasks, "there is none")
+                return layout
         return live
 
     def speaks_tls(self, wanted: bool | str) -> bool:
         """Yes, unless it is not wanted: where the tasks will be is not known here."""
         return speaks_tls(wanted, None, lambda name: self._setting(name, "false"))
 
-    def count_workers(self, num_ps: int, resources: RoleResources) -> int:
-        """Raises, for the driver that could see executors come and go does not lead here."""
-        raise SparkTrainingError(FIXED_WORKERS)
+    def count_workers(self, config: FitConfig) -> int:
+        """Has tasks hold the slots that are free for a moment, and counts them."""
+        layout = config.layout()
+        profile = self._profile(layout, config.resources, warn=False)
+        slots = free_slots(self._session, layout.num_tasks + 1, profile)
+        return workers_in(slots, layout.num_ps, config.min_workers)
 
     def train(self, training: Training) -> Trained:
         """Runs jobs until one ends well; then tells the callbacks what happened."""
@@ -83,7 +100,8 @@ class ConnectBackend:
         gang = gang_start(self._settings())
         _log.info("the tasks start in %s", gang)
         shared = self._setting(SHARED_DIRECTORY, "") or plan.config.checkpoint_dir
-        if not gang.barrier and plan.layout.num_tasks > 1 and not shared:
+        is_elastic = training.resized is not None
+        if not gang.barrier and (plan.layout.num_tasks > 1 or is_elastic) and not shared:
             raise SparkTrainingError(
                 f"The tasks start one by one ({gang.reason}), and on Spark Connect they can only "
                 "meet in a directory that all executors reach: set checkpointDir, or the Spark "
@@ -91,32 +109,53 @@ class ConnectBackend:
             )
         restarts = plan.config.max_restarts
         callbacks = training.callbacks
-        is_live = bool(plan.layout.messengers)
-        work = Leadership(
-            picklable(plan),
-            training.feed,
-            restarts,
-            training.start,
-            live=is_live,
-            needs_epochs=is_live and callbacks.needs_epochs,
-        )
+        # Without a barrier stage the client finds the chief as the tasks do.
+        is_live = bool(plan.layout.messengers) or (not gang.barrier and bool(shared))
         if not is_live:
             callbacks.on_waiting("training on the cluster; Spark Connect tells the rest at the end")
         replay = Replay(callbacks, plan) if is_live else None
         credentials = new_credentials(self.speaks_tls(plan.config.tls))
-        config = training.job(credentials, memory_bytes(self._setting(GPU_MEMORY, "")))
-        job = ConnectJob(
-            training.rows,
-            replace(config, barrier=gang.barrier),
-            work,
-            restarts,
-            callbacks.on_restart,
-            shared,
-            self._setting("spark.driver.host", ""),
-            replay,
-            self._profile(plan.layout, plan.config.resources, warn=False),
-        )
-        found = job.run()
+        profile = self._profile(plan.layout, plan.config.resources, warn=False)
+        gpu_memory_bytes = memory_bytes(self._setting(GPU_MEMORY, ""))
+
+        def job(
+            training: Training,
+            left: Paused | None = None,
+            changes: tuple[dict[str, Any], ...] = (),
+            look: Callable[[], None] | None = None,
+            pause_after_s: float | None = None,
+        ) -> ConnectJob:
+            plan = training.plan
+            work = Leadership(
+                picklable(plan),
+                training.feed,
+                restarts,
+                training.start,
+                live=is_live,
+                needs_epochs=is_live and callbacks.needs_epochs,
+                changes=changes,
+            )
+            return ConnectJob(
+                training.rows,
+                replace(training.job(credentials, gpu_memory_bytes), barrier=gang.barrier),
+                work,
+                restarts,
+                callbacks.on_restart,
+                shared,
+                self._setting("spark.driver.host", ""),
+                replay,
+                profile,
+                ship(self._session, left.left) if left is not None else None,
+                look,
+                _SCOUT_S if gang.grows else _LOOK_S,
+                pause_after_s,
+            )
+
+        if replay is not None and is_elastic:
+            count = functools.partial(self._count_workers, training, profile, gang)
+            found = ElasticJobs(training, job, replay, count).run()
+        else:
+            found = job(training).run()
         outcome = replace(found, history={**found.history, "tasks_started": str(gang)})
         if replay is None:
             return tell_finished(callbacks, plan, outcome)
@@ -125,6 +164,19 @@ class ConnectBackend:
             _log.warning("%s", history.resumed["text"])
         replay.finish(outcome, history)
         return outcome.values, history
+
+    def _count_workers(
+        self, training: Training, profile: ResourceProfile | None, gang: GangStart, running: int
+    ) -> int:
+        """For how many workers there is room; a job of the fit has `running` slots."""
+        if training.count_workers is not None:
+            return training.count_workers()
+        num_ps, least = training.plan.layout.num_ps, training.plan.config.min_workers
+        most = num_ps + training.most_workers + 1 - running
+        # Those that wait are what executors come for.
+        hold_s = _SCOUT_HOLD_S if gang.grows and running else HOLD_S
+        slots = running + free_slots(self._session, most, profile, hold_s)
+        return workers_in(slots, num_ps, least)
 
     def _profile(
         self, layout: ClusterLayout, resources: RoleResources, warn: bool = True

@@ -38,6 +38,7 @@ from sparkflow.spark.endpoints import joined
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow.spark.launch.connect import meeting
 from sparkflow.spark.launch.connect.outcome import ADDRESS, outcome_row
+from sparkflow.spark.storage.artifacts import Shipped
 from sparkflow_runtime.errors import OpError
 
 CHIEF: Final = TaskName("chief", 0)
@@ -57,6 +58,7 @@ class ConnectConfig:
         meeting: Where the chief's address is published if there is no barrier stage.
         driver_host: Spark's driver as executors reach it; "" if the client does not know.
         timeout_s: How long tasks may take to come.
+        remembered: What the job before has left, see `packed`, for task 0; None for nothing.
     """
 
     job: JobConfig
@@ -64,6 +66,7 @@ class ConnectConfig:
     meeting: str = ""
     driver_host: str = ""
     timeout_s: float = 0.0
+    remembered: Shipped | None = None
 
 
 def run_connect_task(
@@ -152,12 +155,16 @@ class _Chief:
         work.write_bytes(config.work)
         self._outcome = self._folder / "outcome"
         self._outcome.mkdir()
+        left = config.remembered.value if config.remembered is not None else {}
+        for part, content in left.items():
+            (self._folder / part).write_bytes(content)
         environment = child_environment(os.environ, 1, 1)
         environment["CUDA_VISIBLE_DEVICES"] = ""
         self._process = ChildProcess(
             CHIEF,
             {
                 "work": str(work),
+                "remembered": {part: str(self._folder / part) for part in left},
                 "outcome": str(self._outcome),
                 "host": host,
                 "credentials": config.job.credentials.export(),

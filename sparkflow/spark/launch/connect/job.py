@@ -12,7 +12,7 @@ import logging
 import pickle
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from sparkflow.spark.cluster.task import JobConfig
 from sparkflow.spark.control.attempts.retry_loop import RetryLoop
 from sparkflow.spark.data.plan.partitioning import without_messengers
 from sparkflow.spark.errors import SparkTrainingError
+from sparkflow.spark.launch.connect.asking import find_chief
 from sparkflow.spark.launch.connect.connect_task import ConnectConfig, run_connect_task
 from sparkflow.spark.launch.connect.lead import Leadership
 from sparkflow.spark.launch.connect.live import LiveQuery, Replay, events_in
@@ -32,10 +33,12 @@ from sparkflow.spark.launch.connect.outcome import (
     EVENTS,
     ROWS_SCHEMA,
     Outcome,
+    Paused,
     from_parts,
     from_rows,
 )
 from sparkflow.spark.launch.connect.room import map_with, require_slots, takes_messengers
+from sparkflow.spark.storage.artifacts import Shipped
 
 _log = logging.getLogger(__name__)
 
@@ -58,6 +61,10 @@ class ConnectJob:
         replay: Tells callbacks what the chief tells, while training runs if there is room for a
             messenger to say where it is; None where the layout has none.
         profile: What the tasks run with; None for what Spark's settings say.
+        remembered: What the job before has left where the number of workers changes.
+        look: Looks for slots while training runs, see `LiveQuery`; None where that is not asked.
+        look_every_s: Seconds between two looks.
+        pause_after_s: After how long a job ends for its client to look, where it cannot be told to.
     """
 
     rows: DataFrame
@@ -69,6 +76,10 @@ class ConnectJob:
     driver_host: str = ""
     replay: Replay | None = None
     profile: ResourceProfile | None = None
+    remembered: Shipped | None = None
+    look: Callable[[], None] | None = None
+    look_every_s: float = 10.0
+    pause_after_s: float | None = None
 
     def run(self) -> Outcome:
         """Trains and returns what came out. Blocks.
@@ -76,38 +87,60 @@ class ConnectJob:
         Raises:
             Exception: As `SparkTrainer.fit` does.
         """
-        retries = RetryLoop(self._attempt, self.max_restarts, is_restartable, self.on_restart)
-        return retries.run()
+        lost: list[tuple[str, int]] = []
 
-    def _attempt(self, number: int) -> Outcome:
-        if number and self.config.barrier:
-            self._wait_for_executors()
-        if self.replay is None:
-            return self._submit(number)
+        def attempt(number: int) -> Outcome:
+            if number and self.config.barrier:
+                self._wait_for_executors()
+            found = self.attempt(lost)
+            assert isinstance(found, Outcome)
+            return found
+
+        def on_restart(reason: str) -> None:
+            lost.append((reason, 0 if self.replay is None else self.replay.steps))
+            self.on_restart(reason)
+
+        return RetryLoop(attempt, self.max_restarts, is_restartable, on_restart).run()
+
+    def attempt(self, lost: Sequence[tuple[str, int]] = ()) -> Outcome | Paused:
+        """Runs one job.
+
+        Args:
+            lost: Why those before it were lost, and how many steps were known of them.
+
+        Raises:
+            Exception: As `SparkTrainer.fit` does.
+        """
+        stop = None if self.replay is None else self.replay.asked()["stop"]
+        made = replace(self, work=replace(self.work, lost=tuple(lost), stop=stop))
+        if self.replay is None or not self.config.layout.messengers:
+            return made._submit()
         with contextlib.ExitStack() as turn:
             session, layout = self.rows.sparkSession, self.config.layout
             if takes_messengers(session, layout, self.profile, turn):
-                return self._submit(number, turn.close)
-        return self._without_messengers(self.replay)._submit(number)
+                return made._submit(turn.close)
+        return made._without_messengers()._submit()
 
-    def _without_messengers(self, replay: Replay) -> ConnectJob:
+    def _without_messengers(self) -> ConnectJob:
         """The same training for slots that are just enough: callbacks are told at the end."""
         layout, plan = self.config.layout, self.work.plan
         alone = replace(layout, messengers=0)
-        stop = replay.asked()["stop"]
         return replace(
             self,
             rows=without_messengers(self.rows, layout),
             config=replace(self.config, layout=alone),
             work=replace(
-                self.work, plan=replace(plan, layout=alone), needs_epochs=False, stop=stop
+                self.work,
+                plan=replace(plan, layout=alone),
+                needs_epochs=False,
+                pause_after_s=self.pause_after_s,
             ),
         )
 
-    def _submit(self, number: int, on_begun: Callable[[], None] = lambda: None) -> Outcome:
-        work = replace(self.work, max_restarts=max(0, self.max_restarts - number))
+    def _submit(self, on_begun: Callable[[], None] = lambda: None) -> Outcome | Paused:
+        work = self.work
         meeting = ""
-        if not self.config.barrier and self.config.layout.num_tasks > 1:
+        if not self.config.barrier and self.shared_directory:
             meeting = f"{self.shared_directory.rstrip('/')}/sparkflow-meeting-{uuid.uuid4().hex}"
         config = ConnectConfig(
             self.config,
@@ -115,13 +148,28 @@ class ConnectJob:
             meeting,
             self.driver_host,
             work.plan.config.start_timeout,
+            self.remembered,
         )
         task: Any = functools.partial(run_connect_task, config)
         query = map_with(self.profile, self.rows, task, ROWS_SCHEMA, self.config.barrier)
         if self.replay is not None:
-            live = LiveQuery(query, self.config.credentials, self.replay, on_begun)
+            session, token = self.rows.sparkSession, self.config.credentials.token or ""
+            find = functools.partial(find_chief, session, meeting, token) if meeting else None
+            live = LiveQuery(
+                query,
+                self.config.credentials,
+                self.replay,
+                on_begun,
+                self.look,
+                self.look_every_s,
+                find,
+            )
             parts = from_rows(live.run())
             events = events_in(parts.pop(EVENTS, b"[]"))
+            paused = Paused.of(parts)
+            if paused is not None:
+                self.replay.take_paused(paused, events)
+                return paused
             try:
                 outcome = self.replay.outcome = from_parts(parts)
             except Exception:

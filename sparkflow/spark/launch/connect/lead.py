@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,11 +23,13 @@ from sparkflow.spark.control.attempts.retry_loop import RetryLoop
 from sparkflow.spark.control.callbacks import Callbacks
 from sparkflow.spark.control.checkpoints.snapshot import Snapshot
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
+from sparkflow.spark.control.elastic import Resize
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.data.feed_plan import FeedPlan
 from sparkflow.spark.endpoints import Ports
 from sparkflow.spark.errors import LostTaskError
 from sparkflow.spark.launch.connect.outcome import Outcome
+from sparkflow.spark.launch.connect.pausing import Pausing
 from sparkflow.spark.storage.checkpoint_files import PathFiles
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.security import Credentials
@@ -42,13 +44,17 @@ class Leadership:
     Attributes:
         plan: What is to be trained.
         feed: What workers are told about their rows.
-        max_restarts: How often training may begin again in this job.
+        max_restarts: How often the fit may begin again, in all its jobs.
         start: What training begins with; None for initial values.
         live: Whether callbacks of the client's are told what happens, see `relay`: while it does
             where the layout has a messenger, else at the end.
         needs_epochs: Whether one of them must find the cluster quiet at the end of epochs; only
             where the layout has a messenger does it hear of them in time.
         stop: Why one of them has wanted training to end, before this began.
+        lost: Why jobs before this one were lost, see `FitState`.
+        changes: Those of the number of workers so far, see `Pausing`.
+        pause_after_s: When the job ends for its client to look for slots; None for when that says
+            so.
     """
 
     plan: TrainingPlan
@@ -58,6 +64,9 @@ class Leadership:
     live: bool = False
     needs_epochs: bool = False
     stop: str | None = None
+    lost: tuple[tuple[str, int], ...] = ()
+    changes: tuple[Mapping[str, Any], ...] = ()
+    pause_after_s: float | None = None
 
 
 def picklable(plan: TrainingPlan) -> TrainingPlan:
@@ -169,33 +178,65 @@ class JobCluster:
 
 
 def lead(
-    work: Leadership, credentials: Credentials, cluster: JobCluster, callbacks: Callbacks
-) -> Outcome:
-    """Trains and returns what came out. Blocks.
+    work: Leadership,
+    credentials: Credentials,
+    cluster: JobCluster,
+    callbacks: Callbacks,
+    remembered: Snapshot | None = None,
+    wants_pause: Callable[[], bool] = lambda: False,
+) -> Outcome | Snapshot:
+    """Trains and returns what came out, or what the next job goes on with. Blocks.
 
     Args:
         work: What to train.
         credentials: What the tasks and the chief show to each other.
         cluster: The tasks.
         callbacks: Are told of everything.
+        remembered: What the job before has left where the number of workers changes.
+        wants_pause: Whether the client wants to look for slots.
 
     Raises:
         Exception: As `SparkTrainer.fit` does.
     """
     config = work.plan.config
     store = CheckpointStore.of(config, lambda _: PathFiles())
-    fit_state = FitState(work.plan, credentials, callbacks, store, start=work.start)
+    fit_state = FitState(
+        work.plan,
+        credentials,
+        callbacks,
+        store,
+        start=work.start,
+        remembered=remembered,
+        lost=work.lost,
+    )
+    pausing = None
+    if config.is_elastic:
+        pausing = Pausing(
+            wants_pause, work.pause_after_s, config.in_step, fit_state.remember, work.changes
+        )
 
-    def attempt(number: int) -> Mapping[str, Any]:
-        run = fit_state.attempt()
+    def attempt(number: int) -> Mapping[str, Any] | Snapshot:
+        run = fit_state.attempt(pausing)
         fed = replace(work.feed, start=fit_state.positions)
         server, job = cluster.begin_attempt(run.events.put, json.dumps(fed.to_json()))
-        return run.run(server, job)
+        try:
+            return run.run(server, job)
+        except Resize:
+            assert fit_state.remembered is not None
+            return fit_state.remembered
 
     values = fit_state.finished_values
     if values is None:
-        retries = RetryLoop(attempt, work.max_restarts, is_restartable, fit_state.on_restart)
-        values = retries.run()
+        found = RetryLoop(
+            attempt,
+            work.max_restarts,
+            is_restartable,
+            fit_state.on_restart,
+            lambda: fit_state.restarts,
+        ).run()
+        if isinstance(found, Snapshot):
+            return found
+        values = found
     return Outcome(values, fit_state.history.to_dict())
 
 

@@ -11,6 +11,7 @@ import json
 import logging
 import queue
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -22,11 +23,19 @@ from pyspark.sql import DataFrame
 from sparkflow.spark.cluster.events import JobEnded
 from sparkflow.spark.cluster.failures import to_exception
 from sparkflow.spark.control.callbacks import Callbacks, Update
+from sparkflow.spark.control.checkpoints.packed import unpack
+from sparkflow.spark.control.checkpoints.tables import model_values
 from sparkflow.spark.control.history.training_history import TrainingHistory
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.control.recorder import HistoryRecorder
 from sparkflow.spark.launch.connect.asking import Asking
-from sparkflow.spark.launch.connect.outcome import ADDRESS, Outcome, from_parts, from_rows
+from sparkflow.spark.launch.connect.outcome import (
+    ADDRESS,
+    Outcome,
+    Paused,
+    from_parts,
+    from_rows,
+)
 from sparkflow_runtime.errors import UnavailableError
 from sparkflow_runtime.security import Credentials
 
@@ -93,18 +102,26 @@ class Replay:
 
     Attributes:
         run: What callbacks see; None before it begins.
+        plan: What is trained: another one where the number of workers changes.
         acknowledged: The number of the last event that they know of.
         outcome: What has come back; None before.
+        wants_pause: Whether the cluster is to come to a halt for another number of workers.
     """
 
     def __init__(self, callbacks: Callbacks, plan: TrainingPlan) -> None:
         self._callbacks = callbacks
-        self._plan = plan
+        self.plan = plan
+        self.wants_pause = False
         self._recorder: HistoryRecorder | None = None
         self._asking: Asking | None = None
         self.run: LiveRun | None = None
         self.acknowledged = 0
         self.outcome: Outcome | None = None
+
+    @property
+    def steps(self) -> int:
+        """How many steps have been told of."""
+        return 0 if self.run is None else self.run.history.steps
 
     @property
     def needs_epochs(self) -> bool:
@@ -118,7 +135,8 @@ class Replay:
     def asked(self) -> dict[str, Any]:
         """What to poll the chief with."""
         stop = self.run.wants_stop if self.run is not None else None
-        return {"acknowledged": self.acknowledged, "stop": stop}
+        asked: dict[str, Any] = {"acknowledged": self.acknowledged, "stop": stop}
+        return {**asked, "pause": True} if self.wants_pause else asked
 
     def take(self, events: Iterable[Mapping[str, Any]]) -> None:
         """Tells the callbacks of all that they have not heard of."""
@@ -126,6 +144,14 @@ class Replay:
             if event["number"] > self.acknowledged:
                 self._tell(event)
                 self.acknowledged = event["number"]
+
+    def take_paused(self, paused: Paused, events: Iterable[Mapping[str, Any]]) -> None:
+        """Tells what is left of a run that has ended for another number of workers."""
+        shared = model_values(unpack(paused.left).shared, self.plan.graph.state.tables)
+        values = {name: shared[name] for name in self.plan.fetch}
+        self.outcome = Outcome(values, {})
+        self.take(events)
+        self.outcome = None
 
     def finish(self, outcome: Outcome, history: TrainingHistory) -> None:
         """Tells that training has ended well."""
@@ -142,9 +168,11 @@ class Replay:
                 callbacks.on_resume(event["path"], event["step"], event["finished"])
             case "begin":
                 history = TrainingHistory.from_dict(event["history"])
-                self.run = LiveRun(self._plan, event["total_steps"], history, self._values)
-                workers = range(self._plan.layout.num_workers)
-                self._recorder = HistoryRecorder(self._plan.rows, workers, False, history)
+                stop = None if self.run is None else self.run.wants_stop
+                self.run = LiveRun(self.plan, event["total_steps"], history, self._values)
+                self.run.wants_stop = stop
+                workers = range(self.plan.layout.num_workers)
+                self._recorder = HistoryRecorder(self.plan.rows, workers, False, history)
                 callbacks.on_train_begin(self.run)
             case "steps":
                 losses = np.asarray(event["losses"], np.float32)
@@ -182,6 +210,11 @@ class LiveQuery:
         credentials: What the job's tasks show to each other.
         replay: Tells the callbacks.
         on_begun: Is called when all tasks have got their slots, which a messenger tells.
+        look: Looks for slots while training runs, and says by `Replay.wants_pause` what comes of
+            it; None where their number does not matter.
+        look_every_s: Seconds between two looks.
+        find: Asks the cluster once where the chief is, which it knows only while training runs;
+            None where a messenger tells.
     """
 
     def __init__(
@@ -190,7 +223,13 @@ class LiveQuery:
         credentials: Credentials,
         replay: Replay,
         on_begun: Callable[[], None] = lambda: None,
+        look: Callable[[], None] | None = None,
+        look_every_s: float = 10.0,
+        find: Callable[[], str] | None = None,
     ) -> None:
+        self._look = look
+        self._look_every_s = look_every_s
+        self._find = find
         self._query = query
         self._session: Any = query.sparkSession
         self._credentials = credentials
@@ -210,6 +249,7 @@ class LiveQuery:
         # The loop is a function of its own: CPython 3.11 looks for signals where `continue` jumps
         # back, and an interrupt there passes by the `try` around a loop in the same function.
         self._replay.acknowledged = 0  # another chief, which counts from one
+        self._replay.wants_pause = False
         try:
             return self._listen()
         except BaseException:
@@ -224,6 +264,9 @@ class LiveQuery:
     def _listen(self) -> list[Row]:
         rows: list[Row] = []
         self._start("training", self._train)
+        if self._find is not None:
+            find = self._find
+            self._start("finding", lambda: self._seek(find))
         while True:
             try:
                 kind, found = self._messages.get(timeout=_LOOK_S)  # so that Ctrl-C is heard
@@ -262,15 +305,35 @@ class LiveQuery:
         else:
             self._messages.put(("end", None))
 
+    def _seek(self, find: Callable[[], str]) -> None:
+        """Asks until the chief is found."""
+        self._session.addTag(self._tags[1])
+        while not self._over.wait(_PAUSE_S):
+            try:
+                address = find()
+            except Exception as error:
+                if not self._over.is_set():
+                    _log.warning("no live progress, training goes on: %s", error)
+                return
+            if address:
+                self._messages.put(("row", (ADDRESS, 0, address.encode())))
+                return
+
     def _ask(self, asking: Asking) -> None:
         """Asks again whenever what was told has been passed on."""
         self._session.addTag(self._tags[1])
         failures, first = 0, True
+        next_look_s = time.monotonic() + self._look_every_s
         while (request := self._requests.get()) is not None:
             # Who waits for its callbacks, or is to stop, is not kept waiting.
             if not (first or self._replay.needs_epochs or request["stop"]):
                 self._over.wait(_PAUSE_S)
             first = False
+            if self._look is not None and time.monotonic() > next_look_s:
+                # By this thread, so that no question of its own has the slot that is free.
+                self._look_for_slots(self._look)
+                next_look_s = time.monotonic() + self._look_every_s
+                request = self._replay.asked()
             while not self._over.is_set():
                 try:
                     answer = asking.poll(request)
@@ -288,6 +351,13 @@ class LiveQuery:
                 if answer["ended"]:
                     return
                 break
+
+    def _look_for_slots(self, look: Callable[[], None]) -> None:
+        try:
+            look()
+        except Exception as error:
+            if not self._over.is_set():
+                _log.warning("looking for slots failed: %s", str(error).split("\n", 1)[0])
 
     def _interrupt(self, tag: str) -> None:
         with contextlib.suppress(Exception):  # the session is closed: its queries have ended

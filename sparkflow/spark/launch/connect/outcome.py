@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkflow.spark import errors as own_errors
+from sparkflow.spark.control.checkpoints.packed import PARTS, STATE
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow_runtime import errors as runtime_errors
 from sparkflow_runtime.checkpoint.tensors import pack_tensors, unpack_tensors
@@ -68,6 +69,30 @@ def error_to_parts(error: BaseException, restartable: bool) -> dict[str, bytes]:
         "restartable": restartable,
     }
     return {ERROR: json.dumps(described).encode()}
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """A training that has stopped for its client to look for slots.
+
+    Attributes:
+        left: What the next job begins with, as `packed.pack` has it.
+        step: The steps made.
+        changes: Those of the number of workers so far, see `TrainingHistory.resized`.
+    """
+
+    left: Parts = field(repr=False)
+    step: int
+    changes: tuple[Mapping[str, Any], ...]
+
+    @classmethod
+    def of(cls, parts: Parts) -> Paused | None:
+        """From the rows of a job; None where they are of one that has ended."""
+        if STATE not in parts:
+            return None
+        state = json.loads(parts[STATE])
+        left = {part: parts[part] for part in PARTS}
+        return cls(left, int(state["step"]), tuple(state["history"].get("resized", ())))
 
 
 def from_parts(parts: Parts) -> Outcome:

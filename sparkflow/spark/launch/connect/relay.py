@@ -59,10 +59,17 @@ class Relay(Callback):
         self._given_up_s: float | None = None
         self._run: RunControl | None = None
         self._stop = stop
+        self._pause = False
         self._wanted: list[Future[list[tuple[str, int, bytes]]]] = []
         self._said = ""
         self._ended = False
         self._final: Parts | None = None
+
+    @property
+    def wants_pause(self) -> bool:
+        """Whether the client wants the run to end for another number of workers."""
+        with self._changed:
+            return self._pause
 
     def handlers(self) -> Any:
         """The service, for an `RpcServer`."""
@@ -218,6 +225,7 @@ class Relay(Callback):
                 self._steps -= len(self._events.popleft().get("losses", ()))
             if stop is not None:
                 self._stop = str(stop)
+            self._pause = self._pause or bool(asked.get("pause"))
             run = self._run
             self._changed.notify_all()
         if stop is not None and run is not None:

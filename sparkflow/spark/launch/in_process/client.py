@@ -21,7 +21,8 @@ from sparkflow.spark.launch.connect.job import collect_interruptibly
 from sparkflow.spark.launch.connect.lead import Leadership, picklable
 from sparkflow.spark.launch.connect.outcome import ROWS_SCHEMA, from_parts, from_rows
 from sparkflow.spark.launch.in_process.task import InTaskConfig, train_in_task
-from sparkflow.spark.launch.training import FIXED_WORKERS, Trained, Training
+from sparkflow.spark.launch.training import Trained, Training
+from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.task_resources import RoleResources
 from sparkflow_runtime.security import Credentials
 
@@ -41,7 +42,9 @@ class InProcessBackend:
         self._session = session
         self._reason = reason
 
-    def require_slots(self, layout: ClusterLayout, resources: RoleResources) -> ClusterLayout:
+    def require_slots(
+        self, layout: ClusterLayout, resources: RoleResources, is_elastic: bool = False
+    ) -> ClusterLayout:
         """Passes when there is one worker; one slot there is always, sooner or later.
 
         Raises:
@@ -69,9 +72,15 @@ class InProcessBackend:
         """No: nothing is said to other processes."""
         return False
 
-    def count_workers(self, num_ps: int, resources: RoleResources) -> int:
-        """Raises, for the driver that could see executors come and go does not lead here."""
-        raise SparkTrainingError(FIXED_WORKERS)
+    def count_workers(self, config: FitConfig) -> int:
+        """One: there are no others to reach."""
+        _log.warning(
+            "numWorkers=(%d, %d): one worker trains, as %s",
+            config.min_workers,
+            config.num_workers,
+            self._reason,
+        )
+        return 1
 
     def train(self, training: Training) -> Trained:
         """Runs the task; then tells the callbacks what happened."""

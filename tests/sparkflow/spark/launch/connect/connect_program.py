@@ -5,6 +5,7 @@
 Prints one JSON object per line: what happened.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -12,7 +13,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from sparkflow.spark import (
 )
 from support.processes import training_processes
 from support.spark_models import linear
+from support.standalone import machine
 
 
 def classifier_fn(features: Any, labels: Any, mode: str) -> Any:
@@ -246,6 +248,62 @@ def beside(df: Any, folder: Path) -> dict[str, Any]:
     return {"processes": most, "losses": losses}
 
 
+@contextlib.contextmanager
+def _taken(session: Any, slots: int) -> Iterator[Callable[[], None]]:
+    """Has other tasks take slots, until the function is called that it gives."""
+
+    def hold(batches: Any) -> Any:
+        for each in batches:
+            time.sleep(300)
+            yield each
+
+    def run() -> None:
+        session.addTag("taken")
+        with contextlib.suppress(Exception):  # it is interrupted
+            session.range(0, slots, 1, slots).mapInArrow(hold, "id bigint").count()
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        yield lambda: session.interruptTag("taken")
+    finally:
+        session.interruptTag("taken")
+
+
+def elastic(df: Any, folder: Path) -> dict[str, Any]:
+    """One worker while others have two of four slots, then as many as there may be: two."""
+    given = {"numPs": 0, "epochs": 15, "syncMode": "sync", "seed": 3, "batchSize": 25}
+    fixed = trainer(**given).fit(df)
+    heard: list[Any] = []
+    with _taken(df.sparkSession, 2) as free:
+
+        class Frees(Callback):
+            needs_epochs = True
+
+            def on_train_begin(self, run: Any) -> None:
+                self.run = run
+                heard.append(run.num_workers)
+
+            def on_epoch_end(self, epoch: int, metrics: Any) -> None:
+                if not epoch:
+                    free()
+                if self.run.num_workers == 1:
+                    time.sleep(1)  # so that slots are looked for before all epochs are over
+
+        model = trainer(**{**given, "numWorkers": (1, 2)}, callbacks=[Frees()]).fit(df)
+    apart = {
+        name: float(np.abs(value - fixed.inference_model.variables[name]).max())
+        for name, value in model.inference_model.variables.items()
+    }
+    return {
+        "heard": heard,
+        "resized": model.history.resized,
+        "restarts": model.history.restarts,
+        "steps": [fixed.history.steps, model.history.steps],
+        "epochs": len(model.history.epoch_loss),
+        "apart": max(apart.values()),
+    }
+
+
 def _ends_machine_of(task: str, folder: Path) -> None:
     """Kills the executor of a task, and the standalone worker that would start another one."""
     pid = next(p for p in processes(folder) if f"SPARKFLOW_TASK={task}\0" in _read(p, "environ"))
@@ -291,6 +349,52 @@ def executor_lost(df: Any, folder: Path) -> dict[str, Any]:
     }
 
 
+def machine_comes_and_goes(df: Any, folder: Path) -> dict[str, Any]:
+    """Two slots, then three; then the machine of a worker is lost for good."""
+    given = {"numPs": 0, "epochs": 90, "syncMode": "sync", "seed": 3, "batchSize": 25}
+    given |= {"startTimeout": 200.0}
+    master = df.sparkSession.conf.get("spark.master")
+    heard: list[Any] = []
+    with contextlib.ExitStack() as stack:
+
+        class Acts(Callback):
+            needs_epochs = True
+
+            def on_train_begin(self, run: Any) -> None:
+                self.run = run
+                heard.append(run.num_workers)
+
+            def on_epoch_end(self, epoch: int, metrics: Any) -> None:
+                if not epoch:
+                    stack.enter_context(machine(folder, 7, master, 1))
+                if heard == [1]:
+                    time.sleep(1)  # so that slots are looked for before all epochs are over
+                elif heard == [1, 2]:
+                    heard.append("kills")
+                    _ends_machine_of("worker 1", folder)
+
+        elastic = {**given, "numWorkers": (1, 2), "checkpointDir": str(folder / "elastic")}
+        model = trainer(**elastic, callbacks=[Acts()]).fit(df)
+    return {
+        "heard": heard,
+        "resized": model.history.resized,
+        "restarts": model.history.restarts,
+        "started": model.history.tasks_started,
+        "steps": model.history.steps,
+        "epochs": len(model.history.epoch_loss),
+        "variables": {k: v.ravel().tolist() for k, v in model.inference_model.variables.items()},
+    }
+
+
+def two_workers(df: Any, folder: Path) -> dict[str, Any]:
+    """What `machine_comes_and_goes` is compared with."""
+    given = {"numPs": 0, "epochs": 90, "syncMode": "sync", "seed": 3, "batchSize": 25}
+    model = trainer(**given).fit(df)
+    return {
+        "variables": {k: v.ravel().tolist() for k, v in model.inference_model.variables.items()}
+    }
+
+
 def records(df: Any, folder: Path) -> dict[str, Any]:
     session = df.sparkSession
     session.dataSource.register(TFRecordDataSource)
@@ -323,6 +427,9 @@ def main() -> None:
         exact,
         beside,
         executor_lost,
+        elastic,
+        machine_comes_and_goes,
+        two_workers,
     ]
     wanted = sys.argv[3:] or [step.__name__ for step in steps]
     for step in steps:

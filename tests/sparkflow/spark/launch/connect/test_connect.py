@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from support.standalone import standalone
@@ -36,7 +37,8 @@ def found(remote: str, folder: Path, run_client: Any) -> dict[str, dict[str, Any
 
 @pytest.fixture(scope="module")
 def found_by_night(remote: str, folder: Path, run_client: Any) -> dict[str, dict[str, Any]]:
-    steps = ("resumes", "without_barrier", "too_many", "records", "callback_fails", "exact")
+    steps = ["resumes", "without_barrier", "too_many", "records", "callback_fails", "exact"]
+    steps.append("elastic")
     return run_client(_PROGRAM, remote, folder, *steps)
 
 
@@ -110,6 +112,22 @@ def test_a_callback_finds_the_cluster_quiet_at_epochs(found: dict[str, dict[str,
 
 
 @pytest.mark.nightly
+def test_the_number_of_workers_follows_the_free_slots(
+    found_by_night: dict[str, dict[str, Any]],
+) -> None:
+    step = found_by_night["elastic"]
+    assert "failed" not in step, step["failed"]
+    assert step["heard"] == [1, 2]
+    (change,) = step["resized"]
+    assert (change["before"], change["workers"]) == (1, 2)
+    assert 0 < change["pause_s"] < 120
+    assert step["restarts"] == []
+    assert step["steps"][0] == step["steps"][1]
+    assert step["epochs"] == 15
+    assert step["apart"] < 1e-5
+
+
+@pytest.mark.nightly
 def test_what_a_callback_raises_ends_training(found_by_night: dict[str, dict[str, Any]]) -> None:
     step = found_by_night["callback_fails"]
     assert step.get("text") == "a callback of the user's", step
@@ -147,3 +165,37 @@ def test_after_a_lost_machine_training_goes_on_with_slots_that_are_just_enough(
     assert "failed" not in step, step["failed"]
     assert step["heard"] == ["restart", "end"]
     assert step["epochs"] == 400
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_machine_comes_and_another_one_is_lost(
+    tmp_path: Path,
+    connect_server: Any,
+    run_client: Any,
+    remote: str,
+    folder: Path,
+    dynamic: bool,
+) -> None:
+    settings = {"spark.executor.memory": "600m", "spark.executor.cores": "1"}
+    if dynamic:
+        settings |= {
+            "spark.dynamicAllocation.enabled": "true",
+            "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+        }
+    name = "machine_comes_and_goes"
+    with (
+        standalone(tmp_path, workers=1, cores=2, memory="2g") as master,
+        connect_server(tmp_path, {"spark.master": master, **settings}) as elsewhere,
+    ):
+        step = run_client(_PROGRAM, elsewhere, tmp_path, name)[name]
+    assert "failed" not in step, step["failed"]
+    assert step["heard"] == [1, 2, "kills", 1]
+    assert step["started"].startswith("an ordinary stage" if dynamic else "a barrier stage")
+    (change,) = step["resized"]
+    assert (change["before"], change["workers"]) == (1, 2)
+    assert len(step["restarts"]) == 1
+    assert step["epochs"] == 90
+    fixed = run_client(_PROGRAM, remote, folder, "two_workers")["two_workers"]["variables"]
+    for variable, value in fixed.items():
+        np.testing.assert_allclose(step["variables"][variable], value, rtol=1e-5, atol=1e-6)

@@ -13,8 +13,10 @@ import pytest
 
 from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.control.callbacks import Callback, Callbacks
+from sparkflow.spark.control.checkpoints.packed import pack, unpack
+from sparkflow.spark.control.checkpoints.snapshot import Position, Snapshot
 from sparkflow.spark.control.history.training_history import TrainingHistory
-from sparkflow.spark.errors import SparkTrainingError
+from sparkflow.spark.errors import LostTaskError, SparkTrainingError
 from sparkflow.spark.launch.connect import job, live
 from sparkflow.spark.launch.connect.lead import Leadership
 from sparkflow.spark.launch.connect.live import LiveQuery, Replay
@@ -22,6 +24,7 @@ from sparkflow.spark.launch.connect.outcome import (
     ADDRESS,
     EVENTS,
     Outcome,
+    Paused,
     error_to_parts,
     to_parts,
     to_rows,
@@ -80,9 +83,12 @@ def begin(number: int) -> dict[str, Any]:
     return {"number": number, "kind": "begin", "total_steps": 4, "history": history}
 
 
-def made(number: int, first: int, *losses: float) -> dict[str, Any]:
+def steps(number: int, first: int, *losses: float) -> dict[str, Any]:
     facts = {"first": first, "losses": list(losses), "rows": [5] * len(losses), "worker": 1}
     return {"number": number, "kind": "steps", "waited_s": 0.0, **facts}
+
+
+END = Outcome({}, {})
 
 
 def replay_of(*callbacks: Callback) -> Replay:
@@ -92,9 +98,9 @@ def replay_of(*callbacks: Callback) -> Replay:
 def test_callbacks_hear_each_event_once_and_the_history_grows() -> None:
     notes = Notes()
     replay = replay_of(notes)
-    replay.take([begin(1), made(2, 0, 4.0)])
+    replay.take([begin(1), steps(2, 0, 4.0)])
     assert notes.run.history.steps == 1
-    replay.take([begin(1), made(2, 0, 4.0), made(3, 1, 3.0, 2.0)])
+    replay.take([begin(1), steps(2, 0, 4.0), steps(3, 1, 3.0, 2.0)])
     replay.take([{"number": 4, "kind": "validation", "metrics": {"step": 3.0, "loss": 1.0}}])
     replay.take([{"number": 5, "kind": "epoch", "epoch": 0, "metrics": {"loss": 3.0}}])
     assert notes.heard == [
@@ -139,7 +145,7 @@ class Finished(LiveQuery):
 
 
 def _job(monkeypatch: pytest.MonkeyPatch, replay: Replay, parts: Any) -> job.ConnectJob:
-    events = json.dumps([begin(1), made(2, 0, 4.0)]).encode()
+    events = json.dumps([begin(1), steps(2, 0, 4.0)]).encode()
     rows = list(to_rows({**parts, EVENTS: events}))
     monkeypatch.setattr(job, "LiveQuery", lambda *_: Finished(*rows))
     monkeypatch.setattr(job, "takes_messengers", lambda *_: True)
@@ -178,7 +184,7 @@ def test_a_training_whose_slots_are_just_enough_is_told_at_the_end(
     frame = made.rows
     monkeypatch.setattr(job, "takes_messengers", lambda *_: False)
     monkeypatch.setattr(job, "without_messengers", lambda *of: given.append(of) or frame)
-    monkeypatch.setattr(job.ConnectJob, "_submit", lambda self, number: given.append(self))
+    monkeypatch.setattr(job.ConnectJob, "_submit", lambda self: given.append(self) or END)
     made = replace(made, work=replace(made.work, plan=Planned(Plan.layout), needs_epochs=True))
     made.run()
     alone = given[1]
@@ -190,6 +196,50 @@ def test_a_training_whose_slots_are_just_enough_is_told_at_the_end(
     callback.run.stop("enough")
     made.run()
     assert given[-1].work.stop == "enough"
+
+
+def test_jobs_that_were_lost_are_told_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    reasons: list[str] = []
+    replay = replay_of(Notes())
+    made = replace(
+        _job(monkeypatch, replay, {}), max_restarts=2, on_restart=reasons.append, replay=replay
+    )
+    given: list[Any] = []
+
+    def submit(self: Any, *_: Any) -> Outcome:
+        given.append(self.work.lost)
+        if len(given) == 1:
+            replay.take([begin(1), steps(2, 0, 4.0, 3.0)])
+        if len(given) < 3:
+            raise LostTaskError(f"loss {len(given)}")
+        return END
+
+    monkeypatch.setattr(job.ConnectJob, "_submit", submit)
+    monkeypatch.setattr(job.ConnectJob, "_wait_for_executors", lambda self: None)
+    assert made.run() is END
+    assert given == [(), (("loss 1", 2),), (("loss 1", 2), ("loss 2", 2))]
+    assert reasons == ["loss 1", "loss 2"]
+
+
+def test_a_run_that_ends_for_another_number_of_workers_gives_its_variables_to_the_last_to_ask(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    callback = Values()
+    replay = replay_of(callback)
+    state: Any = SimpleNamespace(tables={})
+    replay.plan = SimpleNamespace(  # type: ignore[assignment]
+        **vars(Plan), graph=SimpleNamespace(state=state), fetch=("w",)
+    )
+    shared = {"w": np.float32([7]), "slot": np.float32([1])}
+    left = Snapshot(4, Position((2, 2), (2, 2), {}), shared, {}, (), {"resized": [{"step": 2}]})
+    found = _job(monkeypatch, replay, pack(left)).attempt()
+    assert isinstance(found, Paused)
+    assert (found.step, found.changes) == (4, ({"step": 2},))
+    np.testing.assert_array_equal(unpack(found.left).shared["slot"], [1])
+    assert callback.found == [np.float32([7])]
+    assert replay.outcome is None  # the variables of the next run are others
+    replay.wants_pause = True
+    assert replay.asked()["pause"] is True
 
 
 def test_a_training_that_had_nothing_to_do_ends_without_a_word() -> None:
@@ -264,12 +314,53 @@ def test_events_are_told_while_the_query_runs(chief: Chief) -> None:
     notes = First()
     query.rows.put((ADDRESS, 0, b"host:1"))
     chief.answers.put(OSError("for a moment"))
-    chief.answers.put([begin(1), made(2, 0, 1.0)])
+    chief.answers.put([begin(1), steps(2, 0, 1.0)])
     rows = LiveQuery(query, Credentials("token"), replay_of(notes)).run()  # type: ignore[arg-type]
     assert begun.is_set()
     assert rows == [("values", 0, b"v")]
     assert chief.asked[0] == chief.asked[1] == {"acknowledged": 0, "stop": None}
     assert query.sparkSession.interrupted == ["ask"]
+    chief.answers.put([])
+
+
+def test_slots_are_looked_for_between_questions_and_the_next_one_says_so(chief: Chief) -> None:
+    query = Query()
+    replay = replay_of()
+    looks: list[int] = []
+
+    def look() -> None:
+        looks.append(len(chief.asked))
+        if len(looks) == 1:
+            raise OSError("no such thing")
+        replay.wants_pause = True
+        query.rows.put(None)
+
+    query.rows.put((ADDRESS, 0, b"host:1"))
+    for _ in range(3):
+        chief.answers.put([])
+    live_query = LiveQuery(query, Credentials("token"), replay, look=look, look_every_s=0.0)  # type: ignore[arg-type]
+    assert live_query.run() == []
+    assert looks[:2] == [0, 1]
+    assert all("pause" not in each for each in chief.asked[:1])
+
+
+def test_where_no_messenger_tells_the_chief_is_looked_up(chief: Chief) -> None:
+    query = Query()
+    answers = ["", "host:1"]
+
+    class Stop(Notes):
+        def on_train_begin(self, run: Any) -> None:
+            query.rows.put(None)
+
+    chief.answers.put([begin(1)])
+    found = LiveQuery(
+        query,  # type: ignore[arg-type]
+        Credentials("token"),
+        replay_of(Stop()),
+        find=lambda: answers.pop(0),
+    ).run()
+    assert found == []
+    assert answers == []
     chief.answers.put([])
 
 

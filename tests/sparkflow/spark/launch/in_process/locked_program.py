@@ -108,6 +108,12 @@ def trains(df: Any, folder: Path) -> dict[str, Any]:
     }
 
 
+def elastic(df: Any, folder: Path) -> dict[str, Any]:
+    """One to three workers, of which there can be one."""
+    model = trainer(numWorkers=(1, 3), batchSize=11).fit(df)
+    return {"variables": {k: v.tolist() for k, v in model.inference_model.variables.items()}}
+
+
 def everything(df: Any, folder: Path) -> dict[str, Any]:
     """Validation, early stopping, class weights, checkpoints; a model of more than 4 MB."""
     notes = Notes()

@@ -1,11 +1,13 @@
 """Spark Connect with Python workers that may open no socket and start no process.
 
-A seccomp filter has it so, see `support.locked_daemon`. The classic session of the other tests
-trains what these results are compared with.
+A seccomp filter has it so, by night also a network without interfaces, see `support.locked_daemon`.
+The classic session of the other tests trains what these results are compared with.
 """
 
+import contextlib
 import os
 import platform
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,7 +39,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def remote(folder: Path, connect_server: Any) -> Iterator[str]:
+    with _served(folder, connect_server, "filter") as address:
+        yield address
+
+
+@contextlib.contextmanager
+def _served(folder: Path, connect_server: Any, locked_by: str) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LOCKED_BY", locked_by)
         path = os.pathsep.join([str(_TESTS), os.environ.get("PYTHONPATH", "")])
         patch.setenv("PYTHONPATH", path)
         settings = {"spark.python.daemon.module": "support.locked_daemon"}
@@ -68,16 +77,46 @@ def test_two_workers_are_refused_with_the_reason(found: dict[str, dict[str, Any]
 def test_one_worker_learns_what_it_learns_elsewhere(
     found: dict[str, dict[str, Any]], spark: SparkSession
 ) -> None:
+    _assert_as_elsewhere(found["trains"], spark, "Operation not permitted")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("locked_by", ["namespace", "namespace filter"])
+def test_one_worker_learns_the_same_without_a_network(
+    locked_by: str, tmp_path: Path, connect_server: Any, run_client: Any, spark: SparkSession
+) -> None:
+    leave = "from support.locked_daemon import leave_network; leave_network()"
+    if subprocess.run([sys.executable, "-c", leave], check=False, cwd=_TESTS).returncode:
+        pytest.skip("no network namespace can be made here")
+    with _served(tmp_path, connect_server, locked_by) as address:
+        found = run_client(_PROGRAM, address, tmp_path, "two", "trains", "elastic")
+    assert "they may open no socket (" in found["two"].get("text", ""), found["two"]
+    reason = "Operation not permitted" if "filter" in locked_by else "unreachable"
+    _assert_as_elsewhere(found["trains"], spark, reason)
+    # The steps of three workers, by the one that there may be.
+    step = found["elastic"]
+    assert "failed" not in step, step["failed"]
+    ordinary = _program().trainer(numWorkers=3, inProcess=False, batchSize=11)
+    three = ordinary.fit(_program().rows(spark)).inference_model.variables
+    for name, value in three.items():
+        np.testing.assert_allclose(step["variables"][name], value, rtol=1e-5, atol=1e-6)
+
+
+def _program() -> Any:
     sys.path.insert(0, str(_PROGRAM.parent))
     try:
         import locked_program
     finally:
         sys.path.pop(0)
-    step = found["trains"]
+    return locked_program
+
+
+def _assert_as_elsewhere(step: dict[str, Any], spark: SparkSession, reason: str) -> None:
+    locked_program = _program()
     assert "failed" not in step, step["failed"]
     (said,) = step["said"]
     assert "training inside one Spark task" in said
-    assert "Operation not permitted" in said
+    assert reason in said
     assert step["heard"] == ["end"]
     assert step["same"]
     ordinary = locked_program.trainer(inProcess=False).fit(locked_program.rows(spark))
