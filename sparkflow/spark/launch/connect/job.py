@@ -44,6 +44,7 @@ _log = logging.getLogger(__name__)
 
 _NEW_EXECUTOR_S = 120.0
 _PAUSE_S = 2.0
+_FREE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,9 @@ class ConnectJob:
             return made._submit()
         with contextlib.ExitStack() as turn:
             session, layout = self.rows.sparkSession, self.config.layout
-            if takes_messengers(session, layout, self.profile, turn):
+            # They were free a moment ago where somebody looks for them.
+            patience_s = None if self.look is None else _FREE_S
+            if takes_messengers(session, layout, self.profile, turn, patience_s):
                 return made._submit(turn.close)
         return made._without_messengers()._submit()
 

@@ -92,6 +92,7 @@ def takes_messengers(
     layout: ClusterLayout,
     profile: ResourceProfile | None,
     turn: contextlib.ExitStack,
+    patience_s: float | None = None,
 ) -> bool:
     """Whether there are free slots for messengers, too. Blocks until there are for the others.
 
@@ -101,18 +102,20 @@ def takes_messengers(
         profile: What they run with.
         turn: Where so, is to be closed when the tasks have their slots: until then other fits of
             this program wait, which would take them for free.
+        patience_s: How long to wait for those that are in use; None for as `require_slots` does.
     """
+    patience = {} if patience_s is None else {"patience_s": patience_s}
     alone = replace(layout, messengers=0)
     try:
         turn.enter_context(_turn)
-        if require_slots(session, layout, profile):
+        if require_slots(session, layout, profile, **patience):
             return True
         turn.close()
         # Either others have the slots, and leave some, or Spark's Python processes start slowly:
         # after this they have.
         require_slots(session, alone, profile, None)
         turn.enter_context(_turn)
-        if require_slots(session, layout, profile):
+        if require_slots(session, layout, profile, **patience):
             return True
         reason = "it is in use"
     except TooFewSlotsError:  # an executor has gone
