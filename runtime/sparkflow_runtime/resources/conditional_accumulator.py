@@ -23,7 +23,7 @@ S = TypeVar("S")
 class _Accumulator(Generic[S]):
     """A sum behind a condition. Safe to use from several threads.
 
-    `_changed` guards `_sum`, `_count`, `_step`, `_stopped` and `_closed`.
+    `_changed` guards `_sum`, `_count`, `_awaited`, `_step`, `_stopped` and `_closed`.
 
     Args:
         name: For messages.
@@ -39,6 +39,7 @@ class _Accumulator(Generic[S]):
         self.mean = mean
         self._sum: S | None = None
         self._count = 0
+        self._awaited: set[int] = set()  # at what counts those that wait are to look again
         self._step = 0
         self._stopped = False
         self._closed = False
@@ -75,9 +76,13 @@ class _Accumulator(Generic[S]):
         with self._changed:
             if local_step < self._step:
                 return False
-            self._sum = gradient if self._sum is None else self._added(self._sum, gradient)
+            self._sum = (
+                self._first(gradient) if self._sum is None else self._added(self._sum, gradient)
+            )
             self._count += 1
-            self._changed.notify_all()
+            if any(count <= self._count for count in self._awaited):
+                self._awaited.clear()
+                self._changed.notify_all()
         return True
 
     def _take(self, num_required: int, cancellation: Cancellation) -> tuple[S, int]:
@@ -94,6 +99,7 @@ class _Accumulator(Generic[S]):
                     message=f"Taking gradients from accumulator {self.name!r} was stopped"
                 )
             if self._count < num_required or self._sum is None:
+                self._awaited.add(num_required)
                 return None
             taken = self._sum, self._count
             self._sum, self._count = None, 0
@@ -101,6 +107,10 @@ class _Accumulator(Generic[S]):
             return taken
 
         return wait_for(self._changed, attempt, cancellation)
+
+    def _first(self, gradient: S) -> S:
+        """The sum of one gradient, which stays when that is overwritten."""
+        return gradient
 
     def _added(self, total: S, gradient: S) -> S:
         raise NotImplementedError(type(self).__name__)
@@ -131,7 +141,7 @@ class ConditionalAccumulator(_Accumulator[Any]):
             InvalidArgumentError: A wrong dtype, or a shape that does not fit those before.
         """
         self._check(gradient, self.shape)
-        return self._add(local_step, np.array(gradient, wide(gradient.dtype)))
+        return self._add(local_step, gradient)
 
     def take(self, num_required: int, cancellation: Cancellation) -> Any:
         """The mean or sum once so many gradients are in; ends the step. Blocks until then.
@@ -142,8 +152,14 @@ class ConditionalAccumulator(_Accumulator[Any]):
             CancelledError, ...: What ended the waiting step.
         """
         total, count = self._take(num_required, cancellation)
-        taken = total / total.dtype.type(count) if self.mean else total
-        return taken.astype(self.dtype.as_numpy_dtype, copy=False)
+        if self.mean and total.dtype.kind in "fc":
+            np.divide(total, total.dtype.type(count), out=total)  # nobody else has it
+        elif self.mean:
+            total = total / total.dtype.type(count)
+        return total.astype(self.dtype.as_numpy_dtype, copy=False)
+
+    def _first(self, gradient: Any) -> Any:
+        return np.array(gradient, wide(gradient.dtype))
 
     def _added(self, total: Any, gradient: Any) -> Any:
         self._check_shape(gradient, total.shape)

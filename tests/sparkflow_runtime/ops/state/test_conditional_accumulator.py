@@ -158,3 +158,45 @@ def test_sums_of_16_bits_do_not_stand_still(dtype, mean):
     for found in (taken, values[0]):
         expected = np.array([1, 2]) * (1 if mean else count)
         np.testing.assert_array_equal(found, expected.astype(kind))
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float16, dtypes.bfloat16, dtypes.int32])
+@pytest.mark.parametrize("mean", [True, False])
+def test_what_was_applied_and_what_was_taken_stay_as_they_were(dtype, mean):
+    accumulator = ConditionalAccumulator("a", dtype, (3,), mean)
+    gradient = np.array([2, 4, 6], dtype.as_numpy_dtype)
+    for step, expected in ((0, [2, 4, 6]), (1, [4, 8, 12])):
+        for factor in (1, 3):
+            given = gradient * np.array(factor * (step + 1), gradient.dtype)
+            accumulator.apply(step, given)
+            given[...] = 0  # memory of a step, which the next one uses again
+        taken = accumulator.take(2, FakeStep())
+        assert taken.dtype == gradient.dtype
+        wanted = np.multiply(expected, 2 if mean else 4)
+        np.testing.assert_array_equal(taken.astype(np.float64), wanted)
+        if not step:
+            first, wanted_first = taken, wanted
+    np.testing.assert_array_equal(first.astype(np.float64), wanted_first)
+
+
+def test_who_takes_is_woken_once_enough_are_in(monkeypatch):
+    accumulator = ConditionalAccumulator("a", dtypes.float32, (1,), False)
+    taken = []
+    taker = threading.Thread(target=lambda: taken.append(accumulator.take(3, FakeStep())))
+    looks = threading.Semaphore(0)
+    wait = accumulator._changed.wait
+    monkeypatch.setattr(
+        accumulator._changed, "wait", lambda timeout=None: (looks.release(), wait(timeout))
+    )
+    taker.start()
+    assert looks.acquire(timeout=DEADLINE_S)
+    woken = []
+    wake = accumulator._changed.notify_all
+    monkeypatch.setattr(accumulator._changed, "notify_all", lambda: (woken.append(1), wake()))
+    for count in (1, 2, 3):
+        accumulator.apply(0, np.ones(1, np.float32))
+        assert len(woken) == (count == 3)
+    taker.join(DEADLINE_S)
+    assert taken == [3]
+    accumulator.apply(1, np.ones(1, np.float32))
+    assert len(woken) == 1  # nobody waits
