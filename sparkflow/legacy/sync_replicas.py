@@ -12,7 +12,7 @@ from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.indexed_slices import IndexedSlices
-from sparkflow.ops.control.ordering import group, no_op
+from sparkflow.ops.control.ordering import group, identity, no_op
 from sparkflow.ops.shape import constants
 from sparkflow.ops.state import state
 from sparkflow.ops.state.accumulators import ConditionalAccumulator, SparseConditionalAccumulator
@@ -164,10 +164,9 @@ class SyncReplicasOptimizer(Optimizer):
         """What pushes the gradients, and what becomes of them."""
         graph = get_default_graph()
         pushes: list[Operation] = []
-        met = _Met()
+        met = _Met([(None, variable) for _, variable in pairs])
         for grad, variable in pairs:
             if grad is None:
-                met.means.append((None, variable))
                 continue
             if not isinstance(grad, Tensor | IndexedSlices):
                 raise ValueError(f"Unknown grad type! {grad!r}")
@@ -177,12 +176,35 @@ class SyncReplicasOptimizer(Optimizer):
                 with graph.init_scope():
                     name = f"{variable.name}/grad_accum"
                     accumulator = kind(grad.dtype, variable.shape, name)
-                    take = accumulator.take_indexed_slices_grad if sparse else accumulator.take_grad
-                    met.means.append((take(self._replicas_to_aggregate), variable))
                 push = accumulator.apply_indexed_slices_grad if sparse else accumulator.apply_grad
                 pushes.append(push(grad, local_step=self._local_step))
             met.accumulators.append((accumulator, variable.device))
+        with graph.init_scope():
+            self._take(pairs, met)
         return pushes, met
+
+    def _take(self, pairs: Sequence[tuple[Any, Any]], met: _Met) -> None:
+        """Takes the means of a device one after the other, and gives them on together.
+
+        As all are needed, no thread need wait beside another, and updates can be one call. What is
+        pushed last is taken first: all others are there then.
+        """
+        graph = get_default_graph()
+        last: dict[str, list[Operation]] = {}
+        places = [place for place, (grad, _) in enumerate(pairs) if grad is not None]
+        taken: dict[int, Any] = {}
+        for place, (accumulator, device) in zip(
+            reversed(places), reversed(met.accumulators), strict=True
+        ):
+            sparse = isinstance(accumulator, SparseConditionalAccumulator)
+            take = accumulator.take_indexed_slices_grad if sparse else accumulator.take_grad
+            with graph.device(device), graph.control_dependencies(last.get(device, ())):
+                taken[place] = take(self._replicas_to_aggregate)
+            last[device] = [taken[place].op]
+        for place in places:
+            variable = pairs[place][1]
+            with graph.device(variable.device), graph.control_dependencies(last[variable.device]):
+                met.means[place] = _held(taken[place]), variable
 
     def _enqueue_tokens(self, count: int) -> Operation:
         value = self._global_step
@@ -281,6 +303,13 @@ class _Met:
 
     means: list[tuple[Any, Any]] = field(default_factory=list)
     accumulators: list[tuple[Any, str]] = field(default_factory=list)
+
+
+def _held(mean: Any) -> Any:
+    """The same under the control dependencies in force."""
+    if isinstance(mean, IndexedSlices):
+        return IndexedSlices(identity(mean.values), mean.indices, mean.dense_shape)
+    return identity(mean)
 
 
 class _SyncReplicasOptimizerHook(SessionRunHook):

@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
+from sparkflow_runtime.ir.graph_def import import_graph
+from sparkflow_runtime.passes.partitioning.partition import partition
+from sparkflow_runtime.passes.prune import prune
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 
 DEADLINE_S = 60
@@ -197,6 +200,27 @@ def test_where_things_are():
     assert accumulator.get_attr("shared_name") in (b"w:0/grad_accum", "w:0/grad_accum")
     queues = [op for op in graph.get_operations() if op.type == "FIFOQueueV2"]
     assert {queue.device for queue in queues} == {model.step.device}
+
+
+def test_the_chief_takes_one_mean_after_the_other():
+    """Threads that wait beside each other would wake once for each variable and step."""
+    weights = [tf.Variable(np.ones([2], np.float32), name=f"w{i}") for i in range(4)]
+    table = tf.Variable(np.ones([4, 2], np.float32))
+    step = tf.train.get_or_create_global_step()
+    loss = tf.add_n([tf.reduce_sum(w) for w in weights]) + tf.reduce_sum(tf.gather(table, [1]))
+    optimizer = tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(1.0), 1)
+    optimizer.minimize(loss, global_step=step)
+    (sync_op,) = optimizer.get_chief_queue_runner().enqueue_ops
+    whole = import_graph(tf.get_default_graph().as_graph_def())
+    (part,) = partition(prune(whole, [], [], [sync_op.name]))
+    assert not part.waits
+    places = {node.op: [] for node in part.nodes}
+    for place, node in enumerate(part.nodes):
+        places[node.op].append(place)
+    takes = places["AccumulatorTakeGradient"] + places["SparseAccumulatorTakeGradient"]
+    updates = places["ApplyGradientDescent"] + places["ScatterSub"]
+    assert (len(takes), len(updates)) == (5, 5)
+    assert max(takes) < min(updates)
 
 
 def test_averages_follow_the_update():
