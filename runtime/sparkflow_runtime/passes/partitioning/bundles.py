@@ -1,10 +1,11 @@
 """What travels together from one device to another.
 
-Everything that crosses from device A to device B out of one level is one bundle, with three
+Everything that crosses from device A to device B out of one level is one bundle, with four
 exceptions. Values that were read before a change of state get a bundle of their own, sent before
-it. What is behind different ops that may wait travels apart, too (`ir.strands`). And where
-`Splitting` says so, large gradients leave before the level is through: tensors that the receiver
-only applies to its state are put, in the order in which they are made, into parts of
+it. What is needed only where the bundle of a later level is there goes along with that (`_joined`).
+What is behind different ops that may wait travels apart, too (`ir.strands`). And where `Splitting`
+says so, large gradients leave before the level is through: tensors that the receiver only applies
+to its state are put, in the order in which they are made, into parts of
 `LEAST_PART_BYTES` or more, each sent after its own last producer. Small ones go with the next large
 one, the rest with the last part; there are `MAX_PARTS` parts and one for the rest at most, however
 many tensors there are.
@@ -25,7 +26,7 @@ import numpy as np
 from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ir.effects import mutates
+from sparkflow_runtime.ir.effects import find_handles, find_updates, mutates
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ir.strands import Classes
@@ -184,7 +185,7 @@ def find_bundles(
     Raises:
         InvalidArgumentError: A resource handle would have to cross devices.
     """
-    groups = _groups(graph, order, levels, classes)
+    groups = _joined(graph, order, levels, _groups(graph, order, levels, classes))
     kinds = {behind: number for number, behind in enumerate({each[-1]: None for each in groups})}
     numbers = {device: i for i, device in enumerate(dict.fromkeys(n.device for n in order))}
     found = Bundles()
@@ -264,6 +265,65 @@ def _groups(
                 item.is_applied &= applies[node.name]
             item.consumers[node.name] = None
     return groups
+
+
+def _joined(
+    graph: Graph,
+    order: Sequence[Node],
+    levels: Mapping[str, int],
+    groups: dict[_Group, list[_Item]],
+) -> dict[_Group, list[_Item]]:
+    """The groups without those that a later one takes along: a message less.
+
+    A step number that goes with a gradient, for one. Nobody needs them before the later one is
+    there, and what they were computed from is not changed until that is sent.
+    """
+    if len(groups) < 2:
+        return groups
+    owner = find_handles(order)
+    updates = find_updates(order, owner)
+    position = {node.name: index for index, node in enumerate(order)}
+    joined = dict(groups)
+    for group in sorted(groups, key=lambda group: group[2], reverse=True):
+        source, destination, level, _, behind = group
+        items = joined[group]
+        needed = min(levels[name] for item in items for name in item.consumers)
+        later = [
+            other
+            for other in joined
+            if (other[0], other[1], other[4]) == (source, destination, behind)
+            and level < other[2] < needed
+        ]
+        if not later:
+            continue
+        other = min(later, key=lambda other: other[2:4])
+        sent = max(item.position for item in joined[other])
+        read = _read_for(graph, [item.producer for item in items], owner)
+        first = min(item.position for item in items)
+        if not any(
+            first < position[name] <= sent for each in read for name in updates.get(each, ())
+        ):
+            joined[other] = items + joined[other]
+            del joined[group]
+    return joined
+
+
+def _read_for(
+    graph: Graph, names: Sequence[str], owner: Mapping[Endpoint, Endpoint]
+) -> set[Endpoint]:
+    """The variables from which nodes of a device are computed."""
+    device = graph[names[0]].device
+    found: set[Endpoint] = set()
+    seen = set(names)
+    todo = list(names)
+    while todo:
+        for endpoint in graph[todo.pop()].inputs:
+            if endpoint in owner:
+                found.add(owner[endpoint])
+            if endpoint.node not in seen and graph[endpoint.node].device == device:
+                seen.add(endpoint.node)
+                todo.append(endpoint.node)
+    return found
 
 
 def _split(graph: Graph, items: list[_Item], splitting: Splitting) -> list[list[_Item]]:

@@ -76,6 +76,51 @@ def test_levels_separate_bundles() -> None:
     assert len(sent(parts[B])) == 1
 
 
+def _step(*more: Node, after: str = "w/read") -> dict[str, dict[str, Node]]:
+    """A gradient of A's variable, computed on B and applied with a step number of B's."""
+    return cut(
+        variable("w", device=A),
+        variable("step", device=B),
+        node("w/read", "Identity", "w", device=A),
+        node("step/read", "Identity", "step", device=B),
+        node("gradient", "Neg", "w/read", after=[after], device=B),
+        node("scaled", "Mul", "gradient", "step/read", device=A),
+        node("update", "AssignAdd", "w", "scaled", device=A),
+        *more,
+    )
+
+
+def test_what_is_needed_with_a_later_bundle_goes_along() -> None:
+    changed = node("changed", "AssignAdd", "step", "w/read", device=B)
+    for parts in (_step(), _step(changed)):
+        (send,) = sent(parts[B])
+        assert set(send.inputs) == {Endpoint("gradient", 0), Endpoint("step/read", 0)}
+        (receive,) = received(parts[A])
+        assert receive.attrs["key"] == send.attrs["key"]
+    order = list(parts[B])
+    assert order.index(send.name) < order.index("changed")
+
+
+def test_what_is_needed_before_goes_by_itself() -> None:
+    parts = _step(node("used", "Neg", "step/read", device=A))
+    assert [each.inputs for each in sent(parts[B])] == [
+        (Endpoint("step/read", 0),),
+        (Endpoint("gradient", 0),),
+    ]
+
+
+def test_what_changes_before_the_later_bundle_goes_by_itself() -> None:
+    changed = node("changed", "AssignAdd", "step", "w/read", device=B)
+    parts = _step(changed, after="changed")
+    first, second = sent(parts[B])
+    assert (first.inputs, second.inputs) == (
+        (Endpoint("step/read", 0),),
+        (Endpoint("gradient", 0),),
+    )
+    order = list(parts[B])
+    assert order.index(first.name) < order.index("changed") < order.index(second.name)
+
+
 def test_a_tensor_goes_once_to_each_device() -> None:
     parts = cut(
         placeholder("x", device=A),
