@@ -93,6 +93,8 @@ class Program:
     specialisations: Specialisations | None = None
     statistics: Statistics | None = None
     rehearse: Callable[[Sequence[Any]], object] | None = None
+    in_strands: bool = False
+    """Whether some of its nodes may run while others wait."""
 
     def run(self, step: StepContext | None, args: Sequence[Any]) -> tuple[Any, ...]:
         """Runs every node once, without numpy's warnings.
@@ -272,7 +274,9 @@ def _in_strands(
         args, results = sorted(args), sorted(results)
     run = runner(strands, made, args, results)
     loops = any(_loops(node, context) for node in nodes)
-    return Program(run, tuple(args), tuple(results), dict, True, loops, statistics=statistics)
+    return Program(
+        run, tuple(args), tuple(results), dict, True, loops, statistics=statistics, in_strands=True
+    )
 
 
 def _in_stages(stages: Stages, context: KernelContext, num_args: int) -> Program:

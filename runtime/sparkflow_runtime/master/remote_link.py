@@ -138,6 +138,9 @@ class RemoteLink:
         """See `links.WorkerLink`."""
         for handle in [each for each in self._results if each.startswith(f"{session}/")]:
             del self._results[handle]
+        open_channel = None if self._peers is None else self._peers.open_channel(self._task)
+        if open_channel is not None:
+            open_channel.flush()
         request = worker_pb2.DeleteWorkerSessionRequest(session_handle=session)
         response = worker_pb2.DeleteWorkerSessionResponse
         self._call("DeleteWorkerSession", request, response, CLOSE_TIMEOUT_S)
@@ -304,7 +307,8 @@ class RemoteLink:
         """See `links.WorkerLink`; the error's text does not travel, peers see an AbortedError."""
         open_channel = None if self._peers is None else self._peers.open_channel(self._task)
         if open_channel is not None:
-            open_channel.post(frames.pack(Kind.FINISH, step_id))
+            # The end of a step that went well is no news: it goes with the next step.
+            open_channel.post(frames.pack(Kind.FINISH, step_id), is_held=error is None)
             return
         request = worker_pb2.CleanupGraphRequest(step_id=step_id)
         self._post("CleanupGraph", request, worker_pb2.CleanupGraphResponse)

@@ -128,6 +128,10 @@ class Answering:
                 message=f"The step takes {len(program.args)} arguments, got {len(args)}"
             )
         by_index = dict(zip(sorted(program.args), args, strict=True))
+        if graph.last_sent:
+            from sparkflow_runtime.transport.channel.serving import send_with_reply
+
+            send_with_reply(graph.last_sent)
         try:
             values = worker.run(graph, step_id, [by_index[index] for index in program.args])
         finally:

@@ -61,6 +61,7 @@ class RegisteredGraph:
         number: The partition's number in its bundles' keys, "" when it sends nothing.
         traced: Makes the same partition for steps that are recorded, once.
         wanted: The keys of the bundles that it takes from other tasks, by task.
+        last_sent: The key of the bundle with which it ends, "" where something else comes last.
     """
 
     session: str
@@ -69,6 +70,7 @@ class RegisteredGraph:
     number: str
     traced: Callable[[], TracedPartition]
     wanted: Mapping[str, Sequence[str]]
+    last_sent: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +241,9 @@ class Worker:
             if node.op == RECEIVE and task_of(node.attrs["source"]) != self.task:
                 wanted.setdefault(task_of(node.attrs["source"]), []).append(node.attrs["key"])
         takes_step = program.needs_step or program.loops
-        graph = RegisteredGraph(session, program, takes_step, number, traced, wanted)
+        is_last_sent = nodes[-1].op == SEND and not program.in_strands
+        last_sent = nodes[-1].attrs["key"] if is_last_sent else ""
+        graph = RegisteredGraph(session, program, takes_step, number, traced, wanted, last_sent)
         handle = f"{session}/{next(self._numbers)}"
         with self._lock:
             found.graphs[handle] = graph

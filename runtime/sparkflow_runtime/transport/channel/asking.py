@@ -145,7 +145,7 @@ class Asker(End):
         self._arrived = threading.Condition(threading.Lock())
         self._streams: dict[int, Stream] = {}
         self._calls: dict[int, PendingCall] = {}
-        self._held: deque[bytes] = deque()  # calls that go with the next frames
+        self._held: deque[bytes] = deque()  # frames that go with the next ones
         self._unattended = 0  # calls at whose answers no thread waits
         self._numbers = itertools.count(1)
         self._pools: dict[str, BufferPool] = {}
@@ -224,21 +224,20 @@ class Asker(End):
             self._calls[number] = pending
             self._unattended += not pending.is_attended
         message = self.describe(args)
-        if is_held and not message.body_bytes and self.is_open:
-            self._held.append(
-                frames.pack(
-                    Kind.CALL,
-                    number,
-                    step_id,
-                    text=text,
-                    layout=message.layout,
-                    tensors=message.count,
-                )
-            )
-            return pending
-        self.flush()
+        is_small = not message.body_bytes
+        head = b""
+        if is_small:
+            layout, count = message.layout, message.count
+            head = frames.pack(Kind.CALL, number, step_id, text=text, layout=layout, tensors=count)
+            if is_held and self.is_open:
+                self._held.append(head)
+                return pending
         try:
-            self.send(Kind.CALL, number, step_id, text, message)
+            if is_small:
+                self.wire.send([*self._take_held(), head])
+            else:
+                self.flush()
+                self.send(Kind.CALL, number, step_id, text, message)
         except OpError:
             with self._arrived:
                 if self._calls.pop(number, None) is not None:
@@ -249,16 +248,29 @@ class Asker(End):
             self._reactor.watch(self)
         return pending
 
+    @property
+    def holds_back(self) -> bool:
+        """See `End`."""
+        return bool(self._held)
+
     def flush(self) -> None:
-        """Sends the calls that were held back."""
+        """Sends what was held back."""
         if self._held:
             try:
                 self.wire.send(self._take_held())
             except OpError:
                 self.close()  # which ends those calls
 
-    def post(self, head: bytes) -> None:
-        """See `End`."""
+    def post(self, head: bytes, is_held: bool = False) -> None:
+        """See `End`.
+
+        Args:
+            head: The frame.
+            is_held: Whether it may wait for what is sent next, or for the reactor to send it.
+        """
+        if is_held and self.is_open:
+            self._held.append(head)
+            return
         self.flush()
         super().post(head)
 

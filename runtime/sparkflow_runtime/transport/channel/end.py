@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from sparkflow_runtime.transport.channel.layout import Describer, Message
 from sparkflow_runtime.transport.channel.memory import ChannelMemory
 from sparkflow_runtime.transport.channel.opening import Opened
 from sparkflow_runtime.transport.channel.wire import Wire
+
+HELD_BYTES: Final = 1 << 14
+"""Larger bodies leave at once: they take longer to come than a second frame does."""
 
 
 class End(abc.ABC):
@@ -54,6 +57,15 @@ class End(abc.ABC):
         """Whether something is to come, and nobody reads it."""
         return False
 
+    @property
+    def holds_back(self) -> bool:
+        """Whether there is something to `flush`."""
+        return False
+
+    def flush(self) -> None:
+        """Sends what was held back until something else is sent."""
+        return  # this end holds nothing back
+
     def describe(self, values: Sequence[Any]) -> Message:
         """The message of arrays that belong to no stream."""
         with self._describing:
@@ -70,6 +82,7 @@ class End(abc.ABC):
         message: Message,
         same_layout: bool = False,
         check: Callable[[], None] | None = None,
+        is_held: bool = False,
     ) -> None:
         """Sends a frame with tensors, its body through a slot where that is worth it.
 
@@ -81,6 +94,7 @@ class End(abc.ABC):
             message: The tensors.
             same_layout: Whether the last frame of this stream had the same.
             check: See `Wire.send`.
+            is_held: Whether another frame follows at once, with which it may go if it is small.
 
         Raises:
             UnavailableError: The channel is closed.
@@ -103,7 +117,10 @@ class End(abc.ABC):
             tensors=0 if same_layout else message.count,
             body_bytes=size,
         )
-        self.wire.send(head, buffers, size, check)
+        if is_held and size <= HELD_BYTES:
+            self.wire.hold(head, b"".join(buffers))
+        else:
+            self.wire.send(head, buffers, size, check)
 
     def post(self, head: bytes) -> None:
         """Sends a frame without a body; nothing where the channel is closed."""

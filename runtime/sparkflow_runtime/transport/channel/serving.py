@@ -50,6 +50,21 @@ class Task(Protocol):
         """The step is over."""
 
 
+class _Answered(threading.local):
+    """The call that a thread runs."""
+
+    serving: Serving | None = None
+    last_key = ""
+
+
+_answered = _Answered()
+
+
+def send_with_reply(key: str) -> None:
+    """Has the bundle of this key, with which the thread's call ends, go with its reply."""
+    _answered.last_key = key
+
+
 class Sink:
     """Where the bundles of one key of a step go: a stream of another task.
 
@@ -119,7 +134,14 @@ class Sink:
             message = self._describer.describe(values, lent)
             same = message.layout is self._layout
             self._layout = message.layout
-            self._serving.send(Kind.BUNDLE, self._number, iteration, b"", message, same, check)
+            with_reply = (
+                _answered.serving is self._serving
+                and _answered.last_key == self.key
+                and not self._loops
+            )
+            self._serving.send(
+                Kind.BUNDLE, self._number, iteration, b"", message, same, check, is_held=with_reply
+            )
 
     def end(self, iteration: int) -> None:
         """Says that nothing comes from this iteration on."""
@@ -189,7 +211,7 @@ class Serving(End):
         self._lock = threading.Lock()
         self._sinks: dict[int, Sink] = {}
         self._running: dict[int, int] = {}
-        self._todo: list[partial[None]] = []
+        self._todo: list[tuple[bool, partial[None]]] = []  # whether it may block, and what
         self._pool = BufferPool()
         self._closed = False
         reactor.add(self)
@@ -204,14 +226,17 @@ class Serving(End):
         super().attend()
         todo, self._todo = self._todo, []
         self._reactor.resume(self)
+        for may_block, each in todo[:-1]:
+            if may_block:
+                self._reactor.hand_over(partial(self._do, each))
+            else:  # a request for what is called next, or the end of the step before
+                self._do(each)
+        if todo:
+            self._do(todo[-1][1])
+
+    def _do(self, asked: partial[None]) -> None:
         try:
-            for each in todo[:-1]:
-                if each.func == self._subscribe:  # for what is called next, mostly
-                    each()
-                else:
-                    self._reactor.spawn(each)
-            if todo:
-                todo[-1]()
+            asked()
         except Exception as error:  # The thread is the reactor's, and reads other channels, too.
             self.close(from_status(*to_status(error)))
 
@@ -230,13 +255,13 @@ class Serving(End):
         """See `End`."""
         kind = header.kind
         if kind is Kind.CALL:
-            self._todo.append(partial(self._call, header, head, body))
+            self._todo.append((True, partial(self._call, header, head, body)))
         elif kind is Kind.REQUEST:
             step_id, credit, key = frames.unpack_request(head)
             sink = Sink(self, header.number, step_id, key, header.place, credit)
             with self._lock:
                 self._sinks[header.number] = sink
-            self._todo.append(partial(self._subscribe, sink))
+            self._todo.append((False, partial(self._subscribe, sink)))
         elif kind is Kind.CREDIT:
             with self._lock:
                 found = self._sinks.get(header.number)
@@ -249,7 +274,7 @@ class Serving(End):
                 found.cancel()
                 self._task.unsubscribe(found.step_id, found.key, found, gone=False)
         elif kind is Kind.FINISH:
-            self._todo.append(partial(self._task.finish, header.number))
+            self._todo.append((False, partial(self._task.finish, header.number)))
         else:
             self.handle_other(header)
 
@@ -299,6 +324,7 @@ class Serving(End):
             if self._closed:
                 return  # since it called; nobody would abandon the step any more
             self._running[number] = step_id
+        _answered.serving, _answered.last_key = self, ""
         try:
             args: list[Any] = []
             if header.tensors:
@@ -312,6 +338,7 @@ class Serving(End):
             self.post(frames.pack(Kind.REFUSAL, number, text=refusal))
             return
         finally:
+            _answered.serving = None
             with self._lock:
                 del self._running[number]
         try:

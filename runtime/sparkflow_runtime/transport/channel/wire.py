@@ -102,6 +102,7 @@ class Wire:
         self._on_blocked = on_blocked
         self.reading = threading.Lock()
         self._writing = threading.Lock()
+        self._held: deque[tuple[bytes, bytes]] = deque()  # heads and bodies
         self._released = False
         self._secured = threading.Lock()
         self._staging = bytearray(STAGING_BYTES)
@@ -125,6 +126,15 @@ class Wire:
         return self._fd
 
     # ------------------------------------------------------------------------------ sending
+
+    def hold(self, head: bytes, body: bytes) -> None:
+        """Has a frame go with the next one that is sent, which its sender does at once.
+
+        Raises:
+            UnavailableError: The channel is closed.
+        """
+        self._require_open()
+        self._held.append((head, body))
 
     def send(
         self,
@@ -174,22 +184,35 @@ class Wire:
         descriptors: Sequence[int],
     ) -> None:
         seals = self._sealing
+        before = self._take_held() if self._held else b""
         if isinstance(head, list):
-            data = b"".join(head if seals is None else map(seals.sealed, head))
+            data = b"".join((before, *(head if seals is None else map(seals.sealed, head))))
             self._send_pieces([data], len(data), check)
         elif seals is None:
-            self._send_pieces([head, *buffers], len(head) + body_bytes, check, descriptors)
+            lead = before + head if before else head
+            self._send_pieces([lead, *buffers], len(lead) + body_bytes, check, descriptors)
         elif body_bytes < _LARGE_BYTES:
-            data = seals.sealed(head, buffers)
+            data = before + seals.sealed(head, buffers)
             self._send_pieces([data], len(data), check)
         else:
             lead, total = seals.begun(head)
+            lead = before + lead
             if sealed_pieces.available():
                 self._send_sealed(lead, total, buffers, body_bytes, check)
                 return
             self._send_pieces([lead], len(lead), check)
             for part in parts(buffers, total):
                 self._send_pieces([part], len(part), check)
+
+    def _take_held(self) -> bytes:
+        """The frames that were held back, with their sums if there are any."""
+        seals, taken = self._sealing, []
+        while self._held:
+            head, body = self._held.popleft()
+            taken += (
+                [head, body] if seals is None else [seals.sealed(head, (body,) if body else ())]
+            )
+        return b"".join(taken)
 
     def _send_sealed(
         self,

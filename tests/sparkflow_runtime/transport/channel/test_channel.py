@@ -24,7 +24,7 @@ from sparkflow_runtime.transport.channel.asking import AHEAD, Asker, PendingCall
 from sparkflow_runtime.transport.channel.frames import Kind
 from sparkflow_runtime.transport.channel.opening import Opened
 from sparkflow_runtime.transport.channel.reactor import Reactor, available
-from sparkflow_runtime.transport.channel.serving import Serving, Sink
+from sparkflow_runtime.transport.channel.serving import Serving, Sink, send_with_reply
 from sparkflow_runtime.transport.waking import Waker
 
 pytestmark = pytest.mark.skipif(not available(), reason="channels need Linux")
@@ -355,7 +355,7 @@ def test_calls_that_begin_after_the_end_of_the_asker_are_not_run(
         return args
 
     channel.task.answer = answer
-    monkeypatch.setattr(channel.reactor, "spawn", late.append)
+    monkeypatch.setattr(channel.reactor, "hand_over", late.append)
     for step_id in (8, 9):
         last = channel.asker.call(step_id, b"", [], is_held=True)
     assert channel.asker.result(last, channel.waker()) == []
@@ -364,6 +364,87 @@ def test_calls_that_begin_after_the_end_of_the_asker_are_not_run(
     assert len(late) == 1
     late[0]()
     assert len(seen) == 1
+
+
+def test_a_bundle_can_go_with_the_reply(channel: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The asker is woken once."""
+    sent: list[int] = []
+    send = channel.serving.wire._send_pieces
+
+    def count(pieces: Sequence[Any], *rest: Any) -> None:
+        sent.append(sum(len(memoryview(piece).cast("B")) for piece in pieces))
+        send(pieces, *rest)
+
+    def answer(args: Sequence[Any]) -> Sequence[Any]:
+        send_with_reply("a")
+        for key in keys:
+            channel.task.sink(key).send(0, [np.arange(4.0)], (), lambda: None)
+        return args
+
+    channel.task.answer = answer
+    monkeypatch.setattr(channel.serving.wire, "_send_pieces", count)
+    for step_id, keys, messages in ((7, ["a"], 1), (8, ["b", "a"], 2), (9, ["a", "b"], 2)):
+        sent.clear()
+        channel.task.sinks.clear()
+        streams = dict(zip(keys, channel.asker.ask(step_id, keys, loops=False), strict=True))
+        assert channel.call(b"", step_id=step_id) == []
+        assert len(sent) == messages
+        for stream in streams.values():
+            (value,) = stream.take(0, channel.waker(), more=False) or ()
+            np.testing.assert_array_equal(value, np.arange(4.0))
+    sent.clear()
+    channel.task.sinks.clear()
+    (stream,) = channel.asker.ask(10, ["a"], loops=True)
+    channel.task.sink("a").send(0, [np.arange(4.0)], (), lambda: None)  # with no call at all
+    assert stream.take(0, channel.waker(), more=True) is not None
+    assert len(sent) == 1
+
+
+def test_the_end_of_a_step_goes_with_what_comes_next_or_soon(channel: Channel) -> None:
+    channel.asker.post(frames.pack(Kind.FINISH, 7), is_held=True)
+    assert channel.asker.holds_back
+    assert channel.call(b"") == []
+    assert channel.task.finished == [7]
+    assert not channel.asker.holds_back
+    channel.asker.post(frames.pack(Kind.FINISH, 8), is_held=True)
+    channel.task.until(lambda: channel.task.finished == [7, 8])  # the reactor's janitor sent it
+    channel.asker.post(frames.pack(Kind.FINISH, 9), is_held=True)
+    channel.asker.post(frames.pack(Kind.FINISH, 10))
+    channel.task.until(lambda: channel.task.finished == [7, 8, 9, 10])
+
+
+def test_steps_need_no_new_threads(channel: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of the step before comes with a call, and two calls are under way at once."""
+    entered, leave = threading.Semaphore(0), threading.Barrier(3)
+
+    def answer(args: Sequence[Any]) -> Sequence[Any]:
+        entered.release()
+        leave.wait(WAIT_S)
+        return args
+
+    def round_of_two() -> None:
+        calls = []
+        for step_id in (8, 9):
+            calls.append(channel.asker.call(step_id, b"", [], is_held=True))
+            held = channel.asker._take_held()
+            channel.asker.wire.send([frames.pack(Kind.FINISH, step_id - 2), *held])
+            assert entered.acquire(timeout=WAIT_S)
+        leave.wait(WAIT_S)
+        for call in calls:
+            assert channel.asker.result(call, channel.waker()) == []
+
+    channel.task.answer = answer
+    started: list[str] = []
+    start = threading.Thread.start
+    monkeypatch.setattr(
+        threading.Thread, "start", lambda thread: (started.append(thread.name), start(thread))
+    )
+    rounds = 50
+    for _ in range(rounds):
+        round_of_two()
+    # A few: one that has just answered may not be free yet when the next call comes.
+    assert len(started) < rounds / 4
+    channel.task.until(lambda: len(channel.task.finished) == 2 * rounds)
 
 
 def test_who_asks_for_bundles_and_is_gone_before_is_taken_back(channel: Channel) -> None:

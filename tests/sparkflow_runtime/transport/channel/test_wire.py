@@ -80,6 +80,40 @@ def test_many_frames_in_one_piece(ends: tuple[Wire, socket.socket]) -> None:
     assert [header.number for header, _, _ in collected.frames] == list(range(300))
 
 
+@pytest.mark.parametrize("seals", [None, (1, 2)])
+@pytest.mark.parametrize("size", [0, 100, 100_000])
+@pytest.mark.parametrize("many", [False, True])
+def test_frames_that_were_held_go_before_the_next(
+    seals: tuple[int, int] | None, size: int, many: bool
+) -> None:
+    mine, theirs = socket.socketpair()
+    sending = Wire(Opened(mine, TASK, 1, seals))
+    receiving = Wire(Opened(theirs, TASK, 1, seals and seals[::-1]))
+    collected = Collected()
+    body = np.arange(size, dtype=np.uint8)
+    for number, held in enumerate((b"", b"body")):
+        sending.hold(frames.pack(Kind.BUNDLE, number, text=b"held", body_bytes=len(held)), held)
+    receiving.wait(50)
+    receiving.read(collected.buffer, collected.handle)
+    assert collected.frames == []
+    if many:
+        sending.send([frames.pack(Kind.CREDIT, number) for number in (2, 3)])
+    else:
+        head = frames.pack(Kind.REPLY, 2, body_bytes=size)
+        sender = threading.Thread(target=sending.send, args=(head, [body] if size else (), size))
+        sender.start()
+    count = 4 if many else 3
+    read_until(receiving, collected, count)
+    assert [header.number for header, _, _ in collected.frames] == list(range(count))
+    assert [bytes(b"" if b is None else b) for _, _, b in collected.frames[:2]] == [b"", b"body"]
+    if not many:
+        sender.join(WAIT_S)
+        last = collected.frames[-1][2]
+        assert bytes(b"" if last is None else last) == body.tobytes()
+    sending.close()
+    receiving.close()
+
+
 def test_a_text_larger_than_what_is_read_ahead(ends: tuple[Wire, socket.socket]) -> None:
     wire, theirs = ends
     collected = Collected()
