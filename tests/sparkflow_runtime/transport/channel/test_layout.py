@@ -110,3 +110,41 @@ def test_malformed_texts_are_refused() -> None:
     body[:] = 255
     with pytest.raises(InvalidArgumentError, match="malformed tensor"):
         parse(message.layout, 1).read(body)
+
+
+def test_what_one_describer_found_others_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = [np.ones(5, np.float32), np.ones((2, 3), np.int64), np.float16(2)]
+    first = Describer().describe(values)
+    monkeypatch.setattr(layout, "_describe", lambda *_: pytest.fail("described again"))
+    again = Describer().describe([value + 1 for value in values])
+    assert again.layout is first.layout
+    assert (again.body_bytes, again.count) == (first.body_bytes, first.count)
+    body = np.frombuffer(b"".join(again.buffers), np.uint8)
+    for was, came in zip(values, parse(again.layout, again.count).read(body), strict=True):
+        np.testing.assert_array_equal(was + 1, came)
+
+
+def test_what_lies_elsewhere_or_is_text_is_described_for_itself() -> None:
+    arena = np.ones(8, np.float32)
+    values = [arena[:4], np.ones(4, np.float32)]
+    plain = Describer().describe(values, [0])
+    for offset in (16, 32):
+        described = Describer(lambda _, offset=offset: (7, offset)).describe(values, [0])
+        assert described.layout != plain.layout
+        tensor, _ = parse(described.layout, 2).tensors
+        assert (tensor.where, tensor.segment, tensor.start) == (layout.SHARED, 7, offset)
+    texts = np.array(["a"], object)
+    for text in ("b", "longer"):
+        texts[0] = text
+        message = Describer().describe([texts])
+        body = np.frombuffer(b"".join(message.buffers), np.uint8)
+        (found,) = parse(message.layout, 1).read(body)
+        assert found[0] == text.encode()
+
+
+def test_layouts_are_not_remembered_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout, "MAX_DESCRIPTIONS", 3)
+    monkeypatch.setattr(layout, "_descriptions", {})
+    for size in range(1, 9):
+        Describer().describe([np.ones(size, np.float32)])
+        assert len(layout._descriptions) <= 3
