@@ -267,6 +267,57 @@ def _optimizer(d: Drawing) -> Any:
     )()
 
 
+def growing_tables(d: Drawing) -> Sequence[Any]:
+    """Rows of a table by ids of any size, and an optimizer of those that were looked up."""
+    width, count = d.size(33), d.size(40)
+    dtype = d.choose(np.int32, np.int64)
+    ids = d.fed(count, dtype=dtype, most=d.choose(3, 1 << 30))
+    table = tf.get_embedding_variable(
+        "v", width, tf.as_dtype(dtype), initializer=tf.ones_initializer()
+    )
+    found = tf.nn.embedding_lookup(table, ids)
+    loss = tf.reduce_sum(found * d.fed(count, width))
+    return [tf.train.GradientDescentOptimizer(0.1).minimize(loss), tf.shape(found)]
+
+
+def narrow_updates(d: Drawing) -> Sequence[Any]:
+    """An optimizer of a bfloat16 variable, or of some of its rows, which become float32 and back."""
+    rows, width, count = d.size(70), d.size(33), d.size(30)
+    shape = d.choose([rows], [rows, width])
+    with_rows = len(shape) == 2 and d.random.random() < 0.5
+    variable = tf.get_variable("v", shape, tf.bfloat16, tf.ones_initializer())
+    tf.train.set_rounding([variable], d.choose("nearest", "stochastic"))
+    if with_rows:
+        found = tf.nn.embedding_lookup(variable, d.fed(count, dtype=np.int64, most=rows))
+        loss = tf.reduce_sum(tf.cast(found, tf.float32) * d.fed(count, width))
+    else:
+        loss = tf.reduce_sum(tf.square(tf.cast(variable, tf.float32) - d.fed(*shape)))
+    return [_optimizer(d).minimize(loss), variable.value()]
+
+
+def narrow_numbers(d: Drawing) -> Sequence[Any]:
+    """Numbers of 16 bits, computed with as float32: chains, sums, products, conversions."""
+    dtype = d.choose(tf.bfloat16, tf.float16)
+    m, k, n = (d.size(d.choose(9, 33, 70)) for _ in range(3))
+    x, w = (tf.cast(each, dtype) for each in (d.fed(m, k), d.fed(k, n)))
+    y = tf.nn.relu(tf.matmul(x, w) + tf.cast(d.fed(n), dtype))
+    axis = d.choose(0, 1)
+    found = [y, tf.tanh(x) * x, tf.reduce_sum(y, axis), tf.concat([x, x], axis), tf.nn.softmax(y)]
+    found += tf.gradients(tf.reduce_sum(y * y), [x, w])
+    return [tf.cast(each, tf.float32) for each in found]
+
+
+def heads(d: Drawing) -> Sequence[Any]:
+    """Products of heads that lie beside each other in one matrix, and their gradients."""
+    b, t, count, width = d.size(3), d.size(17), d.size(4), d.size(17)
+    rows = [tf.reshape(d.fed(b, t, count * width), [b, t, count, width]) for _ in range(3)]
+    q, k, v = (tf.transpose(each, [0, 2, 1, 3]) for each in rows)
+    weights = tf.nn.softmax(tf.matmul(q, k, transpose_b=True))
+    mixed = tf.transpose(tf.matmul(weights, v), [0, 2, 1, 3])
+    out = tf.reshape(mixed, [b, t, count * width])
+    return [out, *tf.gradients(tf.reduce_sum(out * out), rows)]
+
+
 def turns(d: Drawing) -> Sequence[Any]:
     """A loop over items with a state, and its gradients."""
     n, units, count = d.size(5), d.size(20), d.random.randint(1, 4)
@@ -308,7 +359,8 @@ def texts(d: Drawing) -> Sequence[Any]:
 FAMILIES: Final[Sequence[Callable[[Drawing], Sequence[Any]]]] = [
     *[elementwise, integers, products, large_products, stacks_of_products, convolutions],
     *[depthwise, pooling, normalisation, reductions, classification, gathers, moves, updates],
-    *[sparse_updates, turns, texts],
+    *[sparse_updates, turns, texts, growing_tables],
+    *[narrow_updates, narrow_numbers, heads],
 ]
 
 

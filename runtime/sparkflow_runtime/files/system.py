@@ -50,11 +50,11 @@ class FileStatistics:
 class FileSystem(Protocol):
     """What each kind of storage does. Paths are its own, without a scheme."""
 
-    def open(self, path: str, mode: str) -> BinaryIO:
-        """A binary stream; `mode` is `rb`, `wb` or `ab`, with `+` only on this host."""
+    def open(self, path: str, mode: str, seeks: bool = True) -> BinaryIO:
+        """A binary stream; `mode` is `rb`, `wb` or `ab`, with `+` only on this host.
 
-    def read(self, path: str) -> bytes:
-        """A whole file."""
+        One that is read from its beginning to its end needs no place to seek (`seeks`).
+        """
 
     def stat(self, path: str) -> FileStatistics:
         """Raises NotFoundError where there is nothing."""
@@ -81,16 +81,11 @@ class FileSystem(Protocol):
 class LocalFiles:
     """Files of this host."""
 
-    def open(self, path: str, mode: str) -> BinaryIO:
+    def open(self, path: str, mode: str, seeks: bool = True) -> BinaryIO:
         """Opens a file."""
         if os.path.isdir(path):
             raise FailedPreconditionError(message=f"{path}; Is a directory")
         return open(path, mode)  # type: ignore[return-value]  # binary: every mode has a b
-
-    def read(self, path: str) -> bytes:
-        """Reads a file."""
-        with self.open(path, "rb") as stream:
-            return stream.read()
 
     def stat(self, path: str) -> FileStatistics:
         """Looks at a file or directory."""
@@ -134,30 +129,26 @@ class ArrowFiles:
     def __init__(self, system: Any) -> None:
         self._system = system
 
-    def open(self, path: str, mode: str) -> BinaryIO:
-        """Opens a stream; a file that is being written appears when it is closed."""
+    def open(self, path: str, mode: str, seeks: bool = True) -> BinaryIO:
+        """Opens a stream; a file that is being written appears when it is closed.
+
+        The first look at a file of `gs:` that can be sought in waits for the server with Python's
+        lock held, and no thread of the process goes on meanwhile (pyarrow 26): hence `seeks`.
+        """
         if "+" in mode:
             raise UnimplementedError(
                 message=f"{path}: the mode {mode!r} is for files of this host; open for reading or "
                 "for writing"
             )
-        if "r" in mode:
+        if "r" in mode and seeks:
             opened: BinaryIO = self._system.open_input_file(path)
+        elif "r" in mode:
+            opened = self._system.open_input_stream(path, compression=None)
         elif "a" in mode:
             opened = self._system.open_append_stream(path)
         else:
             opened = self._system.open_output_stream(path)
         return opened
-
-    def read(self, path: str) -> bytes:
-        """Reads a file.
-
-        As a stream: the first look at a file of `gs:` that can be sought in waits for the server
-        with Python's lock held, and no thread of the process goes on meanwhile (pyarrow 26).
-        """
-        with self._system.open_input_stream(path, compression=None) as stream:
-            content: bytes = stream.read()
-        return content
 
     def stat(self, path: str) -> FileStatistics:
         """Looks at a file or directory."""
@@ -288,8 +279,13 @@ def as_text(path: Any) -> str:
     return plain.decode("utf-8", "surrogateescape") if isinstance(plain, bytes) else plain
 
 
-def open_file(path: Any, mode: str = "rb") -> BinaryIO:
+def open_file(path: Any, mode: str = "rb", seeks: bool = True) -> BinaryIO:
     """A binary stream on a file.
+
+    Args:
+        path: The file.
+        mode: `rb`, `wb` or `ab`, with `+` only on this host.
+        seeks: Whether the stream has to be one that seeks and tells, if it is read.
 
     Raises:
         NotFoundError, PermissionDeniedError, FailedPreconditionError: It cannot be opened.
@@ -297,15 +293,13 @@ def open_file(path: Any, mode: str = "rb") -> BinaryIO:
     path = as_text(path)
     system, inner, _ = resolve(path)
     with translated(path):
-        return system.open(inner, mode)
+        return system.open(inner, mode, seeks)
 
 
 def read_file(path: Any) -> bytes:
     """The contents of a file."""
-    path = as_text(path)
-    system, inner, _ = resolve(path)
-    with translated(path):
-        return system.read(inner)
+    with open_file(path, seeks=False) as stream, translated(as_text(path)):
+        return stream.read()
 
 
 def exists(path: Any) -> bool:
@@ -430,7 +424,7 @@ def copy(source: Any, target: Any, overwrite: bool = False) -> None:
         AlreadyExistsError: The target exists and `overwrite` is False.
     """
     source, target = as_text(source), as_text(target)
-    with open_file(source) as stream:
+    with open_file(source, seeks=False) as stream:
         _may_write(target, overwrite)
         with open_file(target, "wb") as written, translated(target):
             shutil.copyfileobj(stream, written, 1 << 20)

@@ -136,7 +136,7 @@ class TFRecordReaderV2(_MakesReader):
 
         def records(name: bytes) -> Iterator[Record]:
             offset = 0
-            with expanding(open_file(name), kind) as stream:
+            with expanding(open_file(name, seeks=False), kind) as stream:
                 for data in read_records(stream):
                     yield _key(name, offset), data
                     offset += len(data) + 16

@@ -31,7 +31,7 @@ def _of_files(
 
     def elements() -> Iterator[Element]:
         for name in names:
-            with expanding(open_file(name), kind) as stream:
+            with expanding(open_file(name, seeks=False), kind) as stream:
                 for data in pieces(stream, name):
                     yield (_text(data),)
 

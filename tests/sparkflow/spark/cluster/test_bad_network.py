@@ -80,7 +80,7 @@ class Trainings:
             credentials=self._credentials,
             max_restarts=10_000,
             checkpoint_dir=folder,
-            checkpoint_steps=50 if folder else 0,
+            checkpoint_steps=10 if folder else 0,
             start_timeout=START_S,
             stall_timeout=STALL_S,
         )
@@ -152,7 +152,7 @@ def _faults(
     folder: Path, mode: str, tls: bool, faults: int, record: Callable[[str, object], None]
 ) -> None:
     weather = Weather(seed=faults + tls)
-    trainings = Trainings(mode, tls, 100, weather)
+    trainings = Trainings(mode, tls, 25, weather)
     for number in itertools.count():
         trainings.train(folder / str(number))
         if weather.counts.total() >= faults:

@@ -206,6 +206,7 @@ def test_other_threads_go_on_while_a_file_is_read(store: CloudStore) -> None:
     ticking.start()
     began = time.monotonic()
     assert system.read_file(f"{store.root}/a") == b"x" * 1000
+    tf.gfile.Copy(f"{store.root}/a", f"{store.root}/b")
     took = time.monotonic() - began
     done.set()
     ticking.join()
