@@ -281,7 +281,7 @@ def growing_tables(d: Drawing) -> Sequence[Any]:
 
 
 def narrow_updates(d: Drawing) -> Sequence[Any]:
-    """An optimizer of a bfloat16 variable, or of some of its rows, which become float32 and back."""
+    """An optimizer of a bfloat16 variable, or of some of its rows: they become float32 and back."""
     rows, width, count = d.size(70), d.size(33), d.size(30)
     shape = d.choose([rows], [rows, width])
     with_rows = len(shape) == 2 and d.random.random() < 0.5

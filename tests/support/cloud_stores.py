@@ -23,12 +23,35 @@ AZURITE: Final = PLACE / "node_modules/.bin/azurite-blob"
 GOOGLE: Final = PLACE / "bin/python"
 
 _GOOGLE_SERVER: Final = r"""
-import sys
+import json, sys
 from http.server import ThreadingHTTPServer
 from gcp_storage_emulator import server
-# As Google's own: several calls at once, and objects whose names end with a slash.
+from gcp_storage_emulator.exceptions import NotFound
+from gcp_storage_emulator.handlers import objects
+
+# What Google's own does and the emulator does not: several calls at once, objects whose names end
+# with a slash, and a listing of one level that has those of the level below.
 server.server.HTTPServer = ThreadingHTTPServer
-server.HANDLERS = tuple((path.replace(r".*[^/]+)", ".+)"), made) for path, made in server.HANDLERS)
+listed = objects.ls
+
+def ls(request, response, storage, *more, **others):
+    listed(request, response, storage, *more, **others)
+    if request.query.get("includeTrailingDelimiter") == ["true"]:
+        found = json.loads(response._content)
+        for each in found["prefixes"]:
+            try:
+                found["items"].append(storage.get_file_obj(request.params["bucket_name"], each))
+            except NotFound:
+                pass
+        response.json(found)
+
+server.HANDLERS = tuple(
+    (
+        path.replace(r".*[^/]+)", ".+)"),
+        {method: ls if act is listed else act for method, act in acts.items()},
+    )
+    for path, acts in server.HANDLERS
+)
 running = server.create_server("127.0.0.1", 0, True, "bucket")
 running.start()
 print("http://%s:%d" % running._api._httpd.server_address, flush=True)
