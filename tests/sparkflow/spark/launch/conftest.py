@@ -83,7 +83,9 @@ def run_client() -> Run:
     return _run
 
 
-def _run(program: Path, remote: str, folder: Path, *steps: str) -> dict[str, dict[str, Any]]:
+def _run(
+    program: Path, remote: str, folder: Path, *steps: str, timeout_s: float = 360
+) -> dict[str, dict[str, Any]]:
     environment = {key: value for key, value in os.environ.items() if key != "SPARK_HOME"}
     environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     done = subprocess.run(
@@ -91,7 +93,7 @@ def _run(program: Path, remote: str, folder: Path, *steps: str) -> dict[str, dic
         env=environment,
         capture_output=True,
         text=True,
-        timeout=360,
+        timeout=timeout_s,
         check=False,
     )
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]

@@ -29,6 +29,7 @@ from sparkflow.spark import (
     SparkTrainingError,
     TFRecordDataSource,
 )
+from support.bad_rows import by_frame, frame, tries, wrong
 from support.processes import training_processes
 from support.spark_models import linear
 from support.standalone import machine
@@ -405,6 +406,12 @@ def records(df: Any, folder: Path) -> dict[str, Any]:
     return {"schema": back.schema.simpleString(), "rows": back.count()}
 
 
+def bad_rows(df: Any, folder: Path) -> dict[str, Any]:
+    """Every kind of input with everything that can be wrong."""
+    found = [wrong(each, by_frame(frame(df.sparkSession, each), each)) for each in tries()]
+    return {"wrong": [each for each in found if each], "tries": len(found)}
+
+
 def main() -> None:
     """Runs everything in one session."""
     remote, folder = sys.argv[1], Path(sys.argv[2])
@@ -430,6 +437,7 @@ def main() -> None:
         elastic,
         machine_comes_and_goes,
         two_workers,
+        bad_rows,
     ]
     wanted = sys.argv[3:] or [step.__name__ for step in steps]
     for step in steps:

@@ -199,3 +199,12 @@ def test_a_machine_comes_and_another_one_is_lost(
     fixed = run_client(_PROGRAM, remote, folder, "two_workers")["two_workers"]["variables"]
     for variable, value in fixed.items():
         np.testing.assert_allclose(step["variables"][variable], value, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1800)
+def test_every_bad_row(remote: str, folder: Path, run_client: Any) -> None:
+    step = run_client(_PROGRAM, remote, folder, "bad_rows", timeout_s=1700)["bad_rows"]
+    assert "failed" not in step, step["failed"]
+    assert step["wrong"] == []
+    assert step["tries"] > 30
