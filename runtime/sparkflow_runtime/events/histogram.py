@@ -44,12 +44,14 @@ def histogram(values: np.ndarray[Any, Any]) -> HistogramProto:
     counts = np.bincount(index, minlength=len(limits))
     # An empty bucket is kept where a counted one, or nothing, follows it.
     kept = (counts > 0) | np.append(counts[1:] > 0, True)
+    with np.errstate(over="ignore"):  # sums may be infinite, as in TensorFlow
+        total, squares = numbers.sum(), np.dot(numbers, numbers)
     return HistogramProto(
         min=numbers.min(),
         max=numbers.max(),
         num=numbers.size,
-        sum=numbers.sum(),
-        sum_squares=np.dot(numbers, numbers),
+        sum=total,
+        sum_squares=squares,
         bucket_limit=limits[kept],
         bucket=counts[kept],
     )

@@ -1,0 +1,114 @@
+"""Where elements lie for contractions: the gradient's phases and packed filters, plainly."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from sparkflow_runtime.codegen.tiles.contraction_ir import Field
+from sparkflow_runtime.codegen.tiles.convolution_geometry import Axis, Images, Packing, phases
+from sparkflow_runtime.ops.windows import Layout, Window
+
+GRID = [
+    each
+    for each in itertools.product(["SAME", "VALID"], [6, 9], [1, 3, 4], [1, 2, 3], [1, 2])
+    if (each[2] - 1) * each[4] + 1 <= each[1]
+]
+
+
+def window(padding: str, size: int, dim: int, stride: int, dilation: int) -> Window:
+    layout = Layout((stride,), (dilation,), padding, ((0, 0),), "NWC")
+    return layout.windows((dim,), (size,))[0]
+
+
+@pytest.mark.parametrize(("padding", "dim", "size", "stride", "dilation"), GRID)
+def test_an_axis_has_room_for_every_window(
+    padding: str, dim: int, size: int, stride: int, dilation: int
+) -> None:
+    axis = Axis.of(window(padding, size, dim, stride, dilation), dim)
+    last = (axis.count - 1) * axis.step + (axis.taps - 1) * axis.tap
+    assert last < axis.padded
+    assert axis.padded >= axis.before + dim
+    assert axis.is_padded is (axis.padded > dim)
+
+
+@pytest.mark.parametrize(
+    ("padding", "dim", "size", "stride", "dilation"),
+    [each for each in GRID if 1 in each[3:]],  # TensorFlow has no convolution with both
+)
+def test_phases_give_the_gradient_of_a_convolution(
+    padding: str, dim: int, size: int, stride: int, dilation: int
+) -> None:
+    random = np.random.RandomState(1)
+    over = window(padding, size, dim, stride, dilation)
+    dy, filters = random.rand(over.count), random.rand(size)
+    wanted = np.zeros(dim)
+    for n, tap in itertools.product(range(over.count), range(size)):
+        element = n * stride + tap * dilation - over.before
+        if 0 <= element < dim:
+            wanted[element] += dy[n] * filters[tap]
+    found, seen = np.full(dim, np.nan), set()
+    for phase in phases(over, dim):
+        axis = phase.axis
+        padded = np.zeros(axis.padded)
+        padded[axis.before : axis.before + over.count] = dy
+        taken = filters[phase.taken()]
+        assert len(taken) == axis.taps
+        for number in range(axis.count):
+            start = axis.origin + number * axis.step
+            reached = [padded[start + tap * axis.tap] for tap in range(axis.taps)]
+            element = phase.first + number * phase.stride
+            assert element not in seen
+            seen.add(element)
+            found[element] = np.dot(reached, taken)
+    np.testing.assert_allclose(found, wanted)
+
+
+def images(channels: int, pitch: int, padding: str = "VALID") -> Images:
+    rows = Axis.of(window(padding, 3, 6, 1, 1), 6)
+    columns = Axis.of(window(padding, 3, 5, 1, 1), 5)
+    return Images(rows, columns, channels, pitch)
+
+
+def test_images_are_copied_where_they_are_padded_or_their_channels_are() -> None:
+    assert not images(4, 4).is_copied
+    assert images(4, 8).is_copied
+    assert images(4, 4, "SAME").is_copied
+    assert images(4, 4).is_run
+    assert not images(4, 8).is_run
+    assert images(4, 4).windows == 4 * 3
+
+
+def test_fields_of_padded_images() -> None:
+    fields = images(4, 8, "SAME").fields()
+    assert fields[Field.LEFT_IMAGE] == 6 * 5 * 4
+    assert fields[Field.PADDED_LINE] == 7 * 8
+    assert fields[Field.PADDED_IMAGE] == 8 * 7 * 8
+    assert fields[Field.PADDED_ORIGIN] == 7 * 8 + 8
+    assert (fields[Field.RUNS], fields[Field.LINE]) == (5, 4)
+    dense = images(4, 4, "SAME").fields()
+    assert (dense[Field.RUNS], dense[Field.LINE]) == (1, 20)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("panel", [0, 4, 5, 16])
+@pytest.mark.parametrize("picked", [(slice(None), slice(None)), (slice(2, None, -2), slice(0, 2))])
+def test_packed_filters_are_panels_of_outputs(
+    transposed: bool, panel: int, picked: tuple[slice, slice]
+) -> None:
+    filters = np.random.RandomState(2).rand(3, 3, 5, 10)
+    packing = Packing(filters.shape, panel, picked, transposed)
+    target = np.full(packing.size(), np.nan)
+    packing(filters, target)
+    chosen = filters[picked]
+    if transposed:
+        chosen = chosen.swapaxes(2, 3)
+    if not panel:
+        np.testing.assert_array_equal(target.reshape(chosen.shape), chosen)
+        return
+    outputs = chosen.shape[-1]
+    panels = target.reshape(-1, *chosen.shape[:3], panel)
+    for output in range(len(panels) * panel):
+        part = panels[output // panel, ..., output % panel]
+        wanted = chosen[..., output] if output < outputs else np.zeros_like(part)
+        np.testing.assert_array_equal(part, wanted)
