@@ -204,8 +204,3 @@ def canonical_axis(axis: int, rank: int) -> int:
     if not -rank <= axis < rank:
         raise InvalidArgumentError(message=f"Axis {axis} is outside [{-rank}, {rank})")
     return axis % rank if rank else 0
-
-
-def canonical_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
-    """Each axis in [0, rank), see `canonical_axis`."""
-    return tuple(canonical_axis(int(axis), rank) for axis in axes)

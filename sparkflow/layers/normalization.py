@@ -376,9 +376,6 @@ class BatchNormalization(Layer):
             change = (average - _cast(value, kind)) * factor
             return output_of("AssignSub", average, change, name=scope)
 
-    def _list_update(self, update: Any, inputs: Tensor) -> None:
-        self.add_update(update, inputs)
-
     def compute_output_shape(self, input_shape: Any) -> TensorShape:
         """The same."""
         return TensorShape(input_shape)

@@ -65,7 +65,6 @@ def test_sizes_and_axes() -> None:
     assert shapes.unknown(2) == (None, None)
     assert shapes.concatenate((1,), (None,)) == (1, None)
     assert shapes.as_shape([2, -1, None]) == (2, None, None)
-    assert shapes.canonical_axes([-1, 0], 3) == (2, 0)
     with pytest.raises(InvalidArgumentError, match="got -2"):
         shapes.as_shape([-2])
     with pytest.raises(InvalidArgumentError, match=r"Axis 3 is outside \[-3, 3\)"):

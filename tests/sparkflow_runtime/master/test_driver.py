@@ -18,10 +18,10 @@ from sparkflow_runtime.errors import (
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.master.driver import DriverMaster, DriverSession, OneTaskMaster
 from sparkflow_runtime.master.loops.step_loop import Loop
-from sparkflow_runtime.resources.datasets.batch_source import ArraySource
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 from sparkflow_runtime.transport.threads import DaemonThreads
 from sparkflow_runtime.worker.worker import Worker
+from support.array_source import ArraySource
 from support.graphs import const, graph_def, node, placeholder, variable
 
 PS = "/job:ps/task:0"

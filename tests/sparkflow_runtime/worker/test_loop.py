@@ -10,11 +10,11 @@ import pytest
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import AbortedError, InvalidArgumentError
 from sparkflow_runtime.ir.node import Node
-from sparkflow_runtime.resources.datasets.batch_source import ArraySource
 from sparkflow_runtime.transport.threads import DaemonThreads
 from sparkflow_runtime.worker import loop as loop_module
 from sparkflow_runtime.worker.loop import LoopEnd, LoopTerms, LoopUpdate, stacked
 from sparkflow_runtime.worker.worker import RegisteredGraph, Worker
+from support.array_source import ArraySource
 from support.graphs import const, node, variable
 
 CPU = "/job:w/replica:0/task:0/device:CPU:0"

@@ -20,13 +20,13 @@ from sparkflow_runtime.errors import (
 )
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.protos.worker_pb2 import CompleteGroupRequest
-from sparkflow_runtime.resources.datasets.batch_source import ArraySource
 from sparkflow_runtime.resources.variable import Variable
 from sparkflow_runtime.transport import codec, rpc
 from sparkflow_runtime.transport.peers import Peers
 from sparkflow_runtime.transport.threads import DaemonThreads
 from sparkflow_runtime.worker.loop import LoopEnd, LoopTerms, LoopUpdate
 from sparkflow_runtime.worker.worker import Worker
+from support.array_source import ArraySource
 from support.graphs import const, node, variable
 
 CPU = "/job:w/replica:0/task:0/device:CPU:0"

@@ -30,9 +30,6 @@ from sparkflow.spark.data.schema.row_schema import WEIGHT, InputColumns, RowSche
 from sparkflow_runtime.errors import InvalidArgumentError, NotFoundError
 from sparkflow_runtime.resources.datasets.arrow_columns import numbers, whole
 
-SHARE_COLUMN: Final = "parquet_share"
-"""The only column of a task's rows that says what to read instead of being it."""
-
 DRAWN: Final = "__sparkflow_drawn"
 """The column of rows as they are that says which validate."""
 _ROWS_AT_ONCE: Final = 10_000

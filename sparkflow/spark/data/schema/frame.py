@@ -47,11 +47,6 @@ class Schema:
         setting: Any = df.sparkSession.conf.get("spark.sql.caseSensitive", "false")
         return cls(tuple(df.schema.fields), str(setting).lower() == "true", owner)
 
-    @classmethod
-    def of_type(cls, schema: StructType) -> Schema:
-        """That of a type, in a session with Spark's usual settings."""
-        return cls(tuple(schema.fields))
-
     def find(self, name: str, param: str) -> StructField:
         """The column of this name.
 

@@ -13,7 +13,7 @@ from sparkflow_runtime.errors import (
 )
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.data import iterator as iterator_ops
-from sparkflow_runtime.resources.datasets.batch_source import ArraySource
+from support.array_source import ArraySource
 from support.eager import EagerBuilder
 from support.step import FakeStep
 

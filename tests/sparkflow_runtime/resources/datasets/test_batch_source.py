@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime.errors import InvalidArgumentError, OutOfRangeError
-from sparkflow_runtime.resources.datasets.batch_source import ArraySource, BatchSource
+from sparkflow_runtime.resources.datasets.batch_source import BatchSource
+from support.array_source import ArraySource
 
 DEADLINE_S = 60
 
