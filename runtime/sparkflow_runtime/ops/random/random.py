@@ -138,6 +138,22 @@ class _OfShape(RandomOp):
     infer = value_of(0, "shape")
 
 
+class _Filled(_OfShape):
+    """Those that numpy can write into an array."""
+
+    fill: ClassVar[Callable[..., Any]]
+    """The method of numpy's generators."""
+
+    def filler(
+        self, attrs: Mapping[str, Any]
+    ) -> Callable[[np.random.Generator, HostArray], Any] | None:
+        """Numpy's own, but for narrow types."""
+        kind, fill = attrs["dtype"].as_numpy_dtype, type(self).fill
+        if kind in _STEPS:
+            return None
+        return lambda generator, out: fill(generator, dtype=kind, out=out)
+
+
 def dims_of(shape: HostArray) -> tuple[int, ...]:
     """The sizes that a vector asks for."""
     if shape.ndim != 1:
@@ -148,22 +164,15 @@ def dims_of(shape: HostArray) -> tuple[int, ...]:
 
 
 @register
-class RandomUniform(_OfShape):
+class RandomUniform(_Filled):
     """Numbers in [0, 1), all equally likely."""
+
+    fill = np.random.Generator.random
 
     @staticmethod
     def draw(generator: np.random.Generator, attrs: Any, shape: HostArray) -> HostArray:
         """The numbers."""
         return uniform(generator, attrs["dtype"], dims_of(shape))
-
-    def filler(
-        self, attrs: Mapping[str, Any]
-    ) -> Callable[[np.random.Generator, HostArray], Any] | None:
-        """Numpy's own, but for narrow types."""
-        kind = attrs["dtype"].as_numpy_dtype
-        if kind in _STEPS:
-            return None
-        return lambda generator, out: generator.random(dtype=kind, out=out)
 
 
 def uniform(generator: np.random.Generator, dtype: DType, dims: tuple[int, ...]) -> HostArray:
@@ -187,22 +196,15 @@ def standard_normal(
 
 
 @register
-class RandomStandardNormal(_OfShape):
+class RandomStandardNormal(_Filled):
     """Numbers with the density of the normal distribution of mean 0 and deviation 1."""
+
+    fill = np.random.Generator.standard_normal
 
     @staticmethod
     def draw(generator: np.random.Generator, attrs: Any, shape: HostArray) -> HostArray:
         """The numbers."""
         return standard_normal(generator, attrs["dtype"], dims_of(shape))
-
-    def filler(
-        self, attrs: Mapping[str, Any]
-    ) -> Callable[[np.random.Generator, HostArray], Any] | None:
-        """Numpy's own, but for narrow types."""
-        kind = attrs["dtype"].as_numpy_dtype
-        if kind in _STEPS:
-            return None
-        return lambda generator, out: generator.standard_normal(dtype=kind, out=out)
 
 
 @register
@@ -250,15 +252,25 @@ class RandomUniformInt(RandomOp):
         Raises:
             InvalidArgumentError: minval is not below maxval.
         """
-        low, high = scalar(minval, "minval"), scalar(maxval, "maxval")
-        check_range(low, high)
-        return generator.integers(low, high, dims_of(shape), attrs["Tout"].as_numpy_dtype)
+        return integers(generator, attrs["Tout"], shape, minval, maxval)
 
 
-def check_range(low: int, high: int) -> None:
-    """Passes when there is an integer to draw."""
+def integers(
+    generator: np.random.Generator,
+    dtype: DType,
+    shape: HostArray,
+    minval: HostArray,
+    maxval: HostArray,
+) -> HostArray:
+    """Integers in [minval, maxval), all equally likely.
+
+    Raises:
+        InvalidArgumentError: minval is not below maxval.
+    """
+    low, high = scalar(minval, "minval"), scalar(maxval, "maxval")
     if low >= high:
         raise InvalidArgumentError(message=f"Need minval < maxval, got {low} >= {high}")
+    return generator.integers(low, high, dims_of(shape), dtype.as_numpy_dtype)
 
 
 @register

@@ -25,16 +25,16 @@ from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.random.random import (
     HostArray,
-    check_range,
     classes,
     dims_of,
+    integers,
     standard_normal,
     truncated_normal,
     uniform,
 )
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import type_attr
-from sparkflow_runtime.ops.static import bracketed, constant_scalar, constant_shape, scalar
+from sparkflow_runtime.ops.static import bracketed, constant_scalar, constant_shape
 from sparkflow_runtime.shapes import Shape
 
 _SEED = type_attr(INDEX, int64)
@@ -138,9 +138,7 @@ class StatelessRandomUniformInt(_Stateless):
         Raises:
             InvalidArgumentError: minval is not below maxval.
         """
-        low, high = scalar(minval, "minval"), scalar(maxval, "maxval")
-        check_range(low, high)
-        return generator.integers(low, high, dims_of(shape), attrs["dtype"].as_numpy_dtype)
+        return integers(generator, attrs["dtype"], shape, minval, maxval)
 
 
 @register
