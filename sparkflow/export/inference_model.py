@@ -311,7 +311,9 @@ class InferenceModel:
         folder, names = path.parent, description.names
         missing = [name for name in names.values() if not (folder / name).is_file()]
         if missing:
-            raise NotFoundError(message=f"{folder} holds no model: it lacks {', '.join(missing)}")
+            raise NotFoundError(
+                message=f"{folder} does not contain a model; it lacks {', '.join(missing)}"
+            )
         variables = read_tensors(
             folder / names[VARIABLES_FILE], description.checksums.get(VARIABLES_FILE)
         )
@@ -343,7 +345,9 @@ class InferenceModel:
 
 def _read_model_file(path: Path) -> bytes:
     if not path.is_file():
-        raise NotFoundError(message=f"{path.parent} holds no model: it lacks {MODEL_FILE}")
+        raise NotFoundError(
+            message=f"{path.parent} does not contain a model; it lacks {MODEL_FILE}"
+        )
     return read_file(path)
 
 

@@ -107,7 +107,7 @@ def _files(described: bytes, origin: str) -> Mapping[str, int]:
     except (ValueError, RecursionError) as error:
         raise DataLossError(message=f"{origin} cannot be read: {error!r}") from error
     if not isinstance(files, dict) or not all(type(each) is int for each in files.values()):
-        raise DataLossError(message=f"{origin} cannot be read: its first mark lists no files")
+        raise DataLossError(message=f"{origin} cannot be read: its first line lists no files")
     return files
 
 
@@ -125,8 +125,8 @@ def _ends_with_first(data: bytes) -> bool:
 
 def _damaged(origin: str) -> DataLossError:
     return DataLossError(
-        message=f"{origin} is damaged: it was changed or cut after it had been written, says its "
-        "checksum"
+        message=f"{origin} is damaged: its checksum shows that it was changed or truncated after "
+        "it was written"
     )
 
 

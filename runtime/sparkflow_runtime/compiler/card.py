@@ -52,8 +52,8 @@ class CardPlan(Planned):
 
 def _found_late(node: Node) -> InvalidArgumentError:
     return InvalidArgumentError(
-        message=f"{node.op} was given values that it does not take. On a GPU this is found after "
-        "the step, which has changed its variables; run it on a CPU to see the values"
+        message=f"{node.op} got invalid values. On a GPU this is detected only after the step, "
+        "which has already updated its variables; run it on a CPU to see the values"
     )
 
 

@@ -145,7 +145,7 @@ class _Emitter:
         if found is None:
             value = self.known[endpoint].value
             if value is None:
-                raise InternalError(message=f"{endpoint} is read before it is made")
+                raise InternalError(message=f"{endpoint} is read before it is computed")
             found = self.registers[endpoint] = self._global("c", self.kernels.constant(value))
         return found
 
@@ -370,7 +370,9 @@ def _retrying(xp: Any, dtypes: Sequence[Any], kernel: Callable[..., bool]) -> Ca
         ]
         if not kernel(*inputs, *arrays[len(inputs) :]):
             shapes = [np.shape(array) for array in arrays]
-            raise InternalError(message=f"A fused kernel was given arrays of the shapes {shapes}")
+            raise InternalError(
+                message=f"A fused kernel got arrays of the unexpected shapes {shapes}"
+            )
 
     return retry
 

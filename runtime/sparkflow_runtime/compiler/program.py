@@ -464,7 +464,7 @@ class _Compiler:
                 self.kernels[node.name] = self._kernel(op, node)
                 for endpoint in node.inputs:
                     if endpoint not in made:
-                        raise InternalError(message=f"{endpoint} is read before it is made")
+                        raise InternalError(message=f"{endpoint} is read before it is computed")
                 outputs = op.signature.output_dtypes(node.attrs)
                 made.update(Endpoint(node.name, slot) for slot in range(len(outputs)))
                 if node.op == "Const":

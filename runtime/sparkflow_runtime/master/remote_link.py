@@ -269,7 +269,9 @@ class RemoteLink:
                         return
                     listen(import_update(update))
                 done.set_exception(
-                    InternalError(message=f"{self._stub.peer} ended its loop without a word")
+                    InternalError(
+                        message=f"{self._stub.peer} closed its loop's stream without a final update"
+                    )
                 )
             except grpc.RpcError as error:
                 done.set_exception(status.from_rpc(error, self._stub.peer))

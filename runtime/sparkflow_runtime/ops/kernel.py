@@ -128,5 +128,7 @@ class KernelContext:
             NotFoundError: There is none.
         """
         if self.functions is None:
-            raise NotFoundError(message=f"No function can be called here, {name!r} neither")
+            raise NotFoundError(
+                message=f"Functions cannot be called in this context (requested {name!r})"
+            )
         return self.functions.get(name)

@@ -109,9 +109,9 @@ def _elsewhere(
     own = specs[here[0]].task
     if len(tasks) > 1 or left or own is None or own >= num_tasks:
         raise InvalidArgumentError(
-            message=f"Collective group {node.attrs['group_key']} has {size} ranks. In this graph "
-            f"they are on {', '.join(here)}: neither all of them, nor the same part on each of the "
-            "first tasks of a job"
+            message=f"Collective group {node.attrs['group_key']} has {size} ranks. This graph "
+            f"has ranks on {', '.join(here)}, which is neither all of them nor an equal share of "
+            "them on each of the first tasks of a job"
         ).at(node.describe())
     return tuple(
         DeviceSpec(

@@ -152,7 +152,7 @@ class GroupTable:
             raise DeadlineExceededError(
                 message=f"Rank {rank} waited {timeout_s:g} s for collective group "
                 f"{applicant.group}: of {joined.size} ranks these have not come: "
-                f"{', '.join(map(str, missing[:20]))}. Do they run, and the same graph?"
+                f"{', '.join(map(str, missing[:20]))}. Are they running, and with the same graph?"
             )
 
     def _raise_if_closed(self) -> None:

@@ -158,7 +158,7 @@ class LocalCluster:
         self.address(job, index)
         if not self._faulty:
             raise FailedPreconditionError(
-                message="Nothing stands before the tasks; make the cluster with faulty=True"
+                message="No faulty links lead to the tasks; create the cluster with faulty=True"
             )
         return self._links[job, index]
 
@@ -171,7 +171,7 @@ class LocalCluster:
         """
         self.address(job, index)
         if not self.servers:
-            raise FailedPreconditionError(message="The servers live in processes of their own")
+            raise FailedPreconditionError(message="The servers run in separate processes")
         return self.servers[self._tasks.index((job, index))]
 
     def kill(self, job: str, index: int) -> None:
@@ -323,8 +323,8 @@ class LocalCluster:
         found = self._processes.get((job, index))
         if found is None:
             raise FailedPreconditionError(
-                message=f"Task {index} of job {job!r} is not a process of its own; "
-                "make the cluster with processes=True"
+                message=f"Task {index} of job {job!r} does not run in a process of its own; "
+                "create the cluster with processes=True"
             )
         return found
 
@@ -356,7 +356,7 @@ def _hear(task: tuple[str, int], process: subprocess.Popen[str]) -> dict[str, An
     if not line:
         code = process.wait(STOP_TIMEOUT_S)
         raise UnavailableError(
-            message=f"{name} ended with code {code} before it served; its standard error says why"
+            message=f"{name} ended with code {code} before it was ready; see its standard error"
         )
     answer: dict[str, Any] = json.loads(line)
     return answer

@@ -15,8 +15,8 @@ RAISED_KEY: Final = "sparkflow-raised"
 """The trailing metadata that tells what a handler raised from what gRPC itself reports."""
 
 _UNREADABLE: Final = {
-    "Exception deserializing request!": "What {} was asked",
-    "Exception deserializing response!": "What {} answered",
+    "Exception deserializing request!": "The request to {}",
+    "Exception deserializing response!": "The response of {}",
 }
 """What gRPC says of messages that cannot be read. Those of our own are only where they were changed
 on their way, see `sums`."""
@@ -69,7 +69,9 @@ def from_rpc(error: Any, peer: str) -> OpError:
         # A server that stops ends calls so; what we cancel ourselves has a text of grpc's.
         return UnavailableError(message=f"{peer} stopped serving")
     if error.code() is grpc.StatusCode.INTERNAL and not raised and text in _UNREADABLE:
-        return UnavailableError(message=f"{_UNREADABLE[text].format(peer)} is not what was sent")
+        return UnavailableError(
+            message=f"{_UNREADABLE[text].format(peer)} was corrupted in transit"
+        )
     if not raised and _is_of_the_connection(error.code(), text):
         return UnavailableError(message=f"The connection to {peer} broke: {text}")
     return from_status(code, text)

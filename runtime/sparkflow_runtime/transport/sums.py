@@ -31,6 +31,8 @@ def checked(message: bytes) -> bytes | memoryview:
     if end >= 0 and message[end : end + len(_TAG)] == _TAG:
         content = memoryview(message)[:end]
         if crc32c(content) != int.from_bytes(message[-4:], "little"):
-            raise DataLossError(message="A message is not what was sent, says its checksum")
+            raise DataLossError(
+                message="A message was corrupted in transit: its checksum does not match"
+            )
         return content
     return message

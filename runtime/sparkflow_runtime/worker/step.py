@@ -185,7 +185,9 @@ class Step:
 
     def _known_groups(self) -> Groups:
         if self._groups is None:
-            raise InternalError(message=f"Step {self.step_id} was made without collective groups")
+            raise InternalError(
+                message=f"Step {self.step_id} was created without collective groups"
+            )
         return self._groups()
 
 

@@ -387,9 +387,9 @@ class Worker:
         message = codec.encode(values)
         if len(message) > rpc.MAX_MESSAGE_BYTES:
             raise ResourceExhaustedError(
-                message=f"{len(values)} tensors of {len(message)} bytes in all are to leave "
+                message=f"{len(values)} tensors of {len(message)} bytes in all must be sent from "
                 f"{self.task} together; a gRPC message holds {rpc.MAX_MESSAGE_BYTES}. Split the "
-                "largest over several devices, or let the tensor channel be used"
+                "largest over several devices, or allow the tensor channel"
             )
         return message
 

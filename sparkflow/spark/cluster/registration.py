@@ -178,7 +178,7 @@ class RegistrationServer:
             if not self._changed.wait_for(lambda: self._board.is_usable, _READY_S):
                 late = ", ".join(map(str, sorted(self._board.tasks.keys() - self._board.ready)))
                 raise UnavailableError(
-                    message=f"{late} registered, but said nothing more for {_READY_S:g} s"
+                    message=f"{late} registered, but then went silent for {_READY_S:g} s"
                 )
             return self._board.cluster()
 

@@ -210,7 +210,7 @@ def _from_spark(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     try:
         yield from batches
     except (pa.ArrowException, OSError, EOFError) as error:
-        raise LostTaskError(f"The rows from Spark broke off: {error}") from error
+        raise LostTaskError(f"The stream of rows from Spark was interrupted: {error}") from error
 
 
 def _spool(

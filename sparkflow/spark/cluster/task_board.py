@@ -265,7 +265,7 @@ class TaskBoard:
         if self.ended is not None:
             raise CancelledError(message=self.ended or "Training has ended")
         if self.attempt != attempt:
-            raise AbortedError(message="The job has begun another attempt")
+            raise AbortedError(message="The job has started another attempt")
         return None if self.missing else own_plan or self.feed_plan
 
     def made_ready(self, task: TaskName) -> TaskBoard:
@@ -279,7 +279,7 @@ class TaskBoard:
             AbortedError: It was given up.
         """
         if task in self.gone:
-            raise AbortedError(message=f"{task} was given up because it did not answer for a while")
+            raise AbortedError(message=f"{task} was given up because it stopped responding")
         return replace(self, following={**self.following, task: marker})
 
     def instruction(self, attempt: int, asked: int) -> Instruction | None:

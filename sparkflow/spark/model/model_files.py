@@ -108,7 +108,8 @@ def download(session: Any, directory: str, names: Iterable[str], folder: Path) -
             file_system.copyToLocalFile(False, source, gateway.Path((folder / name).as_uri()), True)
     if missing:
         raise NotFoundError(
-            message=f"{directory} holds no model: it lacks {', '.join(missing)}. Was it written by "
+            message=f"{directory} does not contain a model; it lacks "
+            f"{', '.join(missing)}. Was it written by "
             "another program, or is it a pipeline's directory (PipelineModel.load)?"
         )
 

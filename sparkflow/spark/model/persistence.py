@@ -124,7 +124,7 @@ class ModelReader(MLReader[Model]):
         if inference_model is None:
             metadata = DefaultParamsReader.loadMetadata(path, metadata_context(session))
             self._saved_class(path, str(metadata["class"]))
-            raise NotFoundError(message=f"{path} holds no model: it lacks {MODEL_FILE}")
+            raise NotFoundError(message=f"{path} does not contain a model; it lacks {MODEL_FILE}")
         extra = dict(inference_model.extra)
         metadata = extra.pop(_METADATA, None)
         if metadata is None:  # sparkflow before 2026-11-23 had them in Spark's place only

@@ -139,9 +139,7 @@ def workers_pair(value: Sequence[Any]) -> tuple[int, int]:
     except (TypeError, ValueError) as error:
         raise type(error)(f"numWorkers={value!r}: a pair of numbers (min, max): {error}") from None
     if least > most:
-        raise ValueError(
-            f"numWorkers={value!r}: the first, the least number, is more than the other"
-        )
+        raise ValueError(f"numWorkers={value!r}: the minimum is larger than the maximum")
     return least, most
 
 

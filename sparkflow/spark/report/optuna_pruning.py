@@ -53,7 +53,7 @@ class OptunaPruning(Callback):
     def _report(self, metrics: Mapping[str, float], name: str, number: int) -> None:
         if name not in metrics:
             known = ", ".join(sorted(set(metrics) - {"step"}))
-            raise ValueError(f"monitor={self._monitor!r} is none of the metrics: {known}")
+            raise ValueError(f"monitor={self._monitor!r} is not one of the metrics: {known}")
         if number in self._reported:
             return
         self._reported.add(number)

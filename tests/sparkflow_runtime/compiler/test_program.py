@@ -221,7 +221,7 @@ def test_floating_point_warnings_are_not_raised() -> None:
 
 
 def test_what_cannot_be_compiled_is_named() -> None:
-    with pytest.raises(InternalError, match=r"x:0 is read before it is made(.|\n)*'y'"):
+    with pytest.raises(InternalError, match=r"x:0 is read before it is computed(.|\n)*'y'"):
         program(node("y", "Neg", "x"))
     text = variable("t", dtype=dtypes.string, _source="m.py:9")
     with pytest.raises(UnimplementedError, match=r"No kernel of VariableV2(.|\n)*m\.py:9"):

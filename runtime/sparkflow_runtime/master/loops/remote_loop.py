@@ -124,7 +124,9 @@ class RemoteLoop:
                     self._updates.publish(import_update(update))
                 else:
                     self._ask_what_was_asked()
-            raise InternalError(message=f"{self._stub.peer} ended its loop without a word")
+            raise InternalError(
+                message=f"{self._stub.peer} closed its loop's stream without a final update"
+            )
         except grpc.RpcError as error:
             self._updates.finish(status.from_rpc(error, self._stub.peer))
         except Exception as error:

@@ -379,7 +379,9 @@ class Asker(End):
         if header.flags & SAME_LAYOUT:
             layout = stream._layout
             if layout is None:
-                raise InvalidArgumentError(message="A bundle refers to a layout that never came")
+                raise InvalidArgumentError(
+                    message="A bundle refers to a layout that was never sent"
+                )
         else:
             layout = parse(head[header.text_bytes :], header.tensors)
             stream._layout = layout

@@ -82,7 +82,7 @@ class Caller:
         if opening.is_unix(self._link):
             if not sockets.is_same_user(self._link):
                 error = PermissionDeniedError(
-                    message="The unix socket is for processes of one user"
+                    message="This unix socket accepts only processes of its own user"
                 )
                 yield from self._refuse(error)
             self._context = None
@@ -97,7 +97,7 @@ class Caller:
         self.has_begun = True
         if handshake.MAGIC.startswith(first):
             error = FailedPreconditionError(
-                message="This task speaks TLS: give all tasks and sessions tls=..."
+                message="This task requires TLS: pass tls=... to all tasks and sessions"
             )
             yield from self._refuse(error)
         self._link = context.wrap_socket(

@@ -185,14 +185,15 @@ def _explained(error: OSError, peer: str) -> OpError:
         return UnavailableError(message=f"{peer} did not answer in time")
     if isinstance(error, ssl.SSLCertVerificationError):
         return UnauthenticatedError(
-            message=f"{peer} has a certificate that is not good: {error.verify_message}"
+            message=f"{peer} presents an invalid certificate: {error.verify_message}"
         )
     if isinstance(error, ssl.SSLError) and "_ALERT_" in (error.reason or ""):
         return UnauthenticatedError(
-            message=f"{peer} refuses our certificate or our TLS: {error.reason}"
+            message=f"{peer} rejects this task's certificate or TLS version: {error.reason}"
         )
     if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
         return FailedPreconditionError(
-            message=f"{peer} does not speak TLS with us: {error.reason}. Do all tasks have tls=...?"
+            message=f"{peer} cannot set up TLS with this task: {error.reason}. "
+            "Do all tasks have tls=...?"
         )
     return UnavailableError(message=f"{peer} cannot be reached: {error}")

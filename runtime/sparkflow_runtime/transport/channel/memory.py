@@ -195,7 +195,7 @@ class ChannelMemory:
 
     def _slot(self, header: Header, head: bytes, size_bytes: int) -> np.ndarray[Any, Any]:
         if self._reader is None or header.text_bytes < _SLOT.size:
-            raise InvalidArgumentError(message="A body is in memory that was never shared")
+            raise InvalidArgumentError(message="A body refers to memory that was never shared")
         number, use, offset = _SLOT.unpack_from(head)
         return self._reader.view(number, use, offset, size_bytes)
 

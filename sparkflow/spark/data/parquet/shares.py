@@ -275,9 +275,9 @@ def _opened(system: Any, share: ParquetShare, path: str) -> Any:
     except FileNotFoundError as error:
         of = f" of {share.origin}" if share.origin else ""
         raise NotFoundError(
-            message=f"The file {path}{of} existed when training began and is gone: it was "
-            "deleted meanwhile, as vacuuming and expiring snapshots delete a table's files. Train "
-            "again on the current files, or keep old files for as long as training takes"
+            message=f"The file {path}{of} existed when training began and was deleted in "
+            "the meantime, as vacuuming a table and expiring its snapshots do. Train again on the "
+            "current files, or keep old files for as long as training takes"
         ) from error
 
 

@@ -158,7 +158,7 @@ def refuse_lengths(rows: DataFrame, source: Source, total: int) -> None:
     """
     size = measure(source, quoted(source.name))
     if size is None:
-        raise AssertionError(f"{source.name!r} has no measure")
+        raise AssertionError(f"{source.name!r} cannot be measured")
     lengths = (
         rows.where(quoted(source.name).isNotNull())
         .groupBy(size.alias("length"))

@@ -79,7 +79,7 @@ def drawn(
         if label is None or label.dtype != "int64" or label.form != SCALAR:
             raise ValueError(
                 "validationDraw='stratified' draws from each class, so labelCol must be a column "
-                "of integers, and this one is "
+                "of integers; it is "
                 f"{'missing' if label is None else _kind(label)}; use 'single' or 'content'"
             )
         classes = Window.partitionBy(quoted(label.name))

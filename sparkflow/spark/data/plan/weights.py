@@ -59,7 +59,8 @@ def class_factors(
         return factors
     if len(class_rows) > MOST_CLASSES:
         raise ValueError(
-            f"classWeights='balanced' needs classes, but there are {len(class_rows)} different "
+            "classWeights='balanced' needs class labels, but there are "
+            f"{len(class_rows)} different "
             "labels"
         )
     total = sum(class_rows.values())

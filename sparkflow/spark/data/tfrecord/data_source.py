@@ -248,7 +248,7 @@ def _infer(files: Sequence[str], limit: int) -> StructType:
     except RecordError as error:
         path, offset = seen[0]
         raise DataLossError(
-            message=f"{path}: record at byte {offset} gives no schema: {error.reason}"
+            message=f"{path}: record at byte {offset} has no usable schema: {error.reason}"
         ) from error
 
 

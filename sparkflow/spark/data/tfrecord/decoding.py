@@ -109,7 +109,9 @@ def _decode(column: FeatureColumn, features: Sequence[bytes | None]) -> pa.Array
             _decode(column, [value])
         except RecordError as found:
             raise RecordError(row, found.reason) from None
-    raise AssertionError(f"feature {column.name!r} is wrong in all records but in none alone")
+    raise AssertionError(
+        f"feature {column.name!r} is invalid for the records together but for none of them alone"
+    )
 
 
 def _decode_all(column: FeatureColumn, features: Sequence[bytes | None]) -> pa.Array:

@@ -198,7 +198,7 @@ class Replay:
         if self.outcome is not None:  # the last events come with it
             return self.outcome.values
         if self._asking is None:
-            raise UnavailableError(message="Training has failed, and its variables are gone")
+            raise UnavailableError(message="Training has failed, and its variables are lost")
         return from_parts(from_rows(self._asking.values())).values
 
 

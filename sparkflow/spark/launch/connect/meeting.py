@@ -70,7 +70,7 @@ def _read(content: bytes, token: str, directory: str) -> str:
         found = json.loads(content)
         address, signature = str(found["address"]), str(found["signature"])
     except (ValueError, KeyError, TypeError):
-        raise SparkTrainingError(f"{directory}/{_NAME} is not what a task has written") from None
+        raise SparkTrainingError(f"{directory}/{_NAME} was not written by a task") from None
     if not hmac.compare_digest(signature.encode(), _signature(token, address).encode()):
         raise SparkTrainingError(
             f"The address in {directory}/{_NAME} has not been written by a task of this job"

@@ -106,8 +106,8 @@ def from_parts(parts: Parts) -> Outcome:
         raise _error(json.loads(parts[ERROR]))
     if VALUES not in parts or HISTORY not in parts:
         raise SparkTrainingError(
-            "The Spark job ended without saying how training did; the log of the executor that ran "
-            "partition 0 may say more"
+            "The Spark job ended without reporting a result; the log of the executor that ran "
+            "partition 0 may say why"
         )
     described = json.loads(parts[HISTORY])
     arrays = unpack_tensors(parts[VALUES], "the variables of the trained model")

@@ -100,7 +100,7 @@ class OneTask:
 
     def let_return(self, task: TaskName, start: tuple[int, int]) -> None:
         """A task that is lost takes the training with it, so none returns."""
-        raise AssertionError(f"{task} cannot return into its own process")
+        raise AssertionError(f"{task} cannot be restarted in its own process")
 
     def is_coming_back(self, task: TaskName) -> bool:
         """See `let_return`."""

@@ -133,7 +133,7 @@ def test_files_go_through_hadoop(spark: SparkSession, tmp_path: Path) -> None:
     upload(spark, source, target)
     download(spark, target, content, found)
     assert {each.name: each.read_bytes() for each in found.iterdir()} == content
-    with pytest.raises(NotFoundError, match="holds no model: it lacks c"):
+    with pytest.raises(NotFoundError, match="does not contain a model; it lacks c"):
         download(spark, target, ["graph.pb", "c"], found)
     assert read_model_file(spark, target) == b"{}"
     assert read_model_file(spark, f"{target}/nowhere") is None
@@ -163,5 +163,5 @@ def test_what_is_no_model_is_refused(
         SparkTrainerModel.load(str(path))
     (path / "model.json").write_bytes(seal_json(description))
     (path / "graph.pb").unlink()
-    with pytest.raises(NotFoundError, match=r"holds no model: it lacks graph\.pb"):
+    with pytest.raises(NotFoundError, match=r"does not contain a model; it lacks graph\.pb"):
         SparkTrainerModel.load(str(path))

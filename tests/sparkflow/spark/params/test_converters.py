@@ -70,7 +70,7 @@ BAD: list[tuple[Any, Any, type[Exception], str]] = [
     (c.seconds, True, TypeError, "a number of seconds"),
     (c.seconds_or_zero, False, TypeError, "a number of seconds"),
     (c.seconds_or_zero, -1, ValueError, "more than 0"),
-    (c.workers_pair, (3, 2), ValueError, r"numWorkers=\(3, 2\): the first"),
+    (c.workers_pair, (3, 2), ValueError, r"numWorkers=\(3, 2\): the minimum is larger"),
     (c.workers_pair, (0, 2), ValueError, "must be at least 1"),
     (c.workers_pair, (1, 2, 3), ValueError, "a pair of numbers"),
     (c.workers_pair, 4, TypeError, "a pair of numbers"),

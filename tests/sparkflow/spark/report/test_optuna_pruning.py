@@ -40,7 +40,7 @@ def test_validations_are_numbered_and_reported_once() -> None:
     assert trial.reports == [(0, 2.0), (1, 1.0)]
     with pytest.raises(optuna.TrialPruned, match="pruned at val_rmse=4, report 2"):
         pruning.on_validation({"step": 60, "loss": 9.0, "rmse": 4.0})
-    with pytest.raises(ValueError, match="monitor='val_auc' is none of the metrics: loss, rmse"):
+    with pytest.raises(ValueError, match="monitor='val_auc' is not one of the metrics: loss, rmse"):
         OptunaPruning(trial, "val_auc").on_validation({"step": 1, "loss": 1.0, "rmse": 2.0})
 
 

@@ -544,7 +544,7 @@ def test_frames_out_of_place_end_the_channel(channel: Channel) -> None:
     number = stream._number
     channel.task.sink("a")
     channel.serving.post(frames.pack(Kind.BUNDLE, number, 0, flags=frames.SAME_LAYOUT))
-    with pytest.raises(OpError, match="refers to a layout that never came"):
+    with pytest.raises(OpError, match="refers to a layout that was never sent"):
         stream.take(0, channel.waker(), more=True)
 
 

@@ -335,7 +335,7 @@ def test_another_user_is_refused_at_the_unix_socket(
         return threading.current_thread().name != "channel-listener"
 
     monkeypatch.setattr(sockets, "is_same_user", is_ours)
-    with pytest.raises(PermissionDeniedError, match="is for processes of one user"):
+    with pytest.raises(PermissionDeniedError, match="accepts only processes of its own user"):
         door.dial(transport="unix")
 
 

@@ -111,7 +111,7 @@ def test_a_listener_of_another_authority(
     open_door: OpenDoor, tls: tuple[Tls, Tls], other: Tls
 ) -> None:
     door = open_door(tls=tls[0])
-    with pytest.raises(UnauthenticatedError, match=r"has a certificate that is not good: .*chain"):
+    with pytest.raises(UnauthenticatedError, match=r"presents an invalid certificate: .*chain"):
         door.dial(tls=other, transport="tcp")
     with pytest.raises(UnauthenticatedError, match=r"certificate that is not good: .*mismatch"):
         door.dial(tls=replace(tls[1], server_name="example.org"), transport="tcp")
@@ -123,7 +123,9 @@ def test_a_dialler_of_another_authority(
     open_door: OpenDoor, tls: tuple[Tls, Tls], other: Tls
 ) -> None:
     trusting = Tls(tls[1].ca, other.certificate, other.key, tls[1].server_name)
-    with pytest.raises(UnauthenticatedError, match="refuses our certificate or our TLS"):
+    with pytest.raises(
+        UnauthenticatedError, match="rejects this task's certificate or TLS version"
+    ):
         open_door(tls=tls[0]).dial(tls=trusting, transport="tcp")
 
 
@@ -137,9 +139,13 @@ def test_a_dialler_without_a_certificate(open_door: OpenDoor, tls: tuple[Tls, Tl
 
 
 def test_tls_on_one_side_only(open_door: OpenDoor, tls: tuple[Tls, Tls]) -> None:
-    with pytest.raises(FailedPreconditionError, match=r"This task speaks TLS: give .* tls=\.\.\."):
+    with pytest.raises(
+        FailedPreconditionError, match=r"This task requires TLS: pass tls=\.\.\. to all"
+    ):
         open_door(tls=tls[0]).dial(transport="tcp")
-    with pytest.raises(FailedPreconditionError, match=r"does not speak TLS with us: .* tls=\.\.\."):
+    with pytest.raises(
+        FailedPreconditionError, match=r"cannot set up TLS with this task: .* tls=\.\.\."
+    ):
         open_door().dial(tls=tls[1], transport="tcp")
 
 

@@ -418,5 +418,5 @@ def test_each_class_gives_its_share_where_asked_for(spark: SparkSession) -> None
     }
     assert taken == {0: 95, 1: 5}
     floats = df.selectExpr("features", "label / 2D AS label")
-    with pytest.raises(ValueError, match="must be a column of integers, and this one is float32"):
+    with pytest.raises(ValueError, match="must be a column of integers; it is float32"):
         _validating(floats, "stratified")

@@ -51,7 +51,7 @@ def test_only_integers_can_be_stratified(spark: SparkSession, given: str | None)
     form = VECTOR if given == VECTOR else SCALAR
     label = None if given is None else replace(AGE, dtype=given, form=form)
     said = "missing" if given is None else "vectors" if given == VECTOR else f"{given} values"
-    with pytest.raises(ValueError, match=f"this one is {said}"):
+    with pytest.raises(ValueError, match=f"must be a column of integers; it is {said}"):
         drawn(["age"], 0.5, 1, STRATIFIED, label)
 
 

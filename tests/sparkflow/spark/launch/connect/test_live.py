@@ -166,7 +166,7 @@ def test_callbacks_that_hear_last_events_with_the_outcome_get_its_variables(
     failed = error_to_parts(ValueError("no"), restartable=False)
     with pytest.raises(ValueError, match="no"):
         _job(monkeypatch, replay_of(callback), failed).run()
-    with pytest.raises(UnavailableError, match="variables are gone"):
+    with pytest.raises(UnavailableError, match="variables are lost"):
         callback.run.values()
     notes = Notes()
     with pytest.raises(ValueError, match="no"):

@@ -21,10 +21,10 @@ def test_an_address_is_found_until_the_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "text"),
     [
-        (b"", "is not what a task has written"),
-        (b"[]", "is not what a task has written"),
-        (b"\xff", "is not what a task has written"),
-        (b'{"address": "evil:1"}', "is not what a task has written"),
+        (b"", "was not written by a task"),
+        (b"[]", "was not written by a task"),
+        (b"\xff", "was not written by a task"),
+        (b'{"address": "evil:1"}', "was not written by a task"),
         (
             b'{"address": "evil:1", "signature": "\\u00fc"}',
             "not been written by a task of this job",

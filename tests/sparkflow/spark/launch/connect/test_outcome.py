@@ -64,5 +64,5 @@ def test_unknown_errors_are_named_and_nothing_is_looked_up_elsewhere() -> None:
 
 
 def test_no_outcome_is_an_error() -> None:
-    with pytest.raises(SparkTrainingError, match="without saying how training did"):
+    with pytest.raises(SparkTrainingError, match="without reporting a result"):
         from_parts({})
