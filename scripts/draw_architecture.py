@@ -317,7 +317,6 @@ def draw_rows() -> None:
             ("plan/profile", "one look at the rows"),
             ("plan/partitioning", "which task gets which row"),
             ("plan/spooled", "local sessions: one pass, no exchange"),
-            ("schema/sql_numbers", "dates, times, decimals as numbers"),
         ],
     )
     files(
@@ -326,7 +325,7 @@ def draw_rows() -> None:
         6.75,
         3.7,
         [
-            ("schema/frame", "columns by name and type"),
+            ("schema/frame", "columns by name and type, as numbers"),
             ("plan/sources", "which columns each input is made of"),
             ("plan/selection", "the same in SQL"),
             ("plan/validation_split", "rows that validate"),

@@ -15,16 +15,17 @@ from pyspark.sql.types import DataType, StructField
 from sparkflow.export import DENSE, RAGGED, Input, Signature
 from sparkflow.spark.data.schema.frame import (
     Schema,
+    as_numbers,
     is_scalar,
     is_text,
     is_time,
     is_vector,
+    needs_more_than_cast,
     quoted,
     text_of,
     unnested,
 )
 from sparkflow.spark.data.schema.row_schema import ARRAY, SCALARS, VECTOR_PARTS, InputColumns
-from sparkflow.spark.data.schema.sql_numbers import as_numbers, needs_more_than_cast
 
 Given = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 

@@ -47,10 +47,9 @@ from sparkflow.spark.data.plan.validation_split import (
     require_some,
 )
 from sparkflow.spark.data.plan.weights import BALANCED, class_factors, require_classes, weight
-from sparkflow.spark.data.schema.frame import Schema, quoted
+from sparkflow.spark.data.schema.frame import MICROSECONDS, Schema, quoted, unit_of
 from sparkflow.spark.data.schema.row_format import DENSE, VALIDATES, Input, RowFormat
 from sparkflow.spark.data.schema.row_schema import FEATURES, LABEL, WEIGHT
-from sparkflow.spark.data.schema.sql_numbers import MICROSECONDS, unit_of
 from sparkflow.spark.params.config import FitConfig
 
 _log = logging.getLogger(__name__)

@@ -15,10 +15,9 @@ from pyspark.sql import Column, functions as F
 from pyspark.sql.types import DataType
 
 from sparkflow.spark.data.plan.sources import SCALAR, Source
-from sparkflow.spark.data.schema.frame import quoted
+from sparkflow.spark.data.schema.frame import as_numbers, needs_more_than_cast, quoted
 from sparkflow.spark.data.schema.row_format import DENSE, SPARSE
 from sparkflow.spark.data.schema.row_schema import ARRAY, SCALARS, VECTOR
-from sparkflow.spark.data.schema.sql_numbers import as_numbers, needs_more_than_cast
 
 THIN: Final = 20
 """Vectors are sparse where fewer than one element in so many is stored.

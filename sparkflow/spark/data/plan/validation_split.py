@@ -9,9 +9,8 @@ from pyspark.sql import Column, DataFrame, Window, functions as F
 from pyspark.sql.types import BooleanType
 
 from sparkflow.spark.data.plan.sources import SCALAR, Source
-from sparkflow.spark.data.schema.frame import Schema, quoted
+from sparkflow.spark.data.schema.frame import Schema, quoted, unit_of
 from sparkflow.spark.data.schema.row_format import VALIDATES
-from sparkflow.spark.data.schema.sql_numbers import unit_of
 from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.params.tables.data_rows import CONTENT, SINGLE, STRATIFIED
 

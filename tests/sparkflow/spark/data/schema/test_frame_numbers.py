@@ -12,8 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DateType, DecimalType, LongType, TimestampNTZType, TimestampType
 
-from sparkflow.spark.data.schema.frame import quoted
-from sparkflow.spark.data.schema.sql_numbers import as_numbers, needs_more_than_cast, unit_of
+from sparkflow.spark.data.schema.frame import as_numbers, needs_more_than_cast, quoted, unit_of
 from sparkflow_runtime.resources.datasets.arrow_columns import plain, whole
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
