@@ -133,7 +133,7 @@ def test_missing_and_later_files_are_refused(graph_def: GraphDef, tmp_path: Path
     files = _model(graph_def).to_files()
     with pytest.raises(DataLossError, match=r"lacks the files graph\.pb"):
         InferenceModel.from_files({name: files[name] for name in files if name != "graph.pb"})
-    with pytest.raises(NotFoundError, match="holds no model"):
+    with pytest.raises(NotFoundError, match="does not contain a model"):
         InferenceModel.load(tmp_path)
     later = seal_json({**described(files), "format_version": 9})
     with pytest.raises(InvalidArgumentError, match="version 9, this version of sparkflow reads"):

@@ -101,7 +101,7 @@ def test_ranks_that_cannot_be_found_are_refused(devices, size):
     names = [TASK.format(*device) for device in devices]
     nodes = [value(f"x{i}", name) for i, name in enumerate(names)]
     nodes += [reduce(f"sum{i}", f"x{i}", name, size=size) for i, name in enumerate(names)]
-    with pytest.raises(InvalidArgumentError, match=f"group 1 has {size} ranks. In this graph"):
+    with pytest.raises(InvalidArgumentError, match=f"group 1 has {size} ranks. This graph"):
         split(*nodes)
 
 

@@ -156,9 +156,8 @@ class Phase:
     def taken(self) -> slice:
         """The filter's elements that reach them, in the order of dy's."""
         taps = self.axis.taps
-        last = self.place + (taps - 1) * self.stride
-        after = self.place - self.stride
-        return slice(last, after if after >= 0 else None, -self.stride) if taps else slice(0, 0)
+        last = self.place + (taps - 1) * self.stride  # `place` is the first: less than a stride
+        return slice(last, None, -self.stride) if taps else slice(0, 0)
 
 
 def phases(window: Window, dim: int) -> Iterator[Phase]:
