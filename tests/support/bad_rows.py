@@ -142,7 +142,7 @@ def tries() -> Iterator[Try]:
     for fault in FAULTS:
         bad = [each for each in KINDS if fault in each.bad]
         if fault == "length":
-            groups = [(each,) for each in bad]
+            groups: list[tuple[Kind, ...]] = [(each,) for each in bad]
         else:
             features = [each for each in bad if each.role == "features"]
             others = tuple(each for each in bad if each.role != "features")
@@ -164,7 +164,7 @@ def frame(session: Any, tried: Try) -> DataFrame:
     fields = [
         StructField(each.name, VectorUDT())
         if each.ddl == "vector"
-        else StructType.fromDDL(f"`{each.name}` {each.ddl}").fields[0]
+        else session.createDataFrame([], f"`{each.name}` {each.ddl}").schema.fields[0]
         for each in columns
     ]
     rows = [[each.good for each in columns] for _ in range(GOOD_ROWS + len(tried.kinds))]
