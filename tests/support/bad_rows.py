@@ -43,7 +43,7 @@ FAULTS: Final = {
 """Names of what can be wrong, and how the table calls it."""
 POLICIES: Final = ("error", "skip", "fill")
 GOOD_ROWS: Final = 12
-_NAMED: Final = 9
+NAMED: Final = 9
 """So many columns are named in an error at least."""
 
 
@@ -137,17 +137,24 @@ class Try:
         return f"{self.fault}, {self.policy}: {', '.join(each.name for each in self.kinds)}"
 
 
-def tries() -> Iterator[Try]:
-    """All cells of the table; rows of another length one kind after the other."""
+def tries(most: int = NAMED) -> Iterator[Try]:
+    """All cells of the table; rows of another length one kind after the other.
+
+    Args:
+        most: So many kinds at once; workers name the first bad column of a file alone.
+    """
     for fault in FAULTS:
         bad = [each for each in KINDS if fault in each.bad]
         if fault == "length":
             groups: list[tuple[Kind, ...]] = [(each,) for each in bad]
         else:
             features = [each for each in bad if each.role == "features"]
-            others = tuple(each for each in bad if each.role != "features")
-            groups = [tuple(features[at : at + _NAMED]) for at in range(0, len(features), _NAMED)]
-            groups += [others] if others else []
+            others = [each for each in bad if each.role != "features"]
+            groups = [
+                tuple(kinds[at : at + most])
+                for kinds in (features, others)
+                for at in range(0, len(kinds), most)
+            ]
         for kinds in groups:
             for policy in POLICIES if fault != "length" else ("skip",):
                 yield Try(fault, policy, kinds)
@@ -258,7 +265,10 @@ def wrong(tried: Try, found: dict[str, Any], by_column: bool = True) -> str:
         missing = [
             name
             for name, outcome in wanted.items()
-            if outcome == "error" and not re.search(rf"'{name}'.*\b1 (of {rows} )?rows", said)
+            if outcome == "error"
+            and not re.search(
+                rf"'{name}'.*\b1 (of {rows} )?rows|\b1 of {rows} rows.*'{name}'", said
+            )
         ]
         return f"{tried}: no word of {missing} in {found}" if missing else ""
     counts = dict.fromkeys(wanted, 1)

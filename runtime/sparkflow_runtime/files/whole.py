@@ -3,7 +3,8 @@
 On this host, and wherever a name can be given to a file at once, the content is written under
 another name beside the target, handed to the disk and then renamed, so that a death at any moment
 leaves the file that was there or the new one. In object stores a file appears when its last byte
-has come, so that it is written under its own name.
+has come, so that it is written under its own name. Not so on Azure (`abfs:`), where pyarrow
+makes an empty one first: a death in between leaves that.
 """
 
 from __future__ import annotations
