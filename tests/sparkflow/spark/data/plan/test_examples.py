@@ -1,7 +1,8 @@
 from typing import Any
 
+import pytest
 from pyspark.ml.linalg import Vectors
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import sparkflow as tf
 from sparkflow.spark import SparkTrainer
@@ -13,6 +14,9 @@ def no_model(features: Any) -> Any:
     raise AssertionError("it is not called")
 
 
+@pytest.mark.skipif(
+    not hasattr(DataFrame, "toArrow"), reason="trainers ask for none with Spark 3.5"
+)
 def test_rows_as_a_batch_of_them_is_fed(spark: SparkSession) -> None:
     rows = [(Vectors.dense([i, 1.0]), [f"word{i}"] * i, float(i)) for i in range(1, 5)]
     df = spark.createDataFrame(rows, ["numbers", "words", "label"])
