@@ -381,6 +381,7 @@ def machine_comes_and_goes(df: Any, folder: Path) -> dict[str, Any]:
         "resized": model.history.resized,
         "restarts": model.history.restarts,
         "started": model.history.tasks_started,
+        "losses": model.history.epoch_loss,
         "steps": model.history.steps,
         "epochs": len(model.history.epoch_loss),
         "variables": {k: v.ravel().tolist() for k, v in model.inference_model.variables.items()},
@@ -391,9 +392,8 @@ def two_workers(df: Any, folder: Path) -> dict[str, Any]:
     """What `machine_comes_and_goes` is compared with."""
     given = {"numPs": 0, "epochs": 90, "syncMode": "sync", "seed": 3, "batchSize": 25}
     model = trainer(**given).fit(df)
-    return {
-        "variables": {k: v.ravel().tolist() for k, v in model.inference_model.variables.items()}
-    }
+    variables = {k: v.ravel().tolist() for k, v in model.inference_model.variables.items()}
+    return {"variables": variables, "losses": model.history.epoch_loss}
 
 
 def records(df: Any, folder: Path) -> dict[str, Any]:
