@@ -52,7 +52,9 @@ from sparkflow.spark.data.spool.partition_files import (
     PartitionWriting,
     delete,
     held,
+    new_folders,
     read_facts,
+    remove_folders,
 )
 from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
 from sparkflow.spark.params.config import FitConfig
@@ -73,11 +75,18 @@ class SpooledRows:
         prepared: What they are; its `rows` are not cached.
         files: Where they are, by partition.
         by_content: Whether their numbers are hashes of their content.
+        folders: Where files are that have kept their names.
     """
 
     prepared: PreparedRows
     files: tuple[PartitionFile, ...]
     by_content: bool
+    folders: tuple[str, ...] = ()
+
+    def delete(self) -> None:
+        """Gives the disk space back."""
+        delete(self.files)
+        remove_folders(self.folders)
 
     def place(self, layout: ClusterLayout) -> PlacedRows:
         """Says which worker feeds which rows; starts no job.
@@ -156,7 +165,7 @@ def spooled_rows(
         yield found
     finally:
         if found is not None:
-            delete(found.files)
+            found.delete()
 
 
 @contextlib.contextmanager
@@ -178,7 +187,7 @@ def spooled_for_all(dataset: DataFrame, config: FitConfig) -> Iterator[SpooledRo
     try:
         yield found
     finally:
-        delete(found.files)
+        found.delete()
 
 
 def is_local(dataset: DataFrame) -> bool:
@@ -218,7 +227,7 @@ def _spool(
     )
     if fits and (not by_content or is_even(shares)):
         return spooled
-    delete(spooled.files)
+    spooled.delete()
     return None
 
 
@@ -245,23 +254,34 @@ def _written(
     if config.saves:
         hashes = ROW_NUMBER if by_content else _HASH
         numbered = numbered.withColumn(hashes, content_hash(rows, config.seed))
-    writing = PartitionWriting(row_format, config.num_workers, by_content, hashes)
-    written = numbered.mapInArrow(writing, RESULT_SCHEMA).collect()
-    files = held(read_facts(row["facts"] for row in written))
-    counts = {
-        use: sum(file.rows for file in files if file.use == use) for use in ("train", "validation")
-    }
-    prepared = PreparedRows(
-        rows=rows,
-        format=row_format,
-        partition_rows=_partition_rows(files),
-        num_rows=counts["train"],
-        num_validation_rows=counts["validation"],
-        num_classes=_num_classes(files),
-        content=content_text("final", 0, sum(file.content for file in files)),
-        observed=found() if found is not None and counts["train"] else None,
-    )
-    return SpooledRows(prepared, tuple(files), by_content)
+    # On the first of Spark's disks. It goes with the JVM, whoever ends first.
+    context: Any = rows.sparkSession.sparkContext
+    folders = new_folders([context._temp_dir])
+    files: list[PartitionFile] = []
+    try:
+        writing = PartitionWriting(row_format, config.num_workers, by_content, hashes, folders)
+        written = numbered.mapInArrow(writing, RESULT_SCHEMA).collect()
+        files = held(read_facts(row["facts"] for row in written))
+        train, validation = (
+            sum(file.rows for file in files if file.use == use) for use in ("train", "validation")
+        )
+        prepared = PreparedRows(
+            rows=rows,
+            format=row_format,
+            partition_rows=_partition_rows(files),
+            num_rows=train,
+            num_validation_rows=validation,
+            num_classes=_num_classes(files),
+            content=content_text("final", 0, sum(file.content for file in files)),
+            observed=found() if found is not None and train else None,
+        )
+    except BaseException:  # Ctrl-C, too: tasks may have made files that nobody here knows of
+        delete(files)
+        remove_folders(folders)
+        raise
+    if all(file.descriptor >= 0 for file in files):
+        remove_folders(folders)
+    return SpooledRows(prepared, tuple(files), by_content, folders)
 
 
 def _typed_rows(plan: Plan) -> tuple[DataFrame, RowFormat] | None:

@@ -1,7 +1,8 @@
 """A Spark partition's rows, written to files that all workers of a machine map (`plan.spooled`).
 
-Runs in Spark's Python workers. The files outlive the task: the driver holds them open and takes
-their names away, so that nothing of them is left when it is killed.
+Runs in Spark's Python workers. The files outlive the task: the driver makes a folder for those of
+one job, holds them open and takes their names away. So nothing of them is left when the driver is
+killed later, and when the job ends in its middle the folder goes with what tasks still write there.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import contextlib
 import json
 import os
 import resource
+import shutil
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -29,6 +32,7 @@ RESULT_SCHEMA: Final = "facts string"
 _CHUNK_BYTES: Final = 64 << 20
 # The rest of the descriptors that a process may have is for others.
 _HELD_SHARE: Final = 4
+_REMOVALS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +73,22 @@ class PartitionWriting:
         by_content: Whether `row_number` is a hash of the content; else it is the place of the row
             in its partition.
         hashes: The column of the rows' hashes, which is not written; "" where there is none.
+        directories: Where files are made first, see `new_folders`; Spark's other disks come next.
     """
 
     row_format: RowFormat
     workers: int
     by_content: bool
     hashes: str = ""
+    directories: tuple[str, ...] = ()
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Writes the rows; gives the facts of each file, or what was wrong, as JSON."""
         from pyspark import TaskContext  # here, because no process of ours imports it
 
         context: Any = TaskContext.get()
-        yield from self.write(batches, context.partitionId(), local_directories(os.environ))
+        places = [*self.directories, *local_directories(os.environ)]
+        yield from self.write(batches, context.partitionId(), places)
 
     def write(
         self, batches: Iterable[pa.RecordBatch], partition: int, directories: Sequence[str]
@@ -202,6 +209,20 @@ def read_facts(texts: Iterable[str]) -> list[PartitionFile]:
                 raise ResourceExhaustedError(message=each["full"])
         raise DataLossError(message=faults[0]["fault"])
     return sorted(files, key=lambda file: file.partition)
+
+
+def new_folders(directories: Iterable[str]) -> tuple[str, ...]:
+    """Folders for the files of one job, one on each of some disks."""
+    return tuple(tempfile.mkdtemp(prefix="sparkflow-rows-", dir=each) for each in directories)
+
+
+def remove_folders(folders: Iterable[str]) -> None:
+    """Removes folders with what is there. Tasks that still write find no place to."""
+    for folder in folders:
+        for _ in range(_REMOVALS):  # a task may make a file between two calls of the first
+            shutil.rmtree(folder, ignore_errors=True)
+            if not os.path.exists(folder):
+                break
 
 
 def held(files: Sequence[PartitionFile]) -> list[PartitionFile]:

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.feed.worker_feed import WorkerFeed
 from sparkflow.spark.data.feed_plan import PERMUTED, FeedPlan
+from sparkflow.spark.data.plan import spooled as spooled_module
 from sparkflow.spark.data.plan.partitioning import place_rows
 from sparkflow.spark.data.plan.prepare import prepare_rows
 from sparkflow.spark.data.plan.spooled import SpooledRows, spooled_rows
@@ -69,6 +70,20 @@ def _open_row_files() -> int:
         with contextlib.suppress(OSError):  # the one that lists them
             found += descriptor.readlink().name.startswith("sparkflow-rows-")
     return found
+
+
+def test_ctrl_c_leaves_no_rows(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(texts: object) -> None:
+        raise KeyboardInterrupt  # when tasks have written, and the driver does not know of it
+
+    monkeypatch.setattr(spooled_module, "read_facts", interrupt)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        spooled_rows(_rows(spark), _params(), None, by_content=False),
+    ):
+        pass
+    assert list(Path(str(spark.conf.get("spark.local.dir"))).rglob("sparkflow-rows-*")) == []
+    assert _open_row_files() == 0
 
 
 @pytest.mark.parametrize("by_content", [False, True])

@@ -19,7 +19,9 @@ from sparkflow.spark.data.spool.partition_files import (
     PartitionWriting,
     delete,
     held,
+    new_folders,
     read_facts,
+    remove_folders,
 )
 from sparkflow_runtime.errors import DataLossError, OutOfRangeError, ResourceExhaustedError
 
@@ -113,6 +115,16 @@ def test_held_files_have_no_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for file in without:
         with pytest.raises(OSError, match="Bad file descriptor"):
             os.fstat(file.descriptor)
+
+
+def test_tasks_find_no_place_in_folders_that_were_removed(tmp_path: Path) -> None:
+    (folder,) = new_folders([str(tmp_path)])
+    assert len(_facts(Path(folder), _batch([1]))) == 1
+    remove_folders([folder])
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(FileNotFoundError):
+        _facts(Path(folder), _batch([1]))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_partition_without_rows_has_no_files(tmp_path: Path) -> None:
