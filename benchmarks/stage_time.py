@@ -1,0 +1,151 @@
+"""Processor time of a step in two stages, beside one task: `model_parallel.py` without waiting.
+
+    python benchmarks/stage_time.py [--record]
+
+The same network and batch, on a cluster within this process, each task one thread. Processor time
+is what other programs on the machine change least. From it follows the least time of a step, were
+there a core per stage and no time between them: the first part goes through the first stage, all
+parts through the slower one, the last part back through the first, then its variables are updated.
+"of the bound" is what that would be of what the pipeline's filling and emptying leave.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections import defaultdict
+from typing import Any
+
+import machine
+import model_parallel
+import numpy as np
+from report import Report, Table, add_options, ratio_text, time_text
+from timing import Measured, measured
+
+PARTS = (4, 8)
+WARM_UP, STEPS = 3, 6
+_spent: defaultdict[str, list[float]] = defaultdict(list)
+
+
+def main() -> None:
+    machine.clean_own_environment()
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_options(parser, rounds=3)
+    options = parser.parse_args()
+    report = Report("stage_time", ("numpy", "llvmlite"), options)
+    _put_clocks()
+    found: dict[int, list[dict[str, float]]] = defaultdict(list)
+    for _ in range(options.rounds):
+        for parts in (1, *PARTS):
+            found[parts].append(_step(parts))
+    one = _of(found[1], "worker 0")
+    rows = [["1", "1", time_text(one), "", "", "1", ""]]
+    for parts in PARTS:
+        stages = [_of(found[parts], f"worker {index}") for index in range(2)]
+        update = _of(found[parts], "ps 0")
+        times = zip(*(each.rounds for each in (*stages, update)), strict=True)
+        least = measured([max(a, b) + min(a, b) / parts + c for a, b, c in times])
+        speed = one.over(least)
+        bound = f"{speed.median * (parts + 1) / (2 * parts):.2f}"
+        texts = [time_text(each) for each in (*stages, least)]
+        rows.append(["2", str(parts), *texts, ratio_text(speed), bound])
+    headings = ["tasks", "parts", "first stage", "second stage", "step at least", "of one task"]
+    name = f"Processor time of a step, {model_parallel.LAYERS} dense layers of "
+    name += f"{model_parallel.WIDTH}, Adam, batch {model_parallel.BATCH}"
+    report.finish({name: Table([*headings, "of the bound"], rows)})
+
+
+def _put_clocks() -> None:
+    """Has every run of a partition on a task leave what it took of its thread."""
+    from sparkflow_runtime.compiler.program import Program
+
+    run = Program.run
+
+    def clocked(self: Any, step: Any, args: Any) -> Any:
+        started = time.thread_time()
+        results = run(self, step, args)
+        task = "worker 0" if step is None else step._local_task
+        _spent[task].append(time.thread_time() - started)
+        return results
+
+    Program.run = clocked  # type: ignore[method-assign]
+
+
+def _of(found: list[dict[str, float]], task: str) -> Measured:
+    return measured([each[task] for each in found])
+
+
+def _step(parts: int) -> dict[str, float]:
+    """Seconds of processor time of a step, by task: `worker 1`, `ps 0`."""
+    import sparkflow as tf
+    from sparkflow_runtime.codegen.machine import threads
+    from sparkflow_runtime.testing.local_cluster import LocalCluster
+
+    threads.set_count(1)
+    shape = model_parallel.BATCH, model_parallel.WIDTH
+    data = np.random.default_rng(0).random(shape, np.float32)
+    with LocalCluster(2, 2) as cluster, tf.Graph().as_default():
+        fed, train = _model(tf, parts)
+        with tf.Session(cluster.target("worker", 0)) as session:
+            session.run(tf.global_variables_initializer())
+            for _ in range(WARM_UP):
+                session.run(train, {fed: data})
+            _spent.clear()
+            for _ in range(STEPS):
+                session.run(train, {fed: data})
+    found = {}
+    for task, times in _spent.items():
+        job, _, index = task.replace("/job:", "").replace("/replica:0", "").partition("/task:")
+        found[f"{job} {index}" if index else task] = statistics.median(times)
+    return found
+
+
+def _model(tf: Any, parts: int) -> tuple[Any, Any]:
+    """The placeholder of a batch, and the training step in so many parts."""
+    from sparkflow.train.optimizers.strategy import AsyncReplication
+    from sparkflow.train.replication.micro_batches import MicroBatches
+
+    layers = model_parallel.LAYERS
+
+    def place(stage: int) -> Any:
+        """Layers on their stage, variables beside it; all on one task where there is one part."""
+
+        def device(op: Any) -> str:
+            is_variable = op.type == "VariableV2"
+            job = "ps" if is_variable and parts > 1 else "worker"
+            return f"/job:{job}/task:{stage if parts > 1 else 0}"
+
+        return tf.device(device)
+
+    def loss_of(h: Any) -> Any:
+        for layer in range(layers):
+            with place(layer * 2 // layers):
+                h = tf.layers.dense(h, model_parallel.WIDTH, tf.nn.relu)
+        with place(1):
+            return tf.reduce_mean(tf.square(tf.reduce_mean(h, 1) - 1.0))
+
+    with tf.device("/job:worker/task:0"):
+        fed = tf.placeholder(tf.float32, [None, model_parallel.WIDTH])
+    if parts == 1:
+        return fed, tf.train.AdamOptimizer(1e-4).minimize(loss_of(fed))
+    with tf.device("/job:worker/task:0"):
+        size = tf.shape(fed)[0] // parts
+        starts = [tf.stack([size * number, 0]) for number in range(parts)]
+        cut = [tf.slice(fed, start, tf.stack([size, -1])) for start in starts]
+        batches = [[tf.placeholder_with_default(each, [None, each.shape[1]])] for each in cut]
+        rows = [tf.cast(size, tf.float32)] * parts
+    strategy = MicroBatches(
+        AsyncReplication(), batches, rows, _stage_of, 2, None, [size] * parts, [batches[0][0].name]
+    )
+    with strategy.scope():
+        return fed, tf.train.AdamOptimizer(1e-4).minimize(loss_of(batches[0][0]))
+
+
+def _stage_of(op: Any) -> int | None:
+    task = op.device.partition("/job:worker/task:")[2].partition("/")[0]
+    return int(task) if task else None
+
+
+if __name__ == "__main__":
+    main()
