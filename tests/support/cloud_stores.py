@@ -23,7 +23,7 @@ AZURITE: Final = PLACE / "node_modules/.bin/azurite-blob"
 GOOGLE: Final = PLACE / "bin/python"
 
 _GOOGLE_SERVER: Final = r"""
-import json, sys
+import json, os, sys
 from http.server import ThreadingHTTPServer
 from gcp_storage_emulator import server
 from gcp_storage_emulator.exceptions import NotFound
@@ -56,6 +56,7 @@ running = server.create_server("127.0.0.1", 0, True, "bucket")
 running.start()
 print("http://%s:%d" % running._api._httpd.server_address, flush=True)
 sys.stdin.read()
+os._exit(0)  # with the tests' process, if that is killed
 """
 _ACCOUNT: Final = "devstoreaccount1"
 _KEY: Final = (  # Azurite's, which everybody knows
