@@ -42,6 +42,7 @@ wanted = {
     "kill_at",
     "leaks",
     "local_cluster",
+    "suspending",
     "task_process",
 }
 if shipped != wanted:
