@@ -215,8 +215,9 @@ REPLACED = {
     "runtime/sparkflow_runtime/codegen/machine/threads.py": {"_limit", "_lock"},
     "runtime/sparkflow_runtime/resources/datasets/hosted_datasets.py": {"_find"},
     "runtime/sparkflow_runtime/security/defaults.py": {"_given"},
+    "sparkflow/spark/launch/connect/free_slots.py": {"_last_query"},
 }
-"""Names of modules that functions may bind anew: settings, and locks in a forked child."""
+"""Names that functions may bind anew: settings, locks in a forked child, what was last."""
 
 
 def test_nothing_else_is_made_when_it_is_first_needed() -> None:

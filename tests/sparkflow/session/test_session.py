@@ -324,14 +324,15 @@ def test_a_session_that_is_dropped_is_closed(monkeypatch):
 
 def test_a_session_has_as_many_cpu_devices_as_it_asks_for():
     with tf.device("/cpu:1"):
-        doubled = tf.constant(2.0) * tf.placeholder_with_default(3.0, [])
+        fed = tf.placeholder(tf.float32, [])
+        doubled = tf.constant(2.0) * fed
     with tf.device("/cpu:0"):
         total = doubled + 1.0
     with tf.Session(config=tf.ConfigProto(device_count={"CPU": 2})) as session:
         assert [device.name[-5:] for device in session.list_devices()] == ["CPU:0", "CPU:1"]
-        assert session.run(total) == 7.0
+        assert session.run(total, {fed: 3.0}) == 7.0
     with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match="CPU:1"):
-        session.run(total)
+        session.run(total, {fed: 3.0})
 
 
 def test_a_session_is_entered_once_at_a_time():

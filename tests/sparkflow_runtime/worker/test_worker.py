@@ -159,7 +159,9 @@ def test_a_bundle_too_large_for_a_message_is_refused(
     worker.run(graph, 1, [np.zeros(2, np.float32)])
     assert len(take(worker, 1, "0-1-0-0")) < 100
     worker.run(graph, 2, [np.zeros(12, np.float32)])
-    with pytest.raises(ResourceExhaustedError, match=r"2 tensors of 1\d\d bytes .* to leave /job:"):
+    with pytest.raises(
+        ResourceExhaustedError, match=r"2 tensors of 1\d\d bytes .* be sent from /job:"
+    ):
         take(worker, 2, "0-1-0-0")
 
 

@@ -194,7 +194,7 @@ def test_a_machine_that_comes_and_is_lost_with_dynamic_allocation(tmp_path: Path
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        ((3, 1), "the least number, is more than the other"),
+        ((3, 1), "the minimum is larger than the maximum"),
         ((0, 2), "numWorkers=\\(0, 2\\): a pair of numbers"),
         ((1, 2, 3), "a pair of numbers"),
         (("1", 2), "a pair of numbers"),
