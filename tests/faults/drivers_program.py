@@ -20,6 +20,7 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 from sparkflow.spark import Callback, SparkTrainer
+from support.fault_session import fault_session
 from support.spark_models import counted
 
 ROWS, BATCH = 240, 20
@@ -50,22 +51,8 @@ def main() -> None:
     folder, master, mode, what = Path(sys.argv[1]), *sys.argv[2:]
     for name in ("temporary", "local", "work"):
         (folder / name).mkdir(exist_ok=True)
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["TMPDIR"] = str(folder / "temporary")
-    os.environ["SPARK_WORKER_DIR"] = str(folder / "work")
-    os.environ["SPARK_LOCAL_DIRS"] = str(folder / "local")
-    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    spark = (
-        SparkSession.builder.master(master)
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.extraJavaOptions", java)
-        .config("spark.executor.extraJavaOptions", java)
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
+    spark = fault_session(folder, master)
     x = np.random.default_rng(0).normal(size=(ROWS, 2)).tolist()
     rows = [(each, float(number)) for number, each in enumerate(x)]
     df = spark.createDataFrame(rows, "features array<double>, label double")

@@ -20,9 +20,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from sparkflow.spark import Callback, SparkTrainer
+from support.fault_session import fault_session
 from support.processes import executor_processes, left_after, training_processes
 from support.spark_models import linear
 
@@ -82,21 +81,7 @@ class KillsExecutors(Callback):
 
 def main() -> None:
     folder, rounds, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["SPARK_WORKER_DIR"] = str(folder / "work")
-    os.environ["SPARK_LOCAL_DIRS"] = str(folder / "local")
-    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    spark = (
-        SparkSession.builder.master("local-cluster[3,1,1024]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.extraJavaOptions", java)
-        .config("spark.executor.extraJavaOptions", java)
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
+    spark = fault_session(folder, "local-cluster[3,1,1024]")
     rows = [([float(i % 7), float(i % 3)], float(i % 7 - 2 * (i % 3))) for i in range(ROWS)]
     df = spark.createDataFrame(rows, "features array<double>, label double")
 

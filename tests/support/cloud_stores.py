@@ -6,17 +6,15 @@ when they are killed.
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from sparkflow_runtime.files import system
 from sparkflow_runtime.testing.faulty_link import FaultyLink
+from support.object_store import ObjectStore, server_process
 
 PLACE: Final = Path(__file__).parents[2] / ".venv-emulators"
 AZURITE: Final = PLACE / "node_modules/.bin/azurite-blob"
@@ -64,28 +62,6 @@ _KEY: Final = (  # Azurite's, which everybody knows
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CloudStore:
-    """A running server.
-
-    Attributes:
-        process: The server.
-        link: What is between it and everybody else.
-        root: The URI of its empty bucket or container.
-        environment: What a program needs to find it.
-    """
-
-    process: subprocess.Popen[str]
-    link: FaultyLink
-    root: str
-    environment: dict[str, str]
-
-    def kill(self) -> None:
-        """Ends the server as a lost machine does."""
-        self.process.kill()
-        self.process.wait()
-
-
 def why_not(scheme: str) -> str:
     """Why there is no server for a scheme; "" where there is one."""
     there = GOOGLE if scheme == "gs" else AZURITE
@@ -93,7 +69,7 @@ def why_not(scheme: str) -> str:
 
 
 @contextmanager
-def cloud_store(scheme: str, patch: Any) -> Iterator[CloudStore]:
+def cloud_store(scheme: str, patch: Any) -> Iterator[ObjectStore]:
     """A server with an empty bucket; it ends with the block.
 
     Args:
@@ -106,15 +82,7 @@ def cloud_store(scheme: str, patch: Any) -> Iterator[CloudStore]:
     else:
         command = ["node", str(AZURITE), "--inMemoryPersistence", "--disableTelemetry"]
         command += ["--blobHost", "127.0.0.1", "--blobPort", "0", "--skipApiVersionCheck"]
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, "PYTHONWARNINGS": "ignore"},
-    )
-    with process:
+    with server_process(command) as process:
         assert process.stdout is not None
         found = (re.search(r"http://(127\.0\.0\.1:[1-9]\d*)", line) for line in process.stdout)
         link = FaultyLink(next(each[1] for each in found if each is not None))
@@ -126,10 +94,9 @@ def cloud_store(scheme: str, patch: Any) -> Iterator[CloudStore]:
             else:
                 root = f"abfs://bucket@{_ACCOUNT}.dfs.core.windows.net"
                 _lead_to(link.address, root, patch)
-            yield CloudStore(process, link, root, environment)
+            yield ObjectStore(process, link, root, environment)
         finally:
             link.close()
-            process.kill()
 
 
 def _lead_to(address: str, root: str, patch: Any) -> None:

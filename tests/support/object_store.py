@@ -10,10 +10,14 @@ import http.client
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
+import numpy as np
+
+from sparkflow.spark.control.checkpoints.snapshot import Position, Snapshot
 from sparkflow_runtime.testing.faulty_link import FaultyLink
 
 _SERVER = """
@@ -26,6 +30,20 @@ sys.stdin.read()
 """
 
 
+MOST_S: Final = 200.0
+"""A server that does not answer is given up within this time."""
+SNAPSHOT: Final = Snapshot(
+    step=1,
+    position=Position((0,), (1,), {}),
+    shared={"v": np.arange(6, dtype=np.float32)},
+    best={},
+    workers=(),
+    history={},
+    early_stopping={},
+)
+"""What checkpoints on such a server hold."""
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectStore:
     """A running server.
@@ -33,11 +51,13 @@ class ObjectStore:
     Attributes:
         process: The server.
         link: What is between it and everybody else.
+        root: The URI of its empty bucket or container.
         environment: What a program needs to find it.
     """
 
     process: subprocess.Popen[str]
     link: FaultyLink
+    root: str
     environment: dict[str, str]
 
     def kill(self) -> None:
@@ -47,10 +67,10 @@ class ObjectStore:
 
 
 @contextmanager
-def object_store(bucket: str = "bucket") -> Iterator[ObjectStore]:
-    """An S3 server with an empty bucket; it ends with the block, and with this process."""
+def server_process(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+    """A server that says where it is on its standard output; it is killed with the block."""
     process = subprocess.Popen(
-        [sys.executable, "-c", _SERVER],
+        command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -58,6 +78,16 @@ def object_store(bucket: str = "bucket") -> Iterator[ObjectStore]:
         env={**os.environ, "PYTHONWARNINGS": "ignore"},
     )
     with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@contextmanager
+def object_store(bucket: str = "bucket") -> Iterator[ObjectStore]:
+    """An S3 server with an empty bucket; it ends with the block, and with this process."""
+    with server_process([sys.executable, "-c", _SERVER]) as process:
         assert process.stdout is not None
         # The web server says things of its own, too.
         found = next(line.split() for line in process.stdout if line.startswith("at "))
@@ -75,7 +105,6 @@ def object_store(bucket: str = "bucket") -> Iterator[ObjectStore]:
                 "AWS_EC2_METADATA_DISABLED": "true",
                 "AWS_ENDPOINT_URL": f"http://{link.address}",
             }
-            yield ObjectStore(process, link, environment)
+            yield ObjectStore(process, link, f"s3://{bucket}", environment)
         finally:
             link.close()
-            process.kill()

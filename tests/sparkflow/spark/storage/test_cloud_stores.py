@@ -19,7 +19,6 @@ import pytest
 
 import sparkflow as tf
 from sparkflow.export import InferenceModel, Output, Signature
-from sparkflow.spark.control.checkpoints.snapshot import Position, Snapshot
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
 from sparkflow.spark.report.event_sinks import RemoteSink
 from sparkflow.spark.storage.artifacts import InClosure
@@ -29,22 +28,12 @@ from sparkflow_runtime.errors import NotFoundError, OpError
 from sparkflow_runtime.events.records import read_records
 from sparkflow_runtime.files import system, whole
 from sparkflow_runtime.protos.event_pb2 import Event
-from support.cloud_stores import CloudStore, cloud_store, why_not
+from support.cloud_stores import cloud_store, why_not
+from support.object_store import MOST_S, SNAPSHOT, ObjectStore
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
-MOST_S = 200.0
-"""A server that does not answer is given up within this time."""
 SLOW_S = 0.3
-SNAPSHOT = Snapshot(
-    step=1,
-    position=Position((0,), (1,), {}),
-    shared={"v": np.arange(6, dtype=np.float32)},
-    best={},
-    workers=(),
-    history={},
-    early_stopping={},
-)
 
 
 @pytest.fixture(params=["gs", "abfs"])
@@ -52,7 +41,7 @@ def store(
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
     record_property: Callable[[str, object], None],
-) -> Iterator[CloudStore]:
+) -> Iterator[ObjectStore]:
     reason = why_not(request.param)
     if reason:
         pytest.skip(reason)
@@ -62,7 +51,7 @@ def store(
         record_property(f"{request.node.name} (s)", round(time.monotonic() - began, 1))
 
 
-def test_files_are_there_whole_or_not_at_all(store: CloudStore) -> None:
+def test_files_are_there_whole_or_not_at_all(store: ObjectStore) -> None:
     folder = f"{store.root}/data"
     whole.write_whole(f"{folder}/a.txt", b"one")
     whole.write_whole(f"{folder}/empty", b"")
@@ -89,7 +78,7 @@ def test_files_are_there_whole_or_not_at_all(store: CloudStore) -> None:
 
 
 @pytest.mark.parametrize("how", ["calm", "slow", "cut", "refuse"])
-def test_a_checkpoint_is_the_old_one_or_the_new_one(store: CloudStore, how: str) -> None:
+def test_a_checkpoint_is_the_old_one_or_the_new_one(store: ObjectStore, how: str) -> None:
     where = CheckpointStore(f"{store.root}/run", 2, PathFiles())
     where.prepare()
     where.write(SNAPSHOT)
@@ -120,7 +109,7 @@ def test_a_checkpoint_is_the_old_one_or_the_new_one(store: CloudStore, how: str)
     assert not any("1" in each for each in system.list_directory(f"{store.root}/run"))
 
 
-def test_a_killed_server_is_an_error_that_names_the_path(store: CloudStore) -> None:
+def test_a_killed_server_is_an_error_that_names_the_path(store: ObjectStore) -> None:
     where = CheckpointStore(f"{store.root}/run", 2, PathFiles())
     where.prepare()
     where.write(SNAPSHOT)
@@ -136,7 +125,7 @@ def test_a_killed_server_is_an_error_that_names_the_path(store: CloudStore) -> N
 
 
 @pytest.mark.parametrize("how", ["calm", "slow", "cut"])
-def test_models_events_records_and_tables(store: CloudStore, how: str) -> None:
+def test_models_events_records_and_tables(store: ObjectStore, how: str) -> None:
     files = model().to_files()
     table = pa.table({"x": np.arange(100, dtype=np.float32)})
     buffer = io.BytesIO()
@@ -192,7 +181,7 @@ def model() -> InferenceModel:
     )
 
 
-def test_other_threads_go_on_while_a_file_is_read(store: CloudStore) -> None:
+def test_other_threads_go_on_while_a_file_is_read(store: ObjectStore) -> None:
     """pyarrow held Python's lock until the server of `gs:` answered, as long as that took."""
     whole.write_whole(f"{store.root}/a", b"x" * 1000)
     store.link.delay(1.0)

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
-from sparkflow.spark.control.checkpoints.snapshot import Position, Snapshot
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
 from sparkflow.spark.report.event_sinks import open_sink
 from sparkflow.spark.storage.checkpoint_files import PathFiles
@@ -24,21 +23,9 @@ from sparkflow_runtime.errors import OpError
 from sparkflow_runtime.events.records import read_records
 from sparkflow_runtime.files import system, whole
 from sparkflow_runtime.protos.event_pb2 import Event
-from support.object_store import ObjectStore, object_store
+from support.object_store import MOST_S, SNAPSHOT, ObjectStore, object_store
 
 pytestmark = pytest.mark.timeout(300)
-
-MOST_S = 200.0
-"""A server that does not answer is given up by pyarrow within this time."""
-SNAPSHOT = Snapshot(
-    step=1,
-    position=Position((0,), (1,), {}),
-    shared={"v": np.arange(6, dtype=np.float32)},
-    best={},
-    workers=(),
-    history={},
-    early_stopping={},
-)
 
 
 @pytest.fixture

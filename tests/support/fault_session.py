@@ -1,0 +1,29 @@
+"""The Spark session of programs whose processes are killed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+
+def fault_session(folder: Path, master: str) -> SparkSession:
+    """A small and silent session, all whose files are below a folder."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_WORKER_DIR"] = str(folder / "work")
+    os.environ["SPARK_LOCAL_DIRS"] = str(folder / "local")
+    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    spark = (
+        SparkSession.builder.master(master)
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.extraJavaOptions", java)
+        .config("spark.executor.extraJavaOptions", java)
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
