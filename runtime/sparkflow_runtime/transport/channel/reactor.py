@@ -222,12 +222,13 @@ class Reactor:
             with self._lock:
                 if wake is not self._janitor_wake:
                     return
-                ends = [end for fd, end in self._ends.items() if fd not in self._watched]
-            self._watch_those_left_alone(ends)
+                ends = list(self._ends.values())
+                unwatched = [end for fd, end in self._ends.items() if fd not in self._watched]
+            self._watch_those_left_alone(unwatched)
             for end in ends:
                 if end.holds_back:
                     self.hand_over(end.flush)
-            del ends
+            del ends, unwatched
 
 
 reactor: Final = Reactor()

@@ -413,6 +413,17 @@ def test_the_end_of_a_step_goes_with_what_comes_next_or_soon(channel: Channel) -
     channel.task.until(lambda: channel.task.finished == [7, 8, 9, 10])
 
 
+def test_the_end_of_a_step_does_not_wait_for_the_answer_of_another(channel: Channel) -> None:
+    """The reactor reads the channel then, for the answer that nobody waits for."""
+    answered = threading.Event()
+    channel.asker.call(1, b"meet", [], lambda _: answered.set())
+    channel.asker.post(frames.pack(Kind.FINISH, 7), is_held=True)
+    channel.task.until(lambda: channel.task.finished == [7])
+    assert not answered.is_set()
+    channel.task.barrier.wait(WAIT_S)
+    assert answered.wait(WAIT_S)
+
+
 def test_steps_need_no_new_threads(channel: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
     """The end of the step before comes with a call, and two calls are under way at once."""
     entered, leave = threading.Semaphore(0), threading.Barrier(3)
