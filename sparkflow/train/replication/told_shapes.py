@@ -30,8 +30,9 @@ from sparkflow_runtime.ir.node import TURN_ATTR, Endpoint, Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.shapes import is_fully_defined
 
-_TRIED: Final = (1, 2, 7, 1000)
-"""Numbers of rows, so that what is no sum of a constant and a multiple of them is seen."""
+_TRIED: Final = (1, 2, 7, 1000, 200_003)
+"""Numbers of rows, so that what is no sum of a constant and a multiple of them is seen: the last is
+more than a micro-batch has, for `x[:2000]`, and times a size of a layer still an int32."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,12 @@ CASES: dict[str, tuple[Callable[[Any], Any], tuple[Size, ...] | None]] = {
     "by its own shape": (lambda x: tf.ones([3, tf.shape(x)[0] - 1]), (Size(0, 3), Size(1, -1))),
     "halves": (lambda x: x[::2], None),
     "at most": (lambda x: x[:3], None),
+    "at most many": (lambda x: x[:2000], None),
+    "at least": (lambda x: tf.ones([tf.maximum(tf.shape(x)[0], 500)]), None),
+    "the products of sizes": (
+        lambda x: tf.reshape(tf.tile(x, [1, 2048]), [tf.shape(x)[0] * 8192]),
+        (Size(8192, 0),),
+    ),
     "what a mask selects": (lambda x: tf.boolean_mask(x, x[:, 0] > 0), None),
     "of another rank for one row": (lambda x: tf.squeeze(x), None),
 }
