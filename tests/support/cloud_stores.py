@@ -93,14 +93,17 @@ def cloud_store(scheme: str, patch: Any) -> Iterator[ObjectStore]:
                 root = "gs://anonymous@bucket"
             else:
                 root = f"abfs://bucket@{_ACCOUNT}.dfs.core.windows.net"
-                _lead_to(link.address, root, patch)
+                lead_to(link.address, root, patch).create_dir("bucket")
             yield ObjectStore(process, link, root, environment)
         finally:
             link.close()
 
 
-def _lead_to(address: str, root: str, patch: Any) -> None:
-    """Has URIs below `root` read as pyarrow does, but for an account whose key is known."""
+def lead_to(address: str, root: str, patch: Any) -> Any:
+    """Has URIs below `root` read as pyarrow does, but for an account whose key is known.
+
+    Gives pyarrow's file system.
+    """
     from pyarrow import fs
 
     where = {
@@ -109,7 +112,6 @@ def _lead_to(address: str, root: str, patch: Any) -> None:
         for part, value in (("authority", address), ("scheme", "http"))
     }
     azure = fs.AzureFileSystem(_ACCOUNT, account_key=_KEY, **where)
-    azure.create_dir("bucket")
     before = system._elsewhere
 
     def elsewhere(uri: str) -> tuple[Any, str]:
@@ -118,3 +120,4 @@ def _lead_to(address: str, root: str, patch: Any) -> None:
         return azure, f"bucket{uri.removeprefix(root)}"
 
     patch.setattr(system, "_elsewhere", elsewhere)
+    return azure

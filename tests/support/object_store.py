@@ -7,9 +7,11 @@ refuses and cuts connections is what the link does; then it is all there again.
 from __future__ import annotations
 
 import http.client
+import itertools
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -64,6 +66,32 @@ class ObjectStore:
         """Ends the server as a lost machine does."""
         self.process.kill()
         self.process.wait()
+
+    def kills(self, number: int, command: Sequence[str]) -> bool:
+        """Runs a program and kills it when the piece of this number, from 0, would pass the link.
+
+        Pieces are those of its connections, both ways. Whether there were so many.
+        """
+        numbers = itertools.count()
+        reached, dead = threading.Event(), threading.Event()
+
+        def pass_on(piece: bytes) -> bytes | None:
+            if next(numbers) < number:
+                return piece
+            reached.set()
+            dead.wait()
+            return None
+
+        self.link.disturb(lambda: pass_on)
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        with subprocess.Popen(command, env=environment) as program:
+            while program.poll() is None and not reached.wait(0.01):
+                pass
+            program.kill()
+        dead.set()
+        self.link.restore()
+        assert reached.is_set() or program.returncode == 0
+        return reached.is_set()
 
 
 @contextmanager

@@ -4,7 +4,8 @@ On this host, and wherever a name can be given to a file at once, the content is
 another name beside the target, handed to the disk and then renamed, so that a death at any moment
 leaves the file that was there or the new one. In object stores a file appears when its last byte
 has come, so that it is written under its own name. Not so on Azure (`abfs:`), where pyarrow
-makes an empty one first: a death in between leaves that.
+makes an empty one first: there, too, the content is written aside. Accounts with directories (a
+hierarchical namespace) rename it; the others copy it, which is the store's work once it has begun.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _WITHOUT_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM)
 _PARTIAL = re.compile(r"\.(.+)\.[0-9a-f]{16}\.partial")
 _ABANDONED_S = 3600
 """No file takes longer to be written."""
-_RENAMING = ("hdfs:", "viewfs:")
+_RENAMING = ("hdfs:", "viewfs:", "abfs:", "abfss:")
 
 
 def write_whole(path: Any, content: bytes) -> None:
@@ -41,7 +42,8 @@ def write_whole(path: Any, content: bytes) -> None:
     Raises:
         NotFoundError, PermissionDeniedError, ResourceExhaustedError, ...: The file could not be
             written. What had been written is removed, and what was there before is as it was,
-            unless only the disk would not confirm the file's name: then it is the new one.
+            unless only the disk would not confirm the file's name, or what was written aside on
+            Azure could not be removed: then it is the new one.
     """
     path = system.as_text(path)
     if not renames(path):
@@ -112,7 +114,7 @@ def remove_partial(directory: Any) -> None:
 
 
 def renames(path: str) -> bool:
-    """Whether files there are renamed at once; object stores copy them instead."""
+    """Whether a file is written aside there, and takes the other's place at once."""
     return is_local(path) or path.startswith(_RENAMING)
 
 

@@ -42,6 +42,9 @@ class Master(Protocol):
     ) -> DriverSession:
         """A session on a graph, see `DriverMaster.create_session`."""
 
+    def lose(self, task: str) -> None:
+        """Gives a task up, by its full name; from any thread. See `DriverMaster.lose`."""
+
     def close(self) -> None:
         """Lets go of the tasks; may be called again."""
 
@@ -93,6 +96,19 @@ class DriverMaster:
         session = MasterSession(self._links, default_task=default, device_filters=device_filters)
         session.extend(import_graph(graph_def), graph_def.library.function)
         return DriverSession(session)
+
+    def lose(self, task: str) -> None:
+        """Gives a task up, of which somebody knows that it is gone or cannot be reached.
+
+        What it was asked for ends at once with an UnavailableError or a CancelledError, in place of
+        when gRPC gives the connection up, and so does what it is asked from then on.
+
+        Args:
+            task: Its full name; one that the cluster has not is ignored.
+        """
+        self._peers.lose(task)
+        if task in self._links:
+            self._links[task].close()
 
     def close(self) -> None:
         """Closes the channels to all tasks."""
@@ -150,6 +166,9 @@ class OneTaskMaster:
         session = MasterSession({self._task: self._link}, default_task=self._task)
         session.extend(import_graph(here), here.library.function)
         return DriverSession(session)
+
+    def lose(self, task: str) -> None:
+        """See `DriverMaster.lose`: there is nothing but this process."""
 
     def close(self) -> None:
         """Ends the threads that partitions run in."""

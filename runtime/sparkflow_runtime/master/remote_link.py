@@ -286,8 +286,12 @@ class RemoteLink:
         request = HoldLoopRequest(step_id=step_id)
         # Nobody waits for it; a worker that stands still for a while is to be waited for.
         response = HoldLoopResponse.FromString
-        call = self._stub.future("HoldLoop", request, response, CONTROL_TIMEOUT_S)
         done: Future[int] = Future()
+        try:
+            call = self._stub.future("HoldLoop", request, response, CONTROL_TIMEOUT_S)
+        except CancelledError as error:  # the channel was closed
+            done.set_exception(error)
+            return done
 
         def finish(finished: Any) -> None:
             try:

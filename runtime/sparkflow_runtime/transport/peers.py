@@ -65,6 +65,7 @@ class Peers:
         self._askers: dict[str, Asker] = {}
         self._dialling: dict[str, threading.Lock] = {}
         self._without: dict[str, float] = {}
+        self._lost: set[str] = set()
 
     def stub(self, task: str) -> rpc.Stub:
         """The worker service of a task.
@@ -72,8 +73,10 @@ class Peers:
         Raises:
             NotFoundError: The cluster has no such task.
             CancelledError: The channels were closed.
+            UnavailableError: The task was given up.
         """
         with self._lock:
+            self._require_there(task)
             found = self._stubs.get(task)
             if found is None:
                 if self._closed:
@@ -96,7 +99,8 @@ class Peers:
 
         Raises:
             CancelledError: The channels were closed.
-            OpError: The task refuses, or a transport that was asked for cannot be had.
+            OpError: The task refuses or was given up, or a transport that was asked for cannot be
+                had.
         """
         found = self._askers.get(task)
         if found is not None and found.is_open:
@@ -106,6 +110,7 @@ class Peers:
         with self._lock:
             if self._closed:
                 raise CancelledError(message=f"The channels to {task} and others were closed")
+            self._require_there(task)
             until = self._without.get(task)
             if until is not None and time.monotonic() < until:
                 return None
@@ -163,6 +168,20 @@ class Peers:
         for asker, error in left:
             asker.close(error)
 
+    def lose(self, task: str) -> None:
+        """Gives a task up: what it was asked for ends at once, and it is asked no more."""
+        with self._lock:
+            self._lost.add(task)
+            stub, asker = self._stubs.pop(task, None), self._askers.pop(task, None)
+        if asker is not None:
+            asker.close(_given_up(task))
+        if stub is not None:
+            stub.close()
+
+    def _require_there(self, task: str) -> None:
+        if task in self._lost:
+            raise _given_up(task)
+
     def close(self) -> None:
         """Closes all channels, which ends the calls on them; no new one is opened."""
         with self._lock:
@@ -203,10 +222,13 @@ class Peers:
         asker = Asker(opened, reactor, me.arena)
         with self._lock:
             has_moved = self._addresses.get(task) != where
-            if not self._closed and not has_moved:
+            is_lost = task in self._lost
+            if not (self._closed or has_moved or is_lost):
                 self._askers[task] = asker
                 return asker
         asker.close()
+        if is_lost:
+            raise _given_up(task)
         if has_moved:
             return self._dial(task)
         raise CancelledError(message=f"The channels to {task} and others were closed")
@@ -224,6 +246,10 @@ class Peers:
         )
         address = ChannelAddress.from_proto(answer.channel_address, self._addresses[task])
         return None if address is None else (address, answer.incarnation)
+
+
+def _given_up(task: str) -> UnavailableError:
+    return UnavailableError(message=f"Task {task} was given up")
 
 
 class StepReceiver:

@@ -351,6 +351,10 @@ class Stub:
         with contextlib.suppress(CancelledError):
             self.future(name, request, response, timeout_s).add_done_callback(_forget)
 
+    def close(self) -> None:
+        """Closes the channel, which ends the calls on it; it may be closed already."""
+        self._channel.close()
+
     def stream(self, name: str, request: Any, response: Any) -> Any:
         """A response-streaming rpc: an iterator that can be cancelled; errors are grpc's."""
         method = self._channel.unary_stream(

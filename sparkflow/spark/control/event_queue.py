@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from sparkflow.spark.cluster.events import Event
+from sparkflow.spark.cluster.events import Event, TaskFailed, TaskGone
+from sparkflow.spark.cluster_layout import TaskName
 from sparkflow.spark.control.checkpoints.saving import CheckpointEnded
 from sparkflow.spark.control.failure_triage import Action, Deliver, FailureTriage, Settle
 
@@ -55,16 +56,22 @@ class EventQueue:
 
     Attributes:
         may_lose: Whether the others can go on without a worker that was lost.
+        when_lost: Told of lost tasks by the threads that leave such messages: the one of `fit` may
+            be waiting for an answer of theirs.
     """
 
     def __init__(self) -> None:
         self.may_lose: Callable[[int], bool] = lambda worker: False
+        self.when_lost: list[Callable[[TaskName], None]] = []
         self._queue: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._triage: FailureTriage[Message] = FailureTriage()
 
     def put(self, message: Message) -> None:
         """Leaves a message."""
         self._queue.put(message)
+        if isinstance(message, TaskGone) or (isinstance(message, TaskFailed) and message.lost):
+            for tell in list(self.when_lost):
+                tell(message.task)
 
     def next(self, timeout_s: float) -> Message | None:
         """The next message that is not a failure; None if none comes in time.

@@ -35,7 +35,7 @@ from sparkflow.spark.control.run_state import RunEvent, RunStory, after
 from sparkflow.spark.control.schedule import Duty, Pause, Schedule, Stops, is_due
 from sparkflow.spark.control.segment import Segments
 from sparkflow.spark.control.validation import Validation
-from sparkflow.spark.control.worker_recovery import Returns, WorkerRecovery
+from sparkflow.spark.control.worker_recovery import Returns, WorkerRecovery, give_up_lost
 from sparkflow_runtime.master.driver import DriverMaster, Master
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.security import Credentials
@@ -202,6 +202,7 @@ class TrainingRun:
         with contextlib.ExitStack() as stack:
             master = self._open_master(server.cluster(), self._credentials)
             stack.callback(master.close)
+            give_up_lost(self.events, master, plan.layout)
             with self.events.guard():
                 self._replicas = Replicas(master, plan.graph, self.num_workers, stack)
                 self._replicas.initialise(self._snapshot)

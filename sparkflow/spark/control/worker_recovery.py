@@ -12,7 +12,7 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from sparkflow.spark.cluster_layout import TaskName
+from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
 from sparkflow.spark.control.event_queue import EventQueue, WorkerLost
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.control.recorder import HistoryRecorder
@@ -22,6 +22,7 @@ from sparkflow_runtime.master.driver import DriverMaster, Master
 from sparkflow_runtime.master.loops.step_loop import Loop
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.security import Credentials
+from sparkflow_runtime.transport.task_names import task_name
 
 _log = logging.getLogger(__name__)
 
@@ -54,6 +55,17 @@ class _Absence:
 
     since: float
     error: Exception
+
+
+def give_up_lost(events: EventQueue, master: Master, layout: ClusterLayout) -> None:
+    """Has a master give up each task that is lost from now on, and what its process hosts."""
+
+    def lose(task: TaskName) -> None:
+        for each in (task, layout.hosted_by(task)):
+            if each is not None:
+                master.lose(task_name(each.job, each.index))
+
+    events.when_lost.append(lose)
 
 
 class WorkerRecovery:
@@ -167,6 +179,7 @@ class WorkerRecovery:
         with self._events.guard():
             master = DriverMaster(self._service.cluster(), self._credentials)
             self._stack.callback(master.close)
+            give_up_lost(self._events, master, self._plan.layout)
             self._replicas.replace(worker, master, self._stack)
             self._events.welcome(worker)
             completed = self._complete(worker, master, number)

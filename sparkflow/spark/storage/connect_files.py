@@ -17,7 +17,7 @@ from pyspark.errors import AnalysisException
 from sparkflow.spark.data.tfrecord.record_files import plain_path
 from sparkflow.spark.storage.artifacts import ship
 from sparkflow_runtime.files import system
-from sparkflow_runtime.files.whole import write_whole
+from sparkflow_runtime.files.whole import is_partial, write_whole
 
 _DONE: Final = "done boolean"
 
@@ -75,7 +75,7 @@ def _write(directory: str, shipped: Any, is_obsolete: Callable[[str], bool]) -> 
     for name, content in files.items():
         write_whole(system.join(place, name), content)
     for name in system.list_directory(place):
-        if name not in files and is_obsolete(name):
+        if name not in files and (is_obsolete(name) or is_partial(name)):
             system.remove(system.join(place, name))
 
 

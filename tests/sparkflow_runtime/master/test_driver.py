@@ -9,6 +9,7 @@ import pytest
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import (
+    AbortedError,
     CancelledError,
     InvalidArgumentError,
     NotFoundError,
@@ -19,6 +20,7 @@ from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.master.driver import DriverMaster, DriverSession, OneTaskMaster
 from sparkflow_runtime.master.loops.step_loop import Loop
 from sparkflow_runtime.testing.local_cluster import LocalCluster
+from sparkflow_runtime.transport.channel.address import Transport
 from sparkflow_runtime.transport.threads import DaemonThreads
 from sparkflow_runtime.worker.worker import Worker
 from support.array_source import ArraySource
@@ -374,6 +376,41 @@ def test_a_killed_task_is_named(processes: LocalCluster, victim: tuple[str, int]
         )
         assert other.run(["c:0"], {}, []) == [3]
         other.close()
+    driver.close()
+
+
+@pytest.mark.parametrize("transport", ["auto", "tcp", "grpc"])
+def test_nobody_waits_for_a_task_that_was_given_up(transport: Transport) -> None:
+    with LocalCluster(1, 2, token="t") as cluster:
+        _give_up(cluster, transport)
+
+
+def _give_up(cluster: LocalCluster, transport: Transport) -> None:
+    driver = DriverMaster(cluster.cluster, "t", transport)
+    source = Stalling(0)
+    feed(cluster, source)
+    with deadline(driver):
+        session, there = open_(driver), open_(driver, 1)
+        session.run([], {}, ["init"])
+        threads = DaemonThreads(1, "step")
+        step = threads.submit(session.run, ["loss:0"], {}, [])
+        assert source.stalled.wait(WAIT_S)
+        loop = session.start_loop(["loss:0"], ["train"])
+        driver.lose("/job:worker/replica:0/task:0")
+        driver.lose("/job:worker/replica:0/task:7")
+        began = time.monotonic()
+        assert isinstance(step.exception(WAIT_S), UnavailableError | CancelledError)
+        with pytest.raises((UnavailableError, CancelledError, AbortedError)):
+            loop.wait(WAIT_S)
+        with pytest.raises((UnavailableError, CancelledError)):
+            session.run(["loss:0"], {}, [])
+        loop.stop()
+        assert there.run(["total:0"], {}, []) == [0]
+        session.close()
+        there.close()
+        assert time.monotonic() - began < 5
+        source.close()
+        threads.shutdown()
     driver.close()
 
 

@@ -241,3 +241,37 @@ def test_closing_ends_waits_and_opens_nothing_new(peers: Peers, sender: Sender) 
     with pytest.raises(CancelledError, match="were closed"):
         peers.receiver(2).receive(TASK, "k", 0, False)
     threads.shutdown()
+
+
+def test_who_was_given_up_is_waited_for_no_more(
+    peers: Peers, sender: Sender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads, asker = DaemonThreads(1, "test-peers"), Asking()
+    waiting = threads.submit(peers.receiver(1).receive, TASK, "k", 0, False)
+    sender.wait_asked("k;0")
+    monkeypatch.setattr(peers, "_askers", {TASK: asker})
+    peers.lose(TASK)
+    assert isinstance(waiting.exception(WAIT_S), CancelledError)
+    assert not asker.is_open
+    monkeypatch.setattr(peers, "_self", Self(token="t"))  # which would have a channel
+    for ask in (peers.stub, peers.channel):
+        with pytest.raises(UnavailableError, match="was given up"):
+            ask(TASK)
+    threads.shutdown()
+
+
+def test_a_channel_that_was_being_opened_when_its_task_was_given_up_is_not_used(
+    peers: Peers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Asking()
+
+    def make(*_: Any) -> Asking:
+        peers.lose(TASK)
+        return made
+
+    monkeypatch.setattr("sparkflow_runtime.transport.peers.dial", lambda *_, **__: None)
+    monkeypatch.setattr("sparkflow_runtime.transport.peers.Asker", make)
+    monkeypatch.setattr(peers, "_locate", lambda task: (None, 0))
+    with pytest.raises(UnavailableError, match="was given up"):
+        peers._dial(TASK)
+    assert not made.is_open

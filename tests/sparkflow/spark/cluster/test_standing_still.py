@@ -6,7 +6,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -149,6 +150,35 @@ def test_a_machine_that_stands_still_is_given_up_and_comes_back(mode: str) -> No
     _, history = fit.run(stopping)
     assert len(history.restarts) == 1
     assert "has not answered for" in history.restarts[0]["reason"]
+
+
+class StopsInAPause(Callback):
+    """Stops worker 1 where the driver is about to read all values, for the first checkpoint."""
+
+    def __init__(self, fit: Fit) -> None:
+        self._fit = fit
+        self.stopped_at = 0.0
+
+    def on_epoch_end(self, epoch: int, metrics: Mapping[str, float]) -> None:
+        if not self.stopped_at:
+            suspend(self._fit.pid("worker 1"))
+            self.stopped_at = time.time()
+
+
+@pytest.mark.parametrize("mode", ["async", by_night("sync"), by_night("ssp")])
+def test_who_stands_still_between_segments_is_noticed(
+    mode: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The driver waited for an answer of it, and heard nothing else meanwhile."""
+    caplog.set_level(logging.INFO, event_queue.__name__)
+    never, patience = Silence(stopped_s=25.0, hung_s=1000.0), Patience(ask_s=1.0, wait_s=1.0)
+    folder = str(tmp_path)
+    fit = Fit(mode, 5, silence=never, patience=patience, checkpoint_dir=folder)
+    stops = StopsInAPause(fit)
+    _, history = fit.run(stops)
+    assert len(history.restarts) == 1
+    noticed = [each.created for each in caplog.records if each.message.startswith("noticed:")]
+    assert noticed[0] - stops.stopped_at < NOTICED_S
 
 
 MODES_AND_TASKS = [

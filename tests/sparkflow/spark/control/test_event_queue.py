@@ -45,6 +45,16 @@ def test_the_others_go_on_without_a_lost_worker() -> None:
     assert [events.next(1), events.next(1), events.next(1)] == [STEPS, None, STEPS]
 
 
+def test_who_asks_is_told_of_lost_tasks_at_once() -> None:
+    """The thread of `fit` may be waiting for an answer of theirs, and read no messages."""
+    events, told = EventQueue(), []
+    events.when_lost.append(told.append)
+    failed = TaskFailed(TaskName("ps", 0), "node7", "disk full")
+    for message in (STEPS, CUT, failed, KILLED, GONE):
+        events.put(message)
+    assert told == [WORKER, WORKER]
+
+
 def test_a_worker_that_is_back_can_be_lost_again() -> None:
     events = EventQueue()
     events.may_lose = lambda worker: True

@@ -7,10 +7,12 @@ They are real servers over HTTP (emulators that others wrote), killed, slow and 
 from __future__ import annotations
 
 import io
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +21,7 @@ import pytest
 
 import sparkflow as tf
 from sparkflow.export import InferenceModel, Output, Signature
+from sparkflow.export.model_files import is_data_file
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
 from sparkflow.spark.report.event_sinks import RemoteSink
 from sparkflow.spark.storage.artifacts import InClosure
@@ -29,7 +32,7 @@ from sparkflow_runtime.events.records import read_records
 from sparkflow_runtime.files import system, whole
 from sparkflow_runtime.protos.event_pb2 import Event
 from support.cloud_stores import cloud_store, why_not
-from support.object_store import MOST_S, SNAPSHOT, ObjectStore
+from support.object_store import MOST_S, SNAPSHOT, ObjectStore, object_store
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
@@ -49,6 +52,21 @@ def store(
         began = time.monotonic()
         yield found
         record_property(f"{request.node.name} (s)", round(time.monotonic() - began, 1))
+
+
+@pytest.fixture
+def any_store(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ObjectStore]:
+    """The same, and S3."""
+    with (
+        object_store()
+        if request.param == "s3"
+        else cloud_store(request.param, monkeypatch) as found
+    ):
+        for key, value in found.environment.items():
+            monkeypatch.setenv(key, value)
+        yield found
 
 
 def test_files_are_there_whole_or_not_at_all(store: ObjectStore) -> None:
@@ -124,6 +142,56 @@ def test_a_killed_server_is_an_error_that_names_the_path(store: ObjectStore) -> 
         assert time.monotonic() - began < MOST_S
 
 
+_SAVING = """
+import pathlib, sys
+import pytest
+from sparkflow.spark.storage import connect_files
+from sparkflow.spark.storage.artifacts import InClosure
+from sparkflow.export.model_files import MODEL_FILE, is_data_file
+from support.cloud_stores import lead_to
+address, root, folder = sys.argv[1:]
+if root.startswith("abfs"):
+    lead_to(address, root, pytest.MonkeyPatch())
+files = {each.name: each.read_bytes() for each in pathlib.Path(folder).iterdir()}
+files[MODEL_FILE] = files.pop(MODEL_FILE)  # the last one
+connect_files._write(f"{root}/model", InClosure(files), is_data_file)
+"""
+
+
+@pytest.mark.parametrize(
+    "any_store",
+    [
+        pytest.param(each, marks=pytest.mark.skipif(bool(why_not(each)), reason=why_not(each)))
+        for each in ("gs", "abfs")
+    ]
+    + ["s3"],
+    indirect=True,
+)
+def test_a_model_survives_the_death_of_who_saves_another_over_it(
+    any_store: ObjectStore, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    folder = f"{any_store.root}/model"
+    write_model(folder, InClosure(model(1.0).to_files()), is_data_file)
+    model(2.0).save(tmp_path, taken=model(1.0).to_files())
+    command = [sys.executable, "-c", _SAVING, any_store.link.address, any_store.root, str(tmp_path)]
+    values = []
+    while any_store.kills(len(values), command):
+        values.append(saved(folder))
+    assert set(values) == {1.0, 2.0}
+    assert values == sorted(values)
+    # Nothing is left of those who died, nor of the first model.
+    there = set(system.list_directory(folder))
+    assert there == {each.name for each in tmp_path.iterdir()}
+    record_property("deaths", len(values))
+
+
+def saved(folder: str) -> float:
+    """The value that the variable of the model in a folder has."""
+    files = {name: system.read_file(f"{folder}/{name}") for name in system.list_directory(folder)}
+    value: float = InferenceModel.from_files(files).variables["v"][0]
+    return value
+
+
 @pytest.mark.parametrize("how", ["calm", "slow", "cut"])
 def test_models_events_records_and_tables(store: ObjectStore, how: str) -> None:
     files = model().to_files()
@@ -140,7 +208,7 @@ def test_models_events_records_and_tables(store: ObjectStore, how: str) -> None:
     write_model(f"{store.root}/model", InClosure(files), lambda name: False)
     disturb()
     read = {name: system.read_file(f"{store.root}/model/{name}") for name in files}
-    np.testing.assert_array_equal(InferenceModel.from_files(read).variables["v"], [1.0, 2.0])
+    np.testing.assert_array_equal(InferenceModel.from_files(read).variables["v"], [1.0, 1.0])
 
     now = [1000.0]
     events, path, _ = system.resolve(f"{store.root}/logs")
@@ -170,14 +238,14 @@ def test_models_events_records_and_tables(store: ObjectStore, how: str) -> None:
     assert pq.read_table(path, filesystem=files_there._system).equals(table)
 
 
-def model() -> InferenceModel:
-    """A model with one variable."""
+def model(value: float = 1.0) -> InferenceModel:
+    """A model with one variable that has this value twice."""
     with tf.Graph().as_default() as graph:
         x = tf.placeholder(tf.float32, [None, 2], name="x")
         tf.identity(x * tf.get_variable("v", [2]), name="y")
     signature = Signature.of_features("x:0", 2, (Output("y", "y:0", "float32", (2,)),))
     return InferenceModel.build(
-        graph.as_graph_def(), {"v": np.array([1, 2], np.float32)}, signature
+        graph.as_graph_def(), {"v": np.full(2, value, np.float32)}, signature
     )
 
 
