@@ -46,6 +46,7 @@ class Weather:
         most: So many of them; then all passes as it is.
 
     Attributes:
+        is_calm: Whether all passes as it is until somebody says otherwise.
         pieces: How many passed by.
         counts: How many faults of each kind there were.
     """
@@ -62,6 +63,7 @@ class Weather:
         self._share = share
         self._faults = faults
         self._most = most
+        self.is_calm = False
         self.pieces = 0
         self.counts: Counter[str] = Counter()
 
@@ -69,11 +71,17 @@ class Weather:
         """A fault, or "" for a piece that passes as it is; a number from 0 to 1 for its size."""
         with self._lock:
             self.pieces += 1
-            if self.counts.total() >= self._most or self._random.random() >= self._share:
+            is_over = self.is_calm or self.is_over
+            if is_over or self._random.random() >= self._share:
                 return "", 0.0
             fault = self._random.choice(self._faults)
             self.counts[fault] += 1
             return fault, self._random.random()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all faults that there were to be have come."""
+        return self.counts.total() >= self._most
 
     def disturbance(self) -> _Direction:
         """For one direction of a connection."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import ipaddress
 import socket
 import ssl
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+import pyarrow as pa
 
 _LISTENS = "0A"
 _ALERT = 0x15  # the type of a record
@@ -104,15 +107,36 @@ def tree(pid: int) -> Iterator[int]:
                 yield from tree(int(child))
 
 
+def forms(secret: bytes) -> set[bytes]:
+    """How a secret may stand in other bytes: as it is, in base 16 and 64, in UTF-16."""
+    found = {secret, secret.hex().encode(), secret.decode().encode("utf-16-le")}
+    for before in range(3):
+        coded = base64.b64encode(b"\0" * before + secret)
+        found.add(coded[-(-before * 8 // 6) : (before + len(secret)) * 8 // 6])
+    return found
+
+
 def where(secrets: Iterable[bytes], pids: Iterable[int], folders: Iterable[Path]) -> list[str]:
-    """The arguments and environments of processes, and the files, that have one of the secrets."""
+    """The arguments and environments of processes, and the files, that have one of the secrets.
+
+    Files of Zstandard, as Spark's event logs may be, are expanded.
+    """
     places = [Path(f"/proc/{pid}/{name}") for pid in pids for name in ("cmdline", "environ")]
     for folder in folders:
         places += [path for path in folder.rglob("*") if path.is_file()]
+    wanted = {form for secret in secrets for form in forms(secret)}
     found = []
     for place in places:
         with contextlib.suppress(OSError):
-            content = place.read_bytes()
-            if any(secret in content for secret in secrets):
+            content = _content(place)
+            if any(each in content for each in wanted):
                 found.append(str(place))
     return found
+
+
+def _content(place: Path) -> bytes:
+    if place.suffix != ".zstd":
+        return place.read_bytes()
+    with pa.input_stream(place, compression="zstd") as stream:
+        expanded: bytes = stream.read()
+        return expanded

@@ -39,7 +39,7 @@ from sparkflow_runtime.protos.worker_session_pb2 import (
 )
 from sparkflow_runtime.security import Tls, shown_at
 from sparkflow_runtime.tensor_proto import export_tensor, import_tensor
-from sparkflow_runtime.transport import protocol, rpc, status
+from sparkflow_runtime.transport import protocol, rpc
 from sparkflow_runtime.transport.channel import frames
 from sparkflow_runtime.transport.channel.asking import Asker, PendingCall
 from sparkflow_runtime.transport.channel.frames import Kind
@@ -100,6 +100,7 @@ class RemoteLink:
         protocol.require_same(
             answer.protocol if answer.HasField("protocol") else None, self._stub.peer
         )
+        self._stub.is_known = True
         found = [DeviceSpec.from_string(device.name) for device in answer.device_attributes]
         expected = DeviceSpec.from_string(self._task)
         for spec in found:
@@ -227,7 +228,7 @@ class RemoteLink:
                     {int(item.name): import_tensor(item.tensor) for item in answer.recv}
                 )
             except grpc.RpcError as error:
-                done.set_exception(status.from_rpc(error, self._stub.peer))
+                done.set_exception(self._stub.error_of(error))
             except grpc.FutureCancelledError:
                 done.set_exception(CancelledError(message=f"The call to {peer} was cancelled"))
             except Exception as error:
@@ -274,7 +275,7 @@ class RemoteLink:
                     )
                 )
             except grpc.RpcError as error:
-                done.set_exception(status.from_rpc(error, self._stub.peer))
+                done.set_exception(self._stub.error_of(error))
             except Exception as error:
                 done.set_exception(error)
 
@@ -297,7 +298,7 @@ class RemoteLink:
             try:
                 done.set_result(finished.result().num_begun)
             except grpc.RpcError as error:
-                done.set_exception(status.from_rpc(error, self._stub.peer))
+                done.set_exception(self._stub.error_of(error))
             except Exception as error:
                 done.set_exception(error)
 

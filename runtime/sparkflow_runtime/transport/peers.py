@@ -25,7 +25,7 @@ from sparkflow_runtime.errors import (
 from sparkflow_runtime.protos import worker_pb2
 from sparkflow_runtime.protos.worker_pb2 import RecvTensorRequest
 from sparkflow_runtime.security import shown_at
-from sparkflow_runtime.transport import codec, rpc, status
+from sparkflow_runtime.transport import codec, rpc
 from sparkflow_runtime.transport.channel.address import ChannelAddress
 from sparkflow_runtime.transport.channel.asking import Asker, Stream
 from sparkflow_runtime.transport.channel.dialling import dial
@@ -244,6 +244,7 @@ class Peers:
         answer = stub.call(
             "GetStatus", worker_pb2.GetStatusRequest(), status.FromString, LOCATE_TIMEOUT_S
         )
+        stub.is_known = True
         address = ChannelAddress.from_proto(answer.channel_address, self._addresses[task])
         return None if address is None else (address, answer.incarnation)
 
@@ -350,7 +351,7 @@ class StepReceiver:
         try:
             message = call.result()
         except grpc.RpcError as error:
-            raise status.from_rpc(error, stub.peer) from None
+            raise stub.error_of(error) from None
         except grpc.FutureCancelledError:
             raise CancelledError(message=f"Waiting for {stub.peer} was cancelled") from None
         finally:

@@ -17,7 +17,7 @@ from typing import Any, Final
 import grpc
 
 from sparkflow_runtime import security
-from sparkflow_runtime.errors import CancelledError, UnavailableError
+from sparkflow_runtime.errors import CancelledError, OpError, UnavailableError
 from sparkflow_runtime.security.strangers import strangers
 from sparkflow_runtime.transport import status
 from sparkflow_runtime.transport.sums import checked, with_sum
@@ -318,13 +318,20 @@ def when_ready(link: grpc.Channel, peer: str) -> Future[None]:
 
 
 class Stub:
-    """Calls the methods of one service at one address. Safe to use from several threads."""
+    """Calls the methods of one service at one address. Safe to use from several threads.
+
+    Attributes:
+        peer: How texts name the other side.
+        is_known: Set by the owner once it knows that the other side has the token and the service:
+            what it refuses from then on was changed on its way, and is a broken connection.
+    """
 
     def __init__(self, link: grpc.Channel, service: str, token: str | None, peer: str) -> None:
         self._channel = link
         self._service = service
         self._metadata = security.metadata(token)
         self.peer = peer
+        self.is_known = False
         self._methods: dict[tuple[str, Any], Any] = {}
 
     def call(self, name: str, request: Any, response: Any, timeout_s: float | None = None) -> Any:
@@ -337,10 +344,14 @@ class Stub:
         try:
             return self._invoke(method, request, timeout=timeout_s)
         except grpc.RpcError as error:
-            raise status.from_rpc(error, self.peer) from None
+            raise self.error_of(error) from None
+
+    def error_of(self, error: Any) -> OpError:
+        """What a grpc.RpcError of one of its calls is, see `status.from_rpc`."""
+        return status.from_rpc(error, self.peer, self.is_known)
 
     def future(self, name: str, request: Any, response: Any, timeout_s: float | None = None) -> Any:
-        """A unary rpc as a grpc.Future; errors are grpc's: see `status.from_rpc`.
+        """A unary rpc as a grpc.Future; errors are grpc's: see `error_of`.
 
         The rpc is cancelled when the future is forgotten, unless it has a callback.
         """

@@ -26,6 +26,9 @@ _OF_OURS: Final = "Exception "
 _TOO_LARGE: Final = "eceived message larger than max"
 """No message that was sent is: the limit is that of protobuf."""
 
+_REFUSED: Final = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.UNIMPLEMENTED)
+"""What is said of calls without the token, and to methods that there are not."""
+
 _BY_NUMBER = {code.value[0]: code for code in grpc.StatusCode}
 _PLAIN = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
 
@@ -53,12 +56,14 @@ def printable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def from_rpc(error: Any, peer: str) -> OpError:
+def from_rpc(error: Any, peer: str, is_known: bool = False) -> OpError:
     """The exception for a failed rpc: what the other side raised, or that it cannot be reached.
 
     Args:
         error: A grpc.RpcError that is also a grpc.Call.
         peer: How the text names the other side when it could not be reached.
+        is_known: Whether it is known to have the token and the service: a call that it refuses
+            was changed on its way, as headers can be, which have no sum.
     """
     code = error.code().value[0]
     text = error.details() or error.code().name
@@ -74,6 +79,10 @@ def from_rpc(error: Any, peer: str) -> OpError:
         )
     if not raised and _is_of_the_connection(error.code(), text):
         return UnavailableError(message=f"The connection to {peer} broke: {text}")
+    if is_known and not raised and error.code() in _REFUSED:
+        return UnavailableError(
+            message=f"The connection to {peer} broke: it refuses a call that it knows: {text}"
+        )
     return from_status(code, text)
 
 

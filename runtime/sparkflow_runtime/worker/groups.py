@@ -139,7 +139,6 @@ class Groups:
         import grpc
 
         from sparkflow_runtime.protos.worker_pb2 import CompleteGroupResponse
-        from sparkflow_runtime.transport import status
 
         stub = self._peers().stub(leader)
         call = stub.future(
@@ -149,7 +148,7 @@ class Groups:
         try:
             return int(call.result().number)
         except grpc.RpcError as error:
-            raise status.from_rpc(error, stub.peer) from None
+            raise stub.error_of(error) from None
         except grpc.FutureCancelledError:
             raise CancelledError(message=f"Joining {applicant.group} was cancelled") from None
         finally:

@@ -38,7 +38,7 @@ def main() -> None:
     # Imported late, so that the lines above are in force while numpy and gRPC load.
     from sparkflow.spark.cluster.registration_client import RegistrationClient
     from sparkflow.spark.cluster_layout import TaskName
-    from sparkflow_runtime.errors import UnavailableError
+    from sparkflow_runtime.errors import UnauthenticatedError, UnavailableError
     from sparkflow_runtime.security import Credentials
 
     name = TaskName(config["job"], config["task"])
@@ -53,8 +53,9 @@ def main() -> None:
         gc.enable()
         TaskLifecycle(config, name, credentials, client, messages, tell).run()
         code = 0
-    except UnavailableError as error:
-        # This process is the one that is lost, so it has nothing to report. Its task says so.
+    except (UnavailableError, UnauthenticatedError) as error:
+        # This process is the one that is lost, so it has nothing to report. Its task says so. The
+        # token came from the driver: where it is refused, it was changed on its way there.
         print(error, file=sys.stderr)
         code = ORPHANED
     except Exception as error:

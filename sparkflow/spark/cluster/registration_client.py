@@ -83,6 +83,7 @@ class RegistrationClient:
             rendezvous_pb2.RegisterTaskRequest(task=task),
             RegisterTaskResponse.FromString,
         )
+        self._stub.is_known = True
         return response
 
     def task_ready(self, task: TaskName) -> None:
@@ -108,7 +109,7 @@ class RegistrationClient:
         )
 
     def await_end(self, task: TaskName, attempt: int) -> Iterator[AwaitEndResponse]:
-        """The driver's instructions, the last one with `ended`; errors are grpc's.
+        """The driver's instructions, the last one with `ended`; errors are grpc's, see `error_of`.
 
         Args:
             task: Which task.
@@ -120,6 +121,10 @@ class RegistrationClient:
             AwaitEndResponse.FromString,
         )
         return stream
+
+    def error_of(self, error: Any) -> OpError:
+        """What a grpc.RpcError of `await_end` is: UnavailableError where it may be tried again."""
+        return self._stub.error_of(error)
 
     def await_restart(self, task: TaskName) -> bool:
         """Whether to start the task's process again; blocks until the driver knows."""

@@ -33,7 +33,6 @@ from sparkflow_runtime.protos.rendezvous_pb2 import AwaitEndResponse, TaskInfo
 from sparkflow_runtime.resources.datasets import hosted_datasets
 from sparkflow_runtime.security import Credentials
 from sparkflow_runtime.server import Server
-from sparkflow_runtime.transport import status
 
 if TYPE_CHECKING:
     from sparkflow.spark.data.feed.worker_feed import WorkerFeed
@@ -274,7 +273,7 @@ class TaskLifecycle:
                     if told.ended:
                         return
             except grpc.RpcError as error:
-                failure = status.from_rpc(error, "The driver")
+                failure = self._client.error_of(error)
                 now = time.monotonic()
                 broken_s = now if broken_s is None else broken_s
                 # The connection may have broken because one end stood still: both are there again.

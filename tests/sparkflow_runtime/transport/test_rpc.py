@@ -98,6 +98,17 @@ def test_without_the_token_no_handler_runs(
     assert recorder.calls == 0
 
 
+def test_who_is_known_and_refuses_is_no_longer_reached(server: rpc.RpcServer) -> None:
+    """A call whose header was changed on its way, or somebody else has the port now."""
+    client = stub(server, "wrong")
+    client.is_known = True
+    with pytest.raises(UnavailableError, match=r"it refuses .*token is missing or wrong"):
+        client.call("Echo", PING, ConfigProto.FromString, 20)
+    with pytest.raises(grpc.RpcError) as info:
+        list(client.stream("Count", PING, ConfigProto.FromString))
+    assert type(client.error_of(info.value)) is UnavailableError
+
+
 def test_deadlines(server: rpc.RpcServer) -> None:
     with pytest.raises(DeadlineExceededError):
         stub(server).call("Block", PING, ConfigProto.FromString, 0.05)

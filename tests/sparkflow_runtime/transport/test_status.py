@@ -149,3 +149,23 @@ def test_a_handler_that_failed_is_no_broken_connection() -> None:
     text = "Sent message larger than max (3 vs. 2)"
     large = status.from_rpc(_Ended(text, grpc.StatusCode.RESOURCE_EXHAUSTED), "x")
     assert type(large) is ResourceExhaustedError
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (grpc.StatusCode.UNAUTHENTICATED, "The job's token is missing or wrong"),
+        (grpc.StatusCode.UNIMPLEMENTED, "Method not found!"),
+    ],
+)
+def test_who_refuses_a_call_that_it_knows_was_asked_something_else(
+    code: grpc.StatusCode, text: str
+) -> None:
+    """Bytes of a header were changed, which have no sum; it ended a training."""
+    kind = exception_type_from_error_code(Code(code.value[0]))
+    assert type(status.from_rpc(_Ended(text, code), "The peer")) is kind  # at the first call
+    known = status.from_rpc(_Ended(text, code), "The peer", is_known=True)
+    assert type(known) is UnavailableError
+    assert "it refuses a call that it knows" in str(known)
+    raised = status.from_rpc(_Ended(text, code, raised=True), "The peer", is_known=True)
+    assert type(raised) is kind

@@ -22,7 +22,7 @@ from sparkflow_runtime.protos.run_loop_pb2 import (
     StopLoopResponse,
 )
 from sparkflow_runtime.tensor_proto import export_tensor
-from sparkflow_runtime.transport import rpc, status
+from sparkflow_runtime.transport import rpc
 from sparkflow_runtime.worker.loop import LoopEnd, LoopTerms, LoopUpdate
 
 
@@ -128,7 +128,7 @@ class RemoteLoop:
                 message=f"{self._stub.peer} closed its loop's stream without a final update"
             )
         except grpc.RpcError as error:
-            self._updates.finish(status.from_rpc(error, self._stub.peer))
+            self._updates.finish(self._stub.error_of(error))
         except Exception as error:
             self._updates.finish(error)
 

@@ -34,21 +34,35 @@ pytestmark = [
 
 START_S, STALL_S = 30.0, 15.0
 LONGEST_S = 120.0
-"""Without a step: lost messages that start a task are noticed after `START_S`, others sooner."""
+"""Without a step or another attempt: lost messages that start a task have `START_S`."""
 
 
 class Pauses(Callback):
-    """The longest time without a step, an attempt's beginning included."""
+    """The longest time without a step and without another attempt.
 
-    def __init__(self) -> None:
+    Args:
+        weather: Is calm from the beginning of each attempt to its first step, if so asked.
+        spares_starts: Whether that is so.
+    """
+
+    def __init__(self, weather: Weather, spares_starts: bool) -> None:
+        self._weather, self._spares_starts = weather, spares_starts
         self.longest_s, self._last_s = 0.0, time.monotonic()
 
     def heard(self) -> None:
         now_s = time.monotonic()
         self.longest_s, self._last_s = max(self.longest_s, now_s - self._last_s), now_s
 
+    def begins(self) -> None:
+        self.heard()
+        self._weather.is_calm = self._spares_starts
+
+    def on_restart(self, reason: str) -> None:
+        self.begins()
+
     def on_steps(self, update: Any) -> None:
         self.heard()
+        self._weather.is_calm = False
 
 
 class Trainings:
@@ -59,13 +73,16 @@ class Trainings:
         tls: Whether all is encrypted.
         epochs: Of each training.
         weather: The network's.
+        spares_starts: Whether it is calm until each attempt's first step.
     """
 
-    def __init__(self, mode: str, tls: bool, epochs: int, weather: Weather) -> None:
+    def __init__(
+        self, mode: str, tls: bool, epochs: int, weather: Weather, spares_starts: bool = False
+    ) -> None:
         self._mode, self._epochs, self._weather = mode, epochs, weather
         self._in_step = mode in ("sync", "allreduce")
         self._credentials = Credentials("token", Authority.create().issue("fit") if tls else None)
-        self.pauses = Pauses()
+        self.pauses = Pauses(weather, spares_starts)
         self.ended: Counter[str] = Counter()
         self.restarts = 0
         self._calm = self._fit().run()[0] if self._in_step else {}
@@ -88,7 +105,7 @@ class Trainings:
     def train(self, folder: Path) -> None:
         """One training, as often begun anew as errors ask for it."""
         while True:
-            self.pauses.heard()
+            self.pauses.begins()
             with distant_tasks(), closing(BadNetwork(self._weather, self._credentials)) as network:
                 fit = self._fit(network, str(folder))
                 try:
@@ -139,29 +156,34 @@ def test_all_ports_are_behind_the_network(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(7200)
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("spares_starts", [False, True], ids=["all", "steps"])
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 @pytest.mark.parametrize("mode", ["sync", "async", "ssp", "allreduce"])
-def test_250_faults(
-    tmp_path: Path, mode: str, tls: bool, record_property: Callable[[str, object], None]
+def test_125_faults(
+    tmp_path: Path,
+    mode: str,
+    tls: bool,
+    spares_starts: bool,
+    record_property: Callable[[str, object], None],
 ) -> None:
-    _faults(tmp_path, mode, tls, 250, record_property)
+    """In 1 % of all pieces, then in none, so that the training comes to its end.
 
-
-def _faults(
-    folder: Path, mode: str, tls: bool, faults: int, record: Callable[[str, object], None]
-) -> None:
-    weather = Weather(seed=faults + tls)
-    trainings = Trainings(mode, tls, 25, weather)
+    The beginning of an attempt is 300 to 400 pieces, which meet three or four faults, so that where
+    it is not spared hardly any attempt comes to its first step: what is tried are the beginnings.
+    """
+    weather = Weather(seed=125 + tls, most=125)
+    trainings = Trainings(mode, tls, 25, weather, spares_starts)
     for number in itertools.count():
-        trainings.train(folder / str(number))
-        if weather.counts.total() >= faults:
+        trainings.train(tmp_path / str(number))
+        if weather.is_over:
             break
     assert set(weather.counts) == set(FAULTS)
-    record("faults", dict(weather.counts))
-    record("pieces", weather.pieces)
-    record("trainings", number + 1)
-    record("restarts", trainings.restarts)
-    record("began anew after", dict(trainings.ended))
-    record("longest time without a step (s)", round(trainings.pauses.longest_s, 1))
-    assert trainings.pauses.longest_s < LONGEST_S
+    record_property("faults", dict(weather.counts))
+    record_property("pieces", weather.pieces)
+    record_property("trainings", number + 1)
+    record_property("restarts", trainings.restarts)
+    record_property("began anew after", dict(trainings.ended))
+    longest_s = round(trainings.pauses.longest_s, 1)
+    record_property("longest time without a step or another attempt (s)", longest_s)
+    assert longest_s < LONGEST_S

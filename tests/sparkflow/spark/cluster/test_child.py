@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from sparkflow.spark.cluster.child import ORPHANED
 from sparkflow.spark.cluster.registration import RegistrationServer
 from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.data.feed_plan import FeedPlan
@@ -112,7 +113,8 @@ def test_it_ends_when_its_input_does(driver: Driver) -> None:
 def test_it_says_what_is_wrong(driver: Driver) -> None:
     process = driver.start(credentials=Credentials("wrong").export())
     code, said = _end(process)
-    assert code == 1
+    # As one that is lost: the driver gave it this token, and is asked with it whether to try again.
+    assert code == ORPHANED
     assert "The job's token is missing or wrong" in said
     assert driver.events == []
 
