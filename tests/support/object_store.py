@@ -9,6 +9,8 @@ from __future__ import annotations
 import http.client
 import itertools
 import os
+import select
+import signal
 import subprocess
 import sys
 import threading
@@ -67,8 +69,8 @@ class ObjectStore:
         self.process.kill()
         self.process.wait()
 
-    def kills(self, number: int, command: Sequence[str]) -> bool:
-        """Runs a program and kills it when the piece of this number, from 0, would pass the link.
+    def kills(self, number: int, writer: Writer) -> bool:
+        """Kills a writer when the piece of this number, from 0, would pass the link.
 
         Pieces are those of its connections, both ways. Whether there were so many.
         """
@@ -83,15 +85,75 @@ class ObjectStore:
             return None
 
         self.link.disturb(lambda: pass_on)
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        with subprocess.Popen(command, env=environment) as program:
-            while program.poll() is None and not reached.wait(0.01):
-                pass
-            program.kill()
+        pid = writer.begin()
+        while not reached.wait(0.005) and not writer.has_ended:
+            pass
+        if reached.is_set():
+            os.kill(pid, signal.SIGKILL)
+        code = writer.end()
         dead.set()
         self.link.restore()
-        assert reached.is_set() or program.returncode == 0
+        assert code == (-signal.SIGKILL if reached.is_set() else 0)
         return reached.is_set()
+
+
+_WRITER: Final = """
+import os, sys
+{setup}
+for line in sys.stdin:
+    pid = os.fork()
+    if not pid:
+        {act}
+        os._exit(0)
+    print(pid, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+"""
+
+
+class Writer:
+    """A program that writes the same again and again, each time in a new process.
+
+    Args:
+        setup: Lines of Python that import what is needed, and connect to nothing.
+        act: A line that writes.
+        arguments: Its `sys.argv[1:]`.
+    """
+
+    def __init__(self, setup: str, act: str, *arguments: str) -> None:
+        self._program = subprocess.Popen(
+            [sys.executable, "-c", _WRITER.format(setup=setup, act=act), *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._program.kill()
+        self._program.communicate()
+
+    def begin(self) -> int:
+        """Begins to write; the process."""
+        assert self._program.stdin is not None
+        self._program.stdin.write("go\n")
+        self._program.stdin.flush()
+        return self._said()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has written all; only before `end`."""
+        return bool(select.select([self._program.stdout], [], [], 0)[0])
+
+    def end(self) -> int:
+        """Waits for the end; the exit code."""
+        return self._said()
+
+    def _said(self) -> int:
+        assert self._program.stdout is not None
+        return int(self._program.stdout.readline())
 
 
 @contextmanager

@@ -7,7 +7,6 @@ They are real servers over HTTP (emulators that others wrote), killed, slow and 
 from __future__ import annotations
 
 import io
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +20,7 @@ import pytest
 
 import sparkflow as tf
 from sparkflow.export import InferenceModel, Output, Signature
-from sparkflow.export.model_files import is_data_file
+from sparkflow.export.model_files import MODEL_FILE, is_data_file
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
 from sparkflow.spark.report.event_sinks import RemoteSink
 from sparkflow.spark.storage.artifacts import InClosure
@@ -32,7 +31,7 @@ from sparkflow_runtime.events.records import read_records
 from sparkflow_runtime.files import system, whole
 from sparkflow_runtime.protos.event_pb2 import Event
 from support.cloud_stores import cloud_store, why_not
-from support.object_store import MOST_S, SNAPSHOT, ObjectStore, object_store
+from support.object_store import MOST_S, SNAPSHOT, ObjectStore, Writer, object_store
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
@@ -142,19 +141,20 @@ def test_a_killed_server_is_an_error_that_names_the_path(store: ObjectStore) -> 
         assert time.monotonic() - began < MOST_S
 
 
-_SAVING = """
-import pathlib, sys
+_SETUP = """
+import pathlib
 import pytest
 from sparkflow.spark.storage import connect_files
 from sparkflow.spark.storage.artifacts import InClosure
 from sparkflow.export.model_files import MODEL_FILE, is_data_file
 from support.cloud_stores import lead_to
 address, root, folder = sys.argv[1:]
-if root.startswith("abfs"):
-    lead_to(address, root, pytest.MonkeyPatch())
 files = {each.name: each.read_bytes() for each in pathlib.Path(folder).iterdir()}
 files[MODEL_FILE] = files.pop(MODEL_FILE)  # the last one
-connect_files._write(f"{root}/model", InClosure(files), is_data_file)
+def save():
+    if root.startswith("abfs"):
+        lead_to(address, root, pytest.MonkeyPatch())
+    connect_files._write(f"{root}/model", InClosure(files), is_data_file)
 """
 
 
@@ -171,12 +171,21 @@ def test_a_model_survives_the_death_of_who_saves_another_over_it(
     any_store: ObjectStore, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     folder = f"{any_store.root}/model"
-    write_model(folder, InClosure(model(1.0).to_files()), is_data_file)
-    model(2.0).save(tmp_path, taken=model(1.0).to_files())
-    command = [sys.executable, "-c", _SAVING, any_store.link.address, any_store.root, str(tmp_path)]
+    before = model(1.0).to_files()
+    model(2.0).save(tmp_path, taken=before)
     values = []
-    while any_store.kills(len(values), command):
-        values.append(saved(folder))
+
+    def died() -> bool:
+        write_model(folder, InClosure(before), is_data_file)
+        # As one who died before has left it.
+        whole.write_through(whole.partial_name(f"{folder}/{MODEL_FILE}"), b"")
+        whole.write_through(f"{folder}/graph-01234567.pb", b"")
+        return any_store.kills(len(values), writer)
+
+    address, root = any_store.link.address, any_store.root
+    with Writer(_SETUP, "save()", address, root, str(tmp_path)) as writer:
+        while died():
+            values.append(saved(folder))
     assert set(values) == {1.0, 2.0}
     assert values == sorted(values)
     # Nothing is left of those who died, nor of the first model.
