@@ -145,6 +145,7 @@ class Writer:
     @property
     def has_ended(self) -> bool:
         """Whether it has written all; only before `end`."""
+        assert self._program.stdout is not None
         return bool(select.select([self._program.stdout], [], [], 0)[0])
 
     def end(self) -> int:
