@@ -2,13 +2,16 @@
 
     python fuzz/differential.py plans FIRST COUNT       graphs of so many seeds
     python fuzz/differential.py loops FIRST COUNT       loops
+    python fuzz/differential.py partitions FIRST COUNT  graphs divided among the tasks of a cluster
 
 There is no branch of a parser for a fuzzer to look for here, so that seeds are gone through one by
-one. Graphs and the ways to run them are those of `tests/sparkflow_runtime/compiler`.
+one. Graphs and the ways to run them are those of `tests/sparkflow_runtime/compiler` and `master`.
 """
 
 from __future__ import annotations
 
+import atexit
+import functools
 import importlib.util
 import random
 import sys
@@ -21,10 +24,12 @@ _TESTS: Final = Path(__file__).parents[1] / "tests"
 sys.path[:0] = [str(_TESTS)]
 
 import numpy as np  # noqa: E402  (after the paths)
+import pytest  # noqa: E402
 
 import sparkflow as tf  # noqa: E402
 from sparkflow_runtime.compiler import specialise  # noqa: E402
 from sparkflow_runtime.compiler.loops.plan import LoopPlan  # noqa: E402
+from sparkflow_runtime.testing.local_cluster import LocalCluster  # noqa: E402
 
 
 def plans(seed: int) -> None:
@@ -33,9 +38,28 @@ def plans(seed: int) -> None:
     _random_plans().test_every_way_to_run_a_program_gives_the_same(seed)
 
 
+def partitions(seed: int) -> None:
+    """A graph by the interpreter, and on two to four tasks that are chosen node by node."""
+    module, cluster = _partitions()
+    module.compare(seed, cluster)
+
+
+@functools.cache
+def _partitions() -> tuple[Any, LocalCluster]:
+    module = _module("sparkflow_runtime/master/test_random_partitions.py")
+    module.send_in_every_way(pytest.MonkeyPatch())
+    cluster = LocalCluster(2, 2)
+    atexit.register(cluster.stop)
+    return module, cluster
+
+
 def _random_plans() -> Any:
-    path = _TESTS / "sparkflow_runtime/compiler/test_random_plans.py"
-    spec = importlib.util.spec_from_file_location("random_plans", path)
+    return _module("sparkflow_runtime/compiler/test_random_plans.py")
+
+
+def _module(test: str) -> Any:
+    path = _TESTS / test
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -132,7 +156,11 @@ _STEPS: Final[list[_Step]] = [
     *[_added, _turned, _squeezed, _chosen],
 ]
 
-WAYS: Final[Mapping[str, Callable[[int], None]]] = {"plans": plans, "loops": loops}
+WAYS: Final[Mapping[str, Callable[[int], None]]] = {
+    "plans": plans,
+    "loops": loops,
+    "partitions": partitions,
+}
 """What is compared, by the name of the target."""
 
 

@@ -1,0 +1,146 @@
+"""Random graphs divided at random over the tasks of a cluster give what the interpreter gives."""
+
+import dataclasses
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparkflow_runtime.compiler import specialise
+from sparkflow_runtime.ir.graph_def import export_graph
+from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.master.client import open_session
+from sparkflow_runtime.master.session import MasterSession
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.passes.partitioning import bundles
+from sparkflow_runtime.passes.prune import prune
+from sparkflow_runtime.resources.variable import Variable
+from sparkflow_runtime.testing.local_cluster import LocalCluster
+from sparkflow_runtime.transport.channel.address import Transport
+from support.graphs import node, placeholder
+from support.interpreter import interpret
+from support.random_graphs import Outcome, RandomProgram, assert_same, random_program
+from support.step import FakeStep
+
+TASKS = ["/job:ps/task:0", "/job:ps/task:1", "/job:worker/task:0", "/job:worker/task:1"]
+FACTORS = (1.0, 0.75, 0.5, 0.9, 1.1, 0.6)
+"""Steps: one makes plans, those after it are a repeated run."""
+
+
+class Divided:
+    """A random program on a cluster, with variables of its own names.
+
+    Args:
+        program: The program.
+        cluster: Has two parameter servers and two workers.
+    """
+
+    def __init__(self, program: RandomProgram, cluster: LocalCluster) -> None:
+        self.program = program
+        choose = random.Random(program.seed)
+        self.devices: dict[str, str] = {}
+        self._tasks = choose.sample(TASKS, choose.choice([2, 2, 3, 4]))  # few have more ways back
+        nodes = [self._placed(each, choose) for each in program.graph]
+        for name, value in program.variables.items():
+            device = self.devices[name]
+            of = self._named(name)
+            nodes += [
+                placeholder(f"{of}/given", value.shape, device=device),
+                node(f"{of}/set", "Assign", of, f"{of}/given", device=device),
+                node(f"{of}/now", "Identity", of, device=device),
+            ]
+        self.client = open_session(cluster.target("worker", 0), credentials=cluster.credentials)
+        self.client.extend(export_graph(nodes))
+
+    def step(self, args: list[Any], factor: float) -> Outcome:
+        """What comes of a step whose variables begin as the initial values times a factor."""
+        names = [self._named(name) for name in self.program.variables]
+        start = [value * np.float32(factor) for value in self.program.variables.values()]
+        given = {f"{name}/given:0": value for name, value in zip(names, start, strict=True)}
+        self.client.run([], given, [f"{name}/set" for name in names])
+        feeds = dict(zip(map(self._end, self.program.feeds), args, strict=True))
+        fetches = list(map(self._end, self.program.fetches))
+        targets = list(map(self._named, self.program.targets))
+        fetched, _ = self.client.run(fetches, feeds, targets)
+        state, _ = self.client.run([f"{name}/now:0" for name in names], {}, [])
+        return Outcome(list(fetched), dict(zip(self.program.variables, state, strict=True)))
+
+    def _placed(self, given: Node, choose: random.Random) -> Node:
+        """A node where a variable is that it takes by reference, else anywhere."""
+        device = choose.choice(self._tasks)
+        near = [self.devices[each.node] for each in given.inputs]
+        if near and choose.random() < 0.5:
+            device = choose.choice(near)
+        for each in given.inputs:
+            source = self.program.graph[each.node]
+            if registry.lookup(source.op).signature.output_dtypes(source.attrs)[each.slot].is_ref:
+                device = self.devices[each.node]
+        self.devices[given.name] = device
+        waits = given.control_inputs if given.inputs else ()  # variables are set by themselves
+        return dataclasses.replace(
+            given,
+            name=self._named(given.name),
+            inputs=tuple(Endpoint(self._named(each.node), each.slot) for each in given.inputs),
+            control_inputs=tuple(map(self._named, waits)),
+            device=device,
+        )
+
+    def _named(self, name: str) -> str:
+        return f"s{self.program.seed}/{name}"
+
+    def _end(self, endpoint: Endpoint) -> str:
+        return f"{self._named(endpoint.node)}:{endpoint.slot}"
+
+
+@pytest.fixture(scope="module", params=["tcp", "auto"])
+def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
+    transport: Transport = request.param
+    with LocalCluster(2, 2, transport=transport) as made:
+        yield made
+
+
+def send_in_every_way(patch: pytest.MonkeyPatch) -> None:
+    """Plans from the first step on, and gradients that leave early, however small they are."""
+    patch.setattr(specialise, "SIGHTINGS", 1)
+    patch.setattr(bundles, "LEAST_PART_BYTES", 1)
+    patch.setattr(MasterSession, "_are_apart", lambda self, source, destination: True)
+
+
+@pytest.mark.parametrize("seed", range(400, 412))
+def test_a_program_on_some_tasks_gives_what_the_interpreter_gives(
+    seed: int, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send_in_every_way(monkeypatch)
+    compare(seed, cluster)
+
+
+def compare(seed: int, cluster: LocalCluster) -> None:
+    """Runs a random program on the cluster and by the interpreter, several steps.
+
+    Raises:
+        AssertionError: A step gives other values, or leaves others in the variables.
+    """
+    program = random_program(seed, 80, smooth=True)
+    context = program.context()
+    nodes = prune(program.graph, program.feeds, program.fetches, program.targets).sorted()
+    divided = Divided(program, cluster)
+    kept: list[tuple[Any, Any]] = []
+    for factor in FACTORS:
+        args = [
+            (array * factor).astype(array.dtype) if array.dtype.kind == "f" else array
+            for array in map(np.asarray, program.args)
+        ]
+        for name, value in program.variables.items():
+            held = context.resources.get("", name, Variable)
+            held.array[...] = value * np.float32(factor)
+        with np.errstate(all="ignore"):
+            results = interpret(nodes, context, args, FakeStep())
+        expected = [np.array(results[index]) for index in range(len(results))]
+        found = divided.step(args, factor)
+        assert_same(found, Outcome(expected, program.state(context)), rtol=2e-4)
+        kept += [(each, np.array(each)) for each in found.fetched]
+    for now, then in kept:  # what was fetched never changes
+        np.testing.assert_array_equal(now, then)
+    divided.client.close()
