@@ -5,8 +5,10 @@
 The first table is what happens in one Python worker on one thread, from Arrow batches of 10,000
 rows as Spark sends them to Arrow predictions, beside numpy's matrix products of the same sizes. The
 second is Spark's side of it, on one task slot: the same rows from Parquet files through functions
-that only read them, through a `mapInArrow` that gives them back as they are, and through
-`transform`. The JVM's own work runs beside the slot's.
+that only read them, through a `mapInArrow` that gives them back as they are, through one that
+appends a column of zeros, which any function that predicts has to do at least, and through
+`transform`. Rows of 28 single columns, ten times as many, are another network's, 28-256-10. The
+JVM's own work runs beside the slot's.
 """
 
 from __future__ import annotations
@@ -25,6 +27,9 @@ from report import Report, Table, add_options, rate_text, ratio_text
 from timing import Measured, measured, seconds_per_call
 
 SIZES = (784, 256, 10)
+FEW = (28, 256, 10)
+FORMS = ("arrays of float", "vectors", "28 float columns")
+COLUMNS = ("prediction", "probability", "rawPrediction")
 ARROW_ROWS = 10_000  # spark.sql.execution.arrow.maxRecordsPerBatch
 PACKAGES = (*local_spark.PACKAGES, "llvmlite")
 GOAL = 200_000
@@ -52,8 +57,8 @@ def main() -> None:
     report.finish(tables)
 
 
-def build_model() -> Any:
-    """The network with random weights, and all three predictions of a classifier."""
+def build_model(sizes: tuple[int, int, int] = SIZES) -> Any:
+    """A network of these sizes with random weights, and all three predictions of a classifier."""
     import numpy as np
 
     import sparkflow as tf
@@ -61,9 +66,9 @@ def build_model() -> Any:
 
     graph = tf.Graph()
     with graph.as_default():
-        x = tf.placeholder(tf.float32, [None, SIZES[0]], name="x")
-        hidden = tf.layers.dense(x, SIZES[1], activation=tf.nn.relu)
-        logits = tf.identity(tf.layers.dense(hidden, SIZES[2]), name="logits")
+        x = tf.placeholder(tf.float32, [None, sizes[0]], name="x")
+        hidden = tf.layers.dense(x, sizes[1], activation=tf.nn.relu)
+        logits = tf.identity(tf.layers.dense(hidden, sizes[2]), name="logits")
         tf.nn.softmax(logits, name="probability")
         tf.argmax(logits, 1, name="prediction")
         variables = tf.global_variables()
@@ -74,11 +79,11 @@ def build_model() -> Any:
     }
     outputs = (
         Output("prediction", "prediction:0", "int64", ()),
-        Output("probability", "probability:0", "float32", (SIZES[2],)),
-        Output("rawPrediction", "logits:0", "float32", (SIZES[2],)),
+        Output("probability", "probability:0", "float32", (sizes[2],)),
+        Output("rawPrediction", "logits:0", "float32", (sizes[2],)),
     )
     return InferenceModel.build(
-        graph.as_graph_def(), values, Signature.of_features("x:0", SIZES[0], outputs)
+        graph.as_graph_def(), values, Signature.of_features("x:0", sizes[0], outputs)
     )
 
 
@@ -155,7 +160,7 @@ def _transformed(
         arrays = [pa.array(column) for column in np.ascontiguousarray(x.T)]
     else:
         kind, arrays = ARRAY, [pa.ListArray.from_arrays(offsets, x.ravel())]
-    columns = {name: name for name in ("prediction", "probability", "rawPrediction")}
+    columns = {name: name for name in COLUMNS}
     plan = InferencePlan(
         "key",
         (InputColumns(given, kind, names),),
@@ -168,76 +173,96 @@ def _transformed(
 def _spark_table(options: argparse.Namespace) -> Table:
     local_spark.SLOTS = 1
     with tempfile.TemporaryDirectory() as folder, local_spark.started(Path(folder)) as spark:
-        arrays, vectors = _write(spark, options.rows, Path(folder))
-        cases = dict(_cases(arrays, vectors))
-        rates: dict[str, list[float]] = {name: [] for name in cases}
-        for round_ in range(-1, options.rounds):
-            for name, frame in cases.items():
+        cases = dict(_cases(spark, options.rows, Path(folder)))
+        rates: dict[tuple[str, str], list[float]] = {case: [] for case in cases}
+        for round_ in range(-2, options.rounds):
+            for (form, way), frame in cases.items():
                 began = time.monotonic()
                 frame.write.format("noop").mode("overwrite").save()
                 if round_ >= 0:  # the first ones warm the JVM, the workers and the page cache up
-                    rates[name].append(options.rows / (time.monotonic() - began))
-    found = {name: measured(each) for name, each in rates.items()}
+                    rate = _rows_of(form, options.rows) / (time.monotonic() - began)
+                    rates[form, way].append(rate)
+    found = {case: measured(each) for case, each in rates.items()}
     return Table(
         [
             "rows as",
             "read by mapInArrow",
             "read by arrow_udf",
             "given back by mapInArrow",
+            "a column appended by mapInArrow",
             "transform",
             "of arrow_udf",
             "of rows given back (goal 0.95)",
+            "of a column appended",
         ],
-        [_spark_cells(form, found) for form in ("arrays of float", "vectors")],
+        [_spark_cells(form, found) for form in FORMS],
     )
 
 
-def _spark_cells(form: str, found: dict[str, Measured]) -> Sequence[str]:
-    ways = [found[f"{form} {way}"] for way in ("mapInArrow", "arrow_udf", "identity", "transform")]
-    _, read, identity, transformed = ways
-    ratios = (transformed.over(read), transformed.over(identity))
-    return [form, *map(rate_text, ways), *map(ratio_text, ratios)]
+def _rows_of(form: str, rows: int) -> int:
+    return 10 * rows if form == FORMS[2] else rows
 
 
-def _write(spark: Any, rows: int, folder: Path) -> tuple[Any, Any]:
+def _spark_cells(form: str, found: dict[tuple[str, str], Measured]) -> Sequence[str]:
+    ways = ("mapInArrow", "arrow_udf", "identity", "appended", "transform")
+    rates = [found[form, way] for way in ways]
+    _, read, identity, appended, transformed = rates
+    ratios = [transformed.over(each) for each in (read, identity, appended)]
+    return [form, *map(rate_text, rates), *map(ratio_text, ratios)]
+
+
+def _write(spark: Any, rows: int, folder: Path) -> dict[str, Any]:
+    """The DataFrames of the forms, read from files."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
     from pyspark.ml.functions import array_to_vector
     from pyspark.sql import functions as F
 
-    (folder / "arrays").mkdir()
-    x = np.random.default_rng(0).random((rows, SIZES[0]), np.float32)
+    generator = np.random.default_rng(0)
+    x = generator.random((rows, SIZES[0]), np.float32)
     offsets = np.arange(rows + 1, dtype=np.int32) * np.int32(SIZES[0])
-    table = pa.table({"features": pa.ListArray.from_arrays(offsets, x.ravel())})
-    pq.write_table(table, folder / "arrays" / "0.parquet")
+    tables = {"arrays": pa.table({"features": pa.ListArray.from_arrays(offsets, x.ravel())})}
+    few = generator.random((FEW[0], _rows_of(FORMS[2], rows)), np.float32)
+    tables["columns"] = pa.table({f"f{index}": column for index, column in enumerate(few)})
+    for name, table in tables.items():
+        (folder / name).mkdir()
+        pq.write_table(table, folder / name / "0.parquet")
     arrays = spark.read.parquet(str(folder / "arrays"))
     doubles = F.col("features").cast("array<double>")
     arrays.select(array_to_vector(doubles).alias("features")).write.parquet(str(folder / "vectors"))
-    return arrays, spark.read.parquet(str(folder / "vectors"))
+    vectors, columns = (spark.read.parquet(str(folder / name)) for name in ("vectors", "columns"))
+    return dict(zip(FORMS, (arrays, vectors, columns), strict=True))
 
 
-def _cases(arrays: Any, vectors: Any) -> Iterator[tuple[str, Any]]:
+def _cases(spark: Any, rows: int, folder: Path) -> Iterator[tuple[tuple[str, str], Any]]:
+    """What is run, by form and way."""
     from pyspark.sql import functions as F
+    from pyspark.sql.types import DoubleType, StructField, StructType
 
     from sparkflow.spark import SparkTrainerModel
 
-    model = SparkTrainerModel(build_model())
+    frames = _write(spark, rows, folder)
     parts = F.unwrap_udt("features")
     # The filter lets vectors pass by a Python function in Spark 4.3, see trainer_model.
-    rows = vectors.where(F.spark_partition_id() >= 0)
-    plain = rows.select(parts.getField("values").alias("features"))
+    vectors = frames["vectors"].where(F.spark_partition_id() >= 0)
+    plain = vectors.select(parts.getField("values").alias("features"))
     names = ("values", "indices", "size")  # the columns that `transform` sends
-    sent = rows.select(*(parts.getField(name).alias(name) for name in names))
-    for form, frame, same, transformed in (
-        ("arrays of float", arrays, arrays, arrays),
-        ("vectors", plain, sent, vectors),
-    ):
-        yield f"{form} mapInArrow", frame.mapInArrow(_count, "rows bigint")
-        yield f"{form} identity", same.mapInArrow(_given_back, same.schema)
-        yield f"{form} arrow_udf", frame.select(_reader()("features").alias("zero"))
-        columns = ("prediction", "probability", "rawPrediction")
-        yield f"{form} transform", model.transform(transformed).select(*columns)
+    sent = vectors.select(*(parts.getField(name).alias(name) for name in names))
+    for form, frame in frames.items():
+        read, same = (plain, sent) if form == "vectors" else (frame, frame)
+        model = SparkTrainerModel(build_model(FEW if form == FORMS[2] else SIZES))
+        if form == FORMS[2]:
+            model = model.setFeaturesCol(frame.columns)
+        yield (form, "mapInArrow"), read.mapInArrow(_count, "rows bigint")
+        yield (form, "identity"), same.mapInArrow(_given_back, same.schema)
+        appended = StructType([*same.schema.fields, StructField("zero", DoubleType())])
+        yield (form, "appended"), same.mapInArrow(_with_zeros, appended)
+        yield (
+            (form, "arrow_udf"),
+            read.select(_reader(len(read.columns))(*read.columns).alias("zero")),
+        )
+        yield (form, "transform"), model.transform(frame).select(*COLUMNS)
 
 
 def _count(batches: Iterator[Any]) -> Iterator[Any]:
@@ -251,17 +276,26 @@ def _given_back(batches: Iterator[Any]) -> Iterator[Any]:
     return batches
 
 
-def _reader() -> Any:
-    """A column function that gives a zero per row."""
+def _with_zeros(batches: Iterator[Any]) -> Iterator[Any]:
+    import numpy as np
+    import pyarrow as pa
+
+    for batch in batches:
+        yield batch.append_column("zero", pa.array(np.zeros(batch.num_rows)))
+
+
+def _reader(width: int) -> Any:
+    """A function of so many columns that gives a zero per row."""
     import numpy as np
     import pyarrow as pa
     from pyspark.sql import functions as F
 
-    def zeros(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+    def zeros(batches: Iterator[Any]) -> Iterator[pa.Array]:
         for batch in batches:
-            yield pa.array(np.zeros(len(batch)))
+            yield pa.array(np.zeros(len(batch if width == 1 else batch[0])))
 
-    zeros.__annotations__ = {"batches": Iterator[pa.Array], "return": Iterator[pa.Array]}
+    given = Iterator[pa.Array] if width == 1 else Iterator[tuple[pa.Array, ...]]
+    zeros.__annotations__ = {"batches": given, "return": Iterator[pa.Array]}
     return F.arrow_udf(zeros, "double")
 
 

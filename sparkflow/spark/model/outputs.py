@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,16 @@ _ARROW = {
     "float": pa.float32(),
     "string": pa.string(),
 }
+VECTOR: Final = pa.struct(
+    [
+        pa.field("type", pa.int8(), nullable=False),
+        pa.field("size", pa.int32()),
+        pa.field("indices", pa.list_(pa.field("element", pa.int32(), nullable=False))),
+        pa.field("values", pa.list_(pa.field("element", pa.float64(), nullable=False))),
+    ]
+)
+"""What Spark ML's vectors are in Arrow, see `VectorUDT.sqlType`."""
+_DENSE: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,3 +147,18 @@ def _flat(values: npt.NDArray[Any], element: Any, column: OutputColumn) -> pa.Ar
         raise InvalidArgumentError(
             message=f"The prediction {column.output!r} has texts that are not UTF-8: {error}"
         ) from error
+
+
+def to_vectors(values: pa.Array) -> pa.Array:
+    """Lists of doubles as dense vectors of Spark ML, in the type `VECTOR`."""
+    rows = len(values)
+    lists = pa.ListArray.from_arrays(
+        values.offsets, values.values, type=VECTOR.field("values").type
+    )
+    parts = [
+        pa.array(np.full(rows, _DENSE, np.int8)),
+        pa.nulls(rows, pa.int32()),
+        pa.nulls(rows, VECTOR.field("indices").type),
+        lists,
+    ]
+    return pa.StructArray.from_arrays(parts, fields=list(VECTOR))

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sparkflow.export import InferenceModel, Predictor
 from sparkflow.spark.data.schema.row_schema import NANS, InputColumns, RowSchema
-from sparkflow.spark.model.outputs import OutputColumn, to_arrow
+from sparkflow.spark.model.outputs import OutputColumn, to_arrow, to_vectors
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.resources.datasets.arrow_columns import Array, Mask
 
@@ -47,6 +47,7 @@ class InferencePlan:
         handle_invalid: What becomes of rows with nulls or NaNs: `error`; `skip` and `keep` give a
             null struct; `fill` puts `fill_value` in their place.
         fill_value: See there.
+        gives_vectors: Whether outputs that become vectors leave as such; else as lists.
     """
 
     key: str
@@ -55,6 +56,7 @@ class InferencePlan:
     batch_size: int
     handle_invalid: str = ERROR
     fill_value: float = 0.0
+    gives_vectors: bool = False
 
     @property
     def marks_valid(self) -> bool:
@@ -129,13 +131,18 @@ def _predict(plan: InferencePlan, predictor: Predictor, arrays: Sequence[pa.Arra
         for name, value in predictor.run(fed).items():
             if name in found:
                 found[name].append(value)
-    columns = [to_arrow(_whole(found[each.output]), each) for each in plan.outputs]
+    columns = [_column(plan, each, found[each.output]) for each in plan.outputs]
     mask = np.concatenate(invalid)
     names = [each.output for each in plan.outputs]
     if plan.marks_valid:
         columns.append(pa.array(~mask))
         names.append(VALID)
     return pa.StructArray.from_arrays(columns, names, mask=pa.array(mask) if mask.any() else None)
+
+
+def _column(plan: InferencePlan, output: OutputColumn, parts: list[Array]) -> pa.Array:
+    values = to_arrow(_whole(parts), output)
+    return to_vectors(values) if output.is_vector and plan.gives_vectors else values
 
 
 def _decoded(plan: InferencePlan, arrays: Sequence[pa.Array]) -> tuple[list[Array], Mask | None]:

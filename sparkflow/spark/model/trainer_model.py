@@ -21,7 +21,7 @@ from sparkflow.spark.model.outputs import OutputColumn, output_columns
 from sparkflow.spark.model.persistence import ModelReader, ModelWriter
 from sparkflow.spark.model.prediction import KEEP, SKIP, VALID, InferencePlan
 from sparkflow.spark.model.shipping import Shipper
-from sparkflow.spark.model.udf import prediction_udf
+from sparkflow.spark.model.udf import prediction_udf, takes_arrow
 from sparkflow.spark.params.inference_params import InferenceParams
 from sparkflow_runtime.errors import FailedPreconditionError
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
@@ -152,6 +152,7 @@ class SparkTrainerModel(Model, InferenceParams, MLWritable, MLReadable["SparkTra
             self.getInferenceBatchSize(),
             handle_invalid,
             self.getFillValue(),
+            takes_arrow(),
         )
         names = dataset.columns
         udf = prediction_udf(plan, shipped, self.getInferenceDevice())
@@ -160,7 +161,7 @@ class SparkTrainerModel(Model, InferenceParams, MLWritable, MLReadable["SparkTra
             predicted = predicted.where(F.col(_PREDICTIONS).getField(VALID))
         return predicted.select(
             *(quoted(name) for name in names),
-            *(_field(each, handle_invalid).alias(each.column) for each in outputs),
+            *(_field(each, plan).alias(each.column) for each in outputs),
         )
 
     def write(self) -> MLWriter:
@@ -210,10 +211,10 @@ def _by_rows(dataset: DataFrame) -> DataFrame:
     return dataset.where(F.spark_partition_id() >= 0)
 
 
-def _field(column: OutputColumn, handle_invalid: str) -> Column:
+def _field(column: OutputColumn, plan: InferencePlan) -> Column:
     predictions = F.col(_PREDICTIONS)
     value = predictions.getField(column.output)
-    if not column.is_vector:
+    if not column.is_vector or plan.gives_vectors:
         return value
     vector = array_to_vector(value)
-    return F.when(predictions.getField(VALID), vector) if handle_invalid == KEEP else vector
+    return F.when(predictions.getField(VALID), vector) if plan.handle_invalid == KEEP else vector

@@ -4,16 +4,42 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
+from pyspark.ml.linalg import VectorUDT
 from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DoubleType,
+    FloatType,
+    LongType,
+    StringType,
+    StructType,
+)
 
 from sparkflow.spark.data.schema.row_schema import SCALARS, VECTOR_PARTS, InputColumns
 from sparkflow.spark.model.place import place_of_task
 from sparkflow.spark.model.prediction import VALID, InferencePlan, predict_batches, predictor_for
 from sparkflow.spark.model.shipping import ShippedModel
 from sparkflow_runtime.resources.datasets.arrow_columns import as_pandas
+
+_TYPES: Final[dict[str, DataType]] = {
+    each.simpleString(): each
+    for each in (BooleanType(), LongType(), DoubleType(), FloatType(), StringType())
+}
+
+
+def takes_arrow() -> bool:
+    """Whether column functions give Arrow arrays, and so Spark ML's vectors: from Spark 4.1 on.
+
+    Where they give arrays of numbers, `array_to_vector` makes vectors of them one by one, which is
+    a fifth of the processor time of a `transform` of 28 columns (2026-11-27,
+    benchmarks/RESULTS.md).
+    """
+    return hasattr(F, "arrow_udf")
 
 
 def prediction_udf(plan: InferencePlan, shipped: ShippedModel, device: str) -> Any:
@@ -28,22 +54,32 @@ def prediction_udf(plan: InferencePlan, shipped: ShippedModel, device: str) -> A
         device: `auto`, `cpu` or `gpu`.
     """
     width = sum(each.width for each in plan.inputs)
-    types = [(each.output, each.spark_type) for each in plan.outputs]
-    types += [(VALID, "boolean")] * plan.marks_valid
-    fields = ", ".join(f"`{name}`: {spark_type}" for name, spark_type in types)
+    returns = StructType()
+    for each in plan.outputs:
+        is_vector = each.is_vector and plan.gives_vectors
+        returns.add(each.output, VectorUDT() if is_vector else _type(each.spark_type))
+    if plan.marks_valid:
+        returns.add(VALID, BooleanType())
 
     def predict(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         predictor = predictor_for(plan.key, place_of_task(device), shipped.load)
         return predict_batches(plan, predictor, batches)
 
-    make = _arrow_udf if hasattr(F, "arrow_udf") else _pandas_udf  # Spark 4.1
-    return make(predict, width, f"struct<{fields}>", plan).asNondeterministic()
+    make = _arrow_udf if takes_arrow() else _pandas_udf
+    return make(predict, width, returns, plan).asNondeterministic()
 
 
 Predict = Callable[[Iterator[tuple[pa.Array, ...]]], Iterator[pa.Array]]
 
 
-def _arrow_udf(predict: Predict, width: int, returns: str, plan: InferencePlan) -> Any:
+def _type(ddl: str) -> DataType:
+    """The type of an output, which Spark itself would have the JVM read."""
+    if ddl.startswith("array<"):
+        return ArrayType(_type(ddl.removeprefix("array<").removesuffix(">")))
+    return _TYPES[ddl]
+
+
+def _arrow_udf(predict: Predict, width: int, returns: StructType, plan: InferencePlan) -> Any:
     def predict_one(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
         return predict((batch,) for batch in batches)
 
@@ -60,7 +96,7 @@ def _arrow_udf(predict: Predict, width: int, returns: str, plan: InferencePlan) 
     return make_udf(function, returns)
 
 
-def _pandas_udf(predict: Predict, width: int, returns: str, plan: InferencePlan) -> Any:
+def _pandas_udf(predict: Predict, width: int, returns: StructType, plan: InferencePlan) -> Any:
     """The same for Spark before 4.1, which gives pandas objects instead of Arrow's."""
     pandas: Any = importlib.import_module("pandas")  # comes without type information
     types = [kind for each in plan.inputs for kind in _arrow_types(each)]

@@ -1,10 +1,13 @@
 """The columns that predictions become."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyspark.ml.linalg import VectorUDT
+from pyspark.sql.pandas.types import to_arrow_type
 
 from sparkflow.export import Output, Signature
-from sparkflow.spark.model.outputs import OutputColumn, output_columns, to_arrow
+from sparkflow.spark.model.outputs import VECTOR, OutputColumn, output_columns, to_arrow, to_vectors
 from sparkflow_runtime.errors import InvalidArgumentError
 
 COLUMNS = {"prediction": "p", "probability": "q", "rawPrediction": "r"}
@@ -76,6 +79,18 @@ def test_predictions_that_fit_no_column(
 )
 def test_arrays_keep_their_shape(value: np.ndarray, column: OutputColumn) -> None:
     assert to_arrow(value, column).to_pylist() == value.tolist()
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3])
+def test_lists_become_dense_vectors(rows: int) -> None:
+    value = np.arange(rows * 2.0).reshape(rows, 2)
+    made = to_vectors(to_arrow(value, OutputColumn("a", "a", "array<double>", True)))
+    assert made.type == VECTOR
+    # What Spark compares with what comes back: names and which may be null.
+    assert str(VECTOR) == str(to_arrow_type(VectorUDT.sqlType(), timezone="UTC"))
+    expected = [{"type": 1, "size": None, "indices": None, "values": row} for row in value.tolist()]
+    assert made.to_pylist() == expected
+    assert not pa.concat_arrays([made, made]).null_count
 
 
 def test_texts_are_utf_8() -> None:

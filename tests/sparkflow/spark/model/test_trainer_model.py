@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pyspark.ml.evaluation import BinaryClassificationEvaluator
+from pyspark.ml.functions import vector_to_array
 from pyspark.ml.linalg import DenseVector, Vectors, VectorUDT
 from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.types import StructField, StructType
@@ -118,6 +120,47 @@ def test_rows_with_nulls(classifier: InferenceModel, rows: DataFrame) -> None:
     expected = classifier.predict(np.array([[1.0, 9.0, 3.0]], np.float32))
     (row,) = filled.where("id = 3").collect()
     np.testing.assert_allclose(row["rawPrediction"], expected["rawPrediction"][0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("policy", ["error", "keep"])
+def test_vectors_are_the_same_whoever_makes_them(
+    classifier: InferenceModel, rows: DataFrame, monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    """From Spark 4.1 on Python gives vectors, before that the JVM makes them of arrays."""
+    if policy != "error":
+        rows = rows.withColumn("b", F.when(F.col("id") % 5 != 3, F.col("b")))
+    model = SparkTrainerModel(classifier).setFeaturesCol(["a", "b", "c"]).setHandleInvalid(policy)
+    model.setInferenceBatchSize(2)
+
+    def seen(found: DataFrame) -> list[Any]:
+        """What Python, and what functions of the JVM get of them."""
+        columns = [F.col(name) for name in ("probability", "rawPrediction")]
+        numbers = [F.when(each.isNotNull(), vector_to_array(each)) for each in columns]
+        sizes = [F.unwrap_udt(each).getField("type") for each in columns] if is_new else []
+        return found.select("id", *columns, *numbers, *sizes).orderBy("id").collect()
+
+    is_new = hasattr(F, "unwrap_udt") and hasattr(F, "arrow_udf")
+    given = model.transform(rows)
+    assert given.schema["probability"].dataType == VectorUDT()
+    found = seen(given)
+    assert all(isinstance(row["probability"], DenseVector | None) for row in found)
+    assert {row["probability"] is None for row in found} == {False} | {policy == "keep"}
+    monkeypatch.delattr(F, "arrow_udf", raising=False)
+    made = model.transform(rows)
+    assert made.schema["rawPrediction"].dataType == VectorUDT()
+    assert seen(made) == found
+
+
+def test_the_jvm_takes_vectors_of_predictions(
+    classifier: InferenceModel, rows: DataFrame, tmp_path: Path
+) -> None:
+    predicted = SparkTrainerModel(classifier).transform(rows)
+    labelled = predicted.withColumn("label", (F.col("id") % 2).cast("double"))
+    area = BinaryClassificationEvaluator(rawPredictionCol="probability").evaluate(labelled)
+    assert 0 <= area <= 1
+    predicted.select("id", "probability").write.parquet(str(tmp_path / "kept"))
+    kept = rows.sparkSession.read.parquet(str(tmp_path / "kept"))
+    assert kept.orderBy("id").collect() == predicted.select(*kept.columns).orderBy("id").collect()
 
 
 def test_a_stream_is_transformed(
