@@ -20,7 +20,7 @@ from sparkflow_runtime.passes.clean import CLEANING, Observe, unobserved
 from sparkflow_runtime.passes.functions import bodies, reachable, ready_functions
 from sparkflow_runtime.passes.partitioning.bundles import Splitting
 from sparkflow_runtime.passes.partitioning.partition import Partition, partition
-from sparkflow_runtime.passes.place import Placement, place
+from sparkflow_runtime.passes.place import Placement, place, require_devices
 from sparkflow_runtime.passes.prune import prune
 
 _CPU: Final = "/device:CPU:"
@@ -159,6 +159,7 @@ GIVEN: Final = (
 """What the first pass finds: the session's graph, the arguments of `optimise`, no functions yet."""
 PASSES: Final[tuple[Phase | Repeated, ...]] = (
     Phase("prune", prune, ("whole", "feeds", "fetches", "targets"), ("graph",)),
+    graph_pass(require_devices, "placement"),
     Phase(
         "raise_control_flow",
         _raise_control_flow,

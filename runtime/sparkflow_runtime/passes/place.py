@@ -37,6 +37,27 @@ class Placement:
     allow_soft: bool = False
 
 
+def require_devices(graph: Graph, placement: Placement) -> Graph:
+    """The same graph, if there are devices for all that its nodes ask for by themselves.
+
+    Before other passes compute or drop nodes: whether a name is accepted must not depend on what
+    they find.
+
+    Raises:
+        InvalidArgumentError: A requested device does not exist, or is no device's name.
+    """
+    fitting = _Fitting(placement)
+    asking: dict[str, Node] = {}
+    for node in graph:
+        if node.device:
+            asking.setdefault(node.device, node)
+    for node in asking.values():
+        request = _request_of(node)
+        if not fitting.devices(request):
+            raise _no_device(node, request, placement)
+    return graph
+
+
 def place(
     graph: Graph,
     placement: Placement,
@@ -139,10 +160,7 @@ def _choose(nodes: Sequence[Node], placement: Placement, fitting: _Fitting) -> D
     for node in nodes:
         if not node.device:
             continue
-        try:
-            spec = DeviceSpec.from_string(node.device)
-        except OpError as error:
-            raise error.at(node.describe()) from None
+        spec = _request_of(node)
         if not _agree(request, spec):
             if _follows(node):
                 continue
@@ -153,12 +171,7 @@ def _choose(nodes: Sequence[Node], placement: Placement, fitting: _Fitting) -> D
         request, asking = spec.merged_over(request), node
     candidates = fitting.devices(request)
     if not candidates:
-        raise InvalidArgumentError(
-            message=f"Cannot assign a device for operation {asking.name}: Operation was explicitly "
-            f"assigned to {request.to_string()} but available devices are "
-            f"[ {', '.join(spec.to_string() for spec in placement.devices)} ]. "
-            "Make sure the device specification refers to a valid device."
-        ).at(asking.describe())
+        raise _no_device(asking, request, placement)
     for spec in candidates:
         if all(_runs_on(node, spec) for node in nodes):
             return spec
@@ -177,6 +190,22 @@ def _choose(nodes: Sequence[Node], placement: Placement, fitting: _Fitting) -> D
         message=f"No device has kernels for all of {', '.join(node.name for node in nodes)}, "
         "which must share one"
     ).at(asking.describe())
+
+
+def _request_of(node: Node) -> DeviceSpec:
+    try:
+        return DeviceSpec.from_string(node.device)
+    except OpError as error:
+        raise error.at(node.describe()) from None
+
+
+def _no_device(node: Node, request: DeviceSpec, placement: Placement) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        message=f"Cannot assign a device for operation {node.name}: Operation was explicitly "
+        f"assigned to {request.to_string()} but available devices are "
+        f"[ {', '.join(spec.to_string() for spec in placement.devices)} ]. "
+        "Make sure the device specification refers to a valid device."
+    ).at(node.describe())
 
 
 class _Fitting:

@@ -34,6 +34,31 @@ def test_devices_that_do_not_exist_are_named():
         assert session.run(x) == 1.0
 
 
+def default(value):
+    return tf.placeholder_with_default(value, [])
+
+
+@pytest.mark.parametrize("device", ["/gpu:31", "/cpu:9", "/job:worker/task:9"])
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: tf.constant(1.0) + 2.0,
+        lambda: tf.identity(tf.constant(1.0)),
+        lambda: default(1.0) * default(2.0),
+        lambda: tf.shape(tf.placeholder_with_default([1.0], [1])),
+        lambda: tf.while_loop(lambda i: i < 3, lambda i: i + 1, [0]),
+        lambda: tf.cond(tf.constant(True), lambda: tf.constant(1), lambda: tf.constant(2)),
+    ],
+)
+def test_devices_that_do_not_exist_are_named_where_values_are_known_without_them(device, build):
+    with tf.Graph().as_default(), tf.Session() as session:
+        with tf.device(device):
+            placed = build()
+        for fetched in (placed, tf.identity(placed) * 2):
+            with pytest.raises(tf.errors.InvalidArgumentError, match="Cannot assign a device"):
+                session.run(fetched)
+
+
 def test_every_node_of_the_graph_is_told_of_with_its_own_type(capfd):
     config = tf.ConfigProto(log_device_placement=True)
     with tf.Graph().as_default() as graph, tf.Session(config=config) as session:

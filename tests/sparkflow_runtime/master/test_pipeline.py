@@ -47,7 +47,7 @@ def test_a_random_graph_keeps_its_values_and_every_pass_gives_a_typed_graph(seed
 
 def test_every_pass_needs_only_what_there_is_before_it() -> None:
     assert missing(PASSES, GIVEN) == []
-    assert missing(PASSES[1:], GIVEN)[0] == "raise_control_flow needs graph"
+    assert missing(PASSES[1:], GIVEN)[0] == "require_devices needs graph"
 
 
 @pytest.mark.parametrize("seed", range(200, 210))
@@ -105,7 +105,7 @@ def test_the_time_of_every_pass_is_logged(caplog: pytest.LogCaptureFixture) -> N
     nodes = [placeholder("p"), node("y", "Exp", "p")]
     with caplog.at_level(logging.DEBUG, pipeline.__name__):
         optimise(Graph(nodes), Request((), (Endpoint("p", 0),), ()), PLACEMENT)
-    assert [each.args[0] for each in caplog.records][:2] == ["prune", "infer_types"]
+    assert [each.args[0] for each in caplog.records][:2] == ["prune", "require_devices"]
 
 
 def test_verification_is_asked_for_by_the_environment() -> None:
