@@ -3,18 +3,20 @@
     python benchmarks/stage_time.py [--record]
 
 The same network and batch, on a cluster within this process, each task one thread. Processor time
-is what other programs on the machine change least. From it follows the least time of a step, were
-there a core per stage and no time between them: the first part goes through the first stage, all
-parts through the slower one, the last part back through the first, then its variables are updated.
-"of the bound" is what that would be of what the pipeline's filling and emptying leave.
+is what other programs on the machine change least. From it, taken between all bundles that a task
+sends and receives, follows the least time of a step, were there a core per task and no time between
+them: who receives goes on when the bundle was sent. "of the bound" is what that would be of what
+the filling and emptying of 1F1B leave.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
+import threading
 import time
 from collections import defaultdict
+from dataclasses import dataclass, field
 from typing import Any
 
 import machine
@@ -25,7 +27,21 @@ from timing import Measured, measured
 
 PARTS = (4, 8)
 WARM_UP, STEPS = 3, 6
-_spent: defaultdict[str, list[float]] = defaultdict(list)
+
+
+@dataclass
+class Run:
+    """One run of a task's part of the graph: its processor time, at the end and at each bundle."""
+
+    task: str
+    bundles: list[tuple[str, bool, float]] = field(default_factory=list)
+    """Key, whether it came, and when."""
+    seconds: float = 0.0
+
+
+_runs: defaultdict[int, list[Run]] = defaultdict(list)
+"""By step."""
+_running = threading.local()
 
 
 def main() -> None:
@@ -43,9 +59,7 @@ def main() -> None:
     rows = [["1", "1", time_text(one), "", "", "1", ""]]
     for parts in PARTS:
         stages = [_of(found[parts], f"worker {index}") for index in range(2)]
-        update = _of(found[parts], "ps 0")
-        times = zip(*(each.rounds for each in (*stages, update)), strict=True)
-        least = measured([max(a, b) + min(a, b) / parts + c for a, b, c in times])
+        least = _of(found[parts], "step")
         speed = one.over(least)
         bound = f"{speed.median * (parts + 1) / (2 * parts):.2f}"
         texts = [time_text(each) for each in (*stages, least)]
@@ -57,19 +71,55 @@ def main() -> None:
 
 
 def _put_clocks() -> None:
-    """Has every run of a partition on a task leave what it took of its thread."""
+    """Has every run of a partition on a task leave what it took of its thread, and when."""
     from sparkflow_runtime.compiler.program import Program
+    from sparkflow_runtime.worker.step import Step
 
-    run = Program.run
+    run, send, receive = Program.run, Step.send, Step.receive
 
     def clocked(self: Any, step: Any, args: Any) -> Any:
-        started = time.thread_time()
+        made = Run("worker 0" if step is None else step._local_task)
+        _runs[0 if step is None else step.step_id].append(made)
+        _running.now, started = made, time.thread_time()
         results = run(self, step, args)
-        task = "worker 0" if step is None else step._local_task
-        _spent[task].append(time.thread_time() - started)
+        made.seconds = time.thread_time() - started
+        made.bundles = [(key, came, at - started) for key, came, at in made.bundles]
         return results
 
+    def sending(self: Any, key: str, *rest: Any) -> None:
+        send(self, key, *rest)
+        _running.now.bundles.append((key, False, time.thread_time()))
+
+    def receiving(self: Any, key: str, source: str) -> Any:
+        values = receive(self, key, source)
+        _running.now.bundles.append((key, True, time.thread_time()))
+        return values
+
     Program.run = clocked  # type: ignore[method-assign]
+    Step.send = sending  # type: ignore[method-assign, assignment]
+    Step.receive = receiving  # type: ignore[method-assign]
+
+
+def _least(runs: list[Run]) -> float:
+    """Seconds of a step of these, each on a core of its own."""
+    sent: dict[str, float] = {}
+    late = dict.fromkeys(range(len(runs)), 0.0)
+    todo = {number: list(each.bundles) for number, each in enumerate(runs)}
+    while any(todo.values()):
+        before = sum(map(len, todo.values()))
+        for number, bundles in todo.items():
+            while bundles:
+                key, came, at = bundles[0]
+                if came and key not in sent:
+                    break
+                if came:
+                    late[number] = max(late[number], sent[key] - at)
+                else:
+                    sent[key] = at + late[number]
+                bundles.pop(0)
+        if sum(map(len, todo.values())) == before:
+            raise RuntimeError(f"Nobody sends {[each[0] for each in todo.values() if each]}")
+    return max(each.seconds + late[number] for number, each in enumerate(runs))
 
 
 def _of(found: list[dict[str, float]], task: str) -> Measured:
@@ -77,7 +127,7 @@ def _of(found: list[dict[str, float]], task: str) -> Measured:
 
 
 def _step(parts: int) -> dict[str, float]:
-    """Seconds of processor time of a step, by task: `worker 1`, `ps 0`."""
+    """Seconds of processor time of a step, by task: `worker 1`, `ps 0`; and `step`."""
     import sparkflow as tf
     from sparkflow_runtime.codegen.machine import threads
     from sparkflow_runtime.testing.local_cluster import LocalCluster
@@ -91,14 +141,21 @@ def _step(parts: int) -> dict[str, float]:
             session.run(tf.global_variables_initializer())
             for _ in range(WARM_UP):
                 session.run(train, {fed: data})
-            _spent.clear()
+            _runs.clear()
             for _ in range(STEPS):
                 session.run(train, {fed: data})
-    found = {}
-    for task, times in _spent.items():
-        job, _, index = task.replace("/job:", "").replace("/replica:0", "").partition("/task:")
-        found[f"{job} {index}" if index else task] = statistics.median(times)
-    return found
+    times: defaultdict[str, list[float]] = defaultdict(list)
+    for runs in _runs.values():
+        for each in runs:
+            times[_short(each.task)].append(each.seconds)
+        if parts > 1:
+            times["step"].append(_least(runs))
+    return {task: statistics.median(each) for task, each in times.items()}
+
+
+def _short(task: str) -> str:
+    job, _, index = task.replace("/job:", "").replace("/replica:0", "").partition("/task:")
+    return f"{job} {index}" if index else task
 
 
 def _model(tf: Any, parts: int) -> tuple[Any, Any]:

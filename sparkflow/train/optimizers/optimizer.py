@@ -133,7 +133,8 @@ class Optimizer(Trackable):
             loss: A tensor, whose elements are summed, or a function that makes one.
             var_list: The variables or tensors; the trainable variables when None.
             gate_gradients: `GATE_OP` makes the gradients of one operation available at once,
-                `GATE_GRAPH` all of them, `GATE_NONE` none.
+                `GATE_GRAPH` all of them, `GATE_NONE` none. In the stages of a divided model they
+                come as the stages' turns have it.
             aggregation_method: One of `tf.AggregationMethod`.
             colocate_gradients_with_ops: Put each gradient where its forward operation is.
             grad_loss: What to multiply by; ones when None.
@@ -158,16 +159,16 @@ class Optimizer(Trackable):
             if not variables:
                 raise ValueError("No variables to optimize.")
 
-            def compute(colocated: bool) -> list[GradientAndVariable]:
+            def compute(in_stages: bool) -> list[GradientAndVariable]:
                 grads = gradients(
                     loss,
                     variables,
                     grad_ys=grad_loss,
-                    gate_gradients=gate_gradients == self.GATE_OP,
+                    gate_gradients=gate_gradients == self.GATE_OP and not in_stages,
                     aggregation_method=aggregation_method,
-                    colocate_gradients_with_ops=colocate_gradients_with_ops or colocated,
+                    colocate_gradients_with_ops=colocate_gradients_with_ops or in_stages,
                 )
-                if gate_gradients == self.GATE_GRAPH:
+                if gate_gradients == self.GATE_GRAPH and not in_stages:
                     grads = tuple_of(grads)
                 return list(zip(grads, variables, strict=True))
 

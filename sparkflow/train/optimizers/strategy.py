@@ -91,7 +91,8 @@ class Replication:
 
         Args:
             loss: The tensor.
-            compute: Computes them, if told so each where its forward operation is.
+            compute: Computes them; if told so for stages, that is each where its forward operation
+                is, and none waiting for another that it is not computed from.
         """
         return compute(False)
 

@@ -4,7 +4,10 @@ A model whose layers are on several tasks ("stages") would have all but one of t
 needs what the one before it makes of the batch. So the batch is cut into micro-batches, and the
 nodes that depend on it are there once for each of them. Their turns are those of the 1F1B schedule
 (PipeDream-Flush): with k stages, stage i works on micro-batch j forward in turn i + 2j and backward
-in turn 2k - 1 - i + 2j. So it holds what at most k - i micro-batches need for their way back.
+in turn 2k - 1 - i + 2j. What no other stage waits for, which are mostly gradients of variables, it
+puts off for i micro-batches (ZB-H1 of Qi et al., "Zero Bubble Pipeline Parallelism", 2023). So
+earlier stages get what they need for their last micro-batch sooner, and a stage holds what at most
+k micro-batches need for their way back.
 
 The model's function is called once, with the first micro-batch; the nodes of the others are copies.
 """
@@ -84,8 +87,9 @@ class MicroBatches(Wrapping):
         self._first = {tensor.op.name for tensor in batches[0]}
         for number, batch in enumerate(batches):
             for tensor in batch:
-                tensor.op._set_attr(TURN_ATTR, 2 * number)
+                tensor.op._set_attr(TURN_ATTR, _level(2 * number))
         self._forward: set[str] = set()
+        self._put_off: set[str] = set()  # backward operations that no other stage waits for
         self._told = None if sizes is None else ToldShapes(self.graph, sizes, stage)
         self._per_row = per_row
         self._untold: set[str] = set()
@@ -102,7 +106,9 @@ class MicroBatches(Wrapping):
         if self._place is not None:
             self._place([op for op in self.graph.get_operations() if op.name in names])
         self._forward |= names
-        pairs = [(self._mean(gradient), variable) for gradient, variable in compute(True)]
+        computed = compute(True)
+        self._put_off |= self._not_waited_for(computed)
+        pairs = [(self._mean(gradient), variable) for gradient, variable in computed]
         self._tell_shapes()
         return pairs
 
@@ -173,6 +179,30 @@ class MicroBatches(Wrapping):
             op._set_attr(TURN_ATTR, turn)
         return part
 
+    def _not_waited_for(self, pairs: Iterable[tuple[Any, Any]]) -> set[str]:
+        """The backward operations of the first micro-batch that their stage alone needs."""
+        tensors: list[Tensor] = []
+        for gradient, _ in pairs:
+            if isinstance(gradient, IndexedSlices):
+                tensors += [gradient.values, gradient.indices]
+            elif gradient is not None:
+                tensors.append(gradient)
+        names = self._between(tensors) - self._forward
+        waited_for: set[str] = set()
+        # Each operation comes after those that it reads, but for loops: those are left in turn.
+        backward = [op for op in self.graph.get_operations() if op.name in names]
+        grew = True
+        while grew:
+            grew = False
+            for op in reversed(backward):
+                for other in (*(tensor.op for tensor in op.inputs), *op.control_inputs):
+                    if other.name not in names or other.name in waited_for:
+                        continue
+                    if op.name in waited_for or self._stage(op) != self._stage(other):
+                        waited_for.add(other.name)
+                        grew = True
+        return names - waited_for
+
     def _of_all(self, tensors: Sequence[Tensor]) -> list[list[Tensor]] | None:
         """Per micro-batch what it gives in place of the tensors; None where all give the same."""
         names = self._between(tensors)
@@ -230,9 +260,13 @@ class MicroBatches(Wrapping):
         for name in names:
             op = find(name) if number == 0 else self._copies[number][name]
             stage = self._stage(op)
-            if stage is not None:
-                turn = stage if name in self._forward else 2 * self._num_stages - 1 - stage
-                op._set_attr(TURN_ATTR, turn + 2 * number)
+            if stage is None:
+                continue
+            turn = stage if name in self._forward else 2 * self._num_stages - 1 - stage
+            level = _level(turn + 2 * number)
+            if name in self._put_off:
+                level = _level(turn + 2 * (number + stage)) + 1  # behind what others wait for
+            op._set_attr(TURN_ATTR, level)
 
     def _copy(self, names: set[str], number: int) -> None:
         """Copies what of these operations was not copied for a micro-batch yet."""
@@ -269,6 +303,11 @@ class MicroBatches(Wrapping):
             assert isinstance(copy, Operation)
             made[op.name] = copy
         self._give_turns(own, number)
+
+
+def _level(turn: int) -> int:
+    """The least level of a turn's nodes: there is one between two turns, for what is put off."""
+    return 2 * turn
 
 
 def _change_seed(node: Any, number: int) -> None:

@@ -1,5 +1,6 @@
-"""Models in stages: gradients as of one process, and the order of the 1F1B schedule."""
+"""Models in stages: gradients as of one process, and the order of turns."""
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -158,26 +159,33 @@ def test_they_learn_what_one_process_learns(
     assert losses[-1] < losses[0]
 
 
-def test_stages_take_turns_as_1f1b_has_it(cluster: LocalCluster) -> None:
+def test_stages_take_turns_as_zb_h1_has_it(cluster: LocalCluster) -> None:
+    """F forward, B what earlier stages wait for, W gradients of weights, S sent to a stage."""
     _, _, partitions = train(dense, minimize, cluster.target("worker", 0), staged=True, steps=1)
     orders = {}
     for partition in partitions:
         device = partition.node[0].device
         if "worker" in device:
-            names = [node.name for node in partition.node if node.op == "MatMul"]
+            turns = list(dict.fromkeys(filter(None, map(turn_of, partition.node))))
             stage = int(device.partition("task:")[2].partition("/")[0])
-            turns = []
-            for name in names:
-                number = name.partition("micro_batch_")[2].partition("/")[0] or "0"
-                turn = ("B" if "gradients" in name else "F") + number
-                if turn not in turns:
-                    turns.append(turn)
-            orders[stage] = " ".join(turns)
+            orders[stage] = " ".join(turn.partition("/")[0] for turn in turns)
     assert orders == {
-        0: "F0 F1 F2 B0 F3 B1 B2 B3",
-        1: "F0 F1 B0 F2 B1 F3 B2 B3",
-        2: "F0 B0 F1 B1 F2 B2 F3 B3",
+        0: "S F0 S F1 S F2 S W0 F3 S W1 W2 W3",  # labels first
+        1: "F0 S F1 S B0 S F2 S B1 S W0 F3 S B2 S W1 B3 S W2 W3",
+        2: "F0 B0 S F1 B1 S F2 B2 S W0 F3 B3 S W1 W2 W3",
     }
+
+
+def turn_of(node: Any) -> str:
+    """What a node is for, and of which part; nothing for what is for no part."""
+    if node.op == "_SendBundle" and b"worker" in node.attr["destination"].s:
+        return f"S/{node.name}"
+    if node.op != "MatMul":
+        return ""
+    number = re.sub(r"^(micro_batch_(\d+).*|.*)$", r"\2", node.name) or "0"
+    if "gradients" not in node.name:
+        return f"F{number}"
+    return f"W{number}" if node.attr["transpose_a"].b else f"B{number}"
 
 
 def test_parts_draw_random_numbers_of_their_own() -> None:
