@@ -208,23 +208,34 @@ def feed_plan(
         ValueError: A number is too small.
         TypeError: It is no whole number.
     """
-    for name, value in (("batch_size", batch_size), ("epochs", 1 if epochs is None else epochs)):
-        if isinstance(value, bool) or not hasattr(value, "__index__"):
-            raise TypeError(f"{name} must be a whole number, got {value!r}")
-        if value < 1:
-            raise ValueError(f"{name} must be 1 or more, got {value}")
+    rows = whole_number("batch_size", batch_size)
+    times = FOR_EVER if epochs is None else whole_number("epochs", epochs)
 
     def plan(row_format: RowFormat) -> FeedPlan:
         return FeedPlan(
             row_format,
-            batch_size=int(batch_size),
-            epochs=FOR_EVER if epochs is None else int(epochs),
+            batch_size=rows,
+            epochs=times,
             order=PERMUTED,
             shuffle=bool(shuffle),
             seed=int(seed),
         )
 
     return plan
+
+
+def whole_number(name: str, value: Any, least: int = 1) -> int:
+    """An argument as an integer.
+
+    Raises:
+        ValueError: It is smaller than `least`.
+        TypeError: It is no whole number.
+    """
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be a whole number, got {value!r}")
+    if value < least:
+        raise ValueError(f"{name} must be {least} or more, got {value}")
+    return int(value)
 
 
 def _by_name(columns: Columns) -> dict[str, Any]:

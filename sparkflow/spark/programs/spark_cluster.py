@@ -40,6 +40,7 @@ from sparkflow.spark.programs.cluster_dataset import (
     Columns,
     feed_plan,
     make_dataset,
+    whole_number,
 )
 from sparkflow.spark.programs.functions import FunctionJob
 from sparkflow.spark.programs.given_rows import given_rows
@@ -98,6 +99,7 @@ class SparkCluster:
 
     Raises:
         ValueError: There are no workers, or fewer than no parameter servers; no ports; no network.
+        TypeError: A number of tasks is no whole number.
         SparkTrainingError: There is no session, or one of Spark Connect, whose driver is elsewhere;
             or tls=False where Spark's settings ask for encryption.
     """
@@ -116,10 +118,8 @@ class SparkCluster:
         workerResources: Any = None,
         psResources: Any = None,
     ) -> None:
-        if numWorkers < 1 or numPs < 0:
-            raise ValueError(
-                f"numWorkers={numWorkers} and numPs={numPs}: a cluster has one worker at least"
-            )
+        numWorkers = whole_number("numWorkers", numWorkers)
+        numPs = whole_number("numPs", numPs, 0)
         session = spark or SparkSession.getActiveSession()
         if session is None:
             raise SparkTrainingError("No Spark session is active: give SparkCluster one")

@@ -116,8 +116,13 @@ def test_what_tasks_write_is_in_the_logs(cluster):
 
 
 def test_what_does_not_fit_is_refused_at_once(spark):
-    with pytest.raises(ValueError, match="numWorkers=0 and numPs=1: a cluster has one worker"):
+    with pytest.raises(ValueError, match="numWorkers must be 1 or more, got 0"):
         SparkCluster(spark, numWorkers=0, numPs=1)
+    with pytest.raises(ValueError, match="numPs must be 0 or more, got -1"):
+        SparkCluster(spark, numPs=-1)
+    for count in ("two", 1.5, True, None):
+        with pytest.raises(TypeError, match="numWorkers must be a whole number, got "):
+            SparkCluster(spark, numWorkers=count)
     with (
         SparkCluster(spark, numWorkers=9) as cluster,
         pytest.raises(SparkTrainingError, match="need 9 task slots at once, and Spark has 4"),
