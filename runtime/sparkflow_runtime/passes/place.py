@@ -199,7 +199,7 @@ def _request_of(node: Node) -> DeviceSpec:
         raise error.at(node.describe()) from None
 
 
-def _no_device(node: Node, request: DeviceSpec, placement: Placement) -> InvalidArgumentError:
+def _no_device(node: Node, request: DeviceSpec, placement: Placement) -> OpError:
     return InvalidArgumentError(
         message=f"Cannot assign a device for operation {node.name}: Operation was explicitly "
         f"assigned to {request.to_string()} but available devices are "
