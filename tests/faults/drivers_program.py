@@ -2,9 +2,10 @@
 
     python drivers_program.py FOLDER MASTER MODE WHAT
 
-WHAT is "calm" or "faulty"; the latter has checkpoints, and goes on from those that it finds. At
-the first one it prints the numbers of its processes as a JSON object, and at the end another one
-of what came of the fit.
+WHAT is "calm", or "faulty": then it has checkpoints, and goes on from those that it finds. At the
+first one it prints the numbers of its processes as a JSON object, and at the end another one of
+what came of the fit. With "start" it prints the numbers before the fit, with "rows" as well, whose
+rows come slowly.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from sparkflow.spark import Callback, SparkTrainer
@@ -26,21 +30,39 @@ from support.spark_models import counted
 ROWS, BATCH = 240, 20
 EPOCHS = {"sync": 200, "async": 400}
 CHECKPOINT_STEPS = 100
+SLOW_S = 0.5  # for each row
+
+
+def say_processes(spark: SparkSession) -> None:
+    """Names the processes of the driver."""
+    jvm: Any = spark.sparkContext._jvm
+    pid = jvm.java.lang.ProcessHandle.current().pid()
+    print(json.dumps({"python": os.getpid(), "jvm": pid}), flush=True)
+
+
+def slowly(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Hands on one row after the other, but those of the first partition at once."""
+    context = TaskContext.get()
+    if context is not None and context.partitionId() == 0:
+        yield from batches
+    for batch in batches:
+        for row in range(batch.num_rows):
+            time.sleep(SLOW_S)
+            yield batch.slice(row, 1)
 
 
 class Says(Callback):
     """Names the processes of the driver at the first checkpoint."""
 
     def __init__(self, spark: SparkSession) -> None:
-        jvm: Any = spark.sparkContext._jvm
-        self._jvm = jvm.java.lang.ProcessHandle.current().pid()
+        self._spark = spark
         self._has_said = False
 
     def on_checkpoint(self, path: str) -> None:
         """Says it once."""
         if not self._has_said:
             self._has_said = True
-            print(json.dumps({"python": os.getpid(), "jvm": self._jvm}), flush=True)
+            say_processes(self._spark)
 
     def on_steps(self, update: Any) -> None:
         """Has training last for a while, whatever a step takes."""
@@ -61,6 +83,10 @@ def main() -> None:
         directory = str(folder / "checkpoints")
         params = {"checkpointDir": directory, "checkpointSteps": CHECKPOINT_STEPS}
         params["callbacks"] = [Says(spark)]
+    if what == "rows":
+        df = df.mapInArrow(slowly, df.schema)
+    if what in ("start", "rows"):
+        say_processes(spark)
     model = SparkTrainer(
         model_fn=counted(ROWS),
         numWorkers=2,

@@ -16,7 +16,13 @@ import pytest
 
 from sparkflow_runtime.testing.suspending import suspend
 from support.listening import listening_sockets, open_sockets
-from support.processes import is_sparks, left_after, processes_of, shared_memory
+from support.processes import (
+    is_sparks,
+    left_after,
+    processes_of,
+    shared_memory,
+    training_processes,
+)
 from support.programs import Program
 
 pytestmark = [
@@ -66,6 +72,40 @@ def files_of(folder: Path) -> set[Path]:
     return {path for place, path in paths if not is_sparks(path.relative_to(place))}
 
 
+def rows_files(folder: Path) -> list[Path]:
+    """Files with rows that have names."""
+    found = (folder / "local").rglob("sparkflow-rows-*")
+    return [each for each in found if each.is_file()]
+
+
+def wait_for(found: Callable[[], object]) -> None:
+    """Blocks until something is there."""
+    deadline = time.monotonic() + FIT_S
+    while not found():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def kill(program: Program, folder: Path, victims: Sequence[int]) -> float:
+    """Kills processes of a program; the seconds until nothing of it was left, which is checked."""
+    all_of_it = processes_of(folder)
+    sockets = {inode for pid in all_of_it for inode in listening_sockets(pid)}
+    memory = {name for pid in all_of_it for name in shared_memory(pid)}
+    assert sockets
+    for each in victims:
+        os.kill(each, signal.SIGKILL)
+    began = time.monotonic()
+    left = left_after(lambda: processes_of(folder), 2 * GONE_S)
+    gone_s = time.monotonic() - began
+    output = program.output
+    assert left == [], output
+    assert gone_s < GONE_S, output
+    assert sockets.isdisjoint(open_sockets())
+    assert [name for name in memory if Path(name).exists()] == []
+    assert files_of(folder) == set()
+    return round(gone_s, 1)
+
+
 @pytest.mark.parametrize("victims", VICTIMS, ids="+".join)
 @pytest.mark.parametrize("master", MASTERS)
 def test_a_killed_driver_leaves_nothing_and_another_fit_goes_on(
@@ -78,28 +118,38 @@ def test_a_killed_driver_leaves_nothing_and_another_fit_goes_on(
     with start(tmp_path, master, "sync", "faulty") as program:
         pids = said(program, "jvm")
         time.sleep(random.Random(f"{master}{victims}").uniform(0.0, 1.0))
-        all_of_it = processes_of(tmp_path)
-        assert len(all_of_it) >= 6  # two of the driver, at least three that train, those above
-        sockets = {inode for pid in all_of_it for inode in listening_sockets(pid)}
-        memory = {name for pid in all_of_it for name in shared_memory(pid)}
-        assert sockets
-        for each in victims:
-            os.kill(pids[each], signal.SIGKILL)
-        began = time.monotonic()
-        left = left_after(lambda: processes_of(tmp_path), 2 * GONE_S)
-        gone_s = time.monotonic() - began
-        output = program.output
-    assert left == [], output
-    record_property(f"{'+'.join(victims)} on {master}: all gone after (s)", round(gone_s, 1))
-    assert gone_s < GONE_S, output
-    assert sockets.isdisjoint(open_sockets())
-    assert [name for name in memory if Path(name).exists()] == []
-    assert files_of(tmp_path) == set()
+        assert len(training_processes(tmp_path)) >= 3
+        gone_s = kill(program, tmp_path, [pids[each] for each in victims])
+    record_property(f"{'+'.join(victims)} on {master}: all gone after (s)", gone_s)
     again = finished(tmp_path, master, "sync", "faulty")
-    assert again["resumed"] > 0
-    assert again["resumed"] < again["steps"] == calm["steps"]
+    assert 0 < again["resumed"] < again["steps"] == calm["steps"]
     assert again["variables"] == calm["variables"]
     assert again["restarts"] == []
+
+
+@pytest.mark.parametrize("victims", VICTIMS, ids="+".join)
+@pytest.mark.parametrize(
+    ("master", "what"), [(MASTERS[0], "rows"), *((master, "start") for master in MASTERS)]
+)
+def test_a_driver_that_is_killed_before_the_first_step_leaves_nothing(
+    tmp_path: Path,
+    calm: dict[str, Any],
+    master: str,
+    what: str,
+    victims: Sequence[str],
+    record_property: Callable[[str, object], None],
+) -> None:
+    with start(tmp_path, master, "sync", what) as program:
+        pids = said(program, "jvm")
+        # A local session writes the rows before its tasks start, a cluster while they do.
+        begun = rows_files if what == "rows" else training_processes
+        wait_for(lambda: begun(tmp_path))
+        time.sleep(random.Random(f"{master}{what}{victims}").uniform(0.0, 1.0))
+        gone_s = kill(program, tmp_path, [pids[each] for each in victims])
+    record_property(f"{'+'.join(victims)} on {master}, {what}: all gone after (s)", gone_s)
+    again = finished(tmp_path, master, "sync", "faulty")
+    assert again["steps"] == calm["steps"]
+    assert again["variables"] == calm["variables"]
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])

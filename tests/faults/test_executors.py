@@ -1,4 +1,4 @@
-"""Executors are killed at random moments, one of three and then two of three. See the program."""
+"""Executors are killed at random moments, or suspended. See the programs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from support.rounds import rounds_of
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.nightly]
 
 PROGRAM = Path(__file__).with_name("executors_program.py")
+SUSPENDED = Path(__file__).with_name("suspended_program.py")
 ROUNDS = rounds_of(3)
 BACK_S = 30.0
+NOTICED_S = 10.0
 
 
 @pytest.mark.timeout(60 + 180 * ROUNDS)
@@ -40,3 +42,27 @@ def test_one_and_two_of_three_executors_at_random_moments(
     record_property("one of three, back after at most (s)", max(away[0]))
     record_property("two of three, back after at most (s)", max(away[1]))
     assert max(map(max, away)) < BACK_S
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("executors", [3, 4])
+def test_an_executor_that_stands_still_for_two_minutes(
+    tmp_path: Path, executors: int, record_property: Callable[[str, object], None]
+) -> None:
+    """All of it: its JVM, its Python workers and what trains, as on a machine that is suspended."""
+    sync, others = outcomes(SUSPENDED, tmp_path, executors, "sync,async", 120, timeout_s=850)
+    for each in (sync, others):
+        assert each["noticed_s"] < NOTICED_S, each
+        assert len(each["restarts"]) == 1, each
+        assert "has not answered for" in each["restarts"][0]
+        # What was suspended has ended by itself, and nothing that it did late was used.
+        assert each["victim_left"] == each["left"] == 0, each
+        what = f"{each['mode']}, an executor of {executors} suspended for 120 s"
+        record_property(f"{what}: noticed after (s)", each["noticed_s"])
+        record_property(f"{what}: its worker back after (s)", each["back_s"])
+        if executors > 3:  # with one to spare, training does not wait for it
+            assert each["back_s"] < 120, each
+            assert each["steps_meanwhile"] > 0, each
+    assert sync["equal"]
+    assert others["applied"] == others["rows"]
+    assert len(others["counts"]) <= 4, others

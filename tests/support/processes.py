@@ -45,6 +45,18 @@ def executor_processes(folder: Path | str) -> list[int]:
     return [pid for pid in processes_of(folder) if b"CoarseGrainedExecutorBackend" in _command(pid)]
 
 
+def children_of(pid: int) -> list[int]:
+    """All processes below one, those above first."""
+    parents: dict[int, list[int]] = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            parents.setdefault(_parent(int(process.name)), []).append(int(process.name))
+    found = [pid]
+    for each in found:  # which grows meanwhile
+        found += parents.get(each, [])
+    return found[1:]
+
+
 def executors(folder: Path | str) -> dict[int, int]:
     """By training process, see `training_processes`, the executor's JVM that is above it."""
     found = {}
@@ -52,8 +64,7 @@ def executors(folder: Path | str) -> dict[int, int]:
         pid = each
         try:
             while b"CoarseGrainedExecutorBackend" not in Path(f"/proc/{pid}/cmdline").read_bytes():
-                stat = Path(f"/proc/{pid}/stat").read_text()
-                pid = int(stat[stat.rindex(")") + 2 :].split()[1])
+                pid = _parent(pid)
         except OSError:  # it has ended meanwhile
             continue
         found[each] = pid
@@ -77,6 +88,11 @@ def is_sparks(path: Path) -> bool:
         path: From the folder for Spark's temporary files on.
     """
     return path.parts[0].startswith(("blockmgr-", "spark-")) and "sparkflow" not in str(path)
+
+
+def _parent(pid: int) -> int:
+    stat = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+    return int(stat[stat.rindex(")") + 2 :].split()[1])
 
 
 def _command(pid: int) -> bytes:

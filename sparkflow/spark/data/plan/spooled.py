@@ -48,13 +48,12 @@ from sparkflow.spark.data.schema.row_format import RAGGED, ROW_NUMBER, VALIDATES
 from sparkflow.spark.data.schema.row_schema import ARRAY, VECTOR
 from sparkflow.spark.data.spool.partition_files import (
     RESULT_SCHEMA,
+    JobFolders,
     PartitionFile,
     PartitionWriting,
     delete,
     held,
-    new_folders,
     read_facts,
-    remove_folders,
 )
 from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
 from sparkflow.spark.params.config import FitConfig
@@ -75,18 +74,19 @@ class SpooledRows:
         prepared: What they are; its `rows` are not cached.
         files: Where they are, by partition.
         by_content: Whether their numbers are hashes of their content.
-        folders: Where files are that have kept their names.
+        folders: Where files are that have kept their names; None where none has.
     """
 
     prepared: PreparedRows
     files: tuple[PartitionFile, ...]
     by_content: bool
-    folders: tuple[str, ...] = ()
+    folders: JobFolders | None = None
 
     def delete(self) -> None:
         """Gives the disk space back."""
         delete(self.files)
-        remove_folders(self.folders)
+        if self.folders is not None:
+            self.folders.remove()
 
     def place(self, layout: ClusterLayout) -> PlacedRows:
         """Says which worker feeds which rows; starts no job.
@@ -256,10 +256,12 @@ def _written(
         numbered = numbered.withColumn(hashes, content_hash(rows, config.seed))
     # On the first of Spark's disks. It goes with the JVM, whoever ends first.
     context: Any = rows.sparkSession.sparkContext
-    folders = new_folders([context._temp_dir])
+    folders = JobFolders([context._temp_dir])
     files: list[PartitionFile] = []
     try:
-        writing = PartitionWriting(row_format, config.num_workers, by_content, hashes, folders)
+        writing = PartitionWriting(
+            row_format, config.num_workers, by_content, hashes, folders.paths
+        )
         written = numbered.mapInArrow(writing, RESULT_SCHEMA).collect()
         files = held(read_facts(row["facts"] for row in written))
         train, validation = (
@@ -277,10 +279,11 @@ def _written(
         )
     except BaseException:  # Ctrl-C, too: tasks may have made files that nobody here knows of
         delete(files)
-        remove_folders(folders)
+        folders.remove()
         raise
     if all(file.descriptor >= 0 for file in files):
-        remove_folders(folders)
+        folders.remove()
+        return SpooledRows(prepared, tuple(files), by_content)
     return SpooledRows(prepared, tuple(files), by_content, folders)
 
 

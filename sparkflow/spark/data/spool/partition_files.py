@@ -2,7 +2,8 @@
 
 Runs in Spark's Python workers. The files outlive the task: the driver makes a folder for those of
 one job, holds them open and takes their names away. So nothing of them is left when the driver is
-killed later, and when the job ends in its middle the folder goes with what tasks still write there.
+killed later, and when the job ends in its middle the folder goes with what tasks still write there:
+removed by the driver or, when that was killed, by a process that waits for nothing else.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 import resource
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -33,6 +35,12 @@ _CHUNK_BYTES: Final = 64 << 20
 # The rest of the descriptors that a process may have is for others.
 _HELD_SHARE: Final = 4
 _REMOVALS: Final = 10
+# Ends at a line; at the end of its input, which is that of the process that has started it, it
+# removes the folders, again where a task makes a file meanwhile.
+_GUARD: Final = """
+read -r line && exit
+for each in 1 2 3 4 5 6 7 8 9 10; do rm -rf -- "$@" 2>/dev/null && exit; sleep 1; done
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +81,7 @@ class PartitionWriting:
         by_content: Whether `row_number` is a hash of the content; else it is the place of the row
             in its partition.
         hashes: The column of the rows' hashes, which is not written; "" where there is none.
-        directories: Where files are made first, see `new_folders`; Spark's other disks come next.
+        directories: Where files are made first, see `JobFolders`; Spark's other disks come next.
     """
 
     row_format: RowFormat
@@ -140,6 +148,7 @@ class _PartitionSpool(RowSpool):
     """Files that stay, and what is in them; nobody has looked at the rows before."""
 
     refuses = NON_FINITE
+    names_files = True
 
     def __init__(
         self, writing: PartitionWriting, partition: int, directories: Sequence[str]
@@ -211,18 +220,42 @@ def read_facts(texts: Iterable[str]) -> list[PartitionFile]:
     return sorted(files, key=lambda file: file.partition)
 
 
-def new_folders(directories: Iterable[str]) -> tuple[str, ...]:
-    """Folders for the files of one job, one on each of some disks."""
-    return tuple(tempfile.mkdtemp(prefix="sparkflow-rows-", dir=each) for each in directories)
+class JobFolders:
+    """Folders for the files of one job, one on each of some disks.
 
+    They go with this process, however it ends: a shell waits for that as long as they are there.
 
-def remove_folders(folders: Iterable[str]) -> None:
-    """Removes folders with what is there. Tasks that still write find no place to."""
-    for folder in folders:
-        for _ in range(_REMOVALS):  # a task may make a file between two calls of the first
-            shutil.rmtree(folder, ignore_errors=True)
-            if not os.path.exists(folder):
-                break
+    Args:
+        directories: Where they are made.
+
+    Attributes:
+        paths: Of the folders.
+    """
+
+    def __init__(self, directories: Iterable[str]) -> None:
+        self.paths = tuple(tempfile.mkdtemp(prefix="sparkflow-rows-", dir=d) for d in directories)
+        self._guard: subprocess.Popen[bytes] | None = subprocess.Popen(
+            ["/bin/sh", "-c", _GUARD, "sparkflow-rows", *self.paths],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            start_new_session=True,  # Ctrl-C in a terminal is for this process
+        )
+
+    def remove(self) -> None:
+        """Removes them with what is there. Tasks that still write find no place to.
+
+        May be called again.
+        """
+        for folder in self.paths:
+            for _ in range(_REMOVALS):  # a task may make a file between two calls of the first
+                shutil.rmtree(folder, ignore_errors=True)
+                if not os.path.exists(folder):
+                    break
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            guard.communicate(b"\n")
 
 
 def held(files: Sequence[PartitionFile]) -> list[PartitionFile]:

@@ -1,9 +1,9 @@
 """The Spark task's side: rows are written to files without a name, which its child process maps.
 
-A chunk is an Arrow file with one record batch, so that its columns are contiguous. The task keeps
-each file open and unlinks it at once: the child, which belongs to the same user, opens it as
-`/proc/<task>/fd/<number>`. So a child that is started again finds all rows, and a task that is
-killed leaves nothing on the disk.
+A chunk is an Arrow file with one record batch, so that its columns are contiguous. The task unlinks
+each file before it writes, and keeps it open: the child, which belongs to the same user, opens it
+as `/proc/<task>/fd/<number>`. So a child that is started again finds all rows, and a task that is
+killed, at whatever moment, leaves nothing on the disk.
 
 On the way the columns that Spark's SQL selected become those of the `RowFormat`, by `convert`.
 """
@@ -65,9 +65,11 @@ class RowSpool:
 
     Attributes:
         refuses: Which numbers are an error, see `row_schema`; nothing where the driver has looked.
+        names_files: Whether files keep their names.
     """
 
     refuses = NOTHING
+    names_files = False
 
     def __init__(self, row_format: RowFormat, directories: Sequence[str], tell: Tell) -> None:
         self.rows = 0
@@ -136,8 +138,7 @@ class RowSpool:
     def write(self, table: pa.Table, use: str) -> None:
         """Writes rows as one chunk and tells of it."""
         table = table.combine_chunks()
-        file, path = self._write_somewhere(table)
-        os.unlink(path)
+        file, _ = self._write_somewhere(table)
         self._files.append(file)
         size_bytes = self._count(table, use, file)
         path = f"/proc/{os.getpid()}/fd/{file}"
@@ -169,7 +170,7 @@ class RowSpool:
         full: OSError | None = None
         for directory in self._directories:
             try:
-                return _write_file(table, directory)
+                return _write_file(table, directory, self.names_files)
             except OSError as error:
                 if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                     raise
@@ -235,17 +236,20 @@ class _Pile:
             self._held, self._held_bytes = [], 0
 
 
-def _write_file(table: pa.Table, directory: str) -> tuple[int, str]:
-    """An open file with the rows as one record batch, and its path."""
+def _write_file(table: pa.Table, directory: str, is_named: bool) -> tuple[int, str]:
+    """An open file with the rows as one record batch, and the path that it has or had."""
     file, path = tempfile.mkstemp(prefix="sparkflow-rows-", dir=directory)
     try:
+        if not is_named:
+            os.unlink(path)
         with (
             pa.PythonFile(os.fdopen(os.dup(file), "wb"), "w") as sink,
             pa.ipc.new_file(sink, table.schema) as writer,
         ):
             writer.write_table(table, max_chunksize=table.num_rows)
     except BaseException:
-        os.unlink(path)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
         with contextlib.suppress(OSError):
             os.close(file)
         raise

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +19,11 @@ from sparkflow.spark.data.feed_plan import PERMUTED, FeedPlan, workers_of
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
 from sparkflow.spark.data.spool import spool as spool_module
 from sparkflow.spark.data.spool.partition_files import (
+    JobFolders,
     PartitionWriting,
     delete,
     held,
-    new_folders,
     read_facts,
-    remove_folders,
 )
 from sparkflow_runtime.errors import DataLossError, OutOfRangeError, ResourceExhaustedError
 
@@ -118,13 +120,43 @@ def test_held_files_have_no_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_tasks_find_no_place_in_folders_that_were_removed(tmp_path: Path) -> None:
-    (folder,) = new_folders([str(tmp_path)])
+    folders = JobFolders([str(tmp_path)])
+    (folder,) = folders.paths
     assert len(_facts(Path(folder), _batch([1]))) == 1
-    remove_folders([folder])
+    folders.remove()
+    folders.remove()
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(FileNotFoundError):
         _facts(Path(folder), _batch([1]))
     assert list(tmp_path.iterdir()) == []
+
+
+_MAKES_FOLDERS = """
+import sys
+from pathlib import Path
+from sparkflow.spark.data.spool.partition_files import JobFolders
+folders = JobFolders(sys.argv[1:])
+Path(folders.paths[0], "rows").write_text("rows")
+print("made", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_folders_go_with_a_process_that_is_killed(tmp_path: Path) -> None:
+    # They stayed where the driver's Python and its JVM were killed while rows were written.
+    places = [tmp_path / "a disk", tmp_path / "another"]
+    for each in places:
+        each.mkdir()
+    command = [sys.executable, "-c", _MAKES_FOLDERS, *map(str, places)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as driver:
+        assert driver.stdout is not None
+        assert driver.stdout.readline() == b"made\n"
+        assert [len(list(each.iterdir())) for each in places] == [1, 1]
+        driver.kill()
+        deadline = time.monotonic() + 30
+        while any(list(each.iterdir()) for each in places) and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert [list(each.iterdir()) for each in places] == [[], []]
 
 
 def test_a_partition_without_rows_has_no_files(tmp_path: Path) -> None:
@@ -149,7 +181,7 @@ def test_large_sums_are_not_taken_for_infinities(tmp_path: Path) -> None:
 def test_a_full_disk_is_an_error_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(table: pa.Table, directory: str) -> tuple[int, str]:
+    def full(table: pa.Table, directory: str, is_named: bool) -> tuple[int, str]:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(spool_module, "_write_file", full)

@@ -29,10 +29,10 @@ def _batch(rows: int) -> pa.RecordBatch:
 def _full_disk(monkeypatch: pytest.MonkeyPatch, *full: str) -> None:
     write = spool_module._write_file
 
-    def write_or_fail(table: pa.Table, directory: str) -> tuple[int, str]:
+    def write_or_fail(table: pa.Table, directory: str, is_named: bool) -> tuple[int, str]:
         if directory in full:
             raise OSError(errno.ENOSPC, "No space left on device")
-        return write(table, directory)
+        return write(table, directory, is_named)
 
     monkeypatch.setattr(spool_module, "_write_file", write_or_fail)
 
@@ -49,6 +49,23 @@ def test_chunks_grow_so_that_the_first_one_is_there_soon(
     assert told == spool.messages
     spool.close()
     spool.close()
+
+
+def test_a_file_has_no_name_while_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A task that was killed in the middle of a chunk left it on the disk.
+    new_file, seen = pa.ipc.new_file, []
+
+    def see(*args: Any) -> Any:
+        seen.append(list(tmp_path.iterdir()))
+        return new_file(*args)
+
+    monkeypatch.setattr(pa.ipc, "new_file", see)
+    spool = RowSpool(FORMAT, [str(tmp_path)], lambda _: None)
+    spool.take([_batch(5)])
+    spool.close()
+    assert seen == [[]]
 
 
 def test_the_next_disk_is_used_when_one_is_full(
