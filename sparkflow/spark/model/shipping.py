@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -56,6 +58,23 @@ class Shipper:
             return ShippedModel(self._key, ship(session, self._model.to_files()))
         application = session.sparkContext.applicationId
         if self._shipped is None or self._shipped[0] != application:
-            files = session.sparkContext.broadcast(self._model.to_files())
+            files = _broadcast(session.sparkContext, self._model.to_files())
             self._shipped = (application, ShippedModel(self._key, files))
         return self._shipped[1]
+
+
+def _broadcast(context: Any, files: Mapping[str, bytes]) -> Files:
+    """A broadcast variable that takes no room any more when nothing uses it.
+
+    Spark's cleaner frees its blocks everywhere when no model and no DataFrame refers to it, but the
+    driver's file stays until the session ends. Those of variables that have gone are removed here.
+    """
+    made: dict[str, Any] = context.__dict__.setdefault("_sparkflow_broadcasts", {})
+    for path, variable in list(made.items()):
+        if variable.get() is None and made.pop(path, None) is not None:
+            with contextlib.suppress(FileNotFoundError):  # it was destroyed
+                os.unlink(path)
+    found = context.broadcast(files)
+    made[found._path] = context._jvm.java.lang.ref.WeakReference(found._jbroadcast)
+    shipped: Files = found
+    return shipped
