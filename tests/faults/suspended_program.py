@@ -1,10 +1,9 @@
 """Run by test_executors.py as a program of its own, because a process has one SparkContext.
 
-    python suspended_program.py FOLDER EXECUTORS MODES SECONDS
+    python suspended_program.py FOLDER MODE SECONDS
 
-Fits with three tasks on `local-cluster[EXECUTORS,1,1024]`. After the first checkpoint the executor
-of worker 1 is suspended, with its Python workers and the process that trains, for so many seconds.
-Prints one JSON object for each of the modes (`sync,async`).
+A fit on `local-cluster[3,1,1024]`. After the first checkpoint the executor of worker 1 is suspended,
+with its Python workers and the process that trains, for so many seconds. Prints a JSON object.
 """
 
 from __future__ import annotations
@@ -155,13 +154,12 @@ def run(df: DataFrame, folder: Path, mode: str, seconds: float) -> Any:
 
 
 def main() -> None:
-    folder, count, seconds = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[4])
-    spark = fault_session(folder, f"local-cluster[{count},1,1024]")
+    folder, mode, seconds = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
+    spark = fault_session(folder, "local-cluster[3,1,1024]")
     x = np.random.default_rng(0).normal(size=(ROWS, 2)).tolist()
     rows = [(each, float(number)) for number, each in enumerate(x)]
     df = spark.createDataFrame(rows, "features array<double>, label double").cache()
-    for mode in sys.argv[3].split(","):
-        print(json.dumps(run(df, folder, mode, seconds)), flush=True)
+    print(json.dumps(run(df, folder, mode, seconds)), flush=True)
     spark.stop()
 
 

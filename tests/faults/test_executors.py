@@ -17,6 +17,7 @@ SUSPENDED = Path(__file__).with_name("suspended_program.py")
 ROUNDS = rounds_of(3)
 BACK_S = 30.0
 NOTICED_S = 10.0
+SUSPENDED_S = 120.0
 
 
 @pytest.mark.timeout(60 + 180 * ROUNDS)
@@ -45,24 +46,26 @@ def test_one_and_two_of_three_executors_at_random_moments(
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("executors", [3, 4])
+@pytest.mark.parametrize("mode", ["sync", "async"])
 def test_an_executor_that_stands_still_for_two_minutes(
-    tmp_path: Path, executors: int, record_property: Callable[[str, object], None]
+    tmp_path: Path, mode: str, record_property: Callable[[str, object], None]
 ) -> None:
     """All of it: its JVM, its Python workers and what trains, as on a machine that is suspended."""
-    sync, others = outcomes(SUSPENDED, tmp_path, executors, "sync,async", 120, timeout_s=850)
-    for each in (sync, others):
-        assert each["noticed_s"] < NOTICED_S, each
-        assert len(each["restarts"]) == 1, each
-        assert "has not answered for" in each["restarts"][0]
-        # What was suspended has ended by itself, and nothing that it did late was used.
-        assert each["victim_left"] == each["left"] == 0, each
-        what = f"{each['mode']}, an executor of {executors} suspended for 120 s"
-        record_property(f"{what}: noticed after (s)", each["noticed_s"])
-        record_property(f"{what}: its worker back after (s)", each["back_s"])
-        if executors > 3:  # with one to spare, training does not wait for it
-            assert each["back_s"] < 120, each
-            assert each["steps_meanwhile"] > 0, each
-    assert sync["equal"]
-    assert others["applied"] == others["rows"]
-    assert len(others["counts"]) <= 4, others
+    (found,) = outcomes(SUSPENDED, tmp_path, mode, SUSPENDED_S, timeout_s=850)
+    assert found["noticed_s"] < NOTICED_S, found
+    # In `async` the others go on without it, and some time later all begin again: that is another.
+    assert 1 <= len(found["restarts"]) <= (1 if mode == "sync" else 2), found
+    assert all("has not answered for" in each for each in found["restarts"]), found
+    # What was suspended has ended by itself, and nothing that it did late was used.
+    assert found["victim_left"] == found["left"] == 0, found
+    what = f"{mode}, an executor suspended for {SUSPENDED_S:g} s"
+    record_property(f"{what}: noticed after (s)", found["noticed_s"])
+    record_property(f"{what}: its worker back after (s)", found["back_s"])
+    # Spark waits for it as well, with the rows that lie there, until it gives it up.
+    assert found["back_s"] < SUSPENDED_S + BACK_S, found
+    if mode == "sync":
+        assert found["equal"], found
+        return
+    assert found["applied"] == found["rows"], found
+    # Each worker goes through its rows again and again: none of them was left out or came twice.
+    assert len(found["counts"]) <= 4, found
