@@ -2,8 +2,8 @@
 
     python suspended_program.py FOLDER MODE SECONDS
 
-A fit on `local-cluster[3,1,1024]`. After the first checkpoint the executor of worker 1 is suspended,
-with its Python workers and the process that trains, for so many seconds. Prints a JSON object.
+A fit on `local-cluster[3,1,1024]`. After the first checkpoint the executor of worker 1 is
+suspended, with its Python workers and the process that trains. Prints a JSON object.
 """
 
 from __future__ import annotations
