@@ -96,11 +96,13 @@ def kill(program: Program, folder: Path, victims: Sequence[int]) -> float:
         os.kill(each, signal.SIGKILL)
     began = time.monotonic()
     left = left_after(lambda: processes_of(folder), 2 * GONE_S)
+    # A process that ends has no environment any more when its files are closed.
+    open_yet = left_after(lambda: sorted(map(int, sockets & open_sockets().keys())), GONE_S)
     gone_s = time.monotonic() - began
     output = program.output
     assert left == [], output
+    assert open_yet == [], output
     assert gone_s < GONE_S, output
-    assert sockets.isdisjoint(open_sockets())
     assert [name for name in memory if Path(name).exists()] == []
     assert files_of(folder) == set()
     return round(gone_s, 1)
