@@ -27,7 +27,8 @@ from sparkflow.spark.cluster.task import ROLE
 from sparkflow.spark.control import event_queue
 from sparkflow_runtime.testing.suspending import suspend
 from support.fault_session import fault_session
-from support.processes import children_of, executors, left_after, training_processes
+from support.listening import tree
+from support.processes import executors, left_after, training_processes
 from support.spark_models import counted
 
 ROWS, BATCH = 240, 20
@@ -92,7 +93,7 @@ class Suspends(Callback, logging.Handler):
             if role in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
         )
         # From above to below, so that none of them notices that another one stands still.
-        for pid in (jvm, *children_of(jvm)):
+        for pid in tree(jvm):
             suspend(pid)
             self._suspended.append(pid)
         self._since = time.monotonic()

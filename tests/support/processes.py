@@ -45,18 +45,6 @@ def executor_processes(folder: Path | str) -> list[int]:
     return [pid for pid in processes_of(folder) if b"CoarseGrainedExecutorBackend" in _command(pid)]
 
 
-def children_of(pid: int) -> list[int]:
-    """All processes below one, those above first."""
-    parents: dict[int, list[int]] = {}
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # it has ended meanwhile
-            parents.setdefault(_parent(int(process.name)), []).append(int(process.name))
-    found = [pid]
-    for each in found:  # which grows meanwhile
-        found += parents.get(each, [])
-    return found[1:]
-
-
 def executors(folder: Path | str) -> dict[int, int]:
     """By training process, see `training_processes`, the executor's JVM that is above it."""
     found = {}
