@@ -1,6 +1,6 @@
 """How long training stands still after a loss: a killed process, a killed executor.
 
-    python benchmarks/recovery.py [--record]
+    python benchmarks/recovery.py [--only F1 F2] [--record]
 
 One parameter server and two workers train without end, with checkpoints every 200 steps. A process
 is killed with SIGKILL at the first checkpoint; the time is from there to the next step that the
@@ -44,6 +44,7 @@ def main() -> None:
     machine.clean_own_environment()
     parser = argparse.ArgumentParser(description=__doc__)
     add_options(parser, rounds=3)
+    parser.add_argument("--only", nargs="+", default=[""], help="rows, such as F1; all if left out")
     parser.add_argument("--case", help="run one round of this case and print its figures")
     options = parser.parse_args()
     if options.case:
@@ -51,7 +52,7 @@ def main() -> None:
         return
     report = Report("recovery", PACKAGES, options)
     rows = []
-    for name in CASES:
+    for name in filter(lambda name: name.startswith(tuple(options.only)), CASES):
         rounds = [_program(name) for _ in range(options.rounds)]
         away = measured([each["away_s"] for each in rounds])
         kept = min(each["resumed_at"] / max(each["committed"], 1) for each in rounds)
