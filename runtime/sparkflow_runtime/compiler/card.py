@@ -95,6 +95,7 @@ class CardCompiler:
             self._gpu.cupy.asarray,
             _is_on_host,
             late_checks=True,
+            copies_reads=self._is_function,
         )
         planned = make_plan(
             self._nodes, shapes, kernels, self._is_function, self._copied_reads, self._compile

@@ -75,6 +75,7 @@ class _Emitter:
     borrowed: set[Endpoint] = field(default_factory=set)  # what may be a variable's own memory
     late: list[tuple[str, Node]] = field(default_factory=list)
     calls: dict[str, Called] = field(default_factory=dict)
+    variables: dict[str, Node] = field(default_factory=dict)
     count: int = 0
 
     def emit(self) -> Planned:
@@ -111,6 +112,7 @@ class _Emitter:
             frozenset(self.alone),
             tuple(node for _, node in self.late),
             self.calls,
+            self.variables,
         )
 
     # ------------------------------------------------------------------------------ registers
@@ -159,8 +161,8 @@ class _Emitter:
                 continue
             register = self._register(endpoint)
             if self.known[endpoint].dtype.is_ref and not dtype.is_ref:
-                # A function's reads may outlive the updates of later calls and of its caller.
-                copied = self.is_function or (node.name, number) in self.copied_reads
+                is_copied = (node.name, number) in self.copied_reads
+                copied = self.kernels.copies_reads or is_copied
                 register += ".read().copy()" if copied else ".read()"
             arguments.append(register)
         return arguments
@@ -207,10 +209,15 @@ class _Emitter:
             self.views.append(StaticView(names, self.kernels.bind(node), tuple(arguments), several))
             return
         self.alone.add(node.op)
-        passes_on = op.passes_on and count == 1 and self.known[node.inputs[0]].dtype.is_ref
-        if passes_on and not self.kernels.calls_all:
-            self._line(number, unit, f"{self._local(outputs[0])} = {arguments[0]}")
-            return
+        if not self.kernels.calls_all:
+            if op.passes_on and count == 1 and node.name not in self.storage.filling:
+                self._line(number, unit, f"{self._local(outputs[0])} = {arguments[0]}")
+                return
+            if op.is_variable and op.signature.gives_references:
+                given = self._global("c", self.kernels.bind(node)())
+                self.registers[outputs[0]] = given
+                self.variables[given] = node
+                return
         if node.name in self.storage.filling:
             kernel = self._global("k", self.storage.filling[node.name])
             self.calls[kernel] = Called(node, len(outputs))

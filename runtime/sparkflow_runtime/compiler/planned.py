@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import CodeType, FunctionType
 from typing import Any, Final
 
@@ -90,6 +91,7 @@ class Planned:
         xp: The module of the arrays.
         alone: The types of the nodes that run by themselves in every step, or fail in it.
         calls: What the registers of kernels stand for.
+        variables: The nodes that give the same variable in every step, by its register.
         is_quiet: Whether nothing in it makes numpy warn.
         late: Nodes that fail where the number is not 0 that comes for them after the results.
     """
@@ -106,6 +108,7 @@ class Planned:
     alone: frozenset[str] = frozenset()
     late: tuple[Node, ...] = ()
     calls: Mapping[str, Called] = field(default_factory=dict)
+    variables: Mapping[str, Node] = field(default_factory=dict)
     is_quiet: bool = field(init=False)
     _frames: list[Callable[..., tuple[Any, ...]]] = field(default_factory=list)
 
@@ -141,6 +144,8 @@ class Planned:
         names = frame.__globals__
         for register, called in self.calls.items():
             names[register] = observe(called.node, called.giving_outputs(names[register]))
+        for register, node in self.variables.items():
+            observe(node, partial(names.__getitem__, register))()  # no kernel is called for them
         results: tuple[Any, ...] = frame(step, *args)
         return results
 

@@ -281,7 +281,7 @@ def _in_strands(
 
 def _in_stages(stages: Stages, context: KernelContext, num_args: int) -> Program:
     """One program of two, the second with what the first gives as further arguments."""
-    entry = _Compiler(stages.entry, context, is_function=True).compile(specialises=False)
+    entry = _Compiler(stages.entry, context, is_function=True, is_entry=True).compile(False)
     rest = _Compiler(stages.rest, context).compile()
     given = sorted({*entry.args, *(index for index in rest.args if index < num_args)})
     place = {index: number for number, index in enumerate(given)}
@@ -413,14 +413,19 @@ class _Compiler:
     """Binds the kernels of nodes, and makes the program that calls them."""
 
     def __init__(
-        self, nodes: Sequence[Node], context: KernelContext, is_function: bool = False
+        self,
+        nodes: Sequence[Node],
+        context: KernelContext,
+        is_function: bool = False,
+        is_entry: bool = False,
     ) -> None:
         self.nodes = nodes
         self.context = context
         self.is_function = is_function
+        self.is_entry = is_entry
         functions = context.functions
         define = functions.define if isinstance(functions, _Functions) else None
-        self.copied_reads = reads_to_copy(nodes, define)
+        self.copied_reads = reads_to_copy(nodes, define, results_stay=is_entry)
         self.kernels: dict[str, Callable[..., Any]] = {}
         self.constants: dict[Endpoint, Any] = {}
         self.args = self._numbers(ARG)
@@ -483,11 +488,25 @@ class _Compiler:
             kernel = self.context.observe(node, kernel)
         return kernel
 
+    @property
+    def _copies_reads(self) -> bool:
+        return self.is_function and not self.is_entry
+
     def _general(self) -> Planned:
         """The function for arguments of any shapes."""
-        kernels = Kernels(lambda node: self.kernels[node.name], lambda _: None, self.context.xp)
+        kernels = Kernels(
+            lambda node: self.kernels[node.name],
+            lambda _: None,
+            self.context.xp,
+            copies_reads=self._copies_reads,
+        )
         return make_general(
-            self.nodes, self.constants, kernels, self.is_function, self.copied_reads
+            self.nodes,
+            self.constants,
+            kernels,
+            self.is_function,
+            self.copied_reads,
+            not self.is_entry,  # which is never traced
         )
 
     def _specialisations(self) -> Specialisations | None:
@@ -522,7 +541,7 @@ class _Compiler:
                 return self.kernels[node.name]
             return self._kernel(registry.lookup(node.op), node)  # a plan's own, see `products`
 
-        kernels = Kernels(bind, bind_out, bind_group=bind_group)
+        kernels = Kernels(bind, bind_out, bind_group=bind_group, copies_reads=self._copies_reads)
 
         def plan(shapes: Sequence[Any]) -> Planned:
             by_index = dict(zip(order, shapes, strict=True))

@@ -21,17 +21,21 @@ Define = Callable[[str], Function]
 """Gives the function of a name."""
 
 
-def reads_to_copy(nodes: Sequence[Node], define: Define | None = None) -> set[tuple[str, int]]:
+def reads_to_copy(
+    nodes: Sequence[Node], define: Define | None = None, results_stay: bool = False
+) -> set[tuple[str, int]]:
     """The (node name, input number) of each such read.
 
     Args:
         nodes: A partition in execution order.
         define: Gives the functions that its nodes call; without it these hold nothing.
+        results_stay: Whether somebody uses the results, as they are, after what comes behind these
+            nodes; else whoever takes results copies them.
     """
     variables: dict[Endpoint, str] = {}
     reads: list[tuple[int, int, str]] = []
     updates: dict[str, list[int]] = {}
-    holding = _Holding(define)
+    holding = _Holding(define, results_stay)
     uses = [_Use(index, node, holding) for index, node in enumerate(nodes)]
     for index, node in enumerate(nodes):
         signature = registry.lookup(node.op).signature
@@ -63,21 +67,25 @@ def reads_to_copy(nodes: Sequence[Node], define: Define | None = None) -> set[tu
 class _Holding:
     """Which nodes may hold on to the arrays they are given when the step is over."""
 
-    def __init__(self, define: Define | None) -> None:
+    def __init__(self, define: Define | None, results_stay: bool = False) -> None:
         self._define = define
+        self._results_stay = results_stay
         self._functions: dict[str, bool] = {}
 
     def holds(self, node: Node) -> bool:
         names = list(called(node))
         if names:
             return self._define is not None and any(map(self._function_holds, names))
-        return node.op != RETVAL and registry.lookup(node.op).outlives_step(node)
+        if node.op == RETVAL:
+            return self._results_stay
+        return registry.lookup(node.op).outlives_step(node)
 
     def _function_holds(self, name: str) -> bool:
         assert self._define is not None
         if name not in self._functions:
             self._functions[name] = False  # while it is looked at: it may call itself
-            self._functions[name] = any(map(self.holds, self._define(name).body))
+            body = self._define(name).body
+            self._functions[name] = any(self.holds(node) for node in body if node.op != RETVAL)
         return self._functions[name]
 
 

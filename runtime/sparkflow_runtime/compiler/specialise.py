@@ -127,6 +127,7 @@ def make_general(
     kernels: Kernels,
     is_function: bool,
     copied: set[tuple[str, int]],
+    calls_all: bool = True,
 ) -> Planned:
     """The plan of a partition for arguments of any shapes: every node by itself, in new arrays.
 
@@ -136,11 +137,12 @@ def make_general(
         kernels: Of the nodes.
         is_function: See `make_plan`.
         copied: See `make_plan`.
+        calls_all: See `Kernels`.
     """
     values: dict[str, Any] = {
         "nodes": nodes,
         "constants": constants,
-        "kernels": replace(kernels, calls_all=True),
+        "kernels": replace(kernels, calls_all=calls_all),
         "is_function": is_function,
         "copied": copied,
         "storage": Storage(),

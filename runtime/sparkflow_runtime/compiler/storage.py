@@ -61,6 +61,8 @@ class Kernels:
         late_checks: Whether what a check finds comes with the results, see `Planned.late`.
         calls_all: Whether kernels are called also for arguments and for what only passes a variable
             on: a trace lists them, and a GPU's take the arguments to the card.
+        copies_reads: Whether every read of a variable is a copy: what a function of the library
+            has read may outlive the updates of later calls and of its caller.
     """
 
     bind: Callable[[Node], Callable[..., Any]]
@@ -70,6 +72,7 @@ class Kernels:
     reads_on_host: Callable[[Node, int], bool] = lambda node, number: False
     late_checks: bool = False
     calls_all: bool = False
+    copies_reads: bool = False
     bind_group: Callable[[Sequence[Node]], Callable[..., Any] | None] | None = None
 
 

@@ -522,3 +522,33 @@ def test_a_variable_of_another_shape_than_its_own_is_read_as_it_is(plans_at_once
         x = np.float32(values)
         np.testing.assert_allclose(change.run(None, [x])[0], -np.exp(2 * x), rtol=1e-6)
         np.testing.assert_allclose(read.run(None, [])[0], x + 1)
+
+
+def test_what_is_handed_on_as_it_is_calls_no_kernel() -> None:
+    context = context_with(v=[1, 2])
+    nodes = [
+        arg("x", 0),
+        variable("v", (2,)),
+        node("same", "Identity", "x"),
+        node("again", "PreventGradient", "same"),
+        node("read", "StopGradient", "v"),
+        node(
+            "give",
+            "_SendBundle",
+            "again",
+            "read",
+            T=[dtypes.float32] * 2,
+            key="give",
+            destination="other",
+        ),
+    ]
+    x = np.float32([3, 4])
+    plan, _ = planned(nodes, x, context=context)
+    assert [each.node.op for each in plan.calls.values()] == ["_SendBundle"]
+    for added in (0, 1):
+        held = context.resources.get("", "v", Variable)
+        held.array = held.array + np.float32(added)  # another array, as after an assignment
+        step = FakeStep()
+        plan(step, x)
+        assert step.sent["give"][0] is x
+        assert step.sent["give"][1] is held.array

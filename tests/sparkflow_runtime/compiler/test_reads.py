@@ -1,8 +1,10 @@
 import pytest
 
+from sparkflow_runtime import dtypes
 from sparkflow_runtime.compiler.reads import reads_to_copy
 from sparkflow_runtime.ir.node import Node
 from support.graphs import const, node, placeholder, variable
+from support.plans import fetch
 
 V = [variable("v", (2, 2)), placeholder("x", (2, 2)), const("shape", 4)]
 
@@ -58,3 +60,16 @@ def test_only_views_that_outlive_an_update_are_copied(
     nodes: list[Node], copied: list[tuple[str, int]]
 ) -> None:
     assert reads_to_copy([*V, *nodes]) == set(copied)
+
+
+def test_results_that_stay_are_copies_and_what_is_only_sent_is_none() -> None:
+    nodes = [
+        *V,
+        node("r", "Identity", "v"),
+        node("t", "ExpandDims", "r", "shape"),
+        fetch("t"),
+        node("s", "Identity", "v"),
+        node("give", "_SendBundle", "s", T=[dtypes.float32], key="give", destination="other"),
+    ]
+    assert reads_to_copy(nodes, results_stay=True) == {("r", 0)}
+    assert reads_to_copy(nodes) == set()

@@ -114,12 +114,40 @@ def test_what_is_sent_first_is_sent_before_another_task_is_waited_for() -> None:
     assert y.tolist() == [4, 4]
 
 
-def context() -> KernelContext:
-    """A place where the variable is one."""
-    made = new_context()
+@pytest.mark.parametrize("is_read_later", [False, True])
+def test_the_first_stage_copies_what_the_rest_reads(is_read_later: bool) -> None:
+    nodes = [
+        variable("v", (2,)),
+        node("read", "Identity", "v"),
+        send("read"),
+        receive(),
+        node("update", "AssignAdd", "v", "got", T=dtypes.float32),
+        node("y", "AddV2", "got", "read" if is_read_later else "got", after=["update"]),
+        fetch("y"),
+    ]
+    held = made_variable()
+    program = compile_partition(nodes, context(held))
+    for number in (1, 2, 3):
+        step = FakeStep()
+        step.sent["got"] = (np.full(2, 3, np.float32),)
+        before = held.array.copy()
+        (y,) = program.run(step, ())
+        assert y.tolist() == ((before + 3) if is_read_later else np.full(2, 6)).tolist()
+        assert held.array.tolist() == [1 + 3 * number] * 2
+        (sent,) = step.sent["give"]  # a real step has it sent, or copied, by now
+        assert np.shares_memory(sent, held.array) is not is_read_later
+
+
+def made_variable() -> Variable:
     held = Variable("v", dtypes.float32, (2,))
     held.array = np.ones(2, np.float32)
-    made.resources.put("", "v", held)
+    return held
+
+
+def context(held: Variable | None = None) -> KernelContext:
+    """A place where the variable is one."""
+    made = new_context()
+    made.resources.put("", "v", held or made_variable())
     return made
 
 

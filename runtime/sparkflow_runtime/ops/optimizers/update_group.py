@@ -82,7 +82,10 @@ class _Group:
 
     def _together(self, sets: Sets) -> bool:
         count, grad = self._arguments.variables, self._arguments.grad
-        variables = tuple(itertools.chain.from_iterable([each[:count] for each in sets]))
+        if count == 1:
+            variables = tuple([each[0] for each in sets])
+        else:
+            variables = tuple(itertools.chain.from_iterable([each[:count] for each in sets]))
         scalars = [np.asarray(sets[0][i]) for i in self._arguments.scalars]
         held = self._locks.of(variables)
         for lock in held:
@@ -92,7 +95,7 @@ class _Group:
                 return False  # one of them twice: its updates come one after the other
             tables = [variable.array for variable in variables]
             updates = [inputs[grad] for inputs in sets]
-            if any(array is None for array in tables):
+            if any(map(operator.is_, tables, itertools.repeat(None))):
                 return False
             shapes = (list(map(_SHAPE, tables)), list(map(_SHAPE, updates)))
             is_root = self._arguments.needs_root_only(sets[0])

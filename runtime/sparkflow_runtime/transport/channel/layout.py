@@ -10,10 +10,12 @@ A tensor is INLINE in the body, at the next multiple of `ALIGNMENT`; ENCODED the
 from __future__ import annotations
 
 import math
+import operator
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import repeat
 from typing import Any, Final
 
 import numpy as np
@@ -39,7 +41,7 @@ ALIGNMENT: Final = 16
 _TENSOR = struct.Struct("<BBH")
 _SIZE = struct.Struct("<Q")
 _PLACE = struct.Struct("<QQ")
-_PADDING = bytes(ALIGNMENT)
+_PADDINGS: Final = tuple(bytes(count) for count in range(ALIGNMENT))
 MAX_DESCRIPTIONS: Final = 1024
 """So many layouts are remembered."""
 MAX_LAYOUT_BYTES: Final = MAX_BUNDLE * 64
@@ -69,12 +71,17 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The tensors of a message and the size of its body."""
+    """The tensors of a message and the size of its body.
+
+    Attributes:
+        tensors: The tensors.
+        body_bytes: The size of the body.
+        columns: Where every tensor is INLINE: their shapes, their dtypes, where they begin.
+    """
 
     tensors: tuple[Tensor, ...]
     body_bytes: int
-    is_plain: bool
-    """Whether every tensor is INLINE."""
+    columns: tuple[Sequence[Any], Sequence[Any], Sequence[int]] | None
 
     def read(
         self, body: np.ndarray[Any, Any], shared: Callable[[Tensor], Any] | None = None
@@ -88,8 +95,10 @@ class Layout:
         Raises:
             InvalidArgumentError: A text cannot be read, or a tensor is shared with nobody.
         """
-        if self.is_plain:
-            return [np.ndarray(e.shape, e.dtype, body, e.start) for e in self.tensors]
+        if self.columns is not None:
+            shapes, kinds, starts = self.columns
+            make: Callable[..., Any] = np.ndarray
+            return list(map(make, shapes, kinds, repeat(body), starts))
         return [self._read(each, body, shared) for each in self.tensors]
 
     def _read(
@@ -143,7 +152,7 @@ class Describer:
         self._signature: list[Any] = []
         self._places: dict[int, tuple[int, int]] = {}
         self._layout: bytes | None = None
-        self._sent: Sequence[tuple[int, int]] = ()
+        self._pick: _Pick = list
         self._body_bytes = 0
 
     def describe(self, values: Sequence[Any], lent: Sequence[int] = ()) -> Message:
@@ -156,7 +165,10 @@ class Describer:
         Raises:
             InvalidArgumentError: A value is no tensor.
         """
-        arrays = [_contiguous(value) for value in values]
+        arrays = [
+            value if type(value) is np.ndarray and value.flags.c_contiguous else _contiguous(value)
+            for value in values
+        ]
         signature: list[Any] = [(array.dtype.num, array.shape) for array in arrays]
         places = {} if self._locate is None else self._places_of(arrays, lent)
         if self._layout is None or places != self._places or signature != self._signature:
@@ -164,13 +176,8 @@ class Describer:
             if found is None:
                 return _encode(arrays, places)
             self._signature, self._places = signature, places
-            self._layout, self._sent, self._body_bytes = found
-        buffers: list[Any] = []
-        for number, padding in self._sent:
-            if padding:
-                buffers.append(_PADDING[:padding])
-            buffers.append(_bytes_of(arrays[number]))
-        return Message(self._layout, buffers, self._body_bytes, len(arrays))
+            self._layout, self._pick, self._body_bytes = found
+        return Message(self._layout, self._pick(arrays), self._body_bytes, len(arrays))
 
     def _places_of(
         self, arrays: Sequence[np.ndarray[Any, Any]], lent: Sequence[int]
@@ -235,7 +242,14 @@ def _parse(layout: bytes, count: int) -> Layout:
         raise InvalidArgumentError(
             message=f"{len(layout) - position} bytes too many describe {count} tensors"
         )
-    return Layout(tuple(tensors), end, all(each.where == INLINE for each in tensors))
+    columns = None
+    if all(each.where == INLINE for each in tensors):
+        columns = (
+            [each.shape for each in tensors],
+            [each.dtype for each in tensors],
+            [each.start for each in tensors],
+        )
+    return Layout(tuple(tensors), end, columns)
 
 
 def _numpy_dtype(number: int, where: int) -> np.dtype[Any]:
@@ -250,8 +264,6 @@ def _numpy_dtype(number: int, where: int) -> np.dtype[Any]:
 
 
 def _contiguous(value: Any) -> np.ndarray[Any, Any]:
-    if type(value) is np.ndarray and value.flags.c_contiguous:
-        return value
     array = np.asarray(value)
     return array if array.flags.c_contiguous else np.ascontiguousarray(array).reshape(array.shape)
 
@@ -260,8 +272,10 @@ def _is_plain(array: np.ndarray[Any, Any]) -> bool:
     return not array.dtype.hasobject and array.dtype.kind not in "SU"
 
 
-_Description = tuple[bytes, Sequence[tuple[int, int]], int]
-"""How arrays lie, the numbers of those that are sent with the padding before each, their bytes."""
+_Pick = Callable[[list[Any]], list[Any]]
+"""Gives, of a message's arrays, what its body consists of."""
+_Description = tuple[bytes, _Pick, int]
+"""How arrays lie, what is sent of them, and the size of that in bytes."""
 _descriptions: Final[dict[Any, _Description]] = {}
 """By signature and places. Getting, setting and clearing are atomic."""
 
@@ -301,7 +315,27 @@ def _describe(
         if array.size:
             sent.append((index, padding))
             end += padding + array.nbytes
-    return b"".join(pieces), sent, end
+    return b"".join(pieces), _picking(arrays, sent), end
+
+
+def _picking(arrays: Sequence[np.ndarray[Any, Any]], sent: Sequence[tuple[int, int]]) -> _Pick:
+    """What is sent of such arrays: those of these numbers, with so many bytes before each.
+
+    One call for all of them: in a loop 200 arrays took 35 µs (2026-11-27).
+    """
+    order: list[int] = []
+    for number, padding in sent:
+        order += [len(arrays) + padding, number] if padding else [number]
+    is_raw = all(array.dtype.kind != "V" for array in arrays)
+    take: Callable[[Any], Any] = operator.itemgetter(*order) if len(order) > 1 else list
+
+    def pick(given: list[Any]) -> list[Any]:
+        pieces = given if is_raw else [_bytes_of(array) for array in given]
+        if len(order) < 2:
+            return [pieces[number] for number in order]
+        return list(take([*pieces, *_PADDINGS]))
+
+    return pick
 
 
 def _encode(
@@ -326,7 +360,7 @@ def _encode(
         size = array.nbytes if content is None else len(content)
         if size:
             padding = -end % ALIGNMENT
-            buffers += [_PADDING[:padding], _bytes_of(array) if content is None else content]
+            buffers += [_PADDINGS[padding], _bytes_of(array) if content is None else content]
             end += padding + size
     return Message(b"".join(pieces), buffers, end, len(arrays))
 

@@ -42,6 +42,26 @@ def test_tensors_arrive_as_they_were(start: int) -> None:
     assert all(each.start % ALIGNMENT == 0 for each in found.tensors)
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.int8, bool, dtypes.bfloat16.as_numpy_dtype])
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 200])
+def test_plain_tensors_arrive_whatever_lies_between_them(kind: type, count: int) -> None:
+    """Sizes that are no multiples of the alignment, empty ones, parts of others, numbers."""
+    describer = Describer()
+    for turn in range(3):  # of a layout that is new, known, and known to this describer
+        whole = (np.arange(2 * 40) % 5 + turn).astype(kind)
+        sent = [whole[::2][: number % 37].reshape(1, -1) for number in range(count)]
+        if count == 7:
+            sent += [whole[4], whole[5].reshape(())]
+        message = describer.describe(sent)
+        found = parse(message.layout, message.count)
+        assert found.columns is not None
+        came = found.read(body_of(message))
+        assert len(came) == len(sent)
+        for was, read in zip(sent, came, strict=True):
+            assert (read.dtype, read.shape) == (was.dtype, was.shape)
+            np.testing.assert_array_equal(read, was)
+
+
 def test_a_layout_that_comes_again_is_the_same_object() -> None:
     describer = Describer()
     first = describer.describe([np.zeros(3), np.ones(2, np.int32)])
