@@ -78,6 +78,11 @@ def check_params(config: FitConfig, given: Collection[str]) -> None:
                 f"modelParallel={config.model_parallel} needs parameter servers, or workers that "
                 "hold variables (numPs=0): use syncMode='sync' in place of 'allreduce'"
             )
+        if config.micro_batches > config.batch_size:
+            raise ValueError(
+                f"microBatches={config.micro_batches} is more than batchSize={config.batch_size} "
+                "has rows: the graph would have parts that are always empty"
+            )
     elif config.micro_batches:
         raise ValueError(
             f"microBatches={config.micro_batches} needs modelParallel, the number of tasks that "

@@ -19,6 +19,10 @@ def check(validates: bool = False, **given: Any) -> None:
     [
         ({"microBatches": 4}, "microBatches=4 needs modelParallel"),
         (
+            {"modelParallel": 2, "microBatches": 9, "batchSize": 8},
+            "microBatches=9 is more than batchSize=8 has rows",
+        ),
+        (
             {"modelParallel": 2, "syncMode": "allreduce"},
             "modelParallel=2 needs parameter servers.*use syncMode='sync'",
         ),
@@ -47,6 +51,7 @@ def test_nonsense_is_an_error(given: dict[str, Any], text: str) -> None:
     [
         {},
         {"backupWorkers": 1, "syncMode": "sync"},
+        {"modelParallel": 2, "microBatches": 8, "batchSize": 8},
         {"staleness": 0, "syncMode": "ssp"},
         {"syncMode": "allreduce"},
         {"syncMode": "allreduce", "numPs": 0, "gradientAccumulation": 4},
