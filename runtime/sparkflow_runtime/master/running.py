@@ -164,7 +164,7 @@ LinkT = TypeVar("LinkT", bound=FinishesSteps)
 
 
 class RunningSteps(Generic[LinkT]):
-    """The steps of one executable. Thread-safe; `changed` guards all of them.
+    """The steps of one executable. Thread-safe; `_lock`, which is that of `changed`, guards all.
 
     Args:
         links: The workers that take part in each step.
@@ -176,7 +176,8 @@ class RunningSteps(Generic[LinkT]):
 
     def __init__(self, links: Sequence[LinkT]) -> None:
         self.links = tuple({id(link): link for link in links}.values())
-        self.changed = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()  # entered by itself: a condition does that in Python
+        self.changed = threading.Condition(self._lock)
         self._running: set[RunningStep] = set()
         self._closed: OpError | None = None
 
@@ -188,7 +189,7 @@ class RunningSteps(Generic[LinkT]):
         """
         self.check()
         step = RunningStep(self, timeout_s)
-        with self.changed:
+        with self._lock:
             self._running.add(step)
         return step
 
@@ -199,7 +200,7 @@ class RunningSteps(Generic[LinkT]):
 
     def cancel(self, step: RunningStep, error: OpError) -> None:
         """See `RunningStep.cancel`."""
-        with self.changed:
+        with self._lock:
             if step not in self._running:
                 return
             if step.reason is None:
@@ -209,7 +210,7 @@ class RunningSteps(Generic[LinkT]):
 
     def fail(self, step: RunningStep, error: BaseException) -> None:
         """See `RunningStep.fail`."""
-        with self.changed:
+        with self._lock:
             if step not in self._running:
                 return
             step.failures.append(error)
@@ -218,7 +219,7 @@ class RunningSteps(Generic[LinkT]):
 
     def close(self, error: OpError) -> None:
         """Ends every running step with `error`, and lets none begin any more."""
-        with self.changed:
+        with self._lock:
             self._closed = error
             running = list(self._running)
         for step in running:
@@ -266,7 +267,7 @@ class RunningSteps(Generic[LinkT]):
             raise cause from None
         finally:
             # Also after Ctrl-C: no partition goes on alone.
-            with self.changed:
+            with self._lock:
                 self._running.discard(step)
                 step.waker = None
             if not is_forgotten:

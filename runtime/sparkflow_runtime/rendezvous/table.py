@@ -44,7 +44,7 @@ class EndOfLoop(OutOfRangeError):
 class StepRendezvous:
     """The meeting place of one step on one task. Safe to use from several threads.
 
-    `_ready` guards all fields but `session`.
+    `_lock` guards all fields but `session`; `_ready` tells of what has changed.
 
     Attributes:
         session: The session whose step it is, once a partition of it has begun here; "" before.
@@ -52,7 +52,8 @@ class StepRendezvous:
 
     def __init__(self) -> None:
         self.session = ""
-        self._ready = threading.Condition()
+        self._lock = threading.RLock()  # entered by itself: a condition does that in Python
+        self._ready = threading.Condition(self._lock)
         self._values: dict[tuple[str, int], Any] = {}
         self._waiting: dict[str, int] = {}
         self._ended_at: dict[str, int] = {}
@@ -88,7 +89,7 @@ class StepRendezvous:
         kept: Any = None
         is_kept = False
         while True:
-            with self._ready:
+            with self._lock:
                 self._check(iteration)
                 taker = self._takers.get(key)
                 if taker is None and is_kept:
@@ -114,7 +115,7 @@ class StepRendezvous:
         """
         source = key.partition("-")[0]
         with taker.ordered:
-            with self._ready:
+            with self._lock:
                 self._raise_error()
                 places = sorted(place for place in self._values if place[0] == key)
                 there = [(place[1], self._values.pop(place)) for place in places]
@@ -130,7 +131,7 @@ class StepRendezvous:
 
     def unsubscribe(self, key: str, taker: Sink) -> None:
         """Takes that back."""
-        with self._ready:
+        with self._lock:
             if self._takers.get(key) is taker:
                 del self._takers[key]
 
@@ -179,7 +180,7 @@ class StepRendezvous:
                 or not wanted()
             )
 
-        with self._ready:
+        with self._lock:
             if not self._ready.wait_for(settled, timeout_s):
                 raise DeadlineExceededError(
                     message=f"Nothing was sent for {key!r} (iteration {iteration}) "
@@ -196,17 +197,17 @@ class StepRendezvous:
 
     def wake(self) -> None:
         """Has every `take` look again whether its value is wanted."""
-        with self._ready:
+        with self._lock:
             self._ready.notify_all()
 
     def drain(self, timeout_s: float) -> bool:
         """Waits until every value was taken or the step is over; False when that takes too long."""
-        with self._ready:
+        with self._lock:
             return self._ready.wait_for(lambda: not self._values, timeout_s)
 
     def end(self, source: str, iteration: int) -> None:
         """Declares that the partition `source` sends nothing from this iteration on."""
-        with self._ready:
+        with self._lock:
             self._ended_at[source] = min(iteration, self._ended_at.get(source, _NEVER))
             takers = [t for key, t in self._takers.items() if key.partition("-")[0] == source]
             self._ready.notify_all()
@@ -225,25 +226,25 @@ class StepRendezvous:
             OpError: The error the step was aborted with.
         """
         if not iteration:
-            with self._ready:  # Only here the dictionary grows, which `hold` iterates over.
+            with self._lock:  # Only here the dictionary grows, which `hold` iterates over.
                 self._begun[partition] = 0
         # Told first and looked at second, without a lock: either `hold` counts this iteration, or
         # this sees that the step is held.
         self._begun[partition] = iteration + 1
         if self._held or self._status is not None or iteration >= self._limit:
-            with self._ready:
+            with self._lock:
                 self._ready.wait_for(lambda: not self._held or self._status is not None)
                 self._check(iteration)
 
     def hold(self) -> int:
         """Lets no partition begin an iteration until `limit`; gives how many have begun at most."""
-        with self._ready:
+        with self._lock:
             self._held = True
             return max(self._begun.values(), default=0)
 
     def limit(self, num_iterations: int) -> None:
         """Ends the loop of every partition here after so many iterations."""
-        with self._ready:
+        with self._lock:
             self._limit = min(num_iterations, self._limit)
             self._held = False
             over = [n for n, (turn, _) in self._callbacks.items() if turn >= self._limit]
@@ -264,7 +265,7 @@ class StepRendezvous:
 
     def end_with(self, status: tuple[int, str]) -> None:
         """The same with an error's code and text: a step that ended well makes no error."""
-        with self._ready:
+        with self._lock:
             if self._status is not None:
                 return
             self._status = status
@@ -288,7 +289,7 @@ class StepRendezvous:
             OpError: The error the step was aborted with.
         """
         if self._status is not None or iteration >= self._limit:
-            with self._ready:
+            with self._lock:
                 self._check(iteration)
 
     def on_abort(self, callback: Callable[[], None], iteration: int = -1) -> Callable[[], None]:
@@ -301,7 +302,7 @@ class StepRendezvous:
         Returns:
             A function that takes the callback back.
         """
-        with self._ready:
+        with self._lock:
             number = self._next_callback
             self._next_callback += 1
             over = self._status is not None or iteration >= self._limit
@@ -311,7 +312,7 @@ class StepRendezvous:
             callback()
 
         def undo() -> None:
-            with self._ready:
+            with self._lock:
                 self._callbacks.pop(number, None)
 
         return undo

@@ -36,7 +36,7 @@ def takes_arrow() -> bool:
     """Whether column functions give Arrow arrays, and so Spark ML's vectors: from Spark 4.1 on.
 
     Where they give arrays of numbers, `array_to_vector` makes vectors of them one by one, which is
-    a fifth of the processor time of a `transform` of 28 columns (2026-11-27,
+    two fifths of the processor time of a `transform` of 28 columns (2026-11-27,
     benchmarks/RESULTS.md).
     """
     return hasattr(F, "arrow_udf")

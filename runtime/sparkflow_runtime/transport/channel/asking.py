@@ -7,7 +7,6 @@ threads one reads for all. Where nobody waits although answers are to come, `Rea
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import threading
 from collections import deque
@@ -130,7 +129,7 @@ class PendingCall:
 class Asker(End):
     """The asking end of a channel. Safe to use from several threads.
 
-    `_arrived` guards streams, calls and what has arrived.
+    `_lock` guards streams, calls and what has arrived, of which `_arrived` tells.
 
     Args:
         opened: The socket after its handshake.
@@ -142,7 +141,8 @@ class Asker(End):
     def __init__(self, opened: Opened, reactor: Reactor, arena: SharedArena | None = None) -> None:
         super().__init__(opened, arena, reactor.read_all)
         self._reactor = reactor
-        self._arrived = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()  # entered by itself: a condition does that in Python
+        self._arrived = threading.Condition(self._lock)
         self._streams: dict[int, Stream] = {}
         self._calls: dict[int, PendingCall] = {}
         self._held: deque[bytes] = deque()  # frames that go with the next ones
@@ -178,7 +178,7 @@ class Asker(End):
         credit = first + (AHEAD if loops else 1)
         streams: list[Stream] = []
         heads: list[bytes] = []
-        with self._arrived:
+        with self._lock:
             for key in keys:
                 number = next(self._numbers)
                 pool = self._pools.setdefault(key, BufferPool())
@@ -219,7 +219,7 @@ class Asker(End):
             UnavailableError: The other end is gone.
         """
         pending = PendingCall(on_done, on_done is None or is_attended)
-        with self._arrived:
+        with self._lock:
             number = next(self._numbers)
             self._calls[number] = pending
             self._unattended += not pending.is_attended
@@ -239,7 +239,7 @@ class Asker(End):
                 self.flush()
                 self.send(Kind.CALL, number, step_id, text, message)
         except OpError:
-            with self._arrived:
+            with self._lock:
                 if self._calls.pop(number, None) is not None:
                     self._unattended -= not pending.is_attended
             self.close()
@@ -291,7 +291,7 @@ class Asker(End):
 
     def forget_stream(self, number: int, ended_well: bool) -> None:
         """What still comes for this stream is dropped; see `Stream.cancel`."""
-        with self._arrived:
+        with self._lock:
             found = self._streams.pop(number, None)
         if found is not None and not ended_well and self.is_open:
             self.post(frames.pack(Kind.CANCEL, number))
@@ -299,14 +299,14 @@ class Asker(End):
     # ------------------------------------------------------------------------------ waiting
 
     def wait_for(self, find: Callable[[], T | None], waker: Waker) -> T:
-        """The first result of `find` that is not None; it is called with `_arrived` held.
+        """The first result of `find` that is not None; it is called with `_lock` held.
 
         Raises:
             OpError: What `find` or `waker` raises, or the channel was closed.
         """
         self.flush()
         while True:
-            with self._arrived:
+            with self._lock:
                 found = find()
                 if found is not None:
                     return found
@@ -315,7 +315,7 @@ class Asker(End):
             waker.check()
             if self.wire.reading.acquire(blocking=False):
                 try:
-                    with self._arrived:
+                    with self._lock:
                         found = find()
                     if found is not None:
                         return found
@@ -327,24 +327,26 @@ class Asker(End):
                     if self._unattended:
                         self._reactor.watch(self)
             else:
-                with self._arrived:
+                with self._lock:
                     found = find()
                     if found is not None:
                         return found
                     self._arrived.wait(_SECOND_LOOK_S)
 
     def _take_held(self) -> list[bytes]:
-        taken = []
-        with contextlib.suppress(IndexError):
-            while True:  # as other threads may do, too
+        taken: list[bytes] = []
+        while self._held:
+            try:
                 taken.append(self._held.popleft())
+            except IndexError:  # another thread took it
+                break
         return taken
 
     # ----------------------------------------------------------------------------- arriving
 
     def buffer(self, header: Header, size_bytes: int) -> np.ndarray[Any, Any]:
         """See `End`."""
-        with self._arrived:
+        with self._lock:
             stream = self._streams.get(header.number)
         return (stream._pool if stream is not None else BufferPool()).take(size_bytes)
 
@@ -358,7 +360,7 @@ class Asker(End):
         elif kind is Kind.REFUSAL:
             self._finish_call(header.number, [], frames.unpack_status(head))
         elif kind is Kind.END or kind is Kind.FAIL:
-            with self._arrived:
+            with self._lock:
                 stream = self._streams.get(header.number)
                 if stream is None:
                     return
@@ -371,7 +373,7 @@ class Asker(End):
             self.handle_other(header)
 
     def _bundle(self, header: Header, head: bytes, body: np.ndarray[Any, Any] | None) -> None:
-        with self._arrived:
+        with self._lock:
             stream = self._streams.get(header.number)
         if stream is None:
             self.memory.skip(header, head)
@@ -386,7 +388,7 @@ class Asker(End):
             layout = parse(head[header.text_bytes :], header.tensors)
             stream._layout = layout
         values = self.memory.read(layout, header, head, body)
-        with self._arrived:
+        with self._lock:
             stream._values[header.place] = values
             self._arrived.notify_all()
 
@@ -395,7 +397,7 @@ class Asker(End):
         self._finish_call(header.number, self.memory.read(layout, header, head, body), None)
 
     def _finish_call(self, number: int, results: list[Any], error: OpError | None) -> None:
-        with self._arrived:
+        with self._lock:
             call = self._calls.pop(number, None)
             if call is None:
                 return
@@ -412,7 +414,7 @@ class Asker(End):
         self.wire.close(error)
         reason = self.wire.closed
         assert reason is not None
-        with self._arrived:
+        with self._lock:
             calls = list(self._calls.items())
             for stream in self._streams.values():
                 if stream._error is None:
