@@ -45,7 +45,8 @@ SERVICE = "sparkflow_runtime.protos.RegistrationService"
 
 PATIENCE: Final = rpc.Patience(ask_s=3.0, wait_s=3.0)
 """How long a task may not answer until the driver gives its process up."""
-# A task whose connection broke while the driver stood still is back at once.
+# A task whose connection alone broke is back at once: something in between closed or damaged it, or
+# the driver stood still. That a process was killed is told of by its Spark task within that time.
 _GRACE_S = 1.5
 # A Spark task whose process has ended asks within this time whether to start another.
 _VACANT_S = 5.0
@@ -334,7 +335,7 @@ class RegistrationServer:
             silent_s = board.silence(name, time.monotonic())
             if silent_s < self._silent_s:
                 silent_s = 0.0
-            elif self._changed.wait_for(
+            if self._changed.wait_for(
                 lambda: self._board.is_settled(name, board.attempt), _GRACE_S
             ):
                 return

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import queue
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from sparkflow.spark.cluster.events import Event, TaskFailed, TaskGone
 from sparkflow.spark.cluster_layout import TaskName
@@ -16,6 +17,11 @@ from sparkflow.spark.control.checkpoints.saving import CheckpointEnded
 from sparkflow.spark.control.failure_triage import Action, Deliver, FailureTriage, Settle
 
 _log = logging.getLogger(__name__)
+
+_ASKS_S: Final = (0.5, 0.5, 1.0, 2.0)
+"""When tasks are asked whether they are there: so long after the failure, and after each other."""
+_ANSWER_S: Final = 0.5
+"""How long each time nothing else is heard; it is short, because a cause is heard later by that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +62,15 @@ class EventQueue:
 
     Attributes:
         may_lose: Whether the others can go on without a worker that was lost.
+        all_answer: Whether all tasks answer within so many seconds. If so, after a failure that
+            says no more than that others are gone, nobody is: a connection alone broke.
         when_lost: Told of lost tasks by the threads that leave such messages: the one of `fit` may
             be waiting for an answer of theirs.
     """
 
     def __init__(self) -> None:
         self.may_lose: Callable[[int], bool] = lambda worker: False
+        self.all_answer: Callable[[float], bool] = lambda timeout_s: False
         self.when_lost: list[Callable[[TaskName], None]] = []
         self._queue: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._triage: FailureTriage[Message] = FailureTriage()
@@ -124,11 +133,18 @@ class EventQueue:
 
     def _settle(self) -> Settle:
         """Waits a little for the cause of the failures so far."""
+        asks = iter(_ASKS_S)
+        asks_at = time.monotonic() + next(asks)
         while True:
             assert self._triage.until is not None
-            action = self._hear(self._triage.until - time.monotonic())
+            action = self._hear(min(self._triage.until, asks_at) - time.monotonic())
             if isinstance(action, Settle):
                 return action
+            if time.monotonic() >= asks_at:
+                is_there = self.all_answer(_ANSWER_S)
+                asks_at = time.monotonic() + (math.inf if is_there else next(asks, math.inf))
+                if is_there:
+                    self._triage = self._triage.all_there(time.monotonic())
 
 
 def _say(settled: Settle) -> None:

@@ -92,6 +92,15 @@ class FailureTriage(Generic[Message]):
         """Takes an error of a single step, which competes with the reports of tasks."""
         return self._with(LoopEnded(0, error), now, settles=False)
 
+    def all_there(self, now: float) -> FailureTriage[Message]:
+        """Takes that all tasks have answered since the first failure: none of them is its cause.
+
+        What is left is an error that one of them tells of, which is on its way.
+        """
+        if self.until is None:
+            return self
+        return replace(self, until=min(self.until, now + ORDER_WAIT_S))
+
     def ticked(self, now: float) -> tuple[FailureTriage[Message], Action[Message]]:
         """Takes the time."""
         if self.until is None or now < self.until:

@@ -199,6 +199,9 @@ class TrainingRun:
         job.start()
         self._gathering.wait_for_tasks(job, self._hear)
         self._note(RunEvent.TASKS_REGISTERED)
+        self.events.all_answer = lambda wait_s: (
+            server.states(wait_s).keys() >= server.infos().keys()
+        )
         with contextlib.ExitStack() as stack:
             master = self._open_master(server.cluster(), self._credentials)
             stack.callback(master.close)

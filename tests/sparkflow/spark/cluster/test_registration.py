@@ -167,6 +167,29 @@ def test_a_network_that_broke_is_told_from_a_process_that_was_killed(
     assert (event.silent_s > 0) == is_silent
 
 
+def test_a_connection_that_broke_alone_is_no_loss(driver: Driver) -> None:
+    """Whatever is in between may close or damage one; the process was replaced for that."""
+    client, _ = _both_registered(driver)
+    name = TaskName("ps", 0)
+    client.heartbeat(name, rows=0, steps=0)
+    server = driver.server
+    driver.streams.append(client.await_end(name, 1))
+    while name not in server._board.following:
+        time.sleep(0.01)
+    broken = server._board.following[name]
+    driver.streams.pop().cancel()  # type: ignore[attr-defined]  # grpc's own
+    while name in server._board.following:
+        time.sleep(0.01)
+    told = client.await_end(name, 1)
+    reading = threading.Thread(target=lambda: list(told))
+    reading.start()
+    with pytest.raises(queue.Empty):
+        driver.events.get(timeout=2.5)
+    assert server._board.following[name] is not broken
+    server.end()
+    reading.join(TIMEOUT_S)
+
+
 def test_reports_become_events(driver: Driver) -> None:
     client = driver.client()
     client.data_ready(TaskName("worker", 0), rows=5, validation_rows=2, size_bytes=100)

@@ -1,18 +1,22 @@
 """Failures among messages: which end training, and which only a worker."""
 
+import time
+
 import pytest
 
 from sparkflow.spark.cluster.events import Event, LoopEnded, StepsDone, TaskFailed, TaskGone
 from sparkflow.spark.cluster.failures import lost_worker
 from sparkflow.spark.cluster_layout import TaskName
+from sparkflow.spark.control import event_queue, failure_triage
 from sparkflow.spark.control.event_queue import EventQueue, WorkerLost
-from sparkflow.spark.errors import LostTaskError
+from sparkflow.spark.errors import LostTaskError, SparkTrainingError
 from sparkflow_runtime.errors import InvalidArgumentError, UnavailableError
 
 WORKER = TaskName("worker", 1)
 GONE = TaskGone(WORKER, "node7")
 KILLED = TaskFailed(WORKER, "node7", "was killed", lost=True)
 CUT = LoopEnded(1, UnavailableError(message="cannot be reached"))
+FAILED = TaskFailed(WORKER, "node7", "disk full")
 STEPS = StepsDone(0, None, None)  # type: ignore[arg-type]  # not looked at
 
 
@@ -49,8 +53,7 @@ def test_who_asks_is_told_of_lost_tasks_at_once() -> None:
     """The thread of `fit` may be waiting for an answer of theirs, and read no messages."""
     events, told = EventQueue(), []
     events.when_lost.append(told.append)
-    failed = TaskFailed(TaskName("ps", 0), "node7", "disk full")
-    for message in (STEPS, CUT, failed, KILLED, GONE):
+    for message in (STEPS, CUT, FAILED, KILLED, GONE):
         events.put(message)
     assert told == [WORKER, WORKER]
 
@@ -64,4 +67,35 @@ def test_a_worker_that_is_back_can_be_lost_again() -> None:
     events.may_lose = lambda worker: False
     events.put(KILLED)
     with pytest.raises(LostTaskError, match="was killed"):
+        events.next(1)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_where_all_tasks_answer_no_cause_is_waited_for(
+    there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a connection broke. It took ten seconds more, until the driver gave up."""
+    monkeypatch.setattr(failure_triage, "CAUSE_WAIT_S", 4.0)
+    monkeypatch.setattr(event_queue, "_ASKS_S", (0.1, 0.1))
+    events, asked = EventQueue(), []
+
+    def answer(wait_s: float) -> bool:
+        asked.append(wait_s)
+        return there and len(asked) == 2
+
+    events.all_answer = answer
+    events.put(CUT)
+    began = time.monotonic()
+    with pytest.raises(UnavailableError, match="cannot be reached"):
+        events.next(1)
+    took_s = time.monotonic() - began
+    assert len(asked) == 2
+    assert 1.0 < took_s < 3.0 if there else took_s >= 4.0
+
+
+def test_a_cause_that_comes_after_all_have_answered_is_told() -> None:
+    events = EventQueue()
+    events.all_answer = lambda wait_s: not events.put(FAILED)
+    events.put(CUT)
+    with pytest.raises(SparkTrainingError, match="disk full"):
         events.next(1)
