@@ -25,9 +25,11 @@ import pyarrow as pa
 from sparkflow.spark.data.schema.row_format import DENSE, SPARSE, VALIDATES, Input, RowFormat
 from sparkflow.spark.data.schema.row_schema import (
     ARRAY,
+    FEATURES,
     NOTHING,
     PAIRS,
     SCALARS,
+    WEIGHT,
     InputColumns,
     RowSchema,
 )
@@ -307,7 +309,13 @@ def convert(batch: pa.RecordBatch, row_format: RowFormat, refuses: str = NOTHING
 def row_schema(row_format: RowFormat, refuses: str = NOTHING) -> RowSchema:
     """How columns of the inputs' names become rows of the format; see `convert`."""
     return RowSchema(
-        tuple(InputColumns(each, _form(each), (each.name,)) for each in row_format.inputs), refuses
+        tuple(
+            InputColumns(
+                each, _form(each), (each.name,), WEIGHT if each is row_format.weight else FEATURES
+            )
+            for each in row_format.inputs
+        ),
+        refuses,
     )
 
 

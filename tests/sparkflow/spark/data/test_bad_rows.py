@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from support.bad_rows import (
     FAULTS,
@@ -50,11 +50,14 @@ def test_the_three_outcomes() -> None:
     assert expected(pair, "length", "fill") == "error"
 
 
-def test_one_of_each_outcome(spark: SparkSession) -> None:
-    chosen = [one for one in tries() if one.fault == "hole"]
+@pytest.mark.parametrize(("fault", "door"), [("hole", by_exchange), ("negative", by_frame)])
+def test_one_of_each_outcome(
+    spark: SparkSession, fault: str, door: Callable[[DataFrame, Try], dict[str, Any]]
+) -> None:
+    chosen = [one for one in tries() if one.fault == fault]
     assert [one.policy for one in chosen] == list(POLICIES)
     for one in chosen:
-        assert wrong(one, by_exchange(frame(spark, one), one)) == ""
+        assert wrong(one, door(frame(spark, one), one)) == ""
 
 
 Door = Callable[[SparkSession, Path, Try], dict[str, Any]]

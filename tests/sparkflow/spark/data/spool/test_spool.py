@@ -13,9 +13,10 @@ import pyarrow as pa
 import pytest
 
 from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
+from sparkflow.spark.data.schema.row_schema import NON_FINITE, NOTHING
 from sparkflow.spark.data.spool import spool as spool_module
-from sparkflow.spark.data.spool.spool import RowSpool, local_directories
-from sparkflow_runtime.errors import ResourceExhaustedError
+from sparkflow.spark.data.spool.spool import RowSpool, convert, local_directories
+from sparkflow_runtime.errors import DataLossError, ResourceExhaustedError
 
 FORMAT = RowFormat((Input("features", DENSE, "float32", ()),), None, None, named=False)
 
@@ -24,6 +25,18 @@ def _batch(rows: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(
         {"features": np.zeros(rows, np.float32), "row_number": np.arange(rows)}
     )
+
+
+@pytest.mark.parametrize("refuses", [NOTHING, NON_FINITE])
+def test_a_negative_weight_is_refused_and_a_negative_feature_is_not(refuses: str) -> None:
+    """In local sessions nobody else looks at the rows; they were trained with."""
+    weight = Input("weight", DENSE, "float32", ())
+    weighted = RowFormat(FORMAT.features, None, weight, named=False)
+    columns = {"features": [-1.0, -2.0], "weight": [1.0, 0.0], "row_number": [0, 1]}
+    assert convert(pa.RecordBatch.from_pydict(columns), weighted, refuses).num_rows == 2
+    columns["weight"] = [1.0, -0.5]
+    with pytest.raises(DataLossError, match=r"1 of 2 rows hold .* in 'weight'"):
+        convert(pa.RecordBatch.from_pydict(columns), weighted, refuses)
 
 
 def _full_disk(monkeypatch: pytest.MonkeyPatch, *full: str) -> None:
