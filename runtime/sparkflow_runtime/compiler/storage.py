@@ -142,11 +142,14 @@ class _Assigner:
                     self.last_use[root] = number
             if unit.fused is not None:
                 continue
+            op = registry.lookup(unit.node.op)
+            held = [unit.node.inputs[slot] for slot in op.lends(unit.node)]
             if unit.node.op == RETVAL:
                 self._find_result(unit.node.inputs[0])
-            elif registry.lookup(unit.node.op).may_keep_inputs(unit.node):
-                for endpoint in unit.inputs:
-                    self.kept |= self.roots.get(endpoint, _NOTHING)
+            elif op.may_keep_inputs(unit.node):
+                held += unit.inputs
+            for endpoint in held:
+                self.kept |= self.roots.get(endpoint, _NOTHING)
 
     def _find_result(self, endpoint: Endpoint) -> None:
         if self.is_function:

@@ -185,6 +185,13 @@ class Memory(Effects):
         """
         return self.aliases is None or self.hands_on(node)
 
+    def lends(self, node: NodeView) -> Sequence[int]:
+        """The numbers of inputs that are read where they are when the node has run.
+
+        These are the memory of variables, or else nobody may use it for anything else.
+        """
+        return ()
+
     def hands_on(self, node: NodeView) -> bool:
         """Whether others may find the inputs after the node has run, and may wait for them.
 

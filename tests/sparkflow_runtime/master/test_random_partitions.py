@@ -108,7 +108,7 @@ def send_in_every_way(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(MasterSession, "_are_apart", lambda self, source, destination: True)
 
 
-@pytest.mark.parametrize("seed", range(400, 412))
+@pytest.mark.parametrize("seed", [*range(400, 412), 20656])
 def test_a_program_on_some_tasks_gives_what_the_interpreter_gives(
     seed: int, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,6 +61,10 @@ class Retval(Op):
     attrs = {"T": type_attr(), "index": int_attr(minimum=0), "live": bool_attr(False)}
     stateful = True
 
+    def lends(self, node: NodeView) -> Sequence[int]:
+        """Its input if it is `live`."""
+        return (0,) if node.attrs.get("live") else ()
+
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Copies, so that a fetched value does not alias a live buffer."""
         if node.attrs.get("live") and context.xp is np:
@@ -88,6 +92,11 @@ class SendBundle(Op):
     stateful = True
     keeps_inputs = False
     takes_step = True
+
+    def lends(self, node: NodeView) -> Sequence[int]:
+        """Those that are `lent`."""
+        lent: Sequence[int] = node.attrs["lent"]
+        return lent
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Sends host copies."""
