@@ -124,3 +124,31 @@ def test_a_server_of_gs_is_given_up() -> None:
     found, inner, head = system.resolve("gs://anonymous@bucket/a/b")
     assert (inner, head) == ("bucket/a/b", "gs://anonymous@")
     assert isinstance(found, system.ArrowFiles)
+
+
+def test_a_store_that_cannot_rename_copies(tmp_path):
+    """As Azure's accounts without directories do."""
+    fs = pytest.importorskip("pyarrow.fs")
+    done = []
+
+    class Flat:
+        def __init__(self):
+            self._local = fs.LocalFileSystem()
+
+        def move(self, source, target):
+            raise NotImplementedError("move")
+
+        def __getattr__(self, name):
+            done.append(name)
+            return getattr(self._local, name)
+
+    files = system.ArrowFiles(Flat())
+    (tmp_path / "new").write_bytes(b"new")
+    (tmp_path / "old").write_bytes(b"old")
+    files.move(str(tmp_path / "new"), str(tmp_path / "old"))
+    assert (tmp_path / "old").read_bytes() == b"new"
+    assert not (tmp_path / "new").exists()
+    assert done == ["get_file_info", "copy_file", "delete_file"]
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(NotImplementedError):
+        files.move(str(tmp_path / "folder"), str(tmp_path / "other"))
