@@ -20,6 +20,7 @@ beside=("$@")
 )
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
+export UV_CACHE_DIR="$work/cache" # all of them leave 33 GB there (2026-11-27)
 "${PYTHON:-python3}" -m venv "$work/venv"
 "$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check uv
 uv="$work/venv/bin/uv"
@@ -44,7 +45,7 @@ install() { # install PACKAGE: whether ours leaves its environment whole
     (cd "$work" && "$environment/bin/python" -c "import $module, sparkflow.spark, sparkflow.export" &&
         "$environment/bin/python" -c "import sparkflow.spark, sparkflow.export, $module")
     local status=$?
-    rm -rf "$environment"
+    rm -rf "$environment" "$UV_CACHE_DIR"
     return "$status"
 }
 
