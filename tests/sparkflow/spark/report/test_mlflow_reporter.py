@@ -1,7 +1,7 @@
 """Runs of MLflow, in a database of its own."""
 
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -68,12 +68,9 @@ def test_fits_are_children_of_the_active_run_in_all_threads(mlflow: Any) -> None
 
     with mlflow.start_run() as parent:
         fit()
-        # CrossValidator's pool
-        threads = [threading.Thread(target=fit) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(2) as pool:  # as CrossValidator has it
+            for each in [pool.submit(fit) for _ in range(2)]:
+                each.result()
         assert mlflow.active_run().info.run_id == parent.info.run_id
     assert len(set(run_ids)) == 3
     for run_id in run_ids:
