@@ -395,7 +395,7 @@ class TrainingParams(ParamAliases):
         """Sets a parameter.
 
         microBatches: with modelParallel: parts of a batch that its tasks work on at the same
-            time; 0 for four per task.
+            time; 0 for two per task.
         """
         return self._set(microBatches=value)
 

@@ -61,7 +61,7 @@ class TrainerValues:
         model_parallel: tasks among which each worker's copy of the model is divided, by
             tf.device(sparkflow.spark.stage(i)) in model_fn or else by itself.
         micro_batches: with modelParallel: parts of a batch that its tasks work on at the same
-            time; 0 for four per task.
+            time; 0 for two per task.
         batch_size: rows per step of each worker.
         epochs: how often each row is trained on.
         max_steps: steps of all workers after which training ends before the epochs do; 0 for no

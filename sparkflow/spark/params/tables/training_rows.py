@@ -99,7 +99,7 @@ TRAINING: Final = Group(
             integer(0),
             "int",
             "with modelParallel: parts of a batch that its tasks work on at the same time; 0 for "
-            "four per task",
+            "two per task",
             get="Parts of a batch.",
             decides=False,
         ),
