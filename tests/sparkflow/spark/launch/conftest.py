@@ -16,7 +16,7 @@ import pytest
 
 _SPARK_HOME = Path(pyspark.__file__).parent
 _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
-_START_S = 120.0
+_START_S = 300.0  # a quarter of a minute on a quiet machine
 
 Serve = Callable[[Path, Mapping[str, str]], contextlib.AbstractContextManager[str]]
 Run = Callable[..., dict[str, dict[str, Any]]]
@@ -84,7 +84,7 @@ def run_client() -> Run:
 
 
 def _run(
-    program: Path, remote: str, folder: Path, *steps: str, timeout_s: float = 360
+    program: Path, remote: str, folder: Path, *steps: str, timeout_s: float = 900
 ) -> dict[str, dict[str, Any]]:
     environment = {key: value for key, value in os.environ.items() if key != "SPARK_HOME"}
     environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)

@@ -72,6 +72,30 @@ def learns(df: Any, folder: Path) -> dict[str, Any]:
     }
 
 
+def wide(features: Any, labels: Any, mode: str) -> Any:
+    """A linear model beside 6 MB of variables that it adds the mean of."""
+    beside = tf.get_variable("beside", [1_500_000], tf.float32, tf.ones_initializer())
+    return linear(tf.concat([features, features[:, :1] * tf.reduce_mean(beside)], 1), labels, mode)
+
+
+def large(df: Any, folder: Path) -> dict[str, Any]:
+    """More than travels with a query, in a fit, a transformation and a saved model."""
+    model = trainer(model_fn=wide, epochs=10, syncMode="sync").fit(df)
+    found = model.transform(df).select("label", "prediction").toPandas()
+    path = str(folder / "large")
+    model.write().overwrite().save(path)
+    again = SparkTrainerModel.load(path)
+    return {
+        "bytes": sum(each.nbytes for each in model.inference_model.variables.values()),
+        "loss": [model.history.epoch_loss[0], model.history.epoch_loss[-1]],
+        "error": float(np.square(found["label"] - found["prediction"]).mean()),
+        "same": all(
+            np.array_equal(value, again.inference_model.variables[name])
+            for name, value in model.inference_model.variables.items()
+        ),
+    }
+
+
 def resumes(df: Any, folder: Path) -> dict[str, Any]:
     directory = str(folder / "checkpoints")
     trainer(epochs=2, checkpointDir=directory).fit(df)
@@ -342,7 +366,8 @@ def executor_lost(df: Any, folder: Path) -> dict[str, Any]:
 
     kill = Kill()
     began = time.monotonic()
-    model = trainer(numPs=0, epochs=400, syncMode="sync", callbacks=[kill]).fit(df)
+    # So many that the first steps are heard of before the last: 400 end too soon on a busy machine.
+    model = trainer(numPs=0, epochs=2000, syncMode="sync", callbacks=[kill]).fit(df)
     return {
         "heard": [each for each in kill.heard if each != "steps"],
         "seconds": time.monotonic() - began,
@@ -422,6 +447,7 @@ def main() -> None:
     df = df.withColumn("features", array_to_vector("x"))
     steps: list[Callable[[Any, Path], dict[str, Any]]] = [
         learns,
+        large,
         resumes,
         without_barrier,
         fails,
