@@ -8,6 +8,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 from sparkflow.export import Output, Signature
 from sparkflow.spark.model.outputs import VECTOR, OutputColumn, output_columns, to_arrow, to_vectors
+from sparkflow.spark.model.udf import takes_arrow
 from sparkflow_runtime.errors import InvalidArgumentError
 
 COLUMNS = {"prediction": "p", "probability": "q", "rawPrediction": "r"}
@@ -86,8 +87,8 @@ def test_lists_become_dense_vectors(rows: int) -> None:
     value = np.arange(rows * 2.0).reshape(rows, 2)
     made = to_vectors(to_arrow(value, OutputColumn("a", "a", "array<double>", True)))
     assert made.type == VECTOR
-    # What Spark compares with what comes back: names and which may be null.
-    assert str(VECTOR) == str(to_arrow_type(VectorUDT.sqlType(), timezone="UTC"))
+    if takes_arrow():  # and compares with its own names, and which fields may be null
+        assert str(VECTOR) == str(to_arrow_type(VectorUDT.sqlType(), timezone="UTC"))
     expected = [{"type": 1, "size": None, "indices": None, "values": row} for row in value.tolist()]
     assert made.to_pylist() == expected
     assert not pa.concat_arrays([made, made]).null_count
