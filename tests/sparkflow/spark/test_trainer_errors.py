@@ -223,14 +223,14 @@ def test_a_process_that_stands_still(
         numWorkers=2,
         epochs=100_000,
         syncMode="sync",
-        stallTimeout=6,
+        stallTimeout=3,  # less than after which a process that stands still is lost
         maxRestarts=0,
         callbacks=[OnFirstSteps(stop)],
     )
     with pytest.raises(StalledError) as caught:
         trainer.fit(df)
     text = str(caught.value)
-    assert "No worker has made a step for 6 s (stallTimeout)" in text
+    assert "No worker has made a step for 3 s (stallTimeout)" in text
     assert re.search(r"worker 1 on \S+ \(pid \d+\) does not answer and was last heard of", text)
     assert re.search(r"worker 0 on \S+ \(pid \d+\) waits for ps 0 for [\d.]+ s, in step \d+", text)
     assert "Thread " in text.split("Python stacks of those who answered:")[1]
