@@ -82,7 +82,12 @@ def run_connect_task(
         first = config.job.layout.messengers
         leads = context.partitionId() == first
         # Of a task that Spark runs again the first has a chief, or had one that others are lost to.
-        if leads and (config.job.barrier or not context.attemptNumber()):
+        # Where the rows of the stage are lost with an executor, all of its tasks begin anew, with
+        # attempt 0: then it is the address that tells.
+        is_first = config.job.barrier or not context.attemptNumber()
+        if leads and is_first and config.meeting and meeting.is_published(config.meeting):
+            raise SparkTrainingError(LOST_LEADER)
+        if leads and is_first:
             chief = stack.enter_context(
                 contextlib.closing(_Chief(config, _own_host(config, context)))
             )

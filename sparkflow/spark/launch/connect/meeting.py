@@ -36,6 +36,15 @@ def publish(directory: str, token: str, address: str, files: CheckpointFiles | N
     files.write_whole(f"{directory}/{_NAME}", text.encode())
 
 
+def is_published(directory: str, files: CheckpointFiles | None = None) -> bool:
+    """Whether a chief has written its address, also one that is gone."""
+    try:
+        (files or PathFiles()).read(f"{directory}/{_NAME}")
+    except NotFoundError:
+        return False
+    return True
+
+
 def find(directory: str, token: str, timeout_s: float, files: CheckpointFiles | None = None) -> str:
     """Waits for the chief's address.
 

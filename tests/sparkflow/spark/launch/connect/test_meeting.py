@@ -5,15 +5,18 @@ from pathlib import Path
 import pytest
 
 from sparkflow.spark.errors import SparkTrainingError
-from sparkflow.spark.launch.connect.meeting import end, find, publish
+from sparkflow.spark.launch.connect.meeting import end, find, is_published, publish
 
 
 def test_an_address_is_found_until_the_end(tmp_path: Path) -> None:
     directory = str(tmp_path / "a" / "meeting")
+    assert not is_published(directory)
     publish(directory, "a token", "10.0.0.1:7")
+    assert is_published(directory)  # as a stage finds it that Spark begins anew
     assert find(directory, "a token", 0.0) == "10.0.0.1:7"
     end(directory)
     end(directory)
+    assert not is_published(directory)
     with pytest.raises(SparkTrainingError, match=r"has not written its address to .*meeting"):
         find(directory, "a token", 0.0)
 
