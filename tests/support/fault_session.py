@@ -9,21 +9,33 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 
-def fault_session(folder: Path, master: str) -> SparkSession:
-    """A small and silent session, all whose files are below a folder."""
+def fault_session(
+    folder: Path, master: str, host: str = "127.0.0.1", **settings: str
+) -> SparkSession:
+    """A small and silent session, all whose files are below a folder.
+
+    Args:
+        folder: The folder.
+        master: Of Spark.
+        host: Where executors reach the driver.
+        **settings: More of Spark's, by what follows `spark.`, with `_` for a dot.
+    """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_WORKER_DIR"] = str(folder / "work")
     os.environ["SPARK_LOCAL_DIRS"] = str(folder / "local")
     java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    spark = (
+    builder = (
         SparkSession.builder.master(master)
         .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.host", host)
+        .config("spark.driver.bindAddress", host)
         .config("spark.driver.extraJavaOptions", java)
         .config("spark.executor.extraJavaOptions", java)
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-        .getOrCreate()
     )
+    for name, value in settings.items():
+        builder = builder.config(f"spark.{name.replace('_', '.')}", value)
+    spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     return spark
