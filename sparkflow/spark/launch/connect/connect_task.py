@@ -81,13 +81,7 @@ def run_connect_task(
         chief = None
         first = config.job.layout.messengers
         leads = context.partitionId() == first
-        # Of a task that Spark runs again the first has a chief, or had one that others are lost to.
-        # Where the rows of the stage are lost with an executor, all of its tasks begin anew, with
-        # attempt 0: then it is the address that tells.
-        is_first = config.job.barrier or not context.attemptNumber()
-        if leads and is_first and config.meeting and meeting.is_published(config.meeting):
-            raise SparkTrainingError(LOST_LEADER)
-        if leads and is_first:
+        if leads and not _is_run_again(config, context):
             chief = stack.enter_context(
                 contextlib.closing(_Chief(config, _own_host(config, context)))
             )
@@ -120,6 +114,19 @@ def run_connect_task(
             traceback.print_exc()
         if chief is not None:
             yield from chief.outcome()
+
+
+def _is_run_again(config: ConnectConfig, context: Any) -> bool:
+    """Whether the task that leads had a chief before, or has one that others are lost to.
+
+    Where the rows of the stage are lost with an executor, Spark begins all of its tasks anew, with
+    attempt 0: then it is the address that tells.
+    """
+    if config.job.barrier:
+        return False
+    return bool(context.attemptNumber()) or (
+        bool(config.meeting) and meeting.is_published(config.meeting)
+    )
 
 
 def _wait_for_first(address: str, job: JobConfig, task_attempt_id: int) -> None:
