@@ -8,6 +8,7 @@ it: none has to be woken for it.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import select
 import threading
@@ -17,6 +18,8 @@ from typing import Final
 
 from sparkflow_runtime.transport.channel.end import End
 from sparkflow_runtime.transport.waking import Waker
+
+_log = logging.getLogger(__name__)
 
 MAX_THREADS: Final = 1024
 """Calls block while what they need is not there yet, so threads bound the waiting calls."""
@@ -56,6 +59,7 @@ class Reactor:
         self._watched: set[int] = set()
         self._threads = 0
         self._idle = 0
+        self._is_full = False
         self._janitor: threading.Thread | None = None
         self._janitor_wake = threading.Event()
 
@@ -164,6 +168,14 @@ class Reactor:
             self._watch[0].register(self._watch[1], select.EPOLLIN)
             self._watch[0].register(self._watch[2], 0)
             self._watch[2].wake()  # readable as soon as it is armed
+        if self._idle == 0 and self._threads >= MAX_THREADS and not self._is_full:
+            self._is_full = True
+            _log.warning(
+                "%d calls of this process wait for tensors, as many as it has threads for. Further "
+                "ones begin when one of these ends: a training that stands still now needs fewer "
+                "tasks per process, or fewer workers per parameter server",
+                self._threads,
+            )
         if self._idle == 0 and self._threads < MAX_THREADS:
             self._threads += 1
             self._idle += 1

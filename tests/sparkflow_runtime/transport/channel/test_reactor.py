@@ -1,0 +1,53 @@
+"""The threads that read channels: that calls which block are many, and said to be too many."""
+
+import socket
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from sparkflow_runtime.transport.channel import reactor as reactor_module
+from sparkflow_runtime.transport.channel.reactor import Reactor
+
+DEADLINE_S = 30
+
+
+@pytest.fixture
+def reactor():
+    """One that has a channel, at which nothing comes."""
+    made, (near, far) = Reactor(), socket.socketpair()
+    end = SimpleNamespace(wire=near, is_always_read=True, is_left_alone=False, attend=lambda: None)
+    made.add(end)
+    yield made
+    made.remove(end)
+    near.close()
+    far.close()
+
+
+def test_calls_that_block_leave_others_to_run(reactor):
+    may_end, begun = threading.Event(), threading.Semaphore(0)
+
+    def call():
+        begun.release()
+        may_end.wait(DEADLINE_S)
+
+    for _ in range(20):
+        reactor.hand_over(call)
+    assert all(begun.acquire(timeout=DEADLINE_S) for _ in range(20))
+    may_end.set()
+
+
+def test_it_says_once_that_no_thread_is_left(reactor, monkeypatch, caplog):
+    monkeypatch.setattr(reactor_module, "MAX_THREADS", 2)
+    may_end, begun = threading.Event(), threading.Semaphore(0)
+
+    def call():
+        begun.release()
+        may_end.wait(DEADLINE_S)
+
+    for _ in range(4):
+        reactor.hand_over(call)
+        assert begun.acquire(timeout=DEADLINE_S)
+    may_end.set()
+    said = [each.message for each in caplog.records if "has threads for" in each.message]
+    assert [each.partition(" wait")[0] for each in said] == ["2 calls of this process"]
