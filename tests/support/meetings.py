@@ -56,12 +56,15 @@ class MeetingPlace:
                     raise from_status(*self._ended[device])
         raise DeadlineExceededError(message=f"Nothing came under {key}")
 
-    def end(self, device: str, error: OpError, drops: bool = True) -> None:
-        """Lets everybody who waits for this device fail; `drops` what it sent, too."""
+    def end(self, device: str, error: OpError, keeps: Callable[[str, int], bool]) -> None:
+        """Lets everybody who waits for this device fail; of what it sent stays what it `keeps`."""
         with self._changed:
             self._ended.setdefault(device, to_status(error))
-            if drops:
-                self._values = {k: v for k, v in self._values.items() if k[0] != device}
+            self._values = {
+                (source, key, turn): value
+                for (source, key, turn), value in self._values.items()
+                if source != device or keeps(key, turn)
+            }
             self._changed.notify_all()
 
     @property
@@ -99,13 +102,13 @@ class FakeMeeting:
         """See `Meeting`."""
         return self._threads.submit(call)
 
-    def end(self, error: OpError) -> None:
+    def end(self, error: OpError, is_complete: Callable[[str, int], bool]) -> None:
         """See `Meeting`."""
-        self._place.end(self._device, error)
+        self._place.end(self._device, error, is_complete)
 
     def leave(self, error: OpError) -> None:
         """See `Meeting`; what was sent is still there for the others."""
-        self._place.end(self._device, error, drops=False)
+        self._place.end(self._device, error, lambda key, turn: True)
 
 
 def _copied(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -134,7 +137,7 @@ def run_ranks(
             try:
                 return call(exchange)
             except OpError as error:
-                meeting.end(error)
+                meeting.end(error, lambda key, turn: False)
                 return error
 
         return list(threads.map(run, range(size)))

@@ -200,10 +200,19 @@ class StepRendezvous:
         with self._lock:
             self._ready.notify_all()
 
-    def drain(self, timeout_s: float) -> bool:
-        """Waits until every value was taken or the step is over; False when that takes too long."""
+    def drain(
+        self, timeout_s: float, of: Callable[[str, int], bool] = lambda key, iteration: True
+    ) -> bool:
+        """Waits until every value was taken or the step is over; False when that takes too long.
+
+        Args:
+            timeout_s: How long to wait at most.
+            of: Whether to wait for the value of a key and an iteration.
+        """
         with self._lock:
-            return self._ready.wait_for(lambda: not self._values, timeout_s)
+            return self._ready.wait_for(
+                lambda: not any(of(key, iteration) for key, iteration in self._values), timeout_s
+            )
 
     def end(self, source: str, iteration: int) -> None:
         """Declares that the partition `source` sends nothing from this iteration on."""

@@ -11,7 +11,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError as FutureCancelledError, Future
 from typing import TYPE_CHECKING, Any, Final
 
 from sparkflow_runtime.device.names import task_of
@@ -173,7 +173,7 @@ class _StepMeeting:
     def submit(self, call: Callable[[], Any]) -> Future[Any]:
         return self._threads.submit(call)
 
-    def end(self, error: OpError) -> None:
+    def end(self, error: OpError, is_complete: Callable[[str, int], bool]) -> None:
         """Nothing: the step fails with its kernel, on all tasks."""
 
     def leave(self, error: OpError) -> None:
@@ -200,6 +200,8 @@ class _GroupMeeting:
         self._rendezvous = rendezvous.find(number)
         self._receiver = peers.receiver(number)
         self._threads = threads
+        self._ending: Future[None] | None = None
+        self._is_over = False
         self._rendezvous.on_abort(self._receiver.cancel)
 
     def send(
@@ -218,13 +220,35 @@ class _GroupMeeting:
     def submit(self, call: Callable[[], Any]) -> Future[Any]:
         return self._threads.submit(call)
 
-    def end(self, error: OpError) -> None:
-        self._table.finish(self._number, error)
-        self._keep(list(self._lent.values()))
+    def end(self, error: OpError, is_complete: Callable[[str, int], bool]) -> None:
+        if self._rendezvous.drain(0.0, is_complete):
+            self._finish(error)
+            return
+
+        def end_later() -> None:
+            self._rendezvous.drain(LEAVE_TIMEOUT_S, is_complete)
+            self._finish(error)
+
+        try:
+            self._ending = self._threads.submit(end_later)
+        except RuntimeError:  # the task is being shut down
+            self._finish(error)
 
     def leave(self, error: OpError) -> None:
-        self._rendezvous.drain(LEAVE_TIMEOUT_S)
-        self.end(error)
+        if self._ending is None:
+            if not self._is_over:
+                self._rendezvous.drain(LEAVE_TIMEOUT_S)
+        else:
+            with contextlib.suppress(FutureCancelledError):
+                self._ending.result()
+        self._finish(error)
+
+    def _finish(self, error: OpError) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        self._table.finish(self._number, error)
+        self._keep(list(self._lent.values()))
 
     def _at(self, turn: int) -> Step:
         step = Step(self._number, self._rendezvous, self._receiver, self._task)

@@ -38,6 +38,10 @@ def threads():
         yield pool
 
 
+def nothing(key, turn):
+    return False
+
+
 def join(groups, rank, step=None, timeout_s=DEADLINE_S):
     return groups.join("g", rank, DEVICES, timeout_s, step or FakeStep())
 
@@ -74,9 +78,45 @@ def test_calls_run_in_threads_of_their_own(meetings):
 def test_ending_ends_those_who_wait(meetings, threads):
     first, second = meetings
     waiting = threads.submit(second.receive, "k-a", 0, DEVICES[0])
-    first.end(UnavailableError(message="rank 0 has failed"))
+    first.end(UnavailableError(message="rank 0 has failed"), nothing)
     with pytest.raises(UnavailableError, match="rank 0 has failed"):
         waiting.result(DEADLINE_S)
+
+
+def test_what_went_in_complete_steps_is_given_before_the_end(meetings, threads):
+    first, second = meetings
+    for turn in (0, 1):
+        first.send("k-a", turn, DEVICES[1], (np.full(2, turn),))
+    waiting = threads.submit(second.receive, "k-b", 1, DEVICES[0])
+    first.end(UnavailableError(message="rank 0 has failed"), lambda key, turn: turn == 0)
+    leaving = threads.submit(first.leave, CancelledError(message="the session was closed"))
+    assert not waiting.done()
+    assert not leaving.done()
+    assert second.receive("k-a", 0, DEVICES[0])[0].tolist() == [0, 0]
+    for call in (waiting.result, lambda timeout: second.receive("k-a", 1, DEVICES[0])):
+        with pytest.raises(UnavailableError, match="rank 0 has failed"):
+            call(DEADLINE_S)
+    leaving.result(DEADLINE_S)
+    with pytest.raises(UnavailableError, match="rank 0 has failed"):
+        second.receive("k-a", 2, DEVICES[0])
+
+
+def test_nobody_waits_for_what_nobody_takes(groups, meetings, monkeypatch):
+    monkeypatch.setattr(groups_module, "LEAVE_TIMEOUT_S", 0.05)
+    first, second = meetings
+    first.send("k-a", 0, DEVICES[1], (np.ones(2),))
+    first.end(UnavailableError(message="rank 0 has failed"), lambda key, turn: True)
+    with pytest.raises(UnavailableError, match="rank 0 has failed"):
+        second.receive("k-b", 0, DEVICES[0])
+
+
+def test_a_meeting_ends_with_its_task(groups, meetings):
+    first, second = meetings
+    first.send("k-a", 0, DEVICES[1], (np.ones(2),))
+    groups.close(CancelledError(message="shut down"))
+    first.end(UnavailableError(message="rank 0 has failed"), lambda key, turn: True)
+    with pytest.raises(UnavailableError, match="rank 0 has failed"):
+        second.receive("k-a", 0, DEVICES[0])
 
 
 def test_leaving_waits_until_all_is_taken(meetings, threads):
@@ -112,7 +152,13 @@ def test_joining_ends_with_the_task(groups, threads):
         waiting.result(DEADLINE_S)
 
 
-@pytest.mark.parametrize("ends", ["leave", "end"])
+ENDINGS = {
+    "leave": lambda meeting, error: meeting.leave(error),
+    "end": lambda meeting, error: meeting.end(error, nothing),
+}
+
+
+@pytest.mark.parametrize("ends", ENDINGS)
 def test_what_was_lent_last_lives_on_after_a_rank_has_gone(
     groups, meetings, threads, monkeypatch, ends
 ):
@@ -126,7 +172,7 @@ def test_what_was_lent_last_lives_on_after_a_rank_has_gone(
             first.send(key, turn, DEVICES[1], (lent,), lent=True)
             del lent
             threads.submit(second.receive, key, turn, DEVICES[0]).result(DEADLINE_S)
-    getattr(first, ends)(CancelledError(message="over"))
+    ENDINGS[ends](first, CancelledError(message="over"))
     del first, second
     meetings.clear()
     assert [each() is not None for each in alive] == [False] * 4 + [True] * 4
@@ -143,7 +189,7 @@ def test_what_was_lent_ends_with_the_task(groups, meetings):
     alive = weakref.ref(lent)
     first.send("k-a", 0, DEVICES[1], (lent,), lent=True)
     del lent
-    first.end(CancelledError(message="over"))
+    first.end(CancelledError(message="over"), nothing)
     del first, _
     meetings.clear()
     assert alive() is not None

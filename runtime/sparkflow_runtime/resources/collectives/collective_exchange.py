@@ -61,11 +61,22 @@ class Meeting(Protocol):
     def submit(self, call: Callable[[], Any]) -> Future[Any]:
         """Runs a call in a thread of its own."""
 
-    def end(self, error: OpError) -> None:
-        """Ends the meeting at once, for this rank and for those that wait for it."""
+    def end(self, error: OpError, is_complete: Callable[[str, int], bool]) -> None:
+        """Ends the meeting, for this rank and for those that wait for it; does not block.
+
+        That is at once, unless others have not taken what this rank sent in steps that are complete
+        here: they have given their part, and may get the result for some seconds yet.
+
+        Args:
+            error: What the others get.
+            is_complete: Whether a message, by its key and turn, is part of such a step.
+        """
 
     def leave(self, error: OpError) -> None:
-        """Ends it once the others have taken what this rank sent, or do not for some seconds."""
+        """Ends it once the others have taken what this rank sent, or do not for some seconds.
+
+        Where it is ending already, waits for that.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +160,11 @@ class Exchange:
 
     def _key(self, sender: int, receiver: int, tag: str) -> str:
         return f"collective{self.group.key}.{self.instance}.{sender}.{receiver}-{tag}"
+
+
+def instance_of(key: str) -> int:
+    """The instance whose runs exchange messages under a key."""
+    return int(key.split(".")[1])
 
 
 def greet(

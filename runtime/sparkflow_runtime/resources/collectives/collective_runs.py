@@ -21,7 +21,12 @@ from sparkflow_runtime.errors import (
     from_status,
     to_status,
 )
-from sparkflow_runtime.resources.collectives.collective_exchange import Exchange, Group, Meeting
+from sparkflow_runtime.resources.collectives.collective_exchange import (
+    Exchange,
+    Group,
+    Meeting,
+    instance_of,
+)
 from sparkflow_runtime.resources.waiting import Cancellation
 
 DEFAULT_TIMEOUT_S: Final = 600.0
@@ -30,6 +35,8 @@ meanwhile. One that is lost is noticed at once."""
 _GRACE_S: Final = 5.0
 
 Work = Callable[[Exchange], tuple[Any, ...]]
+_StepKey = tuple[int, int]
+"""A step's number, and the turn of its loop."""
 
 
 class Running(Cancellation, Protocol):
@@ -58,6 +65,7 @@ class _Run:
         group: The ranks.
         instance: Which one.
         turn: How often it ran before.
+        step: The step that it is part of.
         abandon: What to call where it fails.
         future: Its result.
         exchange: What it exchanges through, None until the group has met.
@@ -67,6 +75,7 @@ class _Run:
     group: Group
     instance: int
     turn: int
+    step: _StepKey
     abandon: Callable[[], None] | None = None
     future: Future[tuple[Any, ...]] = field(default_factory=Future)
     exchange: Exchange | None = None
@@ -105,8 +114,8 @@ class _Run:
 class _Member:
     """This session's part in a group whose ranks are in sessions of their own.
 
-    `_lock` guards `_turns`, `_meeting` and `_failure`; `_meets` is held while the ranks find each
-    other.
+    `_lock` guards `_turns`, `_complete`, `_meeting` and `_failure`; `_meets` is held while the
+    ranks find each other.
     """
 
     def __init__(self, group: Group) -> None:
@@ -116,6 +125,7 @@ class _Member:
         self._meeting: Meeting | None = None
         self._failure: tuple[int, str] | None = None
         self._turns: dict[int, int] = {}
+        self._complete: dict[int, tuple[int, _StepKey]] = {}
 
     def next_turn(self, instance: int) -> int:
         """How often the instance ran before.
@@ -147,15 +157,27 @@ class _Member:
                 self._meeting = found
                 failure = self._failure
             if failure is not None:
-                found.end(from_status(*failure))
+                found.end(from_status(*failure), lambda key, turn: False)
                 raise from_status(*failure)
             return found
 
-    def fail(self, error: OpError) -> None:
-        """Ends the group with its first error, for all ranks."""
+    def complete(self, instance: int, turn: int, step: _StepKey) -> None:
+        """Takes note that this rank has the result of a run, and of those before it."""
+        with self._lock:
+            self._complete[instance] = turn, step
+
+    def fail(self, error: OpError, step: _StepKey) -> None:
+        """Ends the group with its first error, for all ranks.
+
+        Steps before the one that failed stay what they are for the others: a rank that is ahead may
+        be the first to hear that another one has left.
+        """
         meeting = self._note(error)
-        if meeting is not None:
-            meeting.end(error)
+        if meeting is None:
+            return
+        with self._lock:
+            last = {i: turn - (of == step) for i, (turn, of) in self._complete.items()}
+        meeting.end(error, lambda key, turn: turn <= last.get(instance_of(key), -1))
 
     def leave(self) -> None:
         """Ends the group in good order: what others have not taken yet, they still get."""
@@ -164,7 +186,9 @@ class _Member:
             message=f"{group.describe(group.rank)} left collective group {group.key}: its session "
             "was closed. All ranks must run equally many steps"
         )
-        meeting = self._note(error)
+        self._note(error)
+        with self._lock:
+            meeting = self._meeting
         if meeting is not None:
             meeting.leave(error)
 
@@ -216,7 +240,7 @@ class Collectives:
         """
         member = self._member(group) if group.between else None
         turn = 0 if member is None else member.next_turn(instance)
-        run = _Run(group, instance, turn, abandon)
+        run = _Run(group, instance, turn, (step.step_id, step.iteration), abandon)
         meeting = step.meeting()
 
         def exchange() -> tuple[Any, ...]:
@@ -242,7 +266,9 @@ class Collectives:
         if run is None:
             raise InternalError(message=f"Instance {instance} of group {group.key} did not start")
         try:
-            return run.result(timeout_s)
+            result = run.result(timeout_s)
+            self._complete(run)
+            return result
         except FutureTimeoutError:
             error: Exception = run.timed_out(timeout_s)
         except Exception as failure:
@@ -266,11 +292,16 @@ class Collectives:
         with self._lock:
             return self._members.setdefault(group, _Member(group))
 
+    def _complete(self, run: _Run) -> None:
+        member = self._members.get(run.group) if run.group.between else None
+        if member is not None:
+            member.complete(run.instance, run.turn, run.step)
+
     def _fail(self, run: _Run, error: OpError) -> None:
         with self._lock:
             member = self._members.get(run.group)
         if member is not None:
-            member.fail(error)
+            member.fail(error, run.step)
         if run.abandon is not None:
             run.abandon()
 

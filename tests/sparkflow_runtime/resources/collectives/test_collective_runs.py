@@ -1,5 +1,6 @@
 """Runs of collectives in sessions: turns, failures that reach the others, leaving."""
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -18,7 +19,7 @@ from sparkflow_runtime.resources.collectives import (
     collective_exchange as collective,
     collective_runs,
 )
-from sparkflow_runtime.resources.collectives.collective_exchange import Group
+from sparkflow_runtime.resources.collectives.collective_exchange import Exchange, Group
 from sparkflow_runtime.resources.collectives.collective_runs import Collectives
 from support.meetings import FakeMeeting, MeetingPlace, device_names
 from support.step import FakeStep
@@ -30,19 +31,19 @@ NAMES = device_names(2)
 class Rank:
     """A session of one rank."""
 
-    def __init__(self, rank, place, threads, between=True):
-        self.group = Group(3, rank, NAMES, between)
+    def __init__(self, rank, place, threads, between=True, names=NAMES):
+        self.group = Group(3, rank, names, between)
         self.collectives = Collectives()
-        self.meeting = FakeMeeting(place, NAMES[rank], threads)
+        self.meeting = FakeMeeting(place, names[rank], threads)
 
     def step(self, number=1):
         step = FakeStep(step_id=number)
         step.ranks = self.meeting
         return step
 
-    def start(self, step, instance=5, value=1.0, timeout_s=DEADLINE_S):
+    def start(self, step, instance=5, value=1.0, timeout_s=DEADLINE_S, elements=3):
         def work(exchange):
-            buffer = np.full(3, value)
+            buffer = np.full(elements, value)
             collective.all_reduce(exchange, buffer, "Add", False)
             return (buffer, exchange.turn)
 
@@ -156,6 +157,52 @@ def test_closing_a_session_leaves_the_group(ranks, threads):
         threads.submit(ranks[0].run, 2).result(DEADLINE_S)
 
 
+def test_a_rank_that_hears_of_it_first_keeps_nobody_from_the_steps_before(threads, monkeypatch):
+    """Rank 0 leaves after a step, rank 2 begins another one; rank 1 still takes the first."""
+    names, place = device_names(3), MeetingPlace()
+    ranks = [Rank(rank, place, threads, names=names) for rank in range(3)]
+    is_behind, may_go_on = threading.Event(), threading.Event()
+    receive = Exchange.receive
+
+    def slow(exchange, peer, tag):
+        if (exchange.group.rank, peer, exchange.turn) == (1, 2, 0) and tag.startswith("g"):
+            is_behind.set()
+            assert may_go_on.wait(DEADLINE_S)
+        return receive(exchange, peer, tag)
+
+    monkeypatch.setattr(Exchange, "receive", slow)
+    first, behind, ahead = (threads.submit(rank.run, elements=50_000) for rank in ranks)
+    for future in (first, ahead):
+        assert future.result(DEADLINE_S)[0][0] == 3
+    assert is_behind.wait(DEADLINE_S)
+    ranks[0].collectives.close()
+    with pytest.raises(FailedPreconditionError, match=r"rank 0 .* left collective group 3"):
+        threads.submit(ranks[2].run, 2, elements=50_000).result(DEADLINE_S)
+    may_go_on.set()
+    assert behind.result(DEADLINE_S)[0][0] == 3
+    with pytest.raises(FailedPreconditionError, match=r"rank 0 .* left collective group 3"):
+        threads.submit(ranks[1].run, 2, elements=50_000).result(DEADLINE_S)
+
+
+def test_of_a_step_that_failed_nothing_is_kept(ranks, threads):
+    """One of its instances may be complete: who waits for another one hears at once."""
+    both(threads, ranks, lambda rank: rank.run(1))
+    step = ranks[0].step(2)
+    ranks[0].start(step)
+    threads.submit(ranks[1].run, 2).result(DEADLINE_S)
+    ranks[0].wait(step)
+    seen = []
+    monitor = ranks[0].meeting
+    end = monitor.end
+    monitor.end = lambda error, is_complete: (seen.append(is_complete), end(error, is_complete))
+    ranks[0].start(step, instance=6)
+    with pytest.raises(DeadlineExceededError):
+        ranks[0].wait(step, instance=6, timeout_s=0.01)
+    (is_complete,) = seen
+    kept = {(i, t): is_complete(f"collective3.{i}.0.1-hello", t) for i in (5, 6) for t in (0, 1)}
+    assert kept == {(5, 0): True, (5, 1): False, (6, 0): False, (6, 1): False}
+
+
 def test_closing_what_was_never_used_is_nothing(ranks):
     ranks[0].collectives.close()
     ranks[0].collectives.close()
@@ -205,7 +252,7 @@ def test_a_group_that_failed_while_it_met_is_ended(ranks, threads):
     step = Late()
     step.ranks = ranks[0].meeting
     error = UnavailableError(message="too late")
-    step.fail = lambda: ranks[0].collectives._member(ranks[0].group).fail(error)
+    step.fail = lambda: ranks[0].collectives._member(ranks[0].group).fail(error, (1, 0))
     ranks[0].start(step)
     with pytest.raises(UnavailableError, match="too late"):
         threads.submit(ranks[1].run).result(DEADLINE_S)
