@@ -47,6 +47,15 @@ def main(unused_argv):
         chief_queue_runner = optimizer.get_chief_queue_runner()
         init_tokens_op = optimizer.get_init_tokens_op(0)
         init_op = tf.global_variables_initializer()
+    # Workers begin each step together: one that is ahead may take the token of another one, gives
+    # two of the step's gradients, and the other is alone in the end.
+    with tf.device("/job:ps/task:0"):
+        ready = [
+            tf.FIFOQueue(num_workers, tf.bool, [()], shared_name="ready_for_%d" % task)
+            for task in range(num_workers)
+        ]
+        say_ready = tf.group(*[queue.enqueue(True) for queue in ready])
+        all_ready = ready[FLAGS.task_index].dequeue_many(num_workers)
 
     sv = tf.train.Supervisor(
         is_chief=is_chief,
@@ -63,6 +72,8 @@ def main(unused_argv):
     # Every worker has its own half of the data, in the same order in every run.
     inputs = np.linspace(0, 1, 8)[FLAGS.task_index :: num_workers]
     for _ in range(FLAGS.steps):
+        sess.run(say_ready)
+        sess.run(all_ready)
         sess.run(train_op, feed_dict={x: inputs, y: 3 * inputs + 1})
     w, b, step = sess.run([weight, bias, global_step])
     print("worker %d done: weight %.6f bias %.6f step %d" % (FLAGS.task_index, w, b, step))

@@ -60,4 +60,6 @@ def test_chief_worker_ps_and_evaluator_train_one_model(tmp_path):
     loss, step = re.fullmatch(r"loss=(\S+) step=(\d+)\nevaluator is done\n", said[2]).groups()
     assert float(loss) < 1e-3
     assert int(step) >= 200
-    assert tf.train.load_variable(str(tmp_path), "global_step") == int(step)
+    # The worker may have begun one more step when the chief had saved its last.
+    last = tf.train.load_variable(str(tmp_path), "global_step")
+    assert int(step) <= last <= int(step) + 1

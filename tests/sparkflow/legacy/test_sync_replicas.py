@@ -71,7 +71,8 @@ def in_threads(*functions):
 
 
 def test_two_replicas_compute_what_one_process_does():
-    seen = {}
+    """They begin each step together, so that none takes the token of the other one's step."""
+    seen, together = {}, threading.Barrier(2, timeout=DEADLINE_S)
 
     def worker(task):
         with tf.Graph().as_default():
@@ -80,7 +81,7 @@ def test_two_replicas_compute_what_one_process_does():
             )
             with tf.device(setter):
                 model = Model(lambda opt: tf.train.SyncReplicasOptimizer(opt, 2, 2))
-            # Without spare tokens both replicas do every step.
+            # No spare tokens: nobody may be a step ahead of the data.
             hook = model.optimizer.make_session_run_hook(task == 0, num_tokens=0)
             with tf.train.MonitoredTrainingSession(
                 cluster.target("worker", task),
@@ -89,6 +90,7 @@ def test_two_replicas_compute_what_one_process_does():
                 max_wait_secs=DEADLINE_S,
             ) as session:
                 for _ in range(STEPS):
+                    together.wait()
                     session.run(model.train, model.feed(slice(task, None, 2)))
                 seen[task] = session.run([model.w, model.step])
 

@@ -173,8 +173,12 @@ def test_replicas_accumulate_beside_batch_normalisation(cluster, strategy):
 
 
 def test_the_chief_of_sync_replicas_reads_no_batch_of_its_own(cluster):
-    """TensorFlow's own synchronous optimizer, under the control dependencies of a batch."""
-    ended, initialised = threading.Barrier(2), threading.Event()
+    """TensorFlow's own synchronous optimizer, under the control dependencies of a batch.
+
+    The replicas begin each step together: one that is ahead may take the other's token of a
+    step, and whoever is left alone at the end waits for a gradient that nobody computes.
+    """
+    together, initialised = threading.Barrier(2, timeout=DEADLINE_S), threading.Event()
 
     def replica(index):
         worker = f"/job:worker/task:{index}"
@@ -197,10 +201,11 @@ def test_the_chief_of_sync_replicas_reads_no_batch_of_its_own(cluster):
             ) as session:
                 initialised.set()
                 for _ in range(STEPS):
+                    together.wait()
                     session.run(train_op)
-                ended.wait(DEADLINE_S)
+                together.wait()
                 found = session.run(step.value())
-                ended.wait(DEADLINE_S)
+                together.wait()
                 return found
 
     assert in_threads(replica) == [STEPS, STEPS]
