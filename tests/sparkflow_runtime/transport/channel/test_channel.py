@@ -39,6 +39,7 @@ class Task:
     def __init__(self) -> None:
         self.sinks: dict[str, Sink] = {}
         self.gone: list[str] = []
+        self.called: list[int] = []
         self.abandoned: list[int] = []
         self.finished: list[int] = []
         self.changed = threading.Condition()
@@ -67,6 +68,9 @@ class Task:
             self.changed.notify_all()
 
     def call(self, step_id: int, text: bytes, args: Sequence[Any]) -> Sequence[Any]:
+        with self.changed:
+            self.called.append(step_id)
+            self.changed.notify_all()
         if text == b"fail":
             raise NotFoundError(message="no such thing")
         if text == b"meet":
@@ -335,7 +339,7 @@ def test_the_end_of_the_asker_abandons_its_steps(channel: Channel) -> None:
     sink = channel.task.sink("a")
     channel.asker.call(9, b"meet", [])
     channel.asker.post(frames.pack(Kind.FINISH, 8))
-    channel.task.until(lambda: channel.task.finished == [8])
+    channel.task.until(lambda: channel.task.finished == [8] and channel.task.called == [9])
     channel.asker.close()
     channel.task.until(lambda: channel.task.gone == ["a True"] and channel.task.abandoned == [9])
     assert channel.closed.wait(WAIT_S)
