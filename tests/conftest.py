@@ -13,7 +13,9 @@ from hypothesis import settings
 from sparkflow_runtime.compiler import program, specialise
 from sparkflow_runtime.ops import all as _all_ops  # noqa: F401  (tests put back what they found)
 from sparkflow_runtime.testing.aliases import check_aliases
+from support import java
 
+java.for_drivers()
 settings.register_profile("same", derandomize=True, deadline=None, database=None)
 settings.load_profile("same")
 

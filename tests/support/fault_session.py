@@ -8,6 +8,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from support import java
+
 
 def fault_session(
     folder: Path, master: str, host: str = "127.0.0.1", **settings: str
@@ -23,14 +25,12 @@ def fault_session(
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_WORKER_DIR"] = str(folder / "work")
     os.environ["SPARK_LOCAL_DIRS"] = str(folder / "local")
-    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     builder = (
         SparkSession.builder.master(master)
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", host)
         .config("spark.driver.bindAddress", host)
-        .config("spark.driver.extraJavaOptions", java)
-        .config("spark.executor.extraJavaOptions", java)
+        .config("spark.executor.extraJavaOptions", java.OPTIONS)
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
     )

@@ -66,7 +66,6 @@ class Rounds:
             "spark.driver.host": "127.0.0.1",
             "spark.local.dir": folder,
             "spark.sql.shuffle.partitions": "2",
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         }
         for key, value in settings.items():
             builder = builder.config(key, value)

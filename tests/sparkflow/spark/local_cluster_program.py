@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from sparkflow.spark import SparkCluster, SparkTrainer
 from sparkflow.spark.control.callbacks import Callback, Update
+from support import java
 from support.processes import executors
 from support.spark_models import linear
 
@@ -69,11 +70,9 @@ echo '{"name": "gpu", "addresses": ["GPU-00000000-aaaa", "GPU-11111111-bbbb"]}'
 
 def dynamic(folder: Path) -> None:
     """Executors come while tasks wait, one is killed, and Spark runs slow tasks twice."""
-    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     settings = {
         "spark.ui.enabled": "false",
-        "spark.driver.extraJavaOptions": java,
-        "spark.executor.extraJavaOptions": java,
+        "spark.executor.extraJavaOptions": java.OPTIONS,
         "spark.executor.cores": "1",
         "spark.sql.shuffle.partitions": "2",
         "spark.dynamicAllocation.enabled": "true",
@@ -131,12 +130,10 @@ def main() -> None:
     if what == "dynamic allocation":
         dynamic(folder)
         return
-    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     spark = (
         SparkSession.builder.master("local-cluster[2,2,1024]")
         .config("spark.ui.enabled", "false")
-        .config("spark.driver.extraJavaOptions", java)
-        .config("spark.executor.extraJavaOptions", java)
+        .config("spark.executor.extraJavaOptions", java.OPTIONS)
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.executor.resource.gpu.amount", "2")
         .config("spark.task.resource.gpu.amount", "1")

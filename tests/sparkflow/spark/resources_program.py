@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import sparkflow as tf
 from sparkflow.spark import Callback, SparkCluster, SparkTrainer
+from support import java
 from support.processes import executors
 from support.spark_models import linear
 
@@ -228,12 +229,10 @@ def main() -> None:
     os.environ["SPARK_WORKER_DIR"] = f"{folder}/work"
     os.environ["SPARK_LOCAL_DIRS"] = f"{folder}/local"
     script = discovery_script(Path(folder))
-    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     settings = {
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
-        "spark.driver.extraJavaOptions": java,
-        "spark.executor.extraJavaOptions": java,
+        "spark.executor.extraJavaOptions": java.OPTIONS,
         "spark.sql.shuffle.partitions": "2",
     }
     if "two_kinds" in wanted:

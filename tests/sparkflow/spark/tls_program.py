@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from sparkflow.spark import SparkTrainer, encryption
 from sparkflow.spark.control.callbacks import Callback, Update
+from support import java
 from support.listening import is_closed, listening, tree, where
 from support.spark_models import linear
 
@@ -71,7 +72,6 @@ def main() -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_WORKER_DIR"] = str(folder / "work")
     os.environ["SPARK_LOCAL_DIRS"] = str(folder / "local")
-    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     spark = (
         SparkSession.builder.master("local-cluster[2,2,1024]")
         .config("spark.driver.host", address)
@@ -81,8 +81,7 @@ def main() -> None:
         .config("spark.eventLog.compress", "true")
         .config("spark.eventLog.compression.codec", "zstd")
         .config("spark.app.name", CANARY)
-        .config("spark.driver.extraJavaOptions", java)
-        .config("spark.executor.extraJavaOptions", java)
+        .config("spark.executor.extraJavaOptions", java.OPTIONS)
         .config("spark.sql.shuffle.partitions", "2")
         .getOrCreate()
     )

@@ -18,6 +18,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from sparkflow.spark import Callback, SparkTrainer
+from support import java
 from support.spark_models import linear
 from support.standalone import machine
 
@@ -88,12 +89,10 @@ class Script(Callback):
 def main() -> None:
     folder, master = Path(sys.argv[1]), sys.argv[2]
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     settings = {
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
-        "spark.driver.extraJavaOptions": java,
-        "spark.executor.extraJavaOptions": java,
+        "spark.executor.extraJavaOptions": java.OPTIONS,
         "spark.sql.shuffle.partitions": "2",
         "spark.dynamicAllocation.enabled": "true",
         "spark.dynamicAllocation.shuffleTracking.enabled": "true",
