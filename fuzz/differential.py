@@ -3,6 +3,7 @@
     python fuzz/differential.py plans FIRST COUNT       graphs of so many seeds
     python fuzz/differential.py loops FIRST COUNT       loops
     python fuzz/differential.py partitions FIRST COUNT  graphs divided among the tasks of a cluster
+    python fuzz/differential.py threads FIRST COUNT     several at once in threads of one session
 
 There is no branch of a parser for a fuzzer to look for here, so that seeds are gone through one by
 one. Graphs and the ways to run them are those of `tests/sparkflow_runtime/compiler` and `master`.
@@ -42,6 +43,12 @@ def partitions(seed: int) -> None:
     """A graph by the interpreter, and on two to four tasks that are chosen node by node."""
     module, cluster = _partitions()
     module.compare(seed, cluster)
+
+
+def threads(seed: int) -> None:
+    """Four graphs in five threads of one session, on the cluster or, by odd seeds, in one task."""
+    module, cluster = _partitions()
+    module.compare_in_threads(seed, None if seed % 2 else cluster)
 
 
 @functools.cache
@@ -160,6 +167,7 @@ WAYS: Final[Mapping[str, Callable[[int], None]]] = {
     "plans": plans,
     "loops": loops,
     "partitions": partitions,
+    "threads": threads,
 }
 """What is compared, by the name of the target."""
 

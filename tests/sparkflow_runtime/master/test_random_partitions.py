@@ -1,8 +1,10 @@
 """Random graphs divided at random over the tasks of a cluster give what the interpreter gives."""
 
+import contextlib
 import dataclasses
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 from sparkflow_runtime.compiler import specialise
 from sparkflow_runtime.ir.graph_def import export_graph
 from sparkflow_runtime.ir.node import Endpoint, Node
-from sparkflow_runtime.master.client import open_session
+from sparkflow_runtime.master.client import SessionClient, open_session
 from sparkflow_runtime.master.session import MasterSession
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.passes.partitioning import bundles
@@ -30,18 +32,23 @@ FACTORS = (1.0, 0.75, 0.5, 0.9, 1.1, 0.6)
 
 
 class Divided:
-    """A random program on a cluster, with variables of its own names.
+    """A random program in a session, with variables of its own names.
 
     Args:
         program: The program.
-        cluster: Has two parameter servers and two workers.
+        client: The session, which may have other programs.
+        tasks: What to divide it among, some or all.
     """
 
-    def __init__(self, program: RandomProgram, cluster: LocalCluster) -> None:
+    def __init__(
+        self, program: RandomProgram, client: SessionClient, tasks: Sequence[str] = TASKS
+    ) -> None:
         self.program = program
+        self._client = client
         choose = random.Random(program.seed)
         self.devices: dict[str, str] = {}
-        self._tasks = choose.sample(TASKS, choose.choice([2, 2, 3, 4]))  # few have more ways back
+        most = min(choose.choice([2, 2, 3, 4]), len(tasks))  # few have more ways back
+        self._tasks = choose.sample(tasks, most)
         nodes = [self._placed(each, choose) for each in program.graph]
         for name, value in program.variables.items():
             device = self.devices[name]
@@ -51,20 +58,19 @@ class Divided:
                 node(f"{of}/set", "Assign", of, f"{of}/given", device=device),
                 node(f"{of}/now", "Identity", of, device=device),
             ]
-        self.client = open_session(cluster.target("worker", 0), credentials=cluster.credentials)
-        self.client.extend(export_graph(nodes))
+        client.extend(export_graph(nodes))
 
     def step(self, args: list[Any], factor: float) -> Outcome:
         """What comes of a step whose variables begin as the initial values times a factor."""
         names = [self._named(name) for name in self.program.variables]
         start = [value * np.float32(factor) for value in self.program.variables.values()]
         given = {f"{name}/given:0": value for name, value in zip(names, start, strict=True)}
-        self.client.run([], given, [f"{name}/set" for name in names])
+        self._client.run([], given, [f"{name}/set" for name in names])
         feeds = dict(zip(map(self._end, self.program.feeds), args, strict=True))
         fetches = list(map(self._end, self.program.fetches))
         targets = list(map(self._named, self.program.targets))
-        fetched, _ = self.client.run(fetches, feeds, targets)
-        state, _ = self.client.run([f"{name}/now:0" for name in names], {}, [])
+        fetched, _ = self._client.run(fetches, feeds, targets)
+        state, _ = self._client.run([f"{name}/now:0" for name in names], {}, [])
         return Outcome(list(fetched), dict(zip(self.program.variables, state, strict=True)))
 
     def _placed(self, given: Node, choose: random.Random) -> Node:
@@ -122,25 +128,98 @@ def compare(seed: int, cluster: LocalCluster) -> None:
     Raises:
         AssertionError: A step gives other values, or leaves others in the variables.
     """
-    program = random_program(seed, 80, smooth=True)
-    context = program.context()
-    nodes = prune(program.graph, program.feeds, program.fetches, program.targets).sorted()
-    divided = Divided(program, cluster)
-    kept: list[tuple[Any, Any]] = []
-    for factor in FACTORS:
+    with contextlib.closing(session_on(cluster)) as client:
+        program = random_program(seed, 80, smooth=True)
+        Compared(program, Divided(program, client)).steps(FACTORS)
+
+
+def session_on(cluster: LocalCluster) -> SessionClient:
+    """A session of a worker of the cluster."""
+    return open_session(cluster.target("worker", 0), credentials=cluster.credentials)
+
+
+class Compared:
+    """Steps of a divided program, and what the interpreter makes of each.
+
+    Args:
+        program: The program.
+        divided: The same in a session.
+    """
+
+    def __init__(self, program: RandomProgram, divided: Divided) -> None:
+        self._program, self._divided = program, divided
+        self._context = program.context()
+        ends = program.feeds, program.fetches, program.targets
+        self._nodes = prune(program.graph, *ends).sorted()
+
+    def expected(self, factor: float) -> tuple[list[Any], Outcome]:
+        """What to feed for a factor, and what comes of it."""
+        program = self._program
         args = [
             (array * factor).astype(array.dtype) if array.dtype.kind == "f" else array
             for array in map(np.asarray, program.args)
         ]
         for name, value in program.variables.items():
-            held = context.resources.get("", name, Variable)
+            held = self._context.resources.get("", name, Variable)
             held.array[...] = value * np.float32(factor)
         with np.errstate(all="ignore"):
-            results = interpret(nodes, context, args, FakeStep())
-        expected = [np.array(results[index]) for index in range(len(results))]
-        found = divided.step(args, factor)
-        assert_same(found, Outcome(expected, program.state(context)), rtol=2e-4)
-        kept += [(each, np.array(each)) for each in found.fetched]
-    for now, then in kept:  # what was fetched never changes
-        np.testing.assert_array_equal(now, then)
-    divided.client.close()
+            results = interpret(self._nodes, self._context, args, FakeStep())
+        fetched = [np.array(results[index]) for index in range(len(results))]
+        return args, Outcome(fetched, program.state(self._context))
+
+    def steps(self, factors: Sequence[float]) -> None:
+        """Runs the steps, in this thread.
+
+        Raises:
+            AssertionError: One gives other values, leaves others in the variables, or changes what
+                another one gave.
+        """
+        known = {factor: self.expected(factor) for factor in set(factors)}
+        kept: list[tuple[Any, Any]] = []
+        for factor in factors:
+            args, expected = known[factor]
+            found = self._divided.step(args, factor)
+            assert_same(found, expected, rtol=2e-4)
+            kept += [(each, np.array(each)) for each in found.fetched]
+        for now, then in kept:
+            np.testing.assert_array_equal(now, then)
+
+
+@pytest.mark.parametrize("seed", range(500, 503))
+def test_programs_in_threads_of_one_session_do_not_touch_each_other(
+    seed: int, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send_in_every_way(monkeypatch)
+    compare_in_threads(seed, cluster)
+
+
+@pytest.mark.parametrize("seed", range(510, 513))
+def test_programs_in_threads_of_this_process_do_not_touch_each_other(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send_in_every_way(monkeypatch)
+    compare_in_threads(seed, None)
+
+
+def compare_in_threads(seed: int, cluster: LocalCluster | None) -> None:
+    """Runs three programs with variables in a thread each, and one without in two threads.
+
+    They share the session, and with it tasks, channels, kernels and memory.
+
+    Args:
+        seed: Of the programs.
+        cluster: Where; None for a session of this process.
+
+    Raises:
+        AssertionError: As `Compared.steps`.
+    """
+    own = [random_program(10 * seed + index, 60, smooth=True) for index in range(3)]
+    pure = random_program(10 * seed + 3, 60, variables=False, smooth=True)
+    with contextlib.closing(open_session() if cluster is None else session_on(cluster)) as client:
+        tasks = [""] if cluster is None else TASKS
+        each = [Compared(program, Divided(program, client, tasks)) for program in own]
+        shared = Divided(pure, client, tasks)
+        each += [Compared(pure, shared) for _ in range(2)]
+        orders = [random.Random(seed + index).choices(FACTORS, k=10) for index in range(5)]
+        with np.errstate(all="ignore"), ThreadPoolExecutor(len(each)) as pool:
+            list(pool.map(Compared.steps, each, orders))
