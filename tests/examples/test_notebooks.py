@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from support import event_loops
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 
@@ -54,7 +56,8 @@ def test_a_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     client = nbclient.NotebookClient(
         notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
     )
-    client.execute()
+    with event_loops.closed_afterwards():
+        client.execute()
     tables = [html for html in _outputs(notebook, "text/html") if "waiting for data" in html]
     assert len(tables) >= 1
     assert all("> done<" in html or "&nbsp; done" in html for html in tables)
