@@ -11,12 +11,13 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from sparkflow_runtime.device.names import DeviceSpec
-from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.device.names import DeviceSpec, task_of
+from sparkflow_runtime.errors import InvalidArgumentError, UnavailableError
 from sparkflow_runtime.ir.graph_def import import_graph
 from sparkflow_runtime.master.links import LocalLink
 from sparkflow_runtime.master.loops.step_loop import Loop
 from sparkflow_runtime.master.remote_link import RemoteLink
+from sparkflow_runtime.master.running import StepTimedOutError
 from sparkflow_runtime.master.session import MasterSession
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
@@ -57,6 +58,8 @@ class DriverMaster:
         credentials: What to show them: a token, or `Credentials` for TLS; None for what
             sessions show by default.
         transport: How tensors go between it and the tasks.
+        answer_timeout_s: How long a step of a session may take that is no loop, before its tasks
+            count as out of reach; None for ever.
     """
 
     def __init__(
@@ -64,12 +67,14 @@ class DriverMaster:
         cluster: ClusterDef,
         credentials: str | Credentials | None,
         transport: Transport = "auto",
+        answer_timeout_s: float | None = None,
     ) -> None:
         tasks = addresses(cluster)
         shown = Credentials.of(credentials)
         if credentials is None and tasks:
             shown = session_credentials(next(iter(tasks.values())))
         token, tls = shown.token, shown.tls
+        self._answer_timeout_s = answer_timeout_s
         self._peers = Peers(tasks, Self(token=token, tls=tls, transport=transport))
         self._links = {
             task: RemoteLink(task, address, token, tls, self._peers)
@@ -93,7 +98,12 @@ class DriverMaster:
             InvalidArgumentError: The filters leave no task, or the graph cannot be read.
         """
         default = default_task or self._default(device_filters)
-        session = MasterSession(self._links, default_task=default, device_filters=device_filters)
+        session = MasterSession(
+            self._links,
+            default_task=default,
+            device_filters=device_filters,
+            timeout_s=self._answer_timeout_s,
+        )
         session.extend(import_graph(graph_def), graph_def.library.function)
         return DriverSession(session)
 
@@ -193,10 +203,18 @@ class DriverSession:
         """Runs one step and returns the fetched values.
 
         Raises:
+            UnavailableError: The tasks have not answered for the master's `answer_timeout_s`.
             OpError: The first failure of any partition.
         """
         executable = self._session.prepare(list(feeds), fetches, targets)
-        return executable.run([np.asarray(value) for value in feeds.values()])
+        try:
+            return executable.run([np.asarray(value) for value in feeds.values()])
+        except StepTimedOutError as error:
+            tasks = " or ".join(dict.fromkeys(task_of(part.device) for part in executable.parts))
+            raise UnavailableError(
+                message=f"No answer of {tasks}: {error.message}. A message was lost, or a process "
+                "or a machine stands still"
+            ) from error
 
     def start_loop(
         self,

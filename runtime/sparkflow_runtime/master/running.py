@@ -57,6 +57,10 @@ class Pending(Protocol):
         """
 
 
+class StepTimedOutError(DeadlineExceededError):
+    """A step has taken longer than it may; not what an op of it waited for."""
+
+
 class RunningStep:
     """One step. Thread-safe; what it says of its end is guarded by the lock of its `RunningSteps`.
 
@@ -113,7 +117,7 @@ class RunningStep:
         """Waits until a partition has ended, or something else ends the step.
 
         Raises:
-            DeadlineExceededError: The step takes too long.
+            StepTimedOutError: The step takes too long.
             OpError: The partition failed, or see `check`.
         """
         changed = self._steps.changed
@@ -129,7 +133,7 @@ class RunningStep:
             return future.result()
         self.check()
         text = f"Timed out: the step took longer than {self.timeout_s:g} s"
-        raise DeadlineExceededError(message=text)
+        raise StepTimedOutError(message=text)
 
 
 class InBackground:

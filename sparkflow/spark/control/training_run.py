@@ -35,16 +35,22 @@ from sparkflow.spark.control.run_state import RunEvent, RunStory, after
 from sparkflow.spark.control.schedule import Duty, Pause, Schedule, Stops, is_due
 from sparkflow.spark.control.segment import Segments
 from sparkflow.spark.control.validation import Validation
-from sparkflow.spark.control.worker_recovery import Returns, WorkerRecovery, give_up_lost
-from sparkflow_runtime.master.driver import DriverMaster, Master
+from sparkflow.spark.control.worker_recovery import (
+    Returns,
+    WorkerRecovery,
+    give_up_lost,
+    open_tasks,
+)
+from sparkflow.spark.params.config import FitConfig
+from sparkflow_runtime.master.driver import Master
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.security import Credentials
 
 _log = logging.getLogger(__name__)
 
 
-OpenMaster: TypeAlias = Callable[[ClusterDef, Credentials], Master]
-"""Makes what opens sessions over the registered tasks, which ask for credentials."""
+OpenMaster: TypeAlias = Callable[[ClusterDef, Credentials, FitConfig], Master]
+"""Makes what opens sessions over the registered tasks, see `open_tasks`."""
 
 
 class Service(Tasks, Returns, Protocol):
@@ -83,7 +89,7 @@ class TrainingRun:
         schedule: Schedule | None = None,
         snapshot: Snapshot | None = None,
         store: CheckpointStore | None = None,
-        open_master: OpenMaster = DriverMaster,
+        open_master: OpenMaster = open_tasks,
         resizing: Resizing | None = None,
         notes: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
@@ -203,7 +209,7 @@ class TrainingRun:
             server.states(wait_s).keys() >= server.infos().keys()
         )
         with contextlib.ExitStack() as stack:
-            master = self._open_master(server.cluster(), self._credentials)
+            master = self._open_master(server.cluster(), self._credentials, plan.config)
             stack.callback(master.close)
             give_up_lost(self.events, master, plan.layout)
             with self.events.guard():

@@ -17,6 +17,7 @@ from sparkflow.spark.control.event_queue import EventQueue, WorkerLost
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.control.recorder import HistoryRecorder
 from sparkflow.spark.control.replicas import Replicas
+from sparkflow.spark.params.config import FitConfig
 from sparkflow_runtime.errors import OpError
 from sparkflow_runtime.master.driver import DriverMaster, Master
 from sparkflow_runtime.master.loops.step_loop import Loop
@@ -55,6 +56,21 @@ class _Absence:
 
     since: float
     error: Exception
+
+
+def open_tasks(cluster: ClusterDef, credentials: Credentials, config: FitConfig) -> DriverMaster:
+    """What opens sessions over the registered tasks.
+
+    Between the steps of workers nobody watches for those that stand still: what a task does not
+    answer within `startTimeout` and `stallTimeout` is an UnavailableError, as of one that is lost.
+
+    Args:
+        cluster: The tasks.
+        credentials: What they ask for.
+        config: Has the two.
+    """
+    longest_s = max(config.start_timeout, config.stall_timeout)
+    return DriverMaster(cluster, credentials, answer_timeout_s=longest_s)
 
 
 def give_up_lost(events: EventQueue, master: Master, layout: ClusterLayout) -> None:
@@ -177,7 +193,7 @@ class WorkerRecovery:
         """
         del self._absent[worker]
         with self._events.guard():
-            master = DriverMaster(self._service.cluster(), self._credentials)
+            master = open_tasks(self._service.cluster(), self._credentials, self._plan.config)
             self._stack.callback(master.close)
             give_up_lost(self._events, master, self._plan.layout)
             self._replicas.replace(worker, master, self._stack)

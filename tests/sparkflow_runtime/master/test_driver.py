@@ -214,6 +214,34 @@ def test_a_task_that_waits_for_something_else_ends_with_the_loop(
     nothing_runs(cluster)
 
 
+@pytest.mark.parametrize("transport", ["auto", "grpc"])
+def test_what_tasks_do_not_answer_in_time_is_out_of_reach(
+    cluster: LocalCluster, transport: Transport
+) -> None:
+    """A lost message is not noticed otherwise; loops take as long as they need."""
+    kinds: dict[str, Any] = {"component_types": [dtypes.float32]}
+    nodes = [
+        *training(),
+        node("q", "FIFOQueueV2", shared_name="never filled", device=PS, **kinds),
+        node("item", "QueueDequeueV2", "q", device=PS, **kinds),
+        node("near", "Identity", "item", device=WORKER),
+    ]
+    driver = DriverMaster(cluster.cluster, cluster.token, transport, answer_timeout_s=0.3)
+    with contextlib.closing(driver), deadline(driver):
+        session = driver.create_session(graph_def(*nodes), device_filters=["/job:ps", WORKER])
+        session.run([], {}, ["init"])
+        with pytest.raises(UnavailableError, match=r"No answer of .*/job:ps.* longer than 0\.3 s"):
+            session.run(["near:0"], {}, [])
+        source = Stalling(2)
+        feed(cluster, source)
+        loop = session.start_loop(["loss:0"], ["train"])
+        assert source.stalled.wait(WAIT_S)
+        time.sleep(0.5)
+        source.close()
+        assert loop.wait().num_steps == 2
+        session.close()
+
+
 def test_loops_of_several_sessions_share_the_variables(
     cluster: LocalCluster, driver: DriverMaster
 ) -> None:

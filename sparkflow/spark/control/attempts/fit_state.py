@@ -31,7 +31,7 @@ from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.control.recorder import HistoryRecorder
 from sparkflow.spark.control.schedule import Schedule
 from sparkflow.spark.control.training_run import OpenMaster, TrainingRun
-from sparkflow_runtime.master.driver import DriverMaster
+from sparkflow.spark.control.worker_recovery import open_tasks
 from sparkflow_runtime.security import Credentials
 
 _log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class FitState:
         store: CheckpointStore | None = None,
         *,
         start: Snapshot | None = None,
-        open_master: OpenMaster = DriverMaster,
+        open_master: OpenMaster = open_tasks,
         remembered: Snapshot | None = None,
         lost: Sequence[tuple[str, int]] = (),
     ) -> None:

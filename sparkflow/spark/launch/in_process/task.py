@@ -105,7 +105,7 @@ def train_here(
         Callbacks(),
         store,
         start=work.start,
-        open_master=lambda cluster, shown: OneTaskMaster(task.worker),
+        open_master=lambda cluster, shown, config: OneTaskMaster(task.worker),
         lost=[(f"{again} ({number})", 0) for number in range(1, attempt + 1)],
     )
     values = fit_state.finished_values
