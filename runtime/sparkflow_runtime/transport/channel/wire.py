@@ -54,6 +54,9 @@ SMALL_BYTES: Final = 1 << 14
 """Pieces of a body that are smaller on average are put together before they are copied."""
 _ROOM_BYTES: Final = 1 << 18
 """So much of a body is copied, sealed and given to the socket at once."""
+_SIGNALS_MS: Final = 500
+"""Python handles signals between calls: a Ctrl-C that comes when `poll` is about to be entered is
+not noticed before it returns."""
 _BLOCKED_MS: Final = 200
 """How often a blocked sender asks whether it should go on."""
 
@@ -323,7 +326,11 @@ class Wire:
             poll.register(self._fd, select.POLLIN)
             if wake >= 0:
                 poll.register(wake, select.POLLIN)
-        poll.poll(timeout_ms)
+        if timeout_ms is None:
+            while not poll.poll(_SIGNALS_MS):
+                pass
+        else:
+            poll.poll(timeout_ms)
 
     def read(self, buffer: Buffer, handle: Handle) -> None:
         """Handles the frames that are there; returns when nothing more is.

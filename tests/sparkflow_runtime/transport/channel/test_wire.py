@@ -1,11 +1,14 @@
 """Frames over one socket, whatever pieces they come in."""
 
 import os
+import select
+import signal
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -328,3 +331,26 @@ def test_a_forked_child_leaves_the_channels_to_its_parent(kind: str) -> None:
     environment = {**os.environ, "PYTHONWARNINGS": "ignore"}  # of forks with threads
     command = [sys.executable, "-c", FORKS, kind]
     assert subprocess.run(command, timeout=60, check=False, env=environment).returncode == 7
+
+
+def test_ctrl_c_is_noticed_that_comes_before_the_wait_has_begun(
+    ends: tuple[Wire, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python has noted the signal then, and `poll` does not return for it."""
+    wire, _ = ends
+    poll = select.poll()
+
+    class Late:
+        def poll(self, timeout_ms: float | None) -> list[Any]:
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                assert timeout_ms is not None, "it would wait for ever"
+                return poll.poll(timeout_ms)
+            finally:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+    monkeypatch.setattr(wire_module, "_SIGNALS_MS", 1)
+    monkeypatch.setitem(wire._polls, -1, Late())
+    with pytest.raises(KeyboardInterrupt):
+        wire.wait(None)
