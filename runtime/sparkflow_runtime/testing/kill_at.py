@@ -23,7 +23,7 @@ class KillAt:
         restart: Whether it is started anew at once, at its old port.
 
     Attributes:
-        done: Whether it has died.
+        done: Whether it has died, and serves again if that was asked for.
     """
 
     def __init__(
@@ -34,15 +34,17 @@ class KillAt:
         self._step = step
         self._restart = restart
         self._lock = threading.Lock()
+        self._begun = False
         self.done = False
 
     def reached(self, step: int) -> None:
         """Says how far training has come; returns when the task is dead, or serves again."""
         with self._lock:
-            if self.done or step < self._step:
+            if self._begun or step < self._step:
                 return
-            self.done = True
+            self._begun = True
         if self._restart:
             self._cluster.restart(*self._task)
         else:
             self._cluster.kill(*self._task)
+        self.done = True
