@@ -105,7 +105,7 @@ class DriverMaster:
             timeout_s=self._answer_timeout_s,
         )
         session.extend(import_graph(graph_def), graph_def.library.function)
-        return DriverSession(session)
+        return DriverSession(session, self._answer_timeout_s)
 
     def lose(self, task: str) -> None:
         """Gives a task up, of which somebody knows that it is gone or cannot be reached.
@@ -192,10 +192,16 @@ def _nodes(graph_def: GraphDef) -> Iterator[NodeDef]:
 
 
 class DriverSession:
-    """A session of the driver's master."""
+    """A session of the driver's master.
 
-    def __init__(self, session: MasterSession) -> None:
+    Args:
+        session: The session.
+        answer_timeout_s: See `DriverMaster`.
+    """
+
+    def __init__(self, session: MasterSession, answer_timeout_s: float | None = None) -> None:
         self._session = session
+        self._answer_timeout_s = answer_timeout_s
 
     def run(
         self, fetches: Sequence[str], feeds: Mapping[str, Any], targets: Sequence[str]
@@ -211,10 +217,21 @@ class DriverSession:
             return executable.run([np.asarray(value) for value in feeds.values()])
         except StepTimedOutError as error:
             tasks = " or ".join(dict.fromkeys(task_of(part.device) for part in executable.parts))
-            raise UnavailableError(
-                message=f"No answer of {tasks}: {error.message}. A message was lost, or a process "
-                "or a machine stands still"
-            ) from error
+            raise _no_answer(tasks, error.message) from error
+
+    def run_loop(
+        self, fetches: Sequence[str], targets: Sequence[str], num_steps: int, first_step: int
+    ) -> None:
+        """Runs a step loop to its end, see `start_loop`.
+
+        Raises:
+            UnavailableError: It has not ended after the master's `answer_timeout_s`.
+            OpError: What ended it.
+        """
+        try:
+            self.start_loop(fetches, targets, num_steps, first_step).wait(self._answer_timeout_s)
+        except TimeoutError as error:
+            raise _no_answer(f"all tasks in step {first_step}", str(error)) from error
 
     def start_loop(
         self,
@@ -236,3 +253,10 @@ class DriverSession:
     def close(self) -> None:
         """Ends running steps and loops and forgets the session."""
         self._session.close()
+
+
+def _no_answer(whom: str, why: str) -> UnavailableError:
+    return UnavailableError(
+        message=f"No answer of {whom}: {why}. A message was lost, or a process or a machine stands "
+        "still"
+    )

@@ -21,7 +21,6 @@ from sparkflow.spark.graphs.growing import TableNodes
 from sparkflow.spark.graphs.state import VariableNodes
 from sparkflow.spark.graphs.training_graph import TrainingGraph
 from sparkflow_runtime import shapes
-from sparkflow_runtime.errors import UnavailableError
 from sparkflow_runtime.master.driver import DriverSession, Master
 from sparkflow_runtime.master.loops.step_loop import Loop
 
@@ -192,9 +191,7 @@ class Replicas:
         fetches = [each.applied for each in self._graph.commits]
         return np.asarray(self._sessions[asked].run(fetches, {}, []), np.int64)
 
-    def complete(
-        self, worker: int, master: Master, number: int, made_by: Sequence[int], timeout_s: float
-    ) -> None:
+    def complete(self, worker: int, master: Master, number: int, made_by: Sequence[int]) -> None:
         """Makes a worker's step where parameter servers lack it, and only there.
 
         Args:
@@ -202,10 +199,9 @@ class Replicas:
             master: A master that knows where it is now.
             number: The step's number.
             made_by: The numbers of the commits that have made it.
-            timeout_s: How long the step may take.
 
         Raises:
-            UnavailableError: It takes longer.
+            UnavailableError: It takes longer than the master waits for answers.
             ValueError: What is left of the step needs results of what was made.
         """
         graph = self._graph
@@ -218,13 +214,7 @@ class Replicas:
             for targets in (graph.local_initializers, graph.session_initializers):
                 if targets:
                     session.run([], {}, list(targets))
-            loop = session.start_loop([graph.loss], [graph.train_op], 1, number)
-            try:
-                loop.wait(timeout_s)
-            except TimeoutError as error:
-                raise UnavailableError(
-                    message=f"Worker task {worker} has not completed step {number}: {error}"
-                ) from error
+            session.run_loop([graph.loss], [graph.train_op], 1, number)
 
     def keep(self, names: Sequence[str]) -> None:
         """Copies these variables beside themselves, on the tasks that hold them."""

@@ -69,11 +69,8 @@ def open_tasks(cluster: ClusterDef, credentials: Credentials, config: FitConfig)
         credentials: What they ask for.
         config: Has the two.
     """
-    return DriverMaster(cluster, credentials, answer_timeout_s=_answer_timeout_s(config))
-
-
-def _answer_timeout_s(config: FitConfig) -> float:
-    return max(config.start_timeout, config.stall_timeout)
+    longest_s = max(config.start_timeout, config.stall_timeout)
+    return DriverMaster(cluster, credentials, answer_timeout_s=longest_s)
 
 
 def give_up_lost(events: EventQueue, master: Master, layout: ClusterLayout) -> None:
@@ -215,9 +212,7 @@ class WorkerRecovery:
         first, last = int(applied.min()), int(applied.max())
         for step in range(first, last):
             made_by = np.flatnonzero(applied > step).tolist()
-            self._replicas.complete(
-                worker, master, number + step - first, made_by, _answer_timeout_s(self._plan.config)
-            )
+            self._replicas.complete(worker, master, number + step - first, made_by)
         _log.info("worker task %d: completed %d steps that were cut in two", worker, last - first)
         return last - first
 

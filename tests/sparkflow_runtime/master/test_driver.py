@@ -239,6 +239,13 @@ def test_what_tasks_do_not_answer_in_time_is_out_of_reach(
         time.sleep(0.5)
         source.close()
         assert loop.wait().num_steps == 2
+        feed(cluster, ArraySource([np.ones(3, np.float32)], 1))
+        session.run_loop(["loss:0"], ["train"], 1, 7)
+        source = Stalling(0)
+        feed(cluster, source)
+        with pytest.raises(UnavailableError, match=r"No answer of all tasks in step 8: .* 0\.3 s"):
+            session.run_loop(["loss:0"], ["train"], 1, 8)
+        source.close()
         session.close()
 
 
