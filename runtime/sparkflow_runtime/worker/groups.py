@@ -236,8 +236,7 @@ class _GroupMeeting:
 
     def leave(self, error: OpError) -> None:
         if self._ending is None:
-            if not self._is_over:
-                self._rendezvous.drain(LEAVE_TIMEOUT_S)
+            self._rendezvous.drain(LEAVE_TIMEOUT_S)
         else:
             with contextlib.suppress(FutureCancelledError):
                 self._ending.result()

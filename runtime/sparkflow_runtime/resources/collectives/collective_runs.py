@@ -66,6 +66,7 @@ class _Run:
         instance: Which one.
         turn: How often it ran before.
         step: The step that it is part of.
+        member: The session's part in the group; None within a step.
         abandon: What to call where it fails.
         future: Its result.
         exchange: What it exchanges through, None until the group has met.
@@ -76,6 +77,7 @@ class _Run:
     instance: int
     turn: int
     step: _StepKey
+    member: _Member | None
     abandon: Callable[[], None] | None = None
     future: Future[tuple[Any, ...]] = field(default_factory=Future)
     exchange: Exchange | None = None
@@ -240,7 +242,7 @@ class Collectives:
         """
         member = self._member(group) if group.between else None
         turn = 0 if member is None else member.next_turn(instance)
-        run = _Run(group, instance, turn, (step.step_id, step.iteration), abandon)
+        run = _Run(group, instance, turn, (step.step_id, step.iteration), member, abandon)
         meeting = step.meeting()
 
         def exchange() -> tuple[Any, ...]:
@@ -267,7 +269,8 @@ class Collectives:
             raise InternalError(message=f"Instance {instance} of group {group.key} did not start")
         try:
             result = run.result(timeout_s)
-            self._complete(run)
+            if run.member is not None:
+                run.member.complete(instance, run.turn, run.step)
             return result
         except FutureTimeoutError:
             error: Exception = run.timed_out(timeout_s)
@@ -292,16 +295,9 @@ class Collectives:
         with self._lock:
             return self._members.setdefault(group, _Member(group))
 
-    def _complete(self, run: _Run) -> None:
-        member = self._members.get(run.group) if run.group.between else None
-        if member is not None:
-            member.complete(run.instance, run.turn, run.step)
-
     def _fail(self, run: _Run, error: OpError) -> None:
-        with self._lock:
-            member = self._members.get(run.group)
-        if member is not None:
-            member.fail(error, run.step)
+        if run.member is not None:
+            run.member.fail(error, run.step)
         if run.abandon is not None:
             run.abandon()
 
