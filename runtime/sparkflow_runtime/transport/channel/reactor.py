@@ -168,7 +168,12 @@ class Reactor:
             self._watch[0].register(self._watch[1], select.EPOLLIN)
             self._watch[0].register(self._watch[2], 0)
             self._watch[2].wake()  # readable as soon as it is armed
-        if self._idle == 0 and self._threads >= MAX_THREADS and not self._is_full:
+        if self._idle == 0 and self._threads < MAX_THREADS:
+            self._threads += 1
+            self._idle += 1
+            args = (self._watch,)
+            threading.Thread(target=self._work, args=args, name="channel", daemon=True).start()
+        elif self._idle == 0 and not self._is_full:
             self._is_full = True
             _log.warning(
                 "%d calls of this process wait for tensors, as many as it has threads for. Further "
@@ -176,11 +181,6 @@ class Reactor:
                 "tasks per process, or fewer workers per parameter server",
                 self._threads,
             )
-        if self._idle == 0 and self._threads < MAX_THREADS:
-            self._threads += 1
-            self._idle += 1
-            args = (self._watch,)
-            threading.Thread(target=self._work, args=args, name="channel", daemon=True).start()
         return self._watch
 
     def _arm(self, fd: int, events: int) -> None:

@@ -5,7 +5,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -30,6 +30,7 @@ from sparkflow_runtime.transport.waking import Waker
 pytestmark = pytest.mark.skipif(not available(), reason="channels need Linux")
 
 WAIT_S = 20
+T = TypeVar("T")
 PS = "/job:ps/replica:0/task:0"
 
 
@@ -63,14 +64,10 @@ class Task:
             self.changed.notify_all()
 
     def unsubscribe(self, step_id: int, key: str, sink: Sink, gone: bool) -> None:
-        with self.changed:
-            self.gone.append(f"{key} {gone}")
-            self.changed.notify_all()
+        self._note(self.gone, f"{key} {gone}")
 
     def call(self, step_id: int, text: bytes, args: Sequence[Any]) -> Sequence[Any]:
-        with self.changed:
-            self.called.append(step_id)
-            self.changed.notify_all()
+        self._note(self.called, step_id)
         if text == b"fail":
             raise NotFoundError(message="no such thing")
         if text == b"meet":
@@ -78,13 +75,14 @@ class Task:
         return self.answer(args)
 
     def abandon(self, step_id: int) -> None:
-        with self.changed:
-            self.abandoned.append(step_id)
-            self.changed.notify_all()
+        self._note(self.abandoned, step_id)
 
     def finish(self, step_id: int) -> None:
+        self._note(self.finished, step_id)
+
+    def _note(self, seen: list[T], what: T) -> None:
         with self.changed:
-            self.finished.append(step_id)
+            seen.append(what)
             self.changed.notify_all()
 
 

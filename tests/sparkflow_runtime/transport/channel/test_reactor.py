@@ -24,30 +24,36 @@ def reactor():
     far.close()
 
 
+class Blocked:
+    """A call that blocks until it may end.
+
+    Attributes:
+        begun: Released whenever it begins.
+        may_end: Ends it, and all others.
+    """
+
+    def __init__(self):
+        self.begun, self.may_end = threading.Semaphore(0), threading.Event()
+
+    def __call__(self):
+        self.begun.release()
+        self.may_end.wait(DEADLINE_S)
+
+
 def test_calls_that_block_leave_others_to_run(reactor):
-    may_end, begun = threading.Event(), threading.Semaphore(0)
-
-    def call():
-        begun.release()
-        may_end.wait(DEADLINE_S)
-
+    call = Blocked()
     for _ in range(20):
         reactor.hand_over(call)
-    assert all(begun.acquire(timeout=DEADLINE_S) for _ in range(20))
-    may_end.set()
+    assert all(call.begun.acquire(timeout=DEADLINE_S) for _ in range(20))
+    call.may_end.set()
 
 
 def test_it_says_once_that_no_thread_is_left(reactor, monkeypatch, caplog):
     monkeypatch.setattr(reactor_module, "MAX_THREADS", 2)
-    may_end, begun = threading.Event(), threading.Semaphore(0)
-
-    def call():
-        begun.release()
-        may_end.wait(DEADLINE_S)
-
+    call = Blocked()
     for _ in range(4):
         reactor.hand_over(call)
-        assert begun.acquire(timeout=DEADLINE_S)
-    may_end.set()
+        assert call.begun.acquire(timeout=DEADLINE_S)
+    call.may_end.set()
     said = [each.message for each in caplog.records if "has threads for" in each.message]
     assert [each.partition(" wait")[0] for each in said] == ["2 calls of this process"]
