@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
 import subprocess
 import sys
 import threading
@@ -23,9 +22,9 @@ from support import event_loops
 from support.interrupts import KINDS
 from support.processes import END_S
 from support.rounds import rounds_of
+from support.terminals import plain
 
 PROGRAM = Path(__file__).with_name("interrupts_program.py")
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 # How long a round may take at most, on a machine that has other things to do.
 ROUND_S = 60.0
 
@@ -120,7 +119,7 @@ def check(found: dict[str, Any]) -> None:
     else:
         assert found["error"] == "BoomError", found
         assert "boom in" in found["text"], found
-        assert "in boom" in _COLOURS.sub("", found["trace"]), found
+        assert "in boom" in plain(found["trace"]), found
 
 
 @pytest.mark.timeout(400)

@@ -16,6 +16,7 @@ from sparkflow.spark.report.live import LiveReporter
 from sparkflow.spark.report.metrics_snapshot import MetricsSnapshot
 from sparkflow.spark.report.notebook import NotebookDisplay, draw
 from sparkflow.spark.report.terminal import LineDisplay, RichDisplay, TqdmDisplay
+from support.terminals import plain
 from tests.sparkflow.spark.report.runs import Clock, FakeRun, whole_run
 
 FIGURES = MetricsSnapshot(
@@ -133,7 +134,7 @@ class TestTerminals:
         assert isinstance(display, RichDisplay)
         display.show(FIGURES)
         display.close(FIGURES)
-        text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", stream.getvalue())
+        text = plain(stream.getvalue())
         assert "fit" in text
         assert "40%" in text
         assert "epoch 2/5, step 1,234/6,000, loss 0.03124, 45,600 rows/s" in text
