@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 
+from sparkflow_runtime.device.shared_memory import SharedArena
 from sparkflow_runtime.transport.channel import dialling
 from sparkflow_runtime.transport.channel.address import ChannelAddress
 from sparkflow_runtime.transport.channel.handshake import Self
 from sparkflow_runtime.transport.channel.listener import Listener
 from sparkflow_runtime.transport.channel.opening import Opened
+from support.channels import Channel
 
 PS = "/job:ps/replica:0/task:0"
 WORKER = "/job:worker/replica:0/task:1"
@@ -89,6 +91,19 @@ def open_door() -> Iterator[OpenDoor]:
         door.close()
     assert set(threading.enumerate()) <= threads
     assert _descriptors() <= descriptors
+
+
+@pytest.fixture(params=["tcp", "unix", "shm"])
+def channel(request: pytest.FixtureRequest) -> Iterator[Channel]:
+    if request.param == "shm" and not SharedArena.available():
+        pytest.skip("no shared memory here")
+    before = set(threading.enumerate())
+    made = Channel(request.param)
+    yield made
+    made.close()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(WAIT_S)
+    assert set(threading.enumerate()) <= before
 
 
 def _descriptors() -> set[int]:

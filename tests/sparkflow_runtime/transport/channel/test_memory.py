@@ -1,13 +1,18 @@
 """What a channel reads of the other task's memory."""
 
 import os
+from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 from sparkflow_runtime.device.shared_memory import SharedArena
-from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.errors import InvalidArgumentError, OpError
+from sparkflow_runtime.transport.channel import frames, memory as channel_memory
 from sparkflow_runtime.transport.channel.frames import Header, Kind
 from sparkflow_runtime.transport.channel.memory import ChannelMemory
+from sparkflow_runtime.transport.channel.reactor import available
+from support.channels import Channel
 
 ARENA = 1
 
@@ -40,3 +45,77 @@ def test_memory_that_is_gone_leaves_the_descriptor_to_the_memory_that_comes(segm
 def test_memory_without_a_descriptor_is_refused():
     with pytest.raises(InvalidArgumentError, match="Memory 5 came without a descriptor"):
         ChannelMemory(None, None).attach(segment_frame(5, 4096), lambda: None)
+
+
+@pytest.mark.skipif(not available(), reason="channels need Linux")
+class TestSharedMemory:
+    """What travels as places instead of bytes."""
+
+    @pytest.fixture
+    def shared(self) -> Iterator[Channel]:
+        if not SharedArena.available():
+            pytest.skip("no shared memory here")
+        made = Channel("shm")
+        yield made
+        made.close()
+
+    def test_lent_arrays_are_read_in_place(self, shared: Channel) -> None:
+        arena = shared.arenas[0]
+        assert arena is not None
+        variable = arena.allocate((1000,), np.float32)
+        variable[:] = 1
+        [stream] = shared.asker.ask(1, ["a"], loops=True)
+        sink = shared.task.sink("a")
+        sink.send(0, [variable, np.ones(2)], [0], lambda: None)
+        bundle = stream.take(0, shared.waker(), more=True)
+        assert bundle is not None
+        variable[7] = 5
+        assert bundle[0][7] == 5
+        assert not bundle[0].flags.writeable
+        assert shared.asker.transport == "shm"
+        sink.send(1, [variable, np.ones(2)], [], lambda: None)  # a snapshot
+        bundle = stream.take(1, shared.waker(), more=True)
+        assert bundle is not None
+        variable[7] = 6
+        assert bundle[0][7] == 5
+
+    def test_large_bodies_take_slots_that_come_back(self, shared: Channel) -> None:
+        [stream] = shared.asker.ask(1, ["a"], loops=True)
+        sink = shared.task.sink("a")
+        value = np.arange(channel_memory.LEAST_BYTES, dtype=np.float32)
+        for turn in range(2000):  # many times what there are slots
+            sink.send(turn, [value], (), lambda: None)
+            bundle = stream.take(turn, shared.waker(), more=True)
+            assert bundle is not None
+            assert bundle[0][-1] == value[-1]
+        ring = shared.serving.memory._ring
+        assert ring is not None
+        del bundle
+        assert ring.held_bytes == 0
+
+    def test_a_reader_that_keeps_everything_is_served_through_the_socket(
+        self, shared: Channel, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(channel_memory, "RING_BYTES", 1 << 20)
+        [stream] = shared.asker.ask(1, ["a"], loops=True)
+        sink = shared.task.sink("a")
+        kept = []
+        for turn in range(12):
+            value = np.full(50_000, turn, np.float32)
+            sink.send(turn, [value], (), lambda: None)
+            kept.append(stream.take(turn, shared.waker(), more=True))
+        for turn, bundle in enumerate(kept):
+            assert bundle is not None
+            assert (bundle[0] == turn).all()
+
+    def test_memory_that_was_never_shared_is_refused(self, shared: Channel) -> None:
+        [stream] = shared.asker.ask(1, ["a"], loops=True)
+        shared.task.sink("a")
+        text = channel_memory._SLOT.pack(0, 1, 0)
+        layout = shared.asker._describer.describe([np.ones(2)]).layout
+        head = frames.pack(
+            Kind.BUNDLE, stream._number, 0, flags=2, text=text, layout=layout, tensors=1
+        )
+        shared.serving.post(head)
+        with pytest.raises(OpError, match="never shared"):
+            stream.take(0, shared.waker(), more=True)

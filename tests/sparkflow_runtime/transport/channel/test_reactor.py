@@ -1,13 +1,17 @@
 """The threads that read channels: that calls which block are many, and said to be too many."""
 
+import contextlib
 import socket
 import threading
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+from sparkflow_runtime.errors import UnavailableError
 from sparkflow_runtime.transport.channel import reactor as reactor_module
-from sparkflow_runtime.transport.channel.reactor import Reactor
+from sparkflow_runtime.transport.channel.reactor import Reactor, available
+from support.channels import WAIT_S, Channel
 
 DEADLINE_S = 30
 
@@ -57,3 +61,16 @@ def test_it_says_once_that_no_thread_is_left(reactor, monkeypatch, caplog):
     call.may_end.set()
     said = [each.message for each in caplog.records if "has threads for" in each.message]
     assert [each.partition(" wait")[0] for each in said] == ["2 calls of this process"]
+
+
+@pytest.mark.skipif(not available(), reason="channels need Linux")
+def test_a_reactor_without_channels_has_no_threads() -> None:
+    before = set(threading.enumerate())
+    made = Channel("unix")
+    assert made.call(b"", np.ones(1))[0] == 2
+    made.close()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(WAIT_S)
+    assert made.reactor._watch is None
+    with contextlib.suppress(UnavailableError):
+        made.asker.ask(1, ["a"], loops=False)
