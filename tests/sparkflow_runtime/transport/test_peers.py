@@ -14,10 +14,12 @@ from sparkflow_runtime.errors import (
     UnavailableError,
 )
 from sparkflow_runtime.protos.worker_pb2 import RecvTensorRequest
+from sparkflow_runtime.server import Server
 from sparkflow_runtime.transport import codec, rpc
 from sparkflow_runtime.transport.channel.handshake import Self
 from sparkflow_runtime.transport.peers import WORKER_SERVICE, Peers
 from sparkflow_runtime.transport.threads import DaemonThreads
+from support.channels import wait_until
 
 TASK = "/job:w/replica:0/task:1"
 WAIT_S = 20
@@ -275,3 +277,25 @@ def test_a_channel_that_was_being_opened_when_its_task_was_given_up_is_not_used(
     with pytest.raises(UnavailableError, match="was given up"):
         peers._dial(TASK)
     assert not made.is_open
+
+
+@pytest.mark.parametrize("transport", ["tcp", "auto"])
+def test_a_task_that_is_started_again_where_it_was_is_asked_at_once(transport: str) -> None:
+    """Nothing was to come from the one before when it ended, so that nobody waited at its end."""
+    first = Server(None, "w", 1, host="127.0.0.1", token="t")
+    first.start()
+    peers = Peers({TASK: first.address}, Self(token="t", transport=transport))
+    before = peers.channel(TASK)
+    assert before is not None
+    first.stop()
+    second = Server(None, "w", 1, host="127.0.0.1", port=first.port, token="t")
+    second.start()
+    try:
+        wait_until(lambda: not before.is_open)
+        asked = peers.channel(TASK)
+        assert asked is not None
+        assert asked is not before
+        asked.ask(1, ["a"], loops=False)
+    finally:
+        peers.close()
+        second.stop()

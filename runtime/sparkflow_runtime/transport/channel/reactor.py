@@ -1,5 +1,8 @@
 """The threads that read channels nobody waits at: all serving ends, and asking ends left alone.
 
+Of an asking end that nothing is to come at, they hear when the other task is gone: what is asked
+next is asked of whoever has taken its place, which may listen at the same address.
+
 Threads take turns in `epoll`. Whoever is given a channel reads it and does what it asks for, a
 whole step if need be, while another one goes on watching. So a call is run by the thread that read
 it: none has to be woken for it.
@@ -27,6 +30,7 @@ MAX_IDLE: Final = 16
 """So many threads stay that have nothing to do. A step under way needs one: with two at most, a
 parameter server of two workers made a thread per step (60-100 µs of its processor, 2026-11-27)."""
 _ONE_EVENT: Final[int] = getattr(select, "EPOLLIN", 0) | getattr(select, "EPOLLONESHOT", 0)
+_ITS_END: Final[int] = getattr(select, "EPOLLRDHUP", 0) | getattr(select, "EPOLLONESHOT", 0)
 _LEFT_ALONE_S: Final = 0.05
 """A channel with answers to come, at which nobody has waited for so long, is read for all."""
 
@@ -39,7 +43,8 @@ def available() -> bool:
 class Reactor:
     """Safe to use from several threads. It has threads only while it has channels.
 
-    `_lock` guards all fields. Sockets are armed for one event each; whoever got it arms again.
+    `_lock` guards all fields. Sockets are armed for one event each; whoever got it arms again, or
+    notes in `_unarmed` that somebody else is to.
     """
 
     def __init__(self) -> None:
@@ -57,6 +62,7 @@ class Reactor:
         self._handed: deque[Callable[[], None]] = deque()
         self._ends: dict[int, End] = {}
         self._watched: set[int] = set()
+        self._unarmed: set[int] = set()
         self._threads = 0
         self._idle = 0
         self._is_full = False
@@ -71,7 +77,7 @@ class Reactor:
         with self._lock:
             self._ends[fd] = end
             epoll, _, _ = self._open()
-            epoll.register(fd, _ONE_EVENT if end.is_always_read else 0)
+            epoll.register(fd, _ONE_EVENT if end.is_always_read else _ITS_END)
             if end.is_always_read:
                 self._watched.add(fd)
             elif self._janitor is None:
@@ -102,7 +108,7 @@ class Reactor:
             with self._lock:
                 if fd in self._watched:
                     self._watched.discard(fd)
-                    self._arm(fd, 0)
+                    self._arm(fd, _ITS_END)
 
     def read_all(self) -> None:
         """Reads every end: a thread is about to block, and others may block on it."""
@@ -117,6 +123,7 @@ class Reactor:
             if self._ends.get(fd) is end:
                 del self._ends[fd]
                 self._watched.discard(fd)
+                self._unarmed.discard(fd)
                 self._forget(fd)
 
     def _watch_those_left_alone(self, ends: list[End]) -> None:
@@ -133,6 +140,13 @@ class Reactor:
             self._watched.add(fd)
             self._arm(fd, _ONE_EVENT)
         return True
+
+    def _note_unarmed(self, end: End) -> None:
+        """Has the janitor arm an end: at once, this would go round while another thread reads."""
+        fd = end.wire.fileno()
+        with self._lock:
+            if self._ends.get(fd) is end:
+                self._unarmed.add(fd)
 
     # ------------------------------------------------------------------------------ threads
 
@@ -202,6 +216,7 @@ class Reactor:
         self._janitor = None
         self._threads = self._idle = 0
         self._watched.clear()
+        self._unarmed.clear()
         self._handed.clear()
 
     def _work(self, watch: tuple[select.epoll, Waker, Waker]) -> None:
@@ -220,6 +235,8 @@ class Reactor:
                 end.attend()
                 if end.is_left_alone:
                     self.watch(end)
+                elif not end.is_always_read:
+                    self._note_unarmed(end)
             del end
             with self._lock:
                 if watch is not self._watch:
@@ -236,6 +253,9 @@ class Reactor:
                     return
                 ends = list(self._ends.values())
                 unwatched = [end for fd, end in self._ends.items() if fd not in self._watched]
+                for fd in self._unarmed - self._watched:
+                    self._arm(fd, _ITS_END)
+                self._unarmed.clear()
             self._watch_those_left_alone(unwatched)
             for end in ends:
                 if end.holds_back:

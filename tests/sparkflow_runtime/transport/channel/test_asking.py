@@ -19,7 +19,7 @@ from sparkflow_runtime.transport.channel.asking import PendingCall
 from sparkflow_runtime.transport.channel.frames import Kind
 from sparkflow_runtime.transport.channel.reactor import available
 from sparkflow_runtime.transport.waking import Waker
-from support.channels import WAIT_S, Channel
+from support.channels import WAIT_S, Channel, wait_until
 
 pytestmark = pytest.mark.skipif(not available(), reason="channels need Linux")
 
@@ -152,9 +152,7 @@ def test_an_asker_that_finds_the_other_end_gone_leaves_nothing_behind(channel: C
     while channel.asker.is_open and time.monotonic() < deadline:
         channel.asker.post(frames.pack(Kind.FINISH, 8))
     assert not channel.asker.is_open
-    while channel.asker in channel.reactor._ends.values():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: channel.asker not in channel.reactor._ends.values())
 
 
 def test_a_call_that_is_held_back_goes_with_what_is_asked_for(channel: Channel) -> None:
@@ -217,3 +215,19 @@ def test_frames_out_of_place_end_the_channel(channel: Channel) -> None:
     channel.serving.post(frames.pack(Kind.BUNDLE, number, 0, flags=frames.SAME_LAYOUT))
     with pytest.raises(OpError, match="refers to a layout that was never sent"):
         stream.take(0, channel.waker(), more=True)
+
+
+@pytest.mark.parametrize("before", ["nothing", "call", "left alone"])
+def test_an_asker_of_which_nothing_is_wanted_finds_the_other_end_gone(
+    channel: Channel, before: str
+) -> None:
+    """The task may be there again at the same address: what is asked next is asked of that one."""
+    if before == "call":
+        channel.call(b"", np.ones(1))
+    elif before == "left alone":
+        answered = threading.Event()
+        channel.asker.call(1, b"", [np.ones(1)], on_done=lambda _: answered.set())
+        assert answered.wait(WAIT_S)
+    channel.serving.close()
+    wait_until(lambda: not channel.asker.is_open)
+    wait_until(lambda: channel.asker not in channel.reactor._ends.values())
