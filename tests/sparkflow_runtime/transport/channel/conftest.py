@@ -75,10 +75,15 @@ class Door:
 OpenDoor = Callable[..., Door]
 
 
-@pytest.fixture
-def open_door() -> Iterator[OpenDoor]:
-    """Makes listeners; all they left must be gone after them."""
+@pytest.fixture(scope="module")
+def tidied() -> None:
+    """What tests of other files left is gone; looking for it takes half a second."""
     gc.collect()
+
+
+@pytest.fixture
+def open_door(tidied: None) -> Iterator[OpenDoor]:
+    """Makes listeners; all they left must be gone after them."""
     threads, descriptors = set(threading.enumerate()), _descriptors()
     doors: list[Door] = []
 
