@@ -3,6 +3,7 @@
 import functools
 import logging
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,6 +52,17 @@ def runtime_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
         yield
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Has SIGINT raise KeyboardInterrupt, for tests that send it to this process.
+
+    A shell has what it starts in the background ignore it, and pyspark leaves a handler behind.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(autouse=True)

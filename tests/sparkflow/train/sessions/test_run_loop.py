@@ -178,10 +178,8 @@ def test_what_a_listener_raises_ends_the_loop_between_two_steps():
     assert counts[0] == counts[1] > 0
 
 
-def test_ctrl_c_ends_the_loop(request):
-    # Whoever ran before in this process may have left another handler.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
+@pytest.mark.usefixtures("ctrl_c")
+def test_ctrl_c_ends_the_loop():
     add = counter()
     with started() as session:
         with pytest.raises(KeyboardInterrupt):

@@ -255,6 +255,7 @@ def test_a_client_that_is_gone_ends_its_run(server: Server, session: RemoteSessi
     leaving.close()
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_ends_the_run(server: Server, session: RemoteSession) -> None:
     blocked(session)
 

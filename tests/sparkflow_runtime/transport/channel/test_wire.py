@@ -333,6 +333,7 @@ def test_a_forked_child_leaves_the_channels_to_its_parent(kind: str) -> None:
     assert subprocess.run(command, timeout=60, check=False, env=environment).returncode == 7
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_is_noticed_that_comes_before_the_wait_has_begun(
     ends: tuple[Wire, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:

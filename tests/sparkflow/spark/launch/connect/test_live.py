@@ -399,6 +399,7 @@ def test_a_query_that_fails_is_spark_s_failure(chief: Chief) -> None:
         LiveQuery(query, Credentials("token"), replay_of()).run()  # type: ignore[arg-type]
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_an_interrupt_ends_the_query_wherever_it_comes(
     chief: Chief, monkeypatch: pytest.MonkeyPatch
 ) -> None:
