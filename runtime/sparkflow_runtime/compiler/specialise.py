@@ -311,6 +311,15 @@ def machine_code(kernel: Kernel, sizes: tuple[int, ...]) -> Callable[..., bool]:
     return loops.compile_kernel(kernel).bind(sizes, threads.count())
 
 
+def machine_code_in_turns(kernel: Kernel, sizes: tuple[int, ...]) -> Callable[..., bool]:
+    """The same for the turns of a loop in machine code, whose threads are awake."""
+    from sparkflow_runtime.codegen.cpu import loops
+    from sparkflow_runtime.codegen.machine import threads
+
+    made = loops.compile_kernel(kernel)
+    return made.bind(sizes, threads.count(), loops.AWAKE_PART_S)
+
+
 class Specialisations:
     """The plans of one partition by signature. Safe to use from several threads.
 

@@ -28,7 +28,9 @@ MAX_RANK: Final = 4
 _LINE: Final = 64
 """Bytes of a cache line: what different threads write is so far apart."""
 PART_S: Final = 40e-6
-"""A part of a loop is to take so long at least."""
+"""A part of a kernel is to take so long at least: threads that have slept wake up first."""
+AWAKE_PART_S: Final = 4e-6
+"""The same where kernels follow each other without Python, so that threads are awake."""
 _GIL_S: Final = 100e-6
 """Kernels that take less keep the interpreter to themselves."""
 _WORD: Final = 8
@@ -73,7 +75,9 @@ class CompiledKernel:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
 
-    def bind(self, sizes: Sequence[int], threads: int | None = None) -> Callable[..., bool]:
+    def bind(
+        self, sizes: Sequence[int], threads: int | None = None, part_s: float = PART_S
+    ) -> Callable[..., bool]:
         """A function of the input arrays, then the output arrays, see `native.Body.bind`.
 
         It returns False and does nothing where an array is not contiguous or of another size.
@@ -84,6 +88,7 @@ class CompiledKernel:
         Args:
             sizes: Of the iteration space.
             threads: At most so many; None for one.
+            part_s: How long each is to work at least.
 
         Raises:
             UnsupportedKernel: A size is 0, and there is an output that does not vary along that
@@ -101,7 +106,7 @@ class CompiledKernel:
         extent = short[0] if short else 1
         parts = 1
         if schedule.is_divisible:
-            parts = max(1, min(threads or 1, extent, int(seconds / PART_S)))
+            parts = max(1, min(threads or 1, extent, int(seconds / part_s)))
         last = short[-1] if short else 0
         lanes = schedule.lanes(_target().vector_bytes)
         form = form_of(last, lanes, may_be_cut=len(short) == 1 and parts > 1, is_divided=parts > 1)
