@@ -19,6 +19,7 @@ from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.once import once
 
 DTYPES: Final = (dtypes.float32, dtypes.float64)
+_LINE_BYTES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,35 +53,92 @@ class Product:
         """Multiplications."""
         return self.rows * self.columns * self.depth * self.count
 
+    @property
+    def packed_elements(self) -> int:
+        """Elements that a packed right factor takes, see `bind_packing`; 0 where it gains nothing.
+
+        It gains where the factor is copied otherwise, and is the same in product after product.
+        """
+        form = gemm.form(self.dtype)
+        is_small = max(self.rows, self.columns, self.depth) <= small_product.MOST
+        if self.count > 1 or is_small or self.rows <= form.rows or self.columns <= form.columns:
+            return 0
+        spare = 2 * _LINE_BYTES // self.dtype.size
+        return self.depth * form.packed_columns(self.columns) + spare
+
+    def bind_packing(self) -> Callable[..., bool]:
+        """A function of the right factor and of an array of `packed_elements`, which it fills."""
+        columns = gemm.form(self.dtype).packed_columns(self.columns)
+        sizes = self._sizes()
+        sizes[gemm_ir.Size.OUT_ROW] = columns
+        counts = (self.depth * self.columns, self.packed_elements)
+        return gemm.packing_body(self.dtype).bind(sizes, counts, 0)
+
+    def bind_packed(self, threads: int = 1) -> Callable[..., bool]:
+        """As `bind`; the right factor is packed."""
+        sizes = self._sizes()
+        sizes[gemm_ir.Size.RIGHT_DEPTH] = gemm.form(self.dtype).packed_columns(self.columns)
+        sizes[gemm_ir.Size.RIGHT_COLUMN] = 0
+        parts = sizes[gemm_ir.Size.COUNT_PARTS :] = self._packed_parts(threads)
+        counts = (self.rows * self.depth, self.packed_elements, self.rows * self.columns)
+        return gemm.packed_body(self.dtype).bind(sizes, counts, 0, math.prod(parts))
+
+    def _sizes(self) -> list[int]:
+        """The numbers of `gemm_ir.Size` but for the parts."""
+        m, n, k = self.rows, self.columns, self.depth
+        left, right = self._strides()
+        sizes = [0] * len(gemm_ir.Size)
+        sizes[gemm_ir.Size.M : gemm_ir.Size.COUNT + 1] = (m, n, k, *left, *right, n, self.count)
+        sizes[gemm_ir.Size.GROUP] = self.count
+        steps = (m * k * self.left_moves, k * n * self.right_moves, m * n)
+        sizes[gemm_ir.Size.LEFT_NEXT : gemm_ir.Size.OUT_NEXT + 1] = steps
+        return sizes
+
+    def _strides(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Of the left factor along rows and depth, of the right one along depth and columns."""
+        left = (1, self.rows) if self.turns_left else (self.depth, 1)
+        right = (1, self.depth) if self.turns_right else (self.columns, 1)
+        return left, right
+
     def bind(self, threads: int = 1) -> Callable[..., bool]:
         """A function of left, right and out, which overlaps with neither; see `native.Body.bind`.
 
         No size may be 0.
         """
         m, n, k = self.rows, self.columns, self.depth
-        left = (1, m) if self.turns_left else (k, 1)
-        right = (1, k) if self.turns_right else (n, 1)
         lefts, rights = (self.count if each else 1 for each in (self.left_moves, self.right_moves))
         counts = (lefts * m * k, rights * k * n, self.count * m * n)
         if self.count == 1 and max(m, n, k) <= small_product.MOST:
+            left, right = self._strides()
             return _small(self.dtype).bind((m, n, k, *left, *right), counts, 0)
-        parts = self._parts(threads)
-        sizes = [0] * len(gemm_ir.Size)
-        sizes[gemm_ir.Size.M : gemm_ir.Size.COUNT + 1] = (m, n, k, *left, *right, n, self.count)
-        sizes[gemm_ir.Size.GROUP] = self.count
-        steps = (m * k * self.left_moves, k * n * self.right_moves, m * n)
-        sizes[gemm_ir.Size.LEFT_NEXT : gemm_ir.Size.OUT_NEXT + 1] = steps
-        sizes[gemm_ir.Size.COUNT_PARTS :] = parts
+        sizes = self._sizes()
+        parts = sizes[gemm_ir.Size.COUNT_PARTS :] = self._parts(threads)
         return gemm.body(self.dtype).bind(sizes, counts, 0, math.prod(parts))
 
     def _parts(self, threads: int) -> tuple[int, int, int]:
         """Into how many parts products, rows and columns are split: as few copies as can be."""
-        parts = max(1, min(threads, self.work // PART_WORK))
         if self.count > 1:
-            return min(parts, self.count), 1, 1
-        ways = [(rows, parts // rows) for rows in range(1, parts + 1) if parts % rows == 0]
-        best = min(ways, key=lambda way: way[0] * self.columns + way[1] * self.rows)
+            return min(self._worth(threads), self.count), 1, 1
+        best = min(self._ways(threads), key=lambda way: way[0] * self.columns + way[1] * self.rows)
         return 1, *best
+
+    def _packed_parts(self, threads: int) -> tuple[int, int, int]:
+        """The same where the right factor is not copied: as equal parts as can be."""
+        form = gemm.form(self.dtype)
+        tiles = -(-self.rows // form.rows), -(-self.columns // form.columns)
+
+        def most_tiles(way: tuple[int, int]) -> tuple[int, int]:
+            return -(-tiles[0] // way[0]) * -(-tiles[1] // way[1]), way[1]
+
+        return 1, *min(self._ways(threads), key=most_tiles)
+
+    def _ways(self, threads: int) -> list[tuple[int, int]]:
+        """Into how many parts rows and columns can be split."""
+        parts = self._worth(threads)
+        return [(rows, parts // rows) for rows in range(1, parts + 1) if parts % rows == 0]
+
+    def _worth(self, threads: int) -> int:
+        return max(1, min(threads, self.work // PART_WORK))
 
 
 @once

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -16,7 +17,7 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.machine import entry, host, native, threads
 from sparkflow_runtime.codegen.tiles import gemm_entry, small_product
 from sparkflow_runtime.codegen.tiles.gemm_entry import Field
-from sparkflow_runtime.codegen.tiles.gemm_ir import Form, text
+from sparkflow_runtime.codegen.tiles.gemm_ir import Form, packing_text, text
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.once import once
 
@@ -112,6 +113,18 @@ def form(dtype: DType) -> Form:
 def body(dtype: DType) -> native.Body:
     """The code of all products of a dtype, see `gemm_ir`."""
     return native.body(text(form(dtype)), is_tidy=True)
+
+
+@once
+def packed_body(dtype: DType) -> native.Body:
+    """The same where the right factors are packed."""
+    return native.body(text(replace(form(dtype), right_is_packed=True)), is_tidy=True)
+
+
+@once
+def packing_body(dtype: DType) -> native.Body:
+    """The code that packs right factors, see `gemm_ir.packing_text`."""
+    return native.body(packing_text(form(dtype)), is_tidy=True)
 
 
 @once

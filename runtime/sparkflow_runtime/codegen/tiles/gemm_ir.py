@@ -77,6 +77,8 @@ class Form:
         depth: How long a block of the sum may be.
         left_block: Elements of the left factor that are copied at a time.
         right_block: Columns of the right factor that are copied at a time.
+        right_is_packed: Whether the right factor lies as `packing_text` writes it: such a factor is
+            not copied again in every product. It has more columns than a tile.
     """
 
     element: str
@@ -86,11 +88,16 @@ class Form:
     depth: int
     left_block: int
     right_block: int
+    right_is_packed: bool = False
 
     @property
     def columns(self) -> int:
         """Columns of a tile."""
         return self.vectors * self.lanes
+
+    def packed_columns(self, columns: int) -> int:
+        """What a packed factor has of so many columns: whole tiles."""
+        return -(-columns // self.columns) * self.columns
 
     @property
     def fetches_ahead(self) -> bool:
@@ -135,6 +142,16 @@ def text(form: Form) -> str:
     return _Writer(form).text()
 
 
+def packing_text(form: Form) -> str:
+    """The module whose `body` packs a right factor; its arrays are the factor and where it goes.
+
+    For each block of the sum and each slice of a tile's columns there is what the tile reads in
+    order. That takes k × `packed_columns(n)` elements and two lines of a cache more, which may be
+    written over. `Size` says where the factor's elements are; `OUT_ROW` is `packed_columns(n)`.
+    """
+    return _Packer(form).text()
+
+
 class _Writer(Writer):
     def __init__(self, form: Form) -> None:
         super().__init__(form.element, form.lanes, Size)
@@ -151,10 +168,12 @@ class _Writer(Writer):
         first, last = self._share(Size.COUNT, 1, count_part, Size.COUNT_PARTS)
         top, bottom = self._share(Size.M, form.rows, rows_part, Size.ROW_PARTS)
         start, stop = self._share(Size.N, form.columns, columns_part, Size.COLUMN_PARTS)
+        self._start = start
         rows, columns = code.subtract(bottom, top), code.subtract(stop, start)
         self._scales = code.compare("ne", size(Size.SCALES), 0)
         left = self._at(left, code.multiply(top, size(Size.LEFT_ROW)))
-        right = self._at(right, code.multiply(start, size(Size.RIGHT_COLUMN)))
+        if not form.right_is_packed:
+            right = self._at(right, code.multiply(start, size(Size.RIGHT_COLUMN)))
         out = self._at(out, code.add(code.multiply(top, size(Size.OUT_ROW)), start))
         some = code.both(code.compare("sgt", rows, 0), code.compare("sgt", columns, 0))
         with code.when(some):
@@ -202,10 +221,10 @@ class _Writer(Writer):
         is_whole = code.compare("eq", rest, 0)
         right_stays = code.both(few_rows, in_order)
         right_stays = code.both(right_stays, is_whole)
+        if form.right_is_packed:
+            right_stays = code.compare("eq", 0, 0)
         # As equal blocks of the sum as possible; short ones beside lines that lie far apart.
-        longest = code.select(left_stays, form.depth // 4, form.depth)
-        depth_blocks = self._quotient_up(size(Size.K), longest)
-        depth = self._quotient_up(size(Size.K), depth_blocks)
+        depth = self._depth(code.select(left_stays, form.depth // 4, form.depth))
         left_slice = self._slice(depth, form.rows)
         right_slice = self._slice(depth, form.columns)
         fitting = code.let(f"sdiv i64 {form.left_block}, {left_slice}")
@@ -243,7 +262,7 @@ class _Writer(Writer):
                         )
                     with code.loop(0, columns, width) as column:
                         wide = code.smaller(width, code.subtract(columns, column))
-                        beside = self._at(right_now, code.multiply(column, size(Size.RIGHT_COLUMN)))
+                        beside = self._beside(right_now, column, deep)
                         with code.unless(right_stays):
                             self._copy(
                                 (beside, right_copy),
@@ -269,9 +288,7 @@ class _Writer(Writer):
                             ),
                             _Factor(
                                 code.choose(right_stays, beside, right_copy),
-                                code.select(right_stays, form.columns, right_slice),
-                                1,
-                                code.select(right_stays, size(Size.RIGHT_DEPTH), form.columns),
+                                *self._right_strides(right_stays, deep, right_slice),
                             ),
                             self._at(out, corner),
                             (high, wide, deep),
@@ -280,6 +297,26 @@ class _Writer(Writer):
                         )
         with code.when(release):
             code.invoke("free", ("ptr", code.get(self._given, "ptr")))
+
+    def _beside(self, right: str, column: Value, deep: Value) -> str:
+        """Where a block of the right factor begins; `column` is counted from the part's first."""
+        code = self._code
+        if self._form.right_is_packed:
+            return self._at(right, code.multiply(code.add(self._start, column), deep))
+        return self._at(right, code.multiply(column, self._size(Size.RIGHT_COLUMN)))
+
+    def _right_strides(self, stays: str, deep: Value, copied: Value) -> tuple[Value, Value, Value]:
+        """Of the right factor from tile to tile, from column to column and along the depth."""
+        code, columns = self._code, self._form.columns
+        if self._form.right_is_packed:
+            return code.multiply(deep, columns), 1, columns
+        next_depth = code.select(stays, self._size(Size.RIGHT_DEPTH), columns)
+        return code.select(stays, columns, copied), 1, next_depth
+
+    def _depth(self, longest: Value) -> str:
+        """How long blocks of the sum are: as equal as possible."""
+        depth_blocks = self._quotient_up(self._size(Size.K), longest)
+        return self._quotient_up(self._size(Size.K), depth_blocks)
 
     def _ahead(
         self,
@@ -642,3 +679,17 @@ class _Factor:
     next_tile: Value
     next_row: Value
     next_depth: Value
+
+
+class _Packer(_Writer):
+    def _write(self) -> None:
+        code, size, form = self._code, self._size, self._form
+        right, packed = code.arrays(2)
+        depth = self._depth(form.depth)
+        with code.loop(0, size(Size.K), depth) as done:
+            deep = code.smaller(depth, code.subtract(size(Size.K), done))
+            source = self._at(right, code.multiply(done, size(Size.RIGHT_DEPTH)))
+            target = self._at(packed, code.multiply(done, size(Size.OUT_ROW)))
+            strides = size(Size.RIGHT_DEPTH), size(Size.RIGHT_COLUMN)
+            slices = form.columns, code.multiply(deep, form.columns)
+            self._copy((source, target), strides, size(Size.N), deep, slices)

@@ -8,13 +8,20 @@ belong to the plan, and what leaves a run is copied; stacks are too large for th
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from sparkflow_runtime.codegen.cpu.repeat import Loop, Move, RefusedError
+from sparkflow_runtime.codegen.cpu.repeat import (
+    Call,
+    Loop,
+    Move,
+    Program,
+    RefusedError,
+    Step,
+)
 from sparkflow_runtime.compiler.loops.lists import (
     FIRST_ROWS,
     MOST_ROWS,
@@ -36,6 +43,7 @@ MOST_TURNS: Final = 4096
 """After so many it looks where turns are short."""
 SHORT_S: Final = 0.005
 """Where turns took less than this in all, four times as many come next."""
+_LINE_BYTES: Final = 64
 
 
 class StackTape:
@@ -75,12 +83,64 @@ class TapeReading:
     rows: int
 
 
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """The right factor of a product, packed before the first turn, see `Product.bind_packing`.
+
+    Attributes:
+        source: Number of the pointer to the factor.
+        target: Number of the pointer to what is packed.
+        kernel: Packs it.
+    """
+
+    source: int
+    target: int
+    kernel: Callable[..., bool]
+
+
+@dataclass(frozen=True, slots=True)
+class WithFactor:
+    """A product whose right factor may be the same in all turns of a run.
+
+    Attributes:
+        plain: The step where it is not.
+        factor: Number of the pointer to the packed factor.
+        packed: The step where it is, and was packed.
+    """
+
+    plain: Call
+    factor: int
+    packed: Call
+
+
+TurnStep: TypeAlias = Step | WithFactor
+
+
+@dataclass(frozen=True, slots=True)
+class LoopSteps:
+    """The steps of a loop, as of `repeat.Loop`, before it is known which factors stay."""
+
+    condition: Sequence[TurnStep]
+    turn: Sequence[TurnStep]
+    flag: int
+
+    def loop(self, packed: Collection[int]) -> Loop:
+        """The loop of runs in which these factors are packed."""
+
+        def chosen(step: TurnStep) -> Step:
+            if not isinstance(step, WithFactor):
+                return step
+            return step.packed if step.factor in packed else step.plain
+
+        return Loop([*map(chosen, self.condition)], [*map(chosen, self.turn)], self.flag)
+
+
 @dataclass(slots=True)
 class LoopPlan:
     """A loop in machine code, for arguments of fixed shapes. For one thread at a time.
 
     Attributes:
-        loop: The steps.
+        steps: What is done.
         cells: What every pointer points to; None for those that are no array of the loop's.
         arguments: Numbers of the pointers to the variables; None for tapes.
         results: Numbers of the pointers to their next values; None where they stay.
@@ -90,11 +150,12 @@ class LoopPlan:
         lists: The lists among the variables that are read or written.
         borrowed: Numbers of the pointers that steps set.
         turn_s: About how long a turn takes.
+        packings: Factors that are packed in runs in which they stay the same.
         memory: What runs write to.
         list_rows: How many elements a list that grows has room for.
     """
 
-    loop: Loop
+    steps: LoopSteps
     cells: list[Cell | None]
     arguments: list[int | None]
     results: list[int | None]
@@ -104,6 +165,7 @@ class LoopPlan:
     lists: list[LoopList]
     borrowed: set[int]
     turn_s: float = 0.0
+    packings: Sequence[Packing] = ()
     memory: Memory = field(default_factory=Memory)
     list_rows: int = FIRST_ROWS
     _layout: _Layout | None = None
@@ -177,6 +239,7 @@ class _Layout:
             self.pointers[place] = constant.ctypes.data
         recorded = set(plan.taped or ())
         settled = {*plan.constants, *plan.borrowed}
+        settled |= {each.target for each in plan.packings}
         for position, (number, result) in enumerate(zip(plan.arguments, plan.results, strict=True)):
             if number is None:
                 continue
@@ -200,7 +263,16 @@ class _Layout:
                     self._stack(found, (place, 0))
                 else:
                     self._memory(place, found)
-        self.program = plan.loop.program(self._moves)
+        self.factors = [self._lines(each.target) for each in plan.packings]
+        self.plain = plan.steps.loop(()).program(self._moves)
+        self._programs = {frozenset[int](): self.plain}
+
+    def program(self, packed: frozenset[int]) -> Program:
+        """The steps of runs in which these factors are packed."""
+        found = self._programs.get(packed)
+        if found is None:
+            found = self._programs[packed] = self._plan.steps.loop(packed).program(self._moves)
+        return found
 
     def _cell(self, number: int) -> Cell:
         cell = self._plan.cells[number]
@@ -212,6 +284,15 @@ class _Layout:
         self._kept.append(array)
         self.pointers[number] = array.ctypes.data
         return array
+
+    def _lines(self, number: int) -> np.ndarray[Any, Any]:
+        """Memory that begins with a line of the cache: all of it is read as whole vectors."""
+        cell = self._cell(number)
+        array = np.empty(cell.size_bytes + _LINE_BYTES, np.uint8)
+        begin = -array.ctypes.data % _LINE_BYTES
+        lines = array[begin : begin + cell.size_bytes].view(cell.dtype)
+        self.pointers[number] = lines.ctypes.data
+        return lines
 
     def _stack(self, cell: Cell, *shifted: tuple[int, int]) -> int:
         """A stack; `shifted` are pointers to its rows and by how many rows they are ahead."""
@@ -231,6 +312,7 @@ class _Run:
         self._pointers = layout.pointers.copy()
         self._unchanged: dict[int, np.ndarray[Any, Any]] = {}
         self._lists: dict[int, RunningList] = {}
+        self._program = layout.plain
         self._turns = 0
         self._at_once = plan.first_turns
         self._capacity = FIRST_CAPACITY
@@ -252,7 +334,22 @@ class _Run:
                 array = array if array.flags.c_contiguous else array.copy()
                 self._unchanged[variable.number] = array
                 self._pointers[variable.number] = array.ctypes.data
-        return self._begin_tapes(values) and self._begin_lists(values)
+        if not (self._begin_tapes(values) and self._begin_lists(values)):
+            return False
+        if self._plan.packings:
+            self._pack()
+        return True
+
+    def _pack(self) -> None:
+        """Packs the factors that stay the same in this run."""
+        plan, layout = self._plan, self._layout
+        steady = {**plan.constants, **self._unchanged}
+        packed = frozenset(
+            each.target
+            for each, factor in zip(plan.packings, layout.factors, strict=True)
+            if each.source in steady and each.kernel(steady[each.source], factor)
+        )
+        self._program = layout.program(packed)
 
     def _begin_tapes(self, values: Sequence[Any]) -> bool:
         addresses: dict[int, int] = {}
@@ -266,6 +363,8 @@ class _Run:
             row = array.shape[1:] if moves else array.shape
             if row != cell.shape or array.dtype != cell.dtype or not array.flags.c_contiguous:
                 return False
+            if not moves:
+                self._unchanged[each.target] = array
             address = addresses.get(id(array))
             if address is None:
                 address = addresses[id(array)] = array.ctypes.data
@@ -305,7 +404,7 @@ class _Run:
                 self._grow()
             at_once = min(at_once, self._capacity - self._turns)
         began = time.perf_counter()
-        turns, is_done = self._layout.program.run(self._pointers, at_once)
+        turns, is_done = self._program.run(self._pointers, at_once)
         self._turns += turns
         if time.perf_counter() - began < SHORT_S:
             self._at_once = min(4 * self._at_once, MOST_TURNS)

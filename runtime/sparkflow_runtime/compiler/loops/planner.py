@@ -11,14 +11,21 @@ import numpy as np
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.cpu.copies import bind_copies
-from sparkflow_runtime.codegen.cpu.repeat import Call, Loop, Read, Step
+from sparkflow_runtime.codegen.cpu.repeat import Call, Read, Step
 from sparkflow_runtime.codegen.cpu.repeat_ir import MOST_ARRAYS
 from sparkflow_runtime.codegen.tiles.fixed_products import DTYPES as PRODUCT_DTYPES, Product
 from sparkflow_runtime.compiler.fusion.finish import FusedKernel
 from sparkflow_runtime.compiler.known import Known
 from sparkflow_runtime.compiler.loops.lists import ListSteps, LoopList
 from sparkflow_runtime.compiler.loops.moves import moved_inputs, pieces_of
-from sparkflow_runtime.compiler.loops.plan import LoopPlan, TapeReading
+from sparkflow_runtime.compiler.loops.plan import (
+    LoopPlan,
+    LoopSteps,
+    Packing,
+    TapeReading,
+    TurnStep,
+    WithFactor,
+)
 from sparkflow_runtime.compiler.loops.pointers import Cell, NotNativeError, Pointers
 from sparkflow_runtime.compiler.plan import Unit
 from sparkflow_runtime.ir.function import Function
@@ -80,6 +87,8 @@ class _Planner:
         self.arguments: list[int | None] = []
         self.lists: list[LoopList] = []
         self.tapes: list[TapeReading] = []
+        self.steady: set[int] = set()
+        self.packings: list[Packing] = []
         self.threads = threads
         self.turn_s = 0.0
 
@@ -88,10 +97,12 @@ class _Planner:
         for number, node in enumerate(body.function.args):
             argument = Endpoint(node.name, 0)
             known = body.known[argument]
+            changes = body.function.results[number].inputs[0] != argument
             if known.dtype is not dtypes.variant:
                 self.arguments.append(pointers.new(known))
+                if not changes:
+                    self.steady.add(len(pointers.cells) - 1)
                 continue
-            changes = body.function.results[number].inputs[0] != argument
             self.arguments.append(None)
             self.lists.append(LoopList(number, pointers.plain(), changes))
         turn = _FunctionSteps(self, body, may_change=True)
@@ -119,7 +130,7 @@ class _Planner:
         used = [each for each in self.lists if each.cell is not None or each.length is not None]
         cells = pointers.cells
         return LoopPlan(
-            Loop(asking, steps, flag),
+            LoopSteps(asking, steps, flag),
             cells,
             self.arguments,
             results,
@@ -129,9 +140,24 @@ class _Planner:
             used,
             pointers.borrowed,
             self.turn_s + _BYTE_S * sum(each.size_bytes for each in cells if each is not None),
+            self.packings,
         )
 
-    def _results(self, found: list[int | None], steps: list[Step]) -> list[int | None]:
+    def pack(self, product: Product, right: int) -> int | None:
+        """The pointer to a right factor that is packed before the first turn; None for no such.
+
+        What a tape has of it may be the same in all turns, which only a run knows.
+        """
+        read = {each.target for each in self.tapes}
+        size = product.packed_elements
+        if not size or right not in self.steady | read | self.pointers.constants.keys():
+            return None
+        dtype = self.pointers.cell(right).dtype
+        target = self.pointers.of(Cell((size,), dtype))
+        self.packings.append(Packing(right, target, product.bind_packing()))
+        return target
+
+    def _results(self, found: list[int | None], steps: list[TurnStep]) -> list[int | None]:
         pointers = self.pointers
         results: list[int | None] = []
         taken = {*self.arguments, *pointers.constants, *pointers.borrowed}
@@ -148,12 +174,12 @@ class _Planner:
             results.append(number)
         return results
 
-    def _recorded(self, number: int | None, steps: list[Step]) -> int:
+    def _recorded(self, number: int | None, steps: list[TurnStep]) -> int:
         if number is None:
             raise NotNativeError("a list is recorded")
         return self._copied(number, steps) if number in self.pointers.borrowed else number
 
-    def _copied(self, number: int, steps: list[Step]) -> int:
+    def _copied(self, number: int, steps: list[TurnStep]) -> int:
         """A pointer to a copy, made at the end of the turn."""
         copy = self.pointers.of(self.pointers.cell(number))
         steps.append(self.pointers.copy(number, copy))
@@ -173,9 +199,9 @@ class _FunctionSteps:
         known = function.known
         self.lists = ListSteps(planner.pointers, lists, known, self.array, may_change)
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[TurnStep]:
         """All of them, in order."""
-        steps: list[Step] = []
+        steps: list[TurnStep] = []
         for unit in self._function.units:
             if unit.fused is not None:
                 steps += self._call(unit.fused)
@@ -214,7 +240,7 @@ class _FunctionSteps:
         self._places[endpoint] = number
         return number
 
-    def _single(self, node: Node) -> list[Step]:
+    def _single(self, node: Node) -> Sequence[TurnStep]:
         op = registry.lookup(node.op)
         turns = op.matrix_product(node)
         if turns is not None:
@@ -247,7 +273,7 @@ class _FunctionSteps:
             for each, target in zip(pieces, targets, strict=True)
         ]
 
-    def _product(self, node: Node, turns: tuple[bool, bool]) -> Call:
+    def _product(self, node: Node, turns: tuple[bool, bool]) -> TurnStep:
         made = Endpoint(node.name, 0)
         left, right = (self.array(endpoint) for endpoint in node.inputs)
         out = self._new(made)
@@ -269,7 +295,12 @@ class _FunctionSteps:
         if product.dtype not in PRODUCT_DTYPES or not product.work:
             raise NotNativeError("a product of no elements, or of numbers of another kind")
         self._planner.turn_s += product.work * _PRODUCT_S
-        return Call(product.bind(self._planner.threads), (left, right, out))
+        threads = self._planner.threads
+        plain = Call(product.bind(threads), (left, right, out))
+        packed = self._planner.pack(product, right)
+        if packed is None:
+            return plain
+        return WithFactor(plain, packed, Call(product.bind_packed(threads), (left, packed, out)))
 
     def _matrices(self, number: int) -> tuple[tuple[int, ...], tuple[int, int]]:
         """The shape of a stack of matrices, and theirs."""

@@ -10,6 +10,7 @@ import pytest
 
 import sparkflow as tf
 from sparkflow_runtime.codegen.machine import native
+from sparkflow_runtime.compiler.loops.plan import _Run
 from support.loops import Built, compare, spied_runs, turns_and, with_gradients
 
 SEEDS = [*range(4), *(pytest.param(n, marks=pytest.mark.nightly) for n in range(4, 40))]
@@ -68,6 +69,69 @@ def test_a_factor_that_is_transposed(units: int, native_runs: list[int]) -> None
 def test_products_that_several_threads_share(native_runs: list[int]) -> None:
     compare(recurrent(130, 200), [3], rtol=1e-3)
     assert native_runs
+
+
+@pytest.fixture
+def packed_runs(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Of each run in machine code, whether factors were packed before its first turn."""
+    runs: list[bool] = []
+    begin = _Run.begin
+
+    def noted(run: _Run, values: Any) -> bool:
+        is_fitting = begin(run, values)
+        runs.append(run._program is not run._layout.plain)
+        return is_fitting
+
+    monkeypatch.setattr(_Run, "begin", noted)
+    return runs
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_factors_that_stay_are_packed_once(turned: bool, packed_runs: list[bool]) -> None:
+    compare(recurrent(20, 70, turned=turned), [0, 1, 5], rtol=1e-3)
+    assert packed_runs
+    assert all(packed_runs)  # those of gradients, too, which have the factor of a tape
+
+
+def test_factors_that_change_are_not_packed(packed_runs: list[bool]) -> None:
+    h, w = matrix(20, 70), matrix(70, 70, seed=2)
+    limit, feed = turns_and(h, w)
+    _, end, last = tf.while_loop(
+        lambda i, a, b: i < limit,
+        lambda i, a, b: (i + 1, tf.tanh(tf.matmul(a, b)), b * 0.9),
+        [0, h[0], w[0]],
+    )
+    compare((with_gradients(tf.reduce_sum(end) + tf.reduce_sum(last), h[0], w[0]), feed), [1, 5])
+    assert packed_runs
+    assert not any(packed_runs)
+
+
+def test_factors_that_are_known_are_packed(packed_runs: list[bool]) -> None:
+    h = matrix(20, 70)
+    w = tf.constant(np.random.default_rng(3).uniform(-0.5, 0.5, (70, 70)).astype(np.float32))
+    limit, feed = turns_and(h)
+    _, end = tf.while_loop(
+        lambda i, a: i < limit, lambda i, a: (i + 1, tf.tanh(tf.matmul(a, w))), [0, h[0]]
+    )
+    compare((with_gradients(tf.reduce_sum(end), h[0]), feed), [1, 5])
+    assert packed_runs
+    assert all(packed_runs)
+
+
+def test_a_factor_has_its_new_value_in_the_next_run(packed_runs: list[bool]) -> None:
+    w = tf.Variable(tf.random_uniform([70, 70], -0.5, 0.5, seed=1))
+    h, x = matrix(20, 70)
+    _, end = tf.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, tf.matmul(a, w)), [0, h])
+    grown = w.assign(w * 1.5)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for _ in range(3):
+            matrix_now, found = session.run([w, end], {h: x})
+            wanted = x @ matrix_now @ matrix_now @ matrix_now
+            np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
+            session.run(grown)
+    assert packed_runs
+    assert all(packed_runs)
 
 
 @pytest.mark.parametrize("turned", [False, True])

@@ -6,7 +6,7 @@ import pytest
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.machine import entry, native
-from sparkflow_runtime.codegen.tiles import small_product
+from sparkflow_runtime.codegen.tiles import gemm, small_product
 from sparkflow_runtime.codegen.tiles.fixed_products import DTYPES, Product
 from sparkflow_runtime.dtypes import DType
 
@@ -97,3 +97,46 @@ def test_small_products_are_those_that_fit_in_its_memory() -> None:
     out = np.empty(sizes[:2])
     product.bind()(left, right, out)
     np.testing.assert_allclose(out, left @ right.T)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("turns_left", "turns_right"), list(itertools.product((False, True), repeat=2))
+)
+def test_packed_factors_change_no_bit(dtype: DType, turns_left: bool, turns_right: bool) -> None:
+    tried = 0
+    for sizes in itertools.product((13, 64), (33, 65, 160, 513), (1, 70, 401, 1000)):
+        product = Product(dtype, *sizes, turns_left, turns_right)
+        if not product.packed_elements:
+            continue
+        left, right = factors(product)
+        wanted, room = np.full((2, product.rows + 2, product.columns), 7, left.dtype)
+        product.bind()(left, right, wanted[1:-1])
+        packed = np.full(product.packed_elements + 1, 7, left.dtype)
+        assert product.bind_packing()(right, packed[:-1])
+        assert packed[-1] == 7
+        for threads in (1, 2, 3):
+            room[1:-1] = 0
+            assert product.bind_packed(threads)(left, packed[:-1], room[1:-1])
+            np.testing.assert_array_equal(room, wanted, err_msg=f"{sizes}, {threads} threads")
+        tried += 1
+    assert tried >= 20
+
+
+@pytest.mark.parametrize(
+    ("sizes", "count"),
+    [((3, 200, 90), 1), ((90, 7, 200), 1), ((64, 64, 64), 1), ((90, 90, 90), 2)],
+    ids=["few rows", "few columns", "small", "several"],
+)
+def test_factors_that_are_not_worth_packing(sizes: Any, count: int) -> None:
+    m, n, k = sizes
+    assert Product(dtypes.float32, m, n, k, count=count).packed_elements == 0
+
+
+def test_parts_of_packed_products_are_equal() -> None:
+    form = gemm.form(dtypes.float32)
+    # Of an odd number of columns of tiles one part would have one more.
+    product = Product(dtypes.float32, 4 * form.rows, 5 * form.columns, 1000)
+    assert product._packed_parts(2) == (1, 2, 1)
+    product = Product(dtypes.float32, 5 * form.rows, 4 * form.columns, 1000)
+    assert product._packed_parts(2) == (1, 1, 2)

@@ -1,11 +1,12 @@
 import ctypes
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from sparkflow_runtime.codegen.machine import native
-from sparkflow_runtime.codegen.tiles.gemm_ir import Form, Size, text
+from sparkflow_runtime.codegen.tiles.gemm_ir import Form, Size, packing_text, text
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="makes machine code")
 
@@ -26,9 +27,13 @@ def strides(array):
     return [stride // array.itemsize for stride in array.strides]
 
 
+def body_of(module):
+    return BODY(native.link(module, ("body",)).address("body"))
+
+
 def product(form, left, right, parts=(1, 1, 1)):
     """The product of stacks of matrices, computed part after part."""
-    body = BODY(native.link(text(form), ("body",)).address("body"))
+    body = body_of(text(form))
     count, m, k = left.shape
     n = right.shape[-1]
     out = np.full((count, m, n), np.nan, left.dtype)
@@ -39,6 +44,28 @@ def product(form, left, right, parts=(1, 1, 1)):
     sizes[[Size.OUT_NEXT, Size.OUT_ROW]] = strides(out)[:2]
     sizes[[Size.COUNT_PARTS, Size.ROW_PARTS, Size.COLUMN_PARTS]] = parts
     arrays = np.array([each.ctypes.data for each in (left, right, out)], np.int64)
+    for part in range(np.prod(parts)):
+        body(sizes.ctypes.data, arrays.ctypes.data, 0, 0, part)
+    return out
+
+
+def packed_product(form, left, right, parts):
+    """The product of two matrices, the right one of which is packed first."""
+    (m, k), n = left.shape, right.shape[-1]
+    columns = form.packed_columns(n)
+    packed = np.full(k * columns + 128 // left.itemsize, np.nan, left.dtype)
+    sizes = np.zeros(len(Size), np.int64)
+    sizes[[Size.M, Size.N, Size.K, Size.COUNT, Size.GROUP]] = m, n, k, 1, 1
+    sizes[[Size.RIGHT_DEPTH, Size.RIGHT_COLUMN]] = strides(right)
+    sizes[Size.OUT_ROW] = columns
+    arrays = np.array([each.ctypes.data for each in (right, packed)], np.int64)
+    body_of(packing_text(form))(sizes.ctypes.data, arrays.ctypes.data, 0, 0, 0)
+    out = np.full((m, n), np.nan, left.dtype)
+    sizes[[Size.LEFT_ROW, Size.LEFT_DEPTH]] = strides(left)
+    sizes[[Size.RIGHT_DEPTH, Size.RIGHT_COLUMN, Size.OUT_ROW]] = columns, 0, n
+    sizes[[Size.COUNT_PARTS, Size.ROW_PARTS, Size.COLUMN_PARTS]] = 1, *parts
+    arrays = np.array([each.ctypes.data for each in (left, packed, out)], np.int64)
+    body = body_of(text(replace(form, right_is_packed=True)))
     for part in range(np.prod(parts)):
         body(sizes.ctypes.data, arrays.ctypes.data, 0, 0, part)
     return out
@@ -59,6 +86,18 @@ def test_products_are_exact_for_small_whole_numbers(name, left_turned, right_tur
         left = matrices(form, (1, m, k), left_turned, m)
         right = matrices(form, (1, k, n), right_turned, n)
         np.testing.assert_array_equal(product(form, left, right), left @ right)
+
+
+@pytest.mark.parametrize("name", list(FORMS))
+@pytest.mark.parametrize("left_turned", [False, True])
+@pytest.mark.parametrize("right_turned", [False, True])
+@pytest.mark.parametrize("parts", [(1, 1), (2, 3)])
+def test_packed_factors_are_read_as_they_were_written(name, left_turned, right_turned, parts):
+    form = FORMS[name]
+    for m, n, k in itertools.product((7, 40), (form.columns + 1, 67, 120), (1, 23, 67)):
+        left = matrices(form, (m, k), left_turned, m)
+        right = matrices(form, (k, n), right_turned, n)
+        np.testing.assert_array_equal(packed_product(form, left, right, parts), left @ right)
 
 
 @pytest.mark.parametrize("parts", [(2, 1, 1), (1, 3, 2), (3, 2, 3), (1, 40, 40)])
