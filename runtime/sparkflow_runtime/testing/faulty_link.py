@@ -154,6 +154,8 @@ class FaultyLink:
                 client.close()
                 server.close()
                 continue
+            for each in (client, server):  # else a piece may wait for the receipt of the one before
+                each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             left = [2]
             for source, sink, counts in ((client, server, True), (server, client, False)):
                 threading.Thread(

@@ -158,6 +158,7 @@ def save():
 """
 
 
+@pytest.mark.timeout(3600)  # of ten deletions on Azurite one takes seven seconds
 @pytest.mark.parametrize(
     "any_store",
     [
