@@ -130,6 +130,13 @@ class LoopEnded:
     error: BaseException | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class StepFailed:
+    """A step between the loops failed: initial values, a checkpoint's, one of validation."""
+
+    error: BaseException
+
+
 Event: TypeAlias = (
     TaskEntered
     | TaskLeft
@@ -141,6 +148,7 @@ Event: TypeAlias = (
     | JobEnded
     | StepsDone
     | LoopEnded
+    | StepFailed
 )
 Post: TypeAlias = Callable[[Event], None]
 """Takes an event from any thread."""

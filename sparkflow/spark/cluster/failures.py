@@ -14,6 +14,7 @@ from sparkflow.spark.cluster.events import (
     Event,
     JobEnded,
     LoopEnded,
+    StepFailed,
     TaskFailed,
     TaskGone,
 )
@@ -84,7 +85,7 @@ def is_failure(event: Event) -> bool:
     """Whether training cannot go on after this event."""
     if isinstance(event, LoopEnded):
         return event.error is not None
-    return isinstance(event, TaskFailed | ClusterRefused | TaskGone | JobEnded)
+    return isinstance(event, TaskFailed | ClusterRefused | TaskGone | JobEnded | StepFailed)
 
 
 def is_restartable(error: BaseException) -> bool:
@@ -113,6 +114,8 @@ def lost_worker(failures: Sequence[Event]) -> int | None:
                 workers.add(task.index)
             case LoopEnded(worker=worker, error=error) if isinstance(error, _CONSEQUENCES):
                 workers.add(worker)
+            case StepFailed(error) if isinstance(error, _CONSEQUENCES):
+                pass  # of whichever loss
             case _:
                 return None
     return workers.pop() if explained and len(workers) == 1 else None
@@ -122,6 +125,8 @@ def is_cause(event: Event) -> bool:
     """Whether this failure explains itself, so that no other one needs to be waited for."""
     if isinstance(event, LoopEnded):
         return event.error is not None and not isinstance(event.error, _CONSEQUENCES)
+    if isinstance(event, StepFailed):
+        return not isinstance(event.error, _CONSEQUENCES)
     if isinstance(event, JobEnded):
         return event.error is not None
     if isinstance(event, TaskGone):
@@ -180,16 +185,10 @@ def _is_loss(event: JobEnded) -> bool:
 
 def _exception(event: Event) -> Exception:
     match event:
-        case LoopEnded(worker, OpError() as error):
-            # The same class, so that users can catch it; the text names the worker first.
-            hint = _MEMORY_HINT if isinstance(error, ResourceExhaustedError) else ""
-            named = type(error)(message=f"In worker task {worker}: {error.message}{hint}")
-            named.located = True
-            return named
         case LoopEnded(worker, error):
-            failed = SparkTrainingError(f"In worker task {worker}: {error}")
-            failed.__cause__ = error
-            return failed
+            return _of_step(f"In worker task {worker}: ", error)
+        case StepFailed(error):
+            return _of_step("", error)
         case ClusterRefused(message):
             return SparkTrainingError(message)
         case TaskFailed(task, host, message, trace, lost):
@@ -220,3 +219,15 @@ def _exception(event: Event) -> Exception:
             kind = LostTaskError if _is_loss(event) else SparkTrainingError
             return kind(f"The Spark job failed: {describe_spark_failure(error)}")
     raise AssertionError(f"not a failure: {event}")
+
+
+def _of_step(where: str, error: BaseException | None) -> Exception:
+    """What a step failed with: the same class, so that users can catch it, after where it was."""
+    if isinstance(error, OpError):
+        hint = _MEMORY_HINT if isinstance(error, ResourceExhaustedError) else ""
+        named = type(error)(message=f"{where}{error.message}{hint}")
+        named.located = True
+        return named
+    failed = SparkTrainingError(f"{where}{error}")
+    failed.__cause__ = error
+    return failed

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeAlias, TypeVar
 
-from sparkflow.spark.cluster.events import Event, JobEnded, LoopEnded, TaskFailed
+from sparkflow.spark.cluster.events import Event, JobEnded, StepFailed, TaskFailed
 from sparkflow.spark.cluster.failures import (
     ORDER_WAIT_S,
     is_cause,
@@ -90,7 +90,7 @@ class FailureTriage(Generic[Message]):
         self, error: Exception, now: float
     ) -> tuple[FailureTriage[Message], Action[Message]]:
         """Takes an error of a single step, which competes with the reports of tasks."""
-        return self._with(LoopEnded(0, error), now, settles=False)
+        return self._with(StepFailed(error), now, settles=False)
 
     def all_there(self, now: float) -> FailureTriage[Message]:
         """Takes that all tasks have answered since the first failure: none of them is its cause.

@@ -8,6 +8,7 @@ from sparkflow.spark.cluster.events import (
     JobEnded,
     LoopEnded,
     RowsReady,
+    StepFailed,
     StepsDone,
     TaskFailed,
     TaskGone,
@@ -19,6 +20,7 @@ from sparkflow_runtime.errors import (
     CancelledError,
     DeadlineExceededError,
     InvalidArgumentError,
+    NotFoundError,
     ResourceExhaustedError,
     UnavailableError,
 )
@@ -111,6 +113,18 @@ JOB = JobEnded(RuntimeError("Job aborted due to stage failure: ...\n\tat org.apa
         ),
         pytest.param(
             [UNREACHABLE], UnavailableError, "^In worker task 0: Task", id="nothing else known"
+        ),
+        pytest.param(
+            [StepFailed(NotFoundError(message="no table"))],
+            NotFoundError,
+            "^no table$",
+            id="a step of no loop",
+        ),
+        pytest.param(
+            [StepFailed(UnavailableError(message="no answer")), KILLED],
+            LostTaskError,
+            "was killed",
+            id="a step of no loop fails for a loss",
         ),
         pytest.param(
             [TaskFailed(WORKER, "node7", "no disk", "Traceback ...\nOSError: no disk\n")],
