@@ -126,6 +126,9 @@ _MLP, _MLP_LARGE, _EMBEDDING = (
 )
 EXCHANGES = {
     "read": Row("read 4 bytes", 0, "", [within(60e-6, "run auto")]),
+    "read_here": Row(
+        "read 4 bytes, fetched from the server itself", 0, "", [within(120e-6, "run auto")]
+    ),
     "pull": Row(
         "pull 100 MB",
         _LARGE,

@@ -23,7 +23,8 @@ def sizes(case: str) -> tuple[int, int] | None:
     large = ps_programs.LARGE_FLOATS * FLOAT_BYTES
     if ps_programs.uses_all_workers(case) or case == "pull_sum":
         return None
-    known = {"read": (0, FLOAT_BYTES), "pull": (0, large), "push": (large, FLOAT_BYTES)}
+    known = {"pull": (0, large), "push": (large, FLOAT_BYTES)}
+    known |= dict.fromkeys(("read", "read_here"), (0, FLOAT_BYTES))
     if case in known:
         return known[case]
     count, floats = ps_programs.exchange_shape(case)

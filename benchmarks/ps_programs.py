@@ -113,7 +113,7 @@ def build(tf: Any, case: str, worker: int, synchronous: Meeting) -> Program:
         if uses_all_workers(case):
             return _training(tf, case, worker, device, synchronous)
         if name == "read":
-            return _read(tf, device)
+            return _read(tf, PS if rest == "here" else device)
         if name == "pull":
             return _pull(tf, device, summed=rest == "sum")
         if name == "push":
