@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import stat
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import translate
@@ -30,6 +31,9 @@ _WILD = re.compile(r"[*?\[]")
 _GOOGLE = ("gs", "gcs")
 _GIVEN_UP_S = 60
 """A server of `gs:` that does not answer; pyarrow's own limit is a quarter of an hour."""
+_LEASE_S = 90.0
+"""Longer than any lease of Azure's that has an end: 60 s."""
+_LEASE_LOOK_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +212,24 @@ class ArrowFiles:
         except NotImplementedError:
             if found.is_directory:
                 raise
-            self._system.copy_file(source, target)
+            self._copy_over(source, target)
             self._system.delete_file(source)
+
+    def _copy_over(self, source: str, target: str) -> None:
+        """Copies within an Azure account, as soon as nobody has the target on lease.
+
+        pyarrow takes a lease on what it deletes. Who dies then leaves it there for a while, and
+        deletions themselves wait for its end.
+        """
+        until = time.monotonic() + _LEASE_S
+        while True:
+            try:
+                self._system.copy_file(source, target)
+                return
+            except OSError as error:
+                if "LeaseIdMissing" not in str(error) or time.monotonic() > until:
+                    raise
+            time.sleep(_LEASE_LOOK_S)
 
 
 LOCAL = LocalFiles()

@@ -1,5 +1,7 @@
 """Files of this host and, with the same tests, files behind pyarrow."""
 
+import functools
+
 import pytest
 from pyarrow import fs
 
@@ -126,29 +128,64 @@ def test_a_server_of_gs_is_given_up() -> None:
     assert isinstance(found, system.ArrowFiles)
 
 
+class Flat:
+    """A store that cannot rename, as Azure's accounts without directories; `done` was called."""
+
+    def __init__(self):
+        self._local = fs.LocalFileSystem()
+        self.done = []
+
+    def move(self, source, target):
+        raise NotImplementedError("move")
+
+    def __getattr__(self, name):
+        self.done.append(name)
+        return getattr(self._local, name)
+
+
 def test_a_store_that_cannot_rename_copies(tmp_path):
-    """As Azure's accounts without directories do."""
-    fs = pytest.importorskip("pyarrow.fs")
-    done = []
-
-    class Flat:
-        def __init__(self):
-            self._local = fs.LocalFileSystem()
-
-        def move(self, source, target):
-            raise NotImplementedError("move")
-
-        def __getattr__(self, name):
-            done.append(name)
-            return getattr(self._local, name)
-
-    files = system.ArrowFiles(Flat())
+    flat = Flat()
+    files = system.ArrowFiles(flat)
     (tmp_path / "new").write_bytes(b"new")
     (tmp_path / "old").write_bytes(b"old")
     files.move(str(tmp_path / "new"), str(tmp_path / "old"))
     assert (tmp_path / "old").read_bytes() == b"new"
     assert not (tmp_path / "new").exists()
-    assert done == ["get_file_info", "copy_file", "delete_file"]
+    assert flat.done == ["get_file_info", "copy_file", "delete_file"]
     (tmp_path / "folder").mkdir()
     with pytest.raises(NotImplementedError):
         files.move(str(tmp_path / "folder"), str(tmp_path / "other"))
+
+
+@pytest.mark.parametrize(
+    ("failures", "longest_s", "is_moved"),
+    [
+        (["[LeaseIdMissing] 412 There is currently a lease"] * 2, 60.0, True),
+        (["[LeaseIdMissing] 412 There is currently a lease"] * 2, 0.0, False),
+        (["[AuthorizationFailure] 403"], 60.0, False),
+    ],
+    ids=["until the lease ends", "not for ever", "of leases only"],
+)
+def test_a_target_on_lease_is_waited_for(tmp_path, monkeypatch, failures, longest_s, is_moved):
+    """Who died while deleting it has left the lease."""
+    monkeypatch.setattr(system, "_LEASE_S", longest_s)
+    monkeypatch.setattr(system, "_LEASE_LOOK_S", 0.01)
+    left = list(failures)
+
+    class Leased(Flat):
+        def copy_file(self, source, target):
+            if left:
+                raise OSError(f"Azure Error: {left.pop(0)}")
+            self._local.copy_file(source, target)
+
+    (tmp_path / "new").write_bytes(b"new")
+    move = functools.partial(
+        system.ArrowFiles(Leased()).move, str(tmp_path / "new"), str(tmp_path / "old")
+    )
+    if is_moved:
+        move()
+        assert (tmp_path / "old").read_bytes() == b"new"
+    else:
+        with pytest.raises(OSError, match="Azure Error"):
+            move()
+        assert (tmp_path / "new").exists()
