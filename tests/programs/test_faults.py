@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import sparkflow as tf
 from support.programs import Program, free_ports
 
 TRAINER = Path(__file__).parent / "fault_trainer.py"
@@ -19,10 +20,11 @@ class Cluster:
         self._stack = stack
         ps, *workers = [f"localhost:{port}" for port in free_ports(1 + num_workers)]
         self._stop_file = folder / "stop"
+        self._model = folder / "model"
         self._arguments = (
             f"--ps_hosts={ps}",
             f"--worker_hosts={','.join(workers)}",
-            f"--logdir={folder / 'model'}",
+            f"--logdir={self._model}",
             f"--stop_file={self._stop_file}",
         )
 
@@ -33,6 +35,11 @@ class Cluster:
     def stop(self) -> None:
         """Lets the workers end."""
         self._stop_file.touch()
+
+    def saved_step(self) -> int:
+        """The step of the last checkpoint; 0 where there is none."""
+        last = tf.train.latest_checkpoint(str(self._model))
+        return 0 if last is None else int(last.rpartition("-")[2])
 
 
 @pytest.fixture
@@ -85,7 +92,8 @@ def test_a_parameter_server_that_died_is_restored_from_the_checkpoint(cluster, k
     workers = [cluster.start("worker", index, *kind) for index in (0, 1)]
     for worker in workers:
         step_of(worker)
-    workers[0].wait_for("Saving checkpoint")
+    while not cluster.saved_step():  # the first one may be of step 0
+        step_of(workers[0])
     last = step_of(workers[0])
     ps.kill()
     workers[1].wait_for("An error was raised while running the session|^lost: ")
