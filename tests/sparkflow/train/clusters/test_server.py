@@ -170,8 +170,11 @@ def test_a_servers_options_are_the_defaults_of_its_sessions(how, monkeypatch, re
     own = tf.ConfigProto(operation_timeout_in_ms=60_000)
     with tf.Graph().as_default(), tf.Session(server.target, config=own) as session:
         queue = tf.FIFOQueue(1, tf.float32)
-        threading.Timer(0.4, lambda: session.run(queue.enqueue(3.0))).start()
+        enqueue = queue.enqueue(3.0)
+        later = threading.Timer(0.4, session.run, [enqueue])
+        later.start()
         assert session.run(queue.dequeue()) == 3.0
+        later.join()  # its answer may come later than what it gave
 
 
 def cluster_of(*servers):
