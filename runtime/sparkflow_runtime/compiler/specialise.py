@@ -303,21 +303,21 @@ def serial_machine_code(kernel: Kernel, sizes: tuple[int, ...]) -> Callable[...,
     return loops.compile_kernel(kernel).bind(sizes)
 
 
-def machine_code(kernel: Kernel, sizes: tuple[int, ...]) -> Callable[..., bool]:
-    """A kernel on the threads that kernels share, for this processor."""
+def machine_code(
+    kernel: Kernel, sizes: tuple[int, ...], is_in_turn: bool = False
+) -> Callable[..., bool]:
+    """A kernel on the threads that kernels share, for this processor.
+
+    Args:
+        kernel: The kernel.
+        sizes: Of its iteration space.
+        is_in_turn: Whether it runs in the turns of a loop in machine code: threads are awake there.
+    """
     from sparkflow_runtime.codegen.cpu import loops
     from sparkflow_runtime.codegen.machine import threads
 
-    return loops.compile_kernel(kernel).bind(sizes, threads.count())
-
-
-def machine_code_in_turns(kernel: Kernel, sizes: tuple[int, ...]) -> Callable[..., bool]:
-    """The same for the turns of a loop in machine code, whose threads are awake."""
-    from sparkflow_runtime.codegen.cpu import loops
-    from sparkflow_runtime.codegen.machine import threads
-
-    made = loops.compile_kernel(kernel)
-    return made.bind(sizes, threads.count(), loops.AWAKE_PART_S)
+    part_s = loops.AWAKE_PART_S if is_in_turn else loops.PART_S
+    return loops.compile_kernel(kernel).bind(sizes, threads.count(), part_s)
 
 
 class Specialisations:

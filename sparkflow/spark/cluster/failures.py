@@ -123,10 +123,8 @@ def lost_worker(failures: Sequence[Event]) -> int | None:
 
 def is_cause(event: Event) -> bool:
     """Whether this failure explains itself, so that no other one needs to be waited for."""
-    if isinstance(event, LoopEnded):
+    if isinstance(event, LoopEnded | StepFailed):
         return event.error is not None and not isinstance(event.error, _CONSEQUENCES)
-    if isinstance(event, StepFailed):
-        return not isinstance(event.error, _CONSEQUENCES)
     if isinstance(event, JobEnded):
         return event.error is not None
     if isinstance(event, TaskGone):

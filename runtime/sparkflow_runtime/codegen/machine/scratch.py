@@ -20,8 +20,13 @@ def take(size_bytes: int, purpose: str = "kernel") -> np.ndarray[Any, Any]:
     """
     buffer: np.ndarray[Any, Any] | None = getattr(_local, purpose, None)
     if buffer is None or buffer.size < size_bytes:
-        memory = np.empty(size_bytes + ALIGNMENT, np.uint8)
-        start = -memory.ctypes.data % ALIGNMENT
-        buffer = memory[start : start + size_bytes]
+        buffer = aligned(size_bytes)
         setattr(_local, purpose, buffer)
     return buffer
+
+
+def aligned(size_bytes: int) -> np.ndarray[Any, Any]:
+    """New memory, uint8, that begins with a line of the cache."""
+    memory = np.empty(size_bytes + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + size_bytes]

@@ -19,7 +19,6 @@ from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.once import once
 
 DTYPES: Final = (dtypes.float32, dtypes.float64)
-_LINE_BYTES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +59,10 @@ class Product:
         It gains where the factor is copied otherwise, and is the same in product after product.
         """
         form = gemm.form(self.dtype)
-        is_small = max(self.rows, self.columns, self.depth) <= small_product.MOST
-        if self.count > 1 or is_small or self.rows <= form.rows or self.columns <= form.columns:
+        has_tiles = self.rows > form.rows and self.columns > form.columns
+        if self.count > 1 or self._is_small or not has_tiles:
             return 0
-        spare = 2 * _LINE_BYTES // self.dtype.size
-        return self.depth * form.packed_columns(self.columns) + spare
+        return self.depth * form.packed_columns(self.columns)
 
     def bind_packing(self) -> Callable[..., bool]:
         """A function of the right factor and of an array of `packed_elements`, which it fills."""
@@ -82,6 +80,11 @@ class Product:
         parts = sizes[gemm_ir.Size.COUNT_PARTS :] = self._packed_parts(threads)
         counts = (self.rows * self.depth, self.packed_elements, self.rows * self.columns)
         return gemm.packed_body(self.dtype).bind(sizes, counts, 0, math.prod(parts))
+
+    @property
+    def _is_small(self) -> bool:
+        """Whether nothing is copied before, see `small_product`."""
+        return self.count == 1 and max(self.rows, self.columns, self.depth) <= small_product.MOST
 
     def _sizes(self) -> list[int]:
         """The numbers of `gemm_ir.Size` but for the parts."""
@@ -108,7 +111,7 @@ class Product:
         m, n, k = self.rows, self.columns, self.depth
         lefts, rights = (self.count if each else 1 for each in (self.left_moves, self.right_moves))
         counts = (lefts * m * k, rights * k * n, self.count * m * n)
-        if self.count == 1 and max(m, n, k) <= small_product.MOST:
+        if self._is_small:
             left, right = self._strides()
             return _small(self.dtype).bind((m, n, k, *left, *right), counts, 0)
         sizes = self._sizes()

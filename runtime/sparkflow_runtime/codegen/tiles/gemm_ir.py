@@ -146,8 +146,8 @@ def packing_text(form: Form) -> str:
     """The module whose `body` packs a right factor; its arrays are the factor and where it goes.
 
     For each block of the sum and each slice of a tile's columns there is what the tile reads in
-    order. That takes k × `packed_columns(n)` elements and two lines of a cache more, which may be
-    written over. `Size` says where the factor's elements are; `OUT_ROW` is `packed_columns(n)`.
+    order: k × `packed_columns(n)` elements. `Size` says where the factor's elements are; `OUT_ROW`
+    is `packed_columns(n)`.
     """
     return _Packer(form).text()
 

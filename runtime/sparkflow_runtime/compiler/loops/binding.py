@@ -16,11 +16,7 @@ from sparkflow_runtime.codegen.machine import native, threads
 from sparkflow_runtime.compiler.known import Known, find_known
 from sparkflow_runtime.compiler.loops.planner import LoopFunction, plan_loop
 from sparkflow_runtime.compiler.loops.pointers import NotNativeError
-from sparkflow_runtime.compiler.specialise import (
-    find_units,
-    machine_code_in_turns,
-    serial_machine_code,
-)
+from sparkflow_runtime.compiler.specialise import find_units, machine_code, serial_machine_code
 from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
@@ -70,7 +66,7 @@ def bind_loop(
         made = plan_loop(
             _loop_function(condition, _known(condition, shapes)),
             _loop_function(body, known_body),
-            lambda fused: machine_code_in_turns(fused.kernel, fused.sizes),
+            lambda fused: machine_code(fused.kernel, fused.sizes, is_in_turn=True),
             table.taped,
             threads.count(),
         )

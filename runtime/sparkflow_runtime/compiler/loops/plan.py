@@ -22,6 +22,7 @@ from sparkflow_runtime.codegen.cpu.repeat import (
     RefusedError,
     Step,
 )
+from sparkflow_runtime.codegen.machine import scratch
 from sparkflow_runtime.compiler.loops.lists import (
     FIRST_ROWS,
     MOST_ROWS,
@@ -43,7 +44,6 @@ MOST_TURNS: Final = 4096
 """After so many it looks where turns are short."""
 SHORT_S: Final = 0.005
 """Where turns took less than this in all, four times as many come next."""
-_LINE_BYTES: Final = 64
 
 
 class StackTape:
@@ -288,9 +288,7 @@ class _Layout:
     def _lines(self, number: int) -> np.ndarray[Any, Any]:
         """Memory that begins with a line of the cache: all of it is read as whole vectors."""
         cell = self._cell(number)
-        array = np.empty(cell.size_bytes + _LINE_BYTES, np.uint8)
-        begin = -array.ctypes.data % _LINE_BYTES
-        lines = array[begin : begin + cell.size_bytes].view(cell.dtype)
+        lines = scratch.aligned(cell.size_bytes).view(cell.dtype)
         self.pointers[number] = lines.ctypes.data
         return lines
 

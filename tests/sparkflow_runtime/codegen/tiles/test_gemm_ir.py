@@ -53,13 +53,14 @@ def packed_product(form, left, right, parts):
     """The product of two matrices, the right one of which is packed first."""
     (m, k), n = left.shape, right.shape[-1]
     columns = form.packed_columns(n)
-    packed = np.full(k * columns + 128 // left.itemsize, np.nan, left.dtype)
+    packed = np.full(k * columns + 1, np.nan, left.dtype)
     sizes = np.zeros(len(Size), np.int64)
     sizes[[Size.M, Size.N, Size.K, Size.COUNT, Size.GROUP]] = m, n, k, 1, 1
     sizes[[Size.RIGHT_DEPTH, Size.RIGHT_COLUMN]] = strides(right)
     sizes[Size.OUT_ROW] = columns
     arrays = np.array([each.ctypes.data for each in (right, packed)], np.int64)
     body_of(packing_text(form))(sizes.ctypes.data, arrays.ctypes.data, 0, 0, 0)
+    assert np.isnan(packed[-1])
     out = np.full((m, n), np.nan, left.dtype)
     sizes[[Size.LEFT_ROW, Size.LEFT_DEPTH]] = strides(left)
     sizes[[Size.RIGHT_DEPTH, Size.RIGHT_COLUMN, Size.OUT_ROW]] = columns, 0, n
