@@ -24,6 +24,7 @@ from support.processes import (
     training_processes,
 )
 from support.programs import Program
+from support.waiting import wait_until
 
 pytestmark = [
     pytest.mark.spark,
@@ -76,14 +77,6 @@ def rows_files(folder: Path) -> list[Path]:
     """Files with rows that have names."""
     found = (folder / "local").rglob("sparkflow-rows-*")
     return [each for each in found if each.is_file()]
-
-
-def wait_for(found: Callable[[], object]) -> None:
-    """Blocks until something is there."""
-    deadline = time.monotonic() + FIT_S
-    while not found():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def kill(program: Program, folder: Path, victims: Sequence[int]) -> float:
@@ -145,7 +138,7 @@ def test_a_driver_that_is_killed_before_the_first_step_leaves_nothing(
         pids = said(program, "jvm")
         # A local session writes the rows before its tasks start, a cluster while they do.
         begun = rows_files if what == "rows" else training_processes
-        wait_for(lambda: begun(tmp_path))
+        wait_until(lambda: begun(tmp_path), FIT_S)
         time.sleep(random.Random(f"{master}{what}{victims}").uniform(0.0, 1.0))
         gone_s = kill(program, tmp_path, [pids[each] for each in victims])
     record_property(f"{'+'.join(victims)} on {master}, {what}: all gone after (s)", gone_s)

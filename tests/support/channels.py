@@ -2,7 +2,6 @@
 
 import socket
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -17,14 +16,6 @@ from sparkflow_runtime.transport.waking import Waker
 WAIT_S = 20
 T = TypeVar("T")
 PS = "/job:ps/replica:0/task:0"
-
-
-def wait_until(told: Callable[[], bool]) -> None:
-    """Waits for what another thread does and tells nobody of."""
-    deadline = time.monotonic() + WAIT_S
-    while not told():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 class Task:

@@ -19,7 +19,7 @@ from sparkflow_runtime.transport import codec, rpc
 from sparkflow_runtime.transport.channel.handshake import Self
 from sparkflow_runtime.transport.peers import WORKER_SERVICE, Peers
 from sparkflow_runtime.transport.threads import DaemonThreads
-from support.channels import wait_until
+from support.waiting import wait_until
 
 TASK = "/job:w/replica:0/task:1"
 WAIT_S = 20
@@ -291,7 +291,7 @@ def test_a_task_that_is_started_again_where_it_was_is_asked_at_once(transport: s
     second = Server(None, "w", 1, host="127.0.0.1", port=first.port, token="t")
     second.start()
     try:
-        wait_until(lambda: not before.is_open)
+        wait_until(lambda: not before.is_open, WAIT_S)
         asked = peers.channel(TASK)
         assert asked is not None
         assert asked is not before

@@ -1,9 +1,10 @@
 """Sessions of another process's kind: their repeated runs go over the tensor channel."""
 
+import functools
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from sparkflow_runtime.security import Credentials
 from sparkflow_runtime.security.certificates import Authority
 from sparkflow_runtime.server import Server
 from support.graphs import const, graph_def, node, placeholder, variable
+from support.waiting import wait_until
 
 DEADLINE_S = 60
 GRAPH = graph_def(
@@ -76,11 +78,7 @@ def session(server: Server) -> Iterator[RemoteSession]:
     made.close()
 
 
-def until(found: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not found():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+until = functools.partial(wait_until, within_s=DEADLINE_S)
 
 
 def has_channel(session: RemoteSession) -> bool:

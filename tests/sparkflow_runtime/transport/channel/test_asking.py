@@ -19,7 +19,8 @@ from sparkflow_runtime.transport.channel.asking import PendingCall
 from sparkflow_runtime.transport.channel.frames import Kind
 from sparkflow_runtime.transport.channel.reactor import available
 from sparkflow_runtime.transport.waking import Waker
-from support.channels import WAIT_S, Channel, wait_until
+from support.channels import WAIT_S, Channel
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not available(), reason="channels need Linux")
 
@@ -152,7 +153,7 @@ def test_an_asker_that_finds_the_other_end_gone_leaves_nothing_behind(channel: C
     while channel.asker.is_open and time.monotonic() < deadline:
         channel.asker.post(frames.pack(Kind.FINISH, 8))
     assert not channel.asker.is_open
-    wait_until(lambda: channel.asker not in channel.reactor._ends.values())
+    wait_until(lambda: channel.asker not in channel.reactor._ends.values(), WAIT_S)
 
 
 def test_a_call_that_is_held_back_goes_with_what_is_asked_for(channel: Channel) -> None:
@@ -229,5 +230,5 @@ def test_an_asker_of_which_nothing_is_wanted_finds_the_other_end_gone(
         channel.asker.call(1, b"", [np.ones(1)], on_done=lambda _: answered.set())
         assert answered.wait(WAIT_S)
     channel.serving.close()
-    wait_until(lambda: not channel.asker.is_open)
-    wait_until(lambda: channel.asker not in channel.reactor._ends.values())
+    wait_until(lambda: not channel.asker.is_open, WAIT_S)
+    wait_until(lambda: channel.asker not in channel.reactor._ends.values(), WAIT_S)
