@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -60,7 +61,7 @@ class Peers:
         self._self = me or Self()
         self._lock = threading.Lock()
         self._stubs: dict[str, rpc.Stub] = {}
-        self._links: list[grpc.Channel] = []
+        self._used: weakref.WeakSet[rpc.Stub] = weakref.WeakSet()
         self._closed = False
         self._askers: dict[str, Asker] = {}
         self._dialling: dict[str, threading.Lock] = {}
@@ -70,6 +71,9 @@ class Peers:
     def stub(self, task: str) -> rpc.Stub:
         """The worker service of a task.
 
+        Whoever was not reached is tried over a new connection: it may have been started since. The
+        one before goes with its last call.
+
         Raises:
             NotFoundError: The cluster has no such task.
             CancelledError: The channels were closed.
@@ -78,7 +82,7 @@ class Peers:
         with self._lock:
             self._require_there(task)
             found = self._stubs.get(task)
-            if found is None:
+            if found is None or found.found_nobody:
                 if self._closed:
                     raise CancelledError(message=f"The channels to {task} and others were closed")
                 address = self._addresses.get(task)
@@ -88,10 +92,10 @@ class Peers:
                         f"{', '.join(sorted(self._addresses)) or 'no tasks'}"
                     )
                 link = rpc.channel(address, self._self.tls)
-                self._links.append(link)
                 peer = f"Task {task} at {address}"
                 token = shown_at(self._self.token, address)
                 found = self._stubs[task] = rpc.Stub(link, WORKER_SERVICE, token, peer)
+                self._used.add(found)
             return found
 
     def channel(self, task: str) -> Asker | None:
@@ -186,13 +190,13 @@ class Peers:
         """Closes all channels, which ends the calls on them; no new one is opened."""
         with self._lock:
             self._closed = True
-            links, self._links = self._links, []
+            used = list(self._used)
             self._stubs.clear()
             askers, self._askers = list(self._askers.values()), {}
         for asker in askers:
             asker.close(CancelledError(message="The channels of this task were closed"))
-        for link in links:
-            link.close()
+        for stub in used:
+            stub.close()
 
     def _dial(self, task: str) -> Asker | None:
         me, where = self._self, self._addresses.get(task)

@@ -324,6 +324,9 @@ class Stub:
         peer: How texts name the other side.
         is_known: Set by the owner once it knows that the other side has the token and the service:
             what it refuses from then on was changed on its way, and is a broken connection.
+        found_nobody: Whether a call did not reach the other side. gRPC lets some time pass before
+            it tries again, and until then says the same of every call, also where somebody has
+            come: only another channel finds out.
     """
 
     def __init__(self, link: grpc.Channel, service: str, token: str | None, peer: str) -> None:
@@ -332,6 +335,7 @@ class Stub:
         self._metadata = security.metadata(token)
         self.peer = peer
         self.is_known = False
+        self.found_nobody = False
         self._methods: dict[tuple[str, Any], Any] = {}
 
     def call(self, name: str, request: Any, response: Any, timeout_s: float | None = None) -> Any:
@@ -348,6 +352,7 @@ class Stub:
 
     def error_of(self, error: Any) -> OpError:
         """What a grpc.RpcError of one of its calls is, see `status.from_rpc`."""
+        self.found_nobody |= status.is_unreached(error)
         return status.from_rpc(error, self.peer, self.is_known)
 
     def future(self, name: str, request: Any, response: Any, timeout_s: float | None = None) -> Any:

@@ -67,8 +67,8 @@ def from_rpc(error: Any, peer: str, is_known: bool = False) -> OpError:
     """
     code = error.code().value[0]
     text = error.details() or error.code().name
-    raised = any(key == RAISED_KEY for key, _ in error.trailing_metadata() or ())
-    if error.code() is grpc.StatusCode.UNAVAILABLE and not raised:
+    raised = _is_raised(error)
+    if is_unreached(error):
         return UnavailableError(message=f"{peer} cannot be reached: {text}")
     if error.code() is grpc.StatusCode.CANCELLED and not raised and text == "CANCELLED":
         # A server that stops ends calls so; what we cancel ourselves has a text of grpc's.
@@ -84,6 +84,15 @@ def from_rpc(error: Any, peer: str, is_known: bool = False) -> OpError:
             message=f"The connection to {peer} broke: it refuses a call that it knows: {text}"
         )
     return from_status(code, text)
+
+
+def is_unreached(error: Any) -> bool:
+    """Whether an rpc failed because there was no way to the other side, see `from_rpc`."""
+    return error.code() is grpc.StatusCode.UNAVAILABLE and not _is_raised(error)
+
+
+def _is_raised(error: Any) -> bool:
+    return any(key == RAISED_KEY for key, _ in error.trailing_metadata() or ())
 
 
 def _is_of_the_connection(code: grpc.StatusCode, text: str) -> bool:

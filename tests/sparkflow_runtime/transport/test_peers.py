@@ -1,3 +1,4 @@
+import gc
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +14,11 @@ from sparkflow_runtime.errors import (
     OpError,
     UnavailableError,
 )
-from sparkflow_runtime.protos.worker_pb2 import RecvTensorRequest
+from sparkflow_runtime.protos.worker_pb2 import (
+    GetStatusRequest,
+    GetStatusResponse,
+    RecvTensorRequest,
+)
 from sparkflow_runtime.server import Server
 from sparkflow_runtime.transport import codec, rpc
 from sparkflow_runtime.transport.channel.handshake import Self
@@ -299,3 +304,55 @@ def test_a_task_that_is_started_again_where_it_was_is_asked_at_once(transport: s
     finally:
         peers.close()
         second.stop()
+
+
+@pytest.mark.parametrize("transport", ["tcp", "auto", "grpc"])
+def test_a_task_that_was_not_there_is_asked_as_soon_as_it_is(transport: str) -> None:
+    """gRPC answers for a while what it found before, without having another look."""
+    place = Server(None, "w", 1, host="127.0.0.1", token="t")
+    place.start()
+    place.stop()
+    peers = Peers({TASK: place.address}, Self(token="t", transport=transport))
+
+    def ask() -> Any:
+        return peers.stub(TASK).call(
+            "GetStatus", GetStatusRequest(), GetStatusResponse.FromString, WAIT_S
+        )
+
+    for _ in range(3):
+        with pytest.raises(UnavailableError, match="cannot be reached"):
+            ask() if transport == "grpc" else peers.channel(TASK)
+    server = Server(None, "w", 1, host="127.0.0.1", port=place.port, token="t")
+    server.start()
+    try:
+        assert ask().incarnation
+        stub = peers.stub(TASK)
+        if transport != "grpc":
+            assert peers.channel(TASK) is not None
+        assert peers.stub(TASK) is stub  # one that is reached is kept
+    finally:
+        peers.close()
+        server.stop()
+
+
+def test_what_is_asked_over_the_connection_before_goes_on(
+    peers: Peers, sender: Sender
+) -> None:
+    threads = DaemonThreads(1, "test-peers")
+    waiting = threads.submit(peers.receiver(1).receive, TASK, "k", 0, False)
+    sender.wait_asked("k;0")
+    before = peers.stub(TASK)
+    before.found_nobody = True
+    del before
+    sender.answer("j;0", bundle(2))
+    assert peers.receiver(2).receive(TASK, "j", 0, False) == (2,)
+    gc.collect()
+    sender.answer("k;0", bundle(1))
+    assert waiting.result(WAIT_S) == (1,)
+    waiting = threads.submit(peers.receiver(3).receive, TASK, "l", 0, False)
+    sender.wait_asked("l;0")
+    peers.stub(TASK).found_nobody = True
+    assert peers.stub(TASK) is not None
+    peers.close()  # which ends what is asked over either
+    assert isinstance(waiting.exception(WAIT_S), CancelledError)
+    threads.shutdown()
