@@ -118,7 +118,8 @@ class RowTable:
         return sum((column.blank() for column in self._columns), ())
 
     def close(self) -> None:
-        """Lets go of the files."""
+        """Lets go of the rows, and so of the files; batches that were taken stay valid."""
+        self._columns = []
         self._chunks.close()
 
 

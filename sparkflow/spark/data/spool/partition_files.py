@@ -167,8 +167,8 @@ class _PartitionSpool(RowSpool):
         """Writes rows as one file."""
         table = table.combine_chunks()
         file, path = self._write_somewhere(table)
-        size_bytes = self._count(table, use, file)
-        os.close(file)
+        with file:
+            size_bytes = self._count(table, use, file)
         row_numbers = numbers(whole(table.column(ROW_NUMBER)))
         workers = workers_of(row_numbers, self._writing.workers, self._writing.by_content)
         self.facts.append(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import io
 import json
 import os
 import shutil
@@ -82,7 +83,7 @@ class RowSpool:
         self._format = row_format
         self._directories = directories or [tempfile.gettempdir()]
         self._tell = tell
-        self._files: list[int] = []
+        self._files: list[io.FileIO] = []
         self._piles: list[_Pile] = []
 
     @property
@@ -143,13 +144,13 @@ class RowSpool:
         file, _ = self._write_somewhere(table)
         self._files.append(file)
         size_bytes = self._count(table, use, file)
-        path = f"/proc/{os.getpid()}/fd/{file}"
+        path = f"/proc/{os.getpid()}/fd/{file.fileno()}"
         self.say({"chunk": path, "use": use, "rows": table.num_rows, "bytes": size_bytes})
 
     def close(self) -> None:
         """Frees the disk space, once no child maps the files any more. May be called twice."""
         while self._files:
-            os.close(self._files.pop())
+            self._files.pop().close()
 
     def _open_piles(self) -> list[_Pile]:
         """Those of rows that train and that validate."""
@@ -158,9 +159,9 @@ class RowSpool:
             self._piles = [_Pile(self, use, *sizes) for use in ("train", "validation")]
         return self._piles
 
-    def _count(self, table: pa.Table, use: str, file: int) -> int:
+    def _count(self, table: pa.Table, use: str, file: io.FileIO) -> int:
         """Counts the rows of a file and returns its size."""
-        size_bytes = os.fstat(file).st_size
+        size_bytes = os.fstat(file.fileno()).st_size
         self.size_bytes += size_bytes
         if use == "validation":
             self.validation_rows += table.num_rows
@@ -168,7 +169,7 @@ class RowSpool:
             self.rows += table.num_rows
         return size_bytes
 
-    def _write_somewhere(self, table: pa.Table) -> tuple[int, str]:
+    def _write_somewhere(self, table: pa.Table) -> tuple[io.FileIO, str]:
         full: OSError | None = None
         for directory in self._directories:
             try:
@@ -238,14 +239,15 @@ class _Pile:
             self._held, self._held_bytes = [], 0
 
 
-def _write_file(table: pa.Table, directory: str, is_named: bool) -> tuple[int, str]:
+def _write_file(table: pa.Table, directory: str, is_named: bool) -> tuple[io.FileIO, str]:
     """An open file with the rows as one record batch, and the path that it has or had."""
-    file, path = tempfile.mkstemp(prefix="sparkflow-rows-", dir=directory)
+    descriptor, path = tempfile.mkstemp(prefix="sparkflow-rows-", dir=directory)
+    file = io.FileIO(descriptor, "r+")
     try:
         if not is_named:
             os.unlink(path)
         with (
-            pa.PythonFile(os.fdopen(os.dup(file), "wb"), "w") as sink,
+            pa.PythonFile(os.fdopen(os.dup(descriptor), "wb"), "w") as sink,
             pa.ipc.new_file(sink, table.schema) as writer,
         ):
             writer.write_table(table, max_chunksize=table.num_rows)
@@ -253,7 +255,7 @@ def _write_file(table: pa.Table, directory: str, is_named: bool) -> tuple[int, s
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
         with contextlib.suppress(OSError):
-            os.close(file)
+            file.close()
         raise
     return file, path
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -77,12 +78,24 @@ def _batch(numbers: list[int], row_format: RowFormat = FORMAT, **more: Any) -> p
     return pa.RecordBatch.from_pydict(columns | more)
 
 
+_opened = contextlib.ExitStack()
+"""What a test has opened."""
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    with _opened:
+        yield
+
+
 def _feed(
     tmp_path: Path, plan: Any, *batches: pa.RecordBatch, worker: int = 0
 ) -> tuple[WorkerFeed, RowSpool]:
     """A worker's feed that has taken these batches, and the spool that holds them."""
     worker_feed = WorkerFeed(plan, worker)
     spool = RowSpool(plan.row_format, [str(tmp_path)], worker_feed.take)
+    for each in (worker_feed, spool):
+        _opened.callback(each.close)
     spool.take(batches)
     return worker_feed, spool
 
@@ -156,7 +169,9 @@ def test_later_epochs_do_not_depend_on_how_the_first_one_arrived(tmp_path: Path)
 def test_batches_are_drawn_while_rows_arrive(tmp_path: Path) -> None:
     plan = replace(PLAN, order=ARRIVAL, shuffle=True)
     worker_feed = WorkerFeed(plan, 0)
+    _opened.callback(worker_feed.close)
     spool = RowSpool(NARROW, [str(tmp_path)], worker_feed.take)
+    _opened.callback(spool.close)
     got: list[list[int]] = []
 
     def arriving() -> Any:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import json
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from sparkflow.spark.data.plan.spooled import SpooledRows, spooled_rows
 from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
 from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.params.trainer_params import TrainerParams
+from support.row_files import open_row_files
 
 pytestmark = pytest.mark.spark
 
@@ -64,15 +63,6 @@ def _fed(spooled: SpooledRows) -> list[tuple[list[float], list[float]]]:
     return found
 
 
-def _open_row_files() -> int:
-    """How many of them this process has open."""
-    found = 0
-    for descriptor in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(OSError):  # the one that lists them
-            found += descriptor.readlink().name.startswith("sparkflow-rows-")
-    return found
-
-
 def test_ctrl_c_leaves_no_rows(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(texts: object) -> None:
         raise KeyboardInterrupt  # when tasks have written, and the driver does not know of it
@@ -84,7 +74,7 @@ def test_ctrl_c_leaves_no_rows(spark: SparkSession, monkeypatch: pytest.MonkeyPa
     ):
         pass
     assert list(Path(str(spark.conf.get("spark.local.dir"))).rglob("sparkflow-rows-*")) == []
-    assert _open_row_files() == 0
+    assert open_row_files() == 0
 
 
 @pytest.mark.parametrize("by_content", [False, True])
@@ -92,17 +82,16 @@ def test_workers_get_what_an_exchange_would_have_given_them(
     spark: SparkSession, by_content: bool
 ) -> None:
     df, params = _rows(spark), _params(validationIndicatorCol="v")
-    gc.collect()  # a training in this process lets its rows go with the garbage
     with spooled_rows(df, params, None, by_content=by_content) as spooled:
         assert spooled is not None
         assert (spooled.prepared.num_rows, spooled.prepared.num_validation_rows) == (30, 11)
         assert spooled.prepared.num_classes == 7
-        assert _open_row_files() == len(spooled.files) > 0
+        assert open_row_files() == len(spooled.files) > 0
         # Whoever is killed now leaves nothing.
         local = Path(str(spark.conf.get("spark.local.dir")))
         assert list(local.rglob("sparkflow-rows-*")) == []
         found = _fed(spooled)
-    assert _open_row_files() == 0
+    assert open_row_files() == 0
     with prepare_rows(df, params) as prepared:
         placed = place_rows(prepared, LAYOUT, params.seed, by_content)
         rows = placed.df.withColumn("p", F.spark_partition_id()).orderBy("row_number").collect()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import gc
+import io
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +19,7 @@ from sparkflow.spark.data.schema.row_schema import NON_FINITE, NOTHING
 from sparkflow.spark.data.spool import spool as spool_module
 from sparkflow.spark.data.spool.spool import RowSpool, convert, local_directories
 from sparkflow_runtime.errors import DataLossError, ResourceExhaustedError
+from support.row_files import open_row_files
 
 FORMAT = RowFormat((Input("features", DENSE, "float32", ()),), None, None, named=False)
 
@@ -42,7 +45,7 @@ def test_a_negative_weight_is_refused_and_a_negative_feature_is_not(refuses: str
 def _full_disk(monkeypatch: pytest.MonkeyPatch, *full: str) -> None:
     write = spool_module._write_file
 
-    def write_or_fail(table: pa.Table, directory: str, is_named: bool) -> tuple[int, str]:
+    def write_or_fail(table: pa.Table, directory: str, is_named: bool) -> tuple[io.FileIO, str]:
         if directory in full:
             raise OSError(errno.ENOSPC, "No space left on device")
         return write(table, directory, is_named)
@@ -79,6 +82,17 @@ def test_a_file_has_no_name_while_it_is_written(
     spool.take([_batch(5)])
     spool.close()
     assert seen == [[]]
+
+
+def test_a_spool_that_nobody_closes_says_so_and_frees_its_files(tmp_path: Path) -> None:
+    gc.collect()  # of tests before
+    spool = RowSpool(FORMAT, [str(tmp_path)], lambda _: None)
+    spool.take([_batch(5)])
+    before = open_row_files()
+    with pytest.warns(ResourceWarning, match="unclosed file"):
+        del spool
+        gc.collect()
+    assert open_row_files() == before - 1
 
 
 def test_the_next_disk_is_used_when_one_is_full(

@@ -1,6 +1,8 @@
 """Training in this process, without Spark."""
 
+import gc
 import pickle
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,11 +28,23 @@ from sparkflow.spark.launch.in_process.one_task import OneTask
 from sparkflow.spark.launch.in_process.task import train_here
 from sparkflow.spark.params.config import FitConfig
 from sparkflow_runtime.security import Credentials
+from support.row_files import open_row_files
 
 ROWS = RowFormat(
     (Input("features", DENSE, "float32", (2,)),), Input("label", DENSE, "float32", ()), None, False
 )
 COUNT = 20
+
+
+@pytest.fixture(autouse=True)
+def no_row_file_stays_open() -> Iterator[None]:
+    """Spark's Python worker serves other tasks afterwards, and may not collect garbage for long."""
+    gc.collect()
+    assert open_row_files() == 0
+    gc.disable()
+    yield
+    gc.enable()
+    assert open_row_files() == 0
 
 
 def _model_fn(features: Any, labels: Any, mode: str) -> Any:
