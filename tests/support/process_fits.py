@@ -183,7 +183,7 @@ class Fit:
         model_fn: The model.
         network: Is put before all ports; None for nothing.
         credentials: What all show each other.
-        max_restarts: How often training may begin again.
+        max_restarts: How many losses training goes on after.
         **control: Other parameters of the trainer, as `FitConfig` names them.
     """
 
@@ -202,7 +202,12 @@ class Fit:
     ) -> None:
         timeouts = {"start_timeout": 100.0, "stall_timeout": 100.0}
         config = FitConfig(
-            sync_mode=mode, batch_size=BATCH, epochs=epochs, seed=1, **{**timeouts, **control}
+            sync_mode=mode,
+            batch_size=BATCH,
+            epochs=epochs,
+            seed=1,
+            max_restarts=max_restarts,
+            **{**timeouts, **control},
         )
         layout = ClusterLayout.of(num_ps, 2, mode)
         graph = build_training_graph(model_fn, ModelInputs(ROWS, {}, 1), layout, config)

@@ -1,4 +1,4 @@
-"""Files with rows that a process has open or mapped: they have no name, and take room until then."""
+"""Files with rows that a process has open or mapped: without a name, they take room until then."""
 
 import contextlib
 from pathlib import Path

@@ -100,8 +100,12 @@ class EventQueue:
         _say(action)
         if worker is None or not self.may_lose(worker):
             raise action.error
-        self._triage = self._triage.lost(worker)
+        self.lose(worker)
         return WorkerLost(worker, action.error)
+
+    def lose(self, worker: int) -> None:
+        """The others go on without a worker: failures so far are explained by that."""
+        self._triage = self._triage.lost(worker)
 
     def welcome(self, worker: int) -> None:
         """A lost worker is back: its failures count again."""
@@ -113,10 +117,14 @@ class EventQueue:
         try:
             yield
         except Exception as error:
-            self._triage, action = self._triage.raised(error, time.monotonic())
-            settled = action if isinstance(action, Settle) else self._settle()
-            _say(settled)
-            raise settled.error from error
+            raise self.explained(error).error from error
+
+    def explained(self, error: Exception) -> Settle:
+        """What explains an error of a single step, which tasks that died meanwhile may."""
+        self._triage, action = self._triage.raised(error, time.monotonic())
+        settled = action if isinstance(action, Settle) else self._settle()
+        _say(settled)
+        return settled
 
     def _hear(self, timeout_s: float) -> Action[Message]:
         """Gives the triage the next message, or the time."""

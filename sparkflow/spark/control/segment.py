@@ -105,22 +105,24 @@ class Segments:
                         self._watchdog.check_steps()
                 case WorkerLost(worker):
                     silent.add(worker)
-                    made[worker] = self._made(worker, schedule, told[worker])
-                    self._lost.let_return(message, schedule.position(worker, made[worker]))
+                    made[worker] = self._lose(message, schedule, told[worker])
                 case TaskRegistered(task) if task.index in self._lost:
                     worker = task.index
                     self._watchdog.begin()  # nobody may have made a step meanwhile
                     number = schedule.done[worker] + made[worker]
                     # After a halt it makes the rest in the next segment, as the others do.
                     count = 0 if halted else steps[worker] - made[worker]
-                    completed, back = self._lost.bring_back(worker, count, number)
-                    made[worker] += completed
-                    if back is None:
-                        left.discard(worker)
-                        silent.discard(worker)
-                    else:
-                        self._loops[worker] = back
-                        self._listen_to(worker, back)
+                    match self._lost.bring_back(worker, count, number):
+                        case WorkerLost() as again:
+                            made[worker] = self._lose(again, schedule, made[worker])
+                        case completed, None:
+                            made[worker] += completed
+                            left.discard(worker)
+                            silent.discard(worker)
+                        case completed, loop:
+                            made[worker] += completed
+                            self._loops[worker] = loop
+                            self._listen_to(worker, loop)
                 case SegmentEnded(worker) if worker in self._lost:
                     pass  # what it had made is known
                 case SegmentEnded(worker, count, reason):
@@ -156,17 +158,27 @@ class Segments:
                     self._listener.misses(worker, untold, due - rows[worker])
         return made
 
-    def _made(self, worker: int, schedule: Schedule, told: int) -> int:
-        """The steps of this segment that a lost worker has made, as parameter servers know it.
+    def _lose(self, lost: WorkerLost, schedule: Schedule, known: int) -> int:
+        """Has a lost worker return; the steps of this segment that it has made.
 
         Its loop is ended everywhere first, so that nothing of it is applied from then on.
+
+        Args:
+            lost: Which one, and why.
+            schedule: Where the workers were when the segment began.
+            known: How many it has made at least, for where parameter servers do not know.
         """
-        self._loops.pop(worker).cancel("The worker was lost")
+        worker = lost.worker
+        loop = self._loops.pop(worker, None)  # none where it was about to begin again
+        if loop is not None:
+            loop.cancel("The worker was lost")
         for thread in self._threads:
             if thread.name == _name(worker):
                 thread.join(_LOOP_END_S)
-        made = self._lost.made(worker)
-        return told if made is None else made - schedule.done[worker]
+        applied = self._lost.made(worker)
+        made = known if applied is None else applied - schedule.done[worker]
+        self._lost.let_return(lost, schedule.position(worker, made))
+        return made
 
     def end(self) -> None:
         """Ends all loops in the middle of whatever they do."""

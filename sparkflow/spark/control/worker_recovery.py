@@ -179,7 +179,9 @@ class WorkerRecovery:
         self._absent[lost.worker] = _Absence(time.monotonic(), lost.error)
         self._service.let_return(TaskName("worker", lost.worker), position)
 
-    def bring_back(self, worker: int, count: int, number: int) -> tuple[int, Loop | None]:
+    def bring_back(
+        self, worker: int, count: int, number: int
+    ) -> tuple[int, Loop | None] | WorkerLost:
         """Has a worker that has come back go on.
 
         Args:
@@ -189,19 +191,32 @@ class WorkerRecovery:
 
         Returns:
             How many steps were completed that it was lost in, and its loop of what is left, None if
-            that is nothing.
+            that is nothing; that it was lost again where it was: then `made` may have changed.
+
+        Raises:
+            Exception: What failed if there is more to it, or the others cannot go on.
         """
         del self._absent[worker]
-        with self._events.guard():
-            master = open_tasks(self._service.cluster(), self._credentials, self._plan.config)
-            self._stack.callback(master.close)
-            give_up_lost(self._events, master, self._plan.layout)
-            self._replicas.replace(worker, master, self._stack)
-            self._events.welcome(worker)
-            completed = self._complete(worker, master, number)
-            count, number = max(count - completed, 0), number + completed
-            loop = self._replicas.start_loop(worker, count, number) if count else None
-        _log.info("worker task %d is back, %d steps are left", worker, count)
+        self._events.welcome(worker)
+        try:
+            completed, loop = self._begin_again(worker, count, number)
+        except Exception as error:
+            settled = self._events.explained(error)
+            if settled.worker != worker or not self.may_lose_one():
+                raise settled.error from error
+            self._events.lose(worker)
+            return WorkerLost(worker, settled.error)
+        _log.info("worker task %d is back, %d steps are left", worker, max(count - completed, 0))
+        return completed, loop
+
+    def _begin_again(self, worker: int, count: int, number: int) -> tuple[int, Loop | None]:
+        master = open_tasks(self._service.cluster(), self._credentials, self._plan.config)
+        self._stack.callback(master.close)
+        give_up_lost(self._events, master, self._plan.layout)
+        self._replicas.replace(worker, master, self._stack)
+        completed = self._complete(worker, master, number)
+        left = max(count - completed, 0)
+        loop = self._replicas.start_loop(worker, left, number + completed) if left else None
         return completed, loop
 
     def _complete(self, worker: int, master: Master, number: int) -> int:

@@ -335,9 +335,7 @@ def test_a_task_that_was_not_there_is_asked_as_soon_as_it_is(transport: str) -> 
         server.stop()
 
 
-def test_what_is_asked_over_the_connection_before_goes_on(
-    peers: Peers, sender: Sender
-) -> None:
+def test_what_is_asked_over_the_connection_before_goes_on(peers: Peers, sender: Sender) -> None:
     threads = DaemonThreads(1, "test-peers")
     waiting = threads.submit(peers.receiver(1).receive, TASK, "k", 0, False)
     sender.wait_asked("k;0")

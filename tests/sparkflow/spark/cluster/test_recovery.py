@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from sparkflow.spark.control.callbacks import Callback
 from support.process_fits import BATCH, SHARE, Fit, OnStep, counting
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(200)
 
@@ -77,6 +79,51 @@ def test_every_batch_is_applied_once_whenever_a_worker_dies(num_ps: int) -> None
     assert history.steps == values["last"] == 2 * 800 * SHARE // BATCH
     for each in range(3):
         assert set(values[f"count{each}"].tolist()) == {800}, each
+
+
+class KillsWhoComesBack(Callback):
+    """Kills worker 1 once, and then so often a random moment after it has registered again."""
+
+    def __init__(self, fit: Fit, times: int, seed: int) -> None:
+        self._fit, self._left, self._random = fit, times, random.Random(seed)
+        self._thread = threading.Thread(target=self._kill)
+        self.restarts: list[str] = []
+
+    def on_steps(self, update: Any) -> None:
+        if self._left and update.worker == 1 and self._thread.ident is None:
+            self._thread.start()
+
+    def on_restart(self, reason: str) -> None:
+        self.restarts.append(reason)
+
+    def on_train_end(self, history: Any) -> None:
+        self._thread.join()
+
+    def _kill(self) -> None:
+        dead: set[int] = set()
+        while True:
+            dead.add(pid := self._fit.pid("worker 1"))
+            os.kill(pid, signal.SIGKILL)
+            if not self._left:
+                return
+            wait_until(lambda: self._fit.pid("worker 1") not in dead, 60)
+            time.sleep(self._random.uniform(0.0, 0.1))
+            self._left -= 1
+
+
+@pytest.mark.parametrize(("num_ps", "epochs"), [(1, 1500), (3, 500)])
+def test_a_worker_that_dies_while_it_is_brought_back_is_brought_back_again(
+    num_ps: int, epochs: int
+) -> None:
+    fit = Fit("async", epochs, num_ps=num_ps, model_fn=counting, max_restarts=10)
+    killing = KillsWhoComesBack(fit, 4, num_ps)
+    values, history = fit.run(killing)
+    assert killing.restarts == []
+    assert len(history.restarts) == 5
+    assert history.repeated_steps == 0
+    assert history.steps == values["last"] == 2 * epochs * SHARE // BATCH
+    for each in range(3):
+        assert set(values[f"count{each}"].tolist()) == {epochs}, each
 
 
 @pytest.mark.nightly

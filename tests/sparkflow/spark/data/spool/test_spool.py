@@ -85,14 +85,16 @@ def test_a_file_has_no_name_while_it_is_written(
 
 
 def test_a_spool_that_nobody_closes_says_so_and_frees_its_files(tmp_path: Path) -> None:
+    def make_and_drop() -> None:
+        RowSpool(FORMAT, [str(tmp_path)], lambda _: None).take([_batch(5)])
+        assert open_row_files() == before + 1
+        gc.collect()
+
     gc.collect()  # of tests before
-    spool = RowSpool(FORMAT, [str(tmp_path)], lambda _: None)
-    spool.take([_batch(5)])
     before = open_row_files()
     with pytest.warns(ResourceWarning, match="unclosed file"):
-        del spool
-        gc.collect()
-    assert open_row_files() == before - 1
+        make_and_drop()
+    assert open_row_files() == before
 
 
 def test_the_next_disk_is_used_when_one_is_full(
