@@ -69,8 +69,8 @@ class ObjectStore:
         self.process.kill()
         self.process.wait()
 
-    def kills(self, number: int, writer: Writer) -> bool:
-        """Kills a writer when the piece of this number, from 0, would pass the link.
+    def kills(self, number: int, writer: Writer, what: str = "") -> bool:
+        """Kills a writer of `what` when the piece of this number, from 0, would pass the link.
 
         Pieces are those of its connections, both ways. Whether there were so many.
         """
@@ -85,7 +85,7 @@ class ObjectStore:
             return None
 
         self.link.disturb(lambda: pass_on)
-        pid = writer.begin()
+        pid = writer.begin(what)
         while not reached.wait(0.005) and not writer.has_ended:
             pass
         if reached.is_set():
@@ -101,6 +101,7 @@ _WRITER: Final = """
 import os, sys
 {setup}
 for line in sys.stdin:
+    what = line.strip()
     pid = os.fork()
     if not pid:
         {act}
@@ -115,7 +116,7 @@ class Writer:
 
     Args:
         setup: Lines of Python that import what is needed, and connect to nothing.
-        act: A line that writes.
+        act: A line that writes what the variable `what` says.
         arguments: Its `sys.argv[1:]`.
     """
 
@@ -135,10 +136,10 @@ class Writer:
         self._program.kill()
         self._program.communicate()
 
-    def begin(self) -> int:
+    def begin(self, what: str = "") -> int:
         """Begins to write; the process."""
         assert self._program.stdin is not None
-        self._program.stdin.write("go\n")
+        self._program.stdin.write(f"{what}\n")
         self._program.stdin.flush()
         return self._said()
 
