@@ -13,8 +13,9 @@ from typing import Final
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.machine import host, native
-from sparkflow_runtime.codegen.tiles import gemm, gemm_ir, small_product
+from sparkflow_runtime.codegen.tiles import gemm, small_product
 from sparkflow_runtime.codegen.tiles.gemm_entry import PART_WORK
+from sparkflow_runtime.codegen.tiles.gemm_form import Size
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.once import once
 
@@ -68,16 +69,16 @@ class Product:
         """A function of the right factor and of an array of `packed_elements`, which it fills."""
         columns = gemm.form(self.dtype).packed_columns(self.columns)
         sizes = self._sizes()
-        sizes[gemm_ir.Size.OUT_ROW] = columns
+        sizes[Size.OUT_ROW] = columns
         counts = (self.depth * self.columns, self.packed_elements)
         return gemm.packing_body(self.dtype).bind(sizes, counts, 0)
 
     def bind_packed(self, threads: int = 1) -> Callable[..., bool]:
         """As `bind`; the right factor is packed."""
         sizes = self._sizes()
-        sizes[gemm_ir.Size.RIGHT_DEPTH] = gemm.form(self.dtype).packed_columns(self.columns)
-        sizes[gemm_ir.Size.RIGHT_COLUMN] = 0
-        parts = sizes[gemm_ir.Size.COUNT_PARTS :] = self._packed_parts(threads)
+        sizes[Size.RIGHT_DEPTH] = gemm.form(self.dtype).packed_columns(self.columns)
+        sizes[Size.RIGHT_COLUMN] = 0
+        parts = sizes[Size.COUNT_PARTS :] = self._packed_parts(threads)
         counts = (self.rows * self.depth, self.packed_elements, self.rows * self.columns)
         return gemm.packed_body(self.dtype).bind(sizes, counts, 0, math.prod(parts))
 
@@ -87,14 +88,14 @@ class Product:
         return self.count == 1 and max(self.rows, self.columns, self.depth) <= small_product.MOST
 
     def _sizes(self) -> list[int]:
-        """The numbers of `gemm_ir.Size` but for the parts."""
+        """The numbers of `Size` but for the parts."""
         m, n, k = self.rows, self.columns, self.depth
         left, right = self._strides()
-        sizes = [0] * len(gemm_ir.Size)
-        sizes[gemm_ir.Size.M : gemm_ir.Size.COUNT + 1] = (m, n, k, *left, *right, n, self.count)
-        sizes[gemm_ir.Size.GROUP] = self.count
+        sizes = [0] * len(Size)
+        sizes[Size.M : Size.COUNT + 1] = (m, n, k, *left, *right, n, self.count)
+        sizes[Size.GROUP] = self.count
         steps = (m * k * self.left_moves, k * n * self.right_moves, m * n)
-        sizes[gemm_ir.Size.LEFT_NEXT : gemm_ir.Size.OUT_NEXT + 1] = steps
+        sizes[Size.LEFT_NEXT : Size.OUT_NEXT + 1] = steps
         return sizes
 
     def _strides(self) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -115,7 +116,7 @@ class Product:
             left, right = self._strides()
             return _small(self.dtype).bind((m, n, k, *left, *right), counts, 0)
         sizes = self._sizes()
-        parts = sizes[gemm_ir.Size.COUNT_PARTS :] = self._parts(threads)
+        parts = sizes[Size.COUNT_PARTS :] = self._parts(threads)
         return gemm.body(self.dtype).bind(sizes, counts, 0, math.prod(parts))
 
     def _parts(self, threads: int) -> tuple[int, int, int]:

@@ -15,9 +15,10 @@ import numpy as np
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.machine import entry, host, native, threads
-from sparkflow_runtime.codegen.tiles import gemm_entry, small_product
+from sparkflow_runtime.codegen.tiles import gemm_entry, packing_ir, small_product
 from sparkflow_runtime.codegen.tiles.gemm_entry import Field
-from sparkflow_runtime.codegen.tiles.gemm_ir import Form, packing_text, text
+from sparkflow_runtime.codegen.tiles.gemm_form import Form
+from sparkflow_runtime.codegen.tiles.gemm_ir import text
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.once import once
 
@@ -123,8 +124,8 @@ def packed_body(dtype: DType) -> native.Body:
 
 @once
 def packing_body(dtype: DType) -> native.Body:
-    """The code that packs right factors, see `gemm_ir.packing_text`."""
-    return native.body(packing_text(form(dtype)), is_tidy=True)
+    """The code that packs right factors, see `packing_ir`."""
+    return native.body(packing_ir.text(form(dtype)), is_tidy=True)
 
 
 @once

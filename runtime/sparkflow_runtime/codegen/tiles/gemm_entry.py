@@ -20,7 +20,7 @@ from sparkflow_runtime.codegen.machine.host import (
     STRIDES,
 )
 from sparkflow_runtime.codegen.machine.llvm_text import Code, Value
-from sparkflow_runtime.codegen.tiles.gemm_ir import Size
+from sparkflow_runtime.codegen.tiles.gemm_form import Size
 
 DESCRIPTOR: Final = 56
 """Offset of an array's dtype, as those in `host`."""

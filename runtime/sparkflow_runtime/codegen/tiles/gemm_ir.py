@@ -10,105 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from itertools import repeat
 from typing import Final
 
-from sparkflow_runtime.codegen.machine.llvm_text import Code, Value
-from sparkflow_runtime.codegen.tiles.tile import Tile, Writer
-
-
-class Size(IntEnum):
-    """What `body` finds in `%sizes`; strides are in elements.
-
-    Attributes:
-        M, N, K: The result is m × n, the sum runs over k.
-        LEFT_ROW, LEFT_DEPTH: Strides of the left factor; one of them is 1.
-        RIGHT_DEPTH, RIGHT_COLUMN: Strides of the right factor; one of them is 1.
-        OUT_ROW: Stride between the result's rows.
-        COUNT: Number of products.
-        GROUP: How many of them, one after the other, lie at equal distances.
-        LEFT_NEXT, RIGHT_NEXT, OUT_NEXT: Strides from one product of a group to the next.
-        LEFT_JUMP, RIGHT_JUMP, OUT_JUMP: Strides from one group to the next.
-        ADDS: 1 where the result grows by the product, instead of becoming it.
-        SCALES: 1 where the product is multiplied by a number first, which is the fourth array.
-        COUNT_PARTS, ROW_PARTS, COLUMN_PARTS: Into how many parts each of the three is split.
-    """
-
-    M = 0
-    N = 1
-    K = 2
-    LEFT_ROW = 3
-    LEFT_DEPTH = 4
-    RIGHT_DEPTH = 5
-    RIGHT_COLUMN = 6
-    OUT_ROW = 7
-    COUNT = 8
-    GROUP = 9
-    LEFT_NEXT = 10
-    RIGHT_NEXT = 11
-    OUT_NEXT = 12
-    LEFT_JUMP = 13
-    RIGHT_JUMP = 14
-    OUT_JUMP = 15
-    ADDS = 16
-    SCALES = 17
-    COUNT_PARTS = 18
-    ROW_PARTS = 19
-    COLUMN_PARTS = 20
-
-
-_STEPS: Final = (
-    (Size.LEFT_NEXT, Size.LEFT_JUMP),
-    (Size.RIGHT_NEXT, Size.RIGHT_JUMP),
-    (Size.OUT_NEXT, Size.OUT_JUMP),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """What is fixed when the code is made.
-
-    Attributes:
-        element: `float` or `double`.
-        lanes: Elements per vector register.
-        rows: Rows of a tile.
-        vectors: Vectors per row of a tile.
-        depth: How long a block of the sum may be.
-        left_block: Elements of the left factor that are copied at a time.
-        right_block: Columns of the right factor that are copied at a time.
-        right_is_packed: Whether the right factor lies as `packing_text` writes it: such a factor is
-            not copied again in every product. It has more columns than a tile.
-    """
-
-    element: str
-    lanes: int
-    rows: int
-    vectors: int
-    depth: int
-    left_block: int
-    right_block: int
-    right_is_packed: bool = False
-
-    @property
-    def columns(self) -> int:
-        """Columns of a tile."""
-        return self.vectors * self.lanes
-
-    def packed_columns(self, columns: int) -> int:
-        """What a packed factor has of so many columns: whole tiles."""
-        return -(-columns // self.columns) * self.columns
-
-    @property
-    def fetches_ahead(self) -> bool:
-        """Whether what is copied next is fetched before, which takes divisions by `columns`."""
-        return self.columns & (self.columns - 1) == 0
-
+from sparkflow_runtime.codegen.machine.llvm_text import Value
+from sparkflow_runtime.codegen.tiles.gemm_form import Form, Size, places
+from sparkflow_runtime.codegen.tiles.packing_ir import PackingWriter
+from sparkflow_runtime.codegen.tiles.tile import Tile
 
 UNROLLED: Final = 4
 """Steps of the innermost loop that are written out."""
-_LINES: Final = 4
-"""Lines that are copied side by side."""
 _SMALL_BYTES: Final = 32768
 """Copies up to this size lie on the stack."""
 _ALIGNMENT: Final = 64
@@ -116,46 +27,14 @@ _NEAR_BYTES: Final = 1 << 20
 """Right factors up to this size are supposed to be in a near cache."""
 
 
-def places(
-    code: Code, element: str, sizes: Sequence[Value], arrays: Sequence[str], product: str
-) -> list[str]:
-    """Where a product's left and right factor and its result begin.
-
-    Args:
-        code: What is written.
-        element: `float` or `double`.
-        sizes: The numbers, see `Size`.
-        arrays: Left, right, out.
-        product: Its number.
-    """
-    group = code.let(f"sdiv i64 {product}, {sizes[Size.GROUP]}")
-    inside = code.subtract(product, code.multiply(group, sizes[Size.GROUP]))
-    found = []
-    for array, (step, jump) in zip(arrays, _STEPS, strict=True):
-        offset = code.add(code.multiply(inside, sizes[step]), code.multiply(group, sizes[jump]))
-        found.append(code.at(element, array, offset))
-    return found
-
-
 def text(form: Form) -> str:
     """The module: `body` computes one part of the products; its arrays are left, right, out."""
     return _Writer(form).text()
 
 
-def packing_text(form: Form) -> str:
-    """The module whose `body` packs a right factor; its arrays are the factor and where it goes.
-
-    For each block of the sum and each slice of a tile's columns there is what the tile reads in
-    order: k × `packed_columns(n)` elements. `Size` says where the factor's elements are; `OUT_ROW`
-    is `packed_columns(n)`.
-    """
-    return _Packer(form).text()
-
-
-class _Writer(Writer):
+class _Writer(PackingWriter):
     def __init__(self, form: Form) -> None:
-        super().__init__(form.element, form.lanes, Size)
-        self._form = form
+        super().__init__(form)
         self._tile = Tile(self._vectors, form.rows, form.vectors)
 
     def _write(self) -> None:
@@ -178,10 +57,6 @@ class _Writer(Writer):
         some = code.both(code.compare("sgt", rows, 0), code.compare("sgt", columns, 0))
         with code.when(some):
             self._products((left, right, out), rows, columns, first, last)
-
-    def _quotient_up(self, total: Value, unit: Value) -> str:
-        code = self._code
-        return code.let(f"sdiv i64 {code.subtract(code.add(total, unit), 1)}, {unit}")
 
     def _tiles(self, total: Value, unit: int) -> tuple[str, Value]:
         """How many tiles there are, and how much of the last one is not there."""
@@ -313,11 +188,6 @@ class _Writer(Writer):
         next_depth = code.select(stays, self._size(Size.RIGHT_DEPTH), columns)
         return code.select(stays, columns, copied), 1, next_depth
 
-    def _depth(self, longest: Value) -> str:
-        """How long blocks of the sum are: as equal as possible."""
-        depth_blocks = self._quotient_up(self._size(Size.K), longest)
-        return self._quotient_up(self._size(Size.K), depth_blocks)
-
     def _ahead(
         self,
         bases: tuple[str, str],
@@ -355,129 +225,6 @@ class _Writer(Writer):
         address = code.let(f"ptrtoint ptr {code.get(self._given, 'ptr')} to i64")
         up = code.let(f"and i64 {code.add(address, _ALIGNMENT - 1)}, {-_ALIGNMENT}")
         return code.let(f"inttoptr i64 {up} to ptr"), is_big
-
-    # ------------------------------------------------------------------------------- copies
-
-    def _copy(
-        self,
-        places: tuple[str, str],
-        strides: tuple[Value, Value],
-        across: Value,
-        depth: Value,
-        slices: tuple[int, Value],
-    ) -> None:
-        """Copies a block into slices: for each slice of `width`, for each depth, `width` elements.
-
-        Args:
-            places: From where and to where.
-            strides: Along the depth and across; one of them is 1.
-            across: How many there are; the last slice may be narrower.
-            depth: How deep the block is.
-            slices: How wide they are, and elements from one to the next.
-        """
-        code = self._code
-        is_turned = code.compare("ne", strides[1], 1)
-        with code.when(is_turned):
-            self._copy_turned(places, strides[1], across, depth, slices)
-        with code.unless(is_turned):
-            self._copy_along(places, strides[0], across, depth, slices)
-
-    def _copy_along(
-        self,
-        places: tuple[str, str],
-        stride: Value,
-        across: Value,
-        depth: Value,
-        slices: tuple[int, Value],
-    ) -> None:
-        """Elements that are neighbours across, which become neighbours."""
-        code, vectors = self._code, self._vectors
-        source, target = places
-        width, step = slices
-        whole_slices = code.let(f"sdiv i64 {across}, {width}")
-        whole = code.multiply(whole_slices, width)
-        rest = code.subtract(across, whole)
-        kind = f"<{width} x {self._form.element}>"
-        is_part = code.compare("sgt", rest, 0)
-        blocks = code.let(f"and i64 {depth}, {-_LINES}")
-        # A few lines at a time: lines may lie so that a cache holds only some of them at once.
-        for start, stop, count in ((0, blocks, _LINES), (blocks, depth, 1)):
-            with code.loop(start, stop, count) as k:
-                lines = [
-                    self._at(source, code.multiply(code.add(k, n), stride)) for n in range(count)
-                ]
-                to = self._at(target, code.multiply(k, width))
-                with code.loop(0, whole_slices) as i:
-                    place = self._at(to, code.multiply(i, step))
-                    for n, line in enumerate(lines):
-                        here = self._at(line, code.multiply(i, width))
-                        values = code.load(kind, here, vectors.size_bytes)
-                        code.store(kind, values, self._at(place, n * width), vectors.size_bytes)
-                with code.when(is_part):
-                    place = self._at(to, code.multiply(whole_slices, step))
-                    for n, line in enumerate(lines):
-                        slot, first = self._at(place, n * width), self._at(line, whole)
-                        code.store(kind, "zeroinitializer", slot, vectors.size_bytes)
-                        with code.loop(0, rest) as i:
-                            element = self._form.element
-                            value = code.load(element, self._at(first, i), vectors.size_bytes)
-                            code.store(element, value, self._at(slot, i), vectors.size_bytes)
-
-    def _copy_turned(
-        self,
-        places: tuple[str, str],
-        stride: Value,
-        across: Value,
-        depth: Value,
-        slices: tuple[int, Value],
-    ) -> None:
-        """Elements that are neighbours along the depth: squares are turned in registers.
-
-        A slice narrower than `width` gets its last line several times, which nothing uses. Stores
-        are of whole vectors: what they write too much is written over by the next.
-        """
-        code, vectors, lanes = self._code, self._vectors, self._form.lanes
-        source, target = places
-        width, step = slices
-        whole = code.let(f"and i64 {depth}, {-lanes}")
-        last = code.subtract(across, 1)
-        with code.loop(0, self._quotient_up(across, width)) as i:
-            first = code.multiply(i, width)
-            lines = [
-                self._at(source, code.multiply(code.smaller(code.add(first, n), last), stride))
-                for n in range(width)
-            ]
-            to = self._at(target, code.multiply(i, step))
-            with code.loop(0, whole, lanes) as k:
-                turned = []
-                for group in range(0, width, lanes):
-                    square = [vectors.load(line, k) for line in lines[group : group + lanes]]
-                    square += square[-1:] * (lanes - len(square))
-                    turned.append(self._turned(square))
-                place = self._at(to, code.multiply(k, width))
-                for n in range(lanes):
-                    for number, square in enumerate(turned):
-                        vectors.store(square[n], place, n * width + number * lanes)
-            with code.loop(whole, depth) as k:
-                place = self._at(to, code.multiply(k, width))
-                for n, line in enumerate(lines):
-                    value = code.load(self._form.element, self._at(line, k), vectors.size_bytes)
-                    code.store(self._form.element, value, self._at(place, n), vectors.size_bytes)
-
-    def _turned(self, square: list[str]) -> list[str]:
-        """The transposed square: as many perfect shuffles of its lines as it has bits."""
-        code, kind, lanes = self._code, self._vectors.kind, self._form.lanes
-        masks = []
-        for start in (0, lanes // 2):
-            pairs = [f"i32 {start + n // 2 + n % 2 * lanes}" for n in range(lanes)]
-            masks.append(f"<{lanes} x i32> <{', '.join(pairs)}>")
-        for _ in range(lanes.bit_length() - 1):
-            square = [
-                code.let(f"shufflevector {kind} {a}, {kind} {b}, {mask}")
-                for a, b in zip(square[: lanes // 2], square[lanes // 2 :], strict=True)
-                for mask in masks
-            ]
-        return square
 
     # -------------------------------------------------------------------------------- tiles
 
@@ -679,17 +426,3 @@ class _Factor:
     next_tile: Value
     next_row: Value
     next_depth: Value
-
-
-class _Packer(_Writer):
-    def _write(self) -> None:
-        code, size, form = self._code, self._size, self._form
-        right, packed = code.arrays(2)
-        depth = self._depth(form.depth)
-        with code.loop(0, size(Size.K), depth) as done:
-            deep = code.smaller(depth, code.subtract(size(Size.K), done))
-            source = self._at(right, code.multiply(done, size(Size.RIGHT_DEPTH)))
-            target = self._at(packed, code.multiply(done, size(Size.OUT_ROW)))
-            strides = size(Size.RIGHT_DEPTH), size(Size.RIGHT_COLUMN)
-            slices = form.columns, code.multiply(deep, form.columns)
-            self._copy((source, target), strides, size(Size.N), deep, slices)

@@ -12,7 +12,7 @@ from itertools import repeat
 from typing import Any, Final
 
 from sparkflow_runtime.codegen.machine.llvm_text import Value
-from sparkflow_runtime.codegen.tiles import gemm_ir
+from sparkflow_runtime.codegen.tiles import gemm_form
 from sparkflow_runtime.codegen.tiles.tile import Tile, TilePart, Writer
 
 MOST: Final = 64
@@ -142,7 +142,7 @@ class _Writer(Writer):
 
 
 class _StackWriter(_Writer):
-    fields = gemm_ir.Size
+    fields = gemm_form.Size
 
     def __init__(self, element: str, lanes: int, rows: int) -> None:
         super().__init__(element, lanes, rows)
@@ -156,4 +156,4 @@ class _StackWriter(_Writer):
             before = code.multiply(size[names.COUNT], number)
             bounds.append(code.let(f"sdiv i64 {before}, {size[names.COUNT_PARTS]}"))
         with code.loop(*bounds) as product:
-            self._product(*gemm_ir.places(code, self._vectors.element, size, arrays, product))
+            self._product(*gemm_form.places(code, self._vectors.element, size, arrays, product))

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime.codegen.machine import native
-from sparkflow_runtime.codegen.tiles.gemm_ir import Form, Size, packing_text, text
+from sparkflow_runtime.codegen.tiles import packing_ir
+from sparkflow_runtime.codegen.tiles.gemm_form import Form, Size
+from sparkflow_runtime.codegen.tiles.gemm_ir import text
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="makes machine code")
 
@@ -59,7 +61,7 @@ def packed_product(form, left, right, parts):
     sizes[[Size.RIGHT_DEPTH, Size.RIGHT_COLUMN]] = strides(right)
     sizes[Size.OUT_ROW] = columns
     arrays = np.array([each.ctypes.data for each in (right, packed)], np.int64)
-    body_of(packing_text(form))(sizes.ctypes.data, arrays.ctypes.data, 0, 0, 0)
+    body_of(packing_ir.text(form))(sizes.ctypes.data, arrays.ctypes.data, 0, 0, 0)
     assert np.isnan(packed[-1])
     out = np.full((m, n), np.nan, left.dtype)
     sizes[[Size.LEFT_ROW, Size.LEFT_DEPTH]] = strides(left)

@@ -15,7 +15,8 @@ from sparkflow_runtime.codegen.ir.schedule import Form as LoopForm, Schedule, Ta
 from sparkflow_runtime.codegen.machine import linking, native
 from sparkflow_runtime.codegen.machine.host import Host
 from sparkflow_runtime.codegen.tiles import gemm_ir, small_product
-from sparkflow_runtime.codegen.tiles.gemm_ir import UNROLLED, Form
+from sparkflow_runtime.codegen.tiles.gemm_form import Form
+from sparkflow_runtime.codegen.tiles.gemm_ir import UNROLLED
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="makes machine code")
 

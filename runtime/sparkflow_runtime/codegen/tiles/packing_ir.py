@@ -1,0 +1,182 @@
+"""Copies a factor of a matrix product into the order in which tiles read it, as LLVM IR.
+
+Products copy blocks of their factors so while they run, see `gemm_ir`. A factor that stays the same
+over several products is packed once, as a whole.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sparkflow_runtime.codegen.machine.llvm_text import Value
+from sparkflow_runtime.codegen.tiles.gemm_form import Form, Size
+from sparkflow_runtime.codegen.tiles.tile import Writer
+
+_LINES: Final = 4
+"""Lines that are copied side by side."""
+
+
+def text(form: Form) -> str:
+    """The module whose `body` packs a right factor; its arrays are the factor and where it goes.
+
+    For each block of the sum and each slice of a tile's columns there is what the tile reads in
+    order: k × `packed_columns(n)` elements. `Size` says where the factor's elements are; `OUT_ROW`
+    is `packed_columns(n)`.
+    """
+    return _Packer(form).text()
+
+
+class PackingWriter(Writer):
+    """Writes what copies blocks of factors.
+
+    Args:
+        form: What is fixed when the code is made.
+    """
+
+    def __init__(self, form: Form) -> None:
+        super().__init__(form.element, form.lanes, Size)
+        self._form = form
+
+    def _quotient_up(self, total: Value, unit: Value) -> str:
+        code = self._code
+        return code.let(f"sdiv i64 {code.subtract(code.add(total, unit), 1)}, {unit}")
+
+    def _depth(self, longest: Value) -> str:
+        """How long blocks of the sum are: as equal as possible."""
+        depth_blocks = self._quotient_up(self._size(Size.K), longest)
+        return self._quotient_up(self._size(Size.K), depth_blocks)
+
+    def _copy(
+        self,
+        places: tuple[str, str],
+        strides: tuple[Value, Value],
+        across: Value,
+        depth: Value,
+        slices: tuple[int, Value],
+    ) -> None:
+        """Copies a block into slices: for each slice of `width`, for each depth, `width` elements.
+
+        Args:
+            places: From where and to where.
+            strides: Along the depth and across; one of them is 1.
+            across: How many there are; the last slice may be narrower.
+            depth: How deep the block is.
+            slices: How wide they are, and elements from one to the next.
+        """
+        code = self._code
+        is_turned = code.compare("ne", strides[1], 1)
+        with code.when(is_turned):
+            self._copy_turned(places, strides[1], across, depth, slices)
+        with code.unless(is_turned):
+            self._copy_along(places, strides[0], across, depth, slices)
+
+    def _copy_along(
+        self,
+        places: tuple[str, str],
+        stride: Value,
+        across: Value,
+        depth: Value,
+        slices: tuple[int, Value],
+    ) -> None:
+        """Elements that are neighbours across, which become neighbours."""
+        code, vectors = self._code, self._vectors
+        source, target = places
+        width, step = slices
+        whole_slices = code.let(f"sdiv i64 {across}, {width}")
+        whole = code.multiply(whole_slices, width)
+        rest = code.subtract(across, whole)
+        kind = f"<{width} x {self._form.element}>"
+        is_part = code.compare("sgt", rest, 0)
+        blocks = code.let(f"and i64 {depth}, {-_LINES}")
+        # A few lines at a time: lines may lie so that a cache holds only some of them at once.
+        for start, stop, count in ((0, blocks, _LINES), (blocks, depth, 1)):
+            with code.loop(start, stop, count) as k:
+                lines = [
+                    self._at(source, code.multiply(code.add(k, n), stride)) for n in range(count)
+                ]
+                to = self._at(target, code.multiply(k, width))
+                with code.loop(0, whole_slices) as i:
+                    place = self._at(to, code.multiply(i, step))
+                    for n, line in enumerate(lines):
+                        here = self._at(line, code.multiply(i, width))
+                        values = code.load(kind, here, vectors.size_bytes)
+                        code.store(kind, values, self._at(place, n * width), vectors.size_bytes)
+                with code.when(is_part):
+                    place = self._at(to, code.multiply(whole_slices, step))
+                    for n, line in enumerate(lines):
+                        slot, first = self._at(place, n * width), self._at(line, whole)
+                        code.store(kind, "zeroinitializer", slot, vectors.size_bytes)
+                        with code.loop(0, rest) as i:
+                            element = self._form.element
+                            value = code.load(element, self._at(first, i), vectors.size_bytes)
+                            code.store(element, value, self._at(slot, i), vectors.size_bytes)
+
+    def _copy_turned(
+        self,
+        places: tuple[str, str],
+        stride: Value,
+        across: Value,
+        depth: Value,
+        slices: tuple[int, Value],
+    ) -> None:
+        """Elements that are neighbours along the depth: squares are turned in registers.
+
+        A slice narrower than `width` gets its last line several times, which nothing uses. Stores
+        are of whole vectors: what they write too much is written over by the next.
+        """
+        code, vectors, lanes = self._code, self._vectors, self._form.lanes
+        source, target = places
+        width, step = slices
+        whole = code.let(f"and i64 {depth}, {-lanes}")
+        last = code.subtract(across, 1)
+        with code.loop(0, self._quotient_up(across, width)) as i:
+            first = code.multiply(i, width)
+            lines = [
+                self._at(source, code.multiply(code.smaller(code.add(first, n), last), stride))
+                for n in range(width)
+            ]
+            to = self._at(target, code.multiply(i, step))
+            with code.loop(0, whole, lanes) as k:
+                turned = []
+                for group in range(0, width, lanes):
+                    square = [vectors.load(line, k) for line in lines[group : group + lanes]]
+                    square += square[-1:] * (lanes - len(square))
+                    turned.append(self._turned(square))
+                place = self._at(to, code.multiply(k, width))
+                for n in range(lanes):
+                    for number, square in enumerate(turned):
+                        vectors.store(square[n], place, n * width + number * lanes)
+            with code.loop(whole, depth) as k:
+                place = self._at(to, code.multiply(k, width))
+                for n, line in enumerate(lines):
+                    value = code.load(self._form.element, self._at(line, k), vectors.size_bytes)
+                    code.store(self._form.element, value, self._at(place, n), vectors.size_bytes)
+
+    def _turned(self, square: list[str]) -> list[str]:
+        """The transposed square: as many perfect shuffles of its lines as it has bits."""
+        code, kind, lanes = self._code, self._vectors.kind, self._form.lanes
+        masks = []
+        for start in (0, lanes // 2):
+            pairs = [f"i32 {start + n // 2 + n % 2 * lanes}" for n in range(lanes)]
+            masks.append(f"<{lanes} x i32> <{', '.join(pairs)}>")
+        for _ in range(lanes.bit_length() - 1):
+            square = [
+                code.let(f"shufflevector {kind} {a}, {kind} {b}, {mask}")
+                for a, b in zip(square[: lanes // 2], square[lanes // 2 :], strict=True)
+                for mask in masks
+            ]
+        return square
+
+
+class _Packer(PackingWriter):
+    def _write(self) -> None:
+        code, size, form = self._code, self._size, self._form
+        right, packed = code.arrays(2)
+        depth = self._depth(form.depth)
+        with code.loop(0, size(Size.K), depth) as done:
+            deep = code.smaller(depth, code.subtract(size(Size.K), done))
+            source = self._at(right, code.multiply(done, size(Size.RIGHT_DEPTH)))
+            target = self._at(packed, code.multiply(done, size(Size.OUT_ROW)))
+            strides = size(Size.RIGHT_DEPTH), size(Size.RIGHT_COLUMN)
+            slices = form.columns, code.multiply(deep, form.columns)
+            self._copy((source, target), strides, size(Size.N), deep, slices)
