@@ -1,4 +1,3 @@
-import ctypes
 import itertools
 from dataclasses import replace
 
@@ -7,30 +6,13 @@ import pytest
 
 from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.codegen.tiles import packing_ir
-from sparkflow_runtime.codegen.tiles.gemm_form import Form, Size
+from sparkflow_runtime.codegen.tiles.gemm_form import Size
 from sparkflow_runtime.codegen.tiles.gemm_ir import text
+from support.tiles import FORMS, body_of, strides
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="makes machine code")
 
-BODY = ctypes.CFUNCTYPE(
-    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
-)
-# Blocks are small, so that small products have several of each.
-FORMS = {
-    "sse": Form("float", 4, 6, 2, 24, 400, 24),
-    "avx": Form("double", 4, 6, 2, 24, 400, 24),
-    "wide": Form("float", 16, 5, 2, 24, 600, 64),
-    "neon": Form("double", 2, 8, 3, 20, 600, 12),
-}
 SIZES = (1, 2, 13, 40, 67)
-
-
-def strides(array):
-    return [stride // array.itemsize for stride in array.strides]
-
-
-def body_of(module):
-    return BODY(native.link(module, ("body",)).address("body"))
 
 
 def product(form, left, right, parts=(1, 1, 1)):
