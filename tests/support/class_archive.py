@@ -2,7 +2,8 @@
 
     python -m support.class_archive
 
-It takes some 15 seconds, once per environment. Where it cannot be made, tests only take longer.
+It takes some 15 seconds, once per environment. Where it cannot be made, as with a Java that has no
+archive of its own classes, tests only take longer.
 """
 
 from __future__ import annotations
@@ -23,10 +24,17 @@ def make(path: Path) -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     try:
         _run_jobs()
-        if part.exists():
-            part.replace(path)
+        if not part.exists():
+            _without(path).touch()
+            raise RuntimeError("this Java writes none")
+        part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _without(path: Path) -> Path:
+    """What is there where the archive cannot be made."""
+    return path.with_suffix(".none")
 
 
 def _run_jobs() -> None:
@@ -57,6 +65,6 @@ def _run_jobs() -> None:
 
 if __name__ == "__main__":
     wanted = java.archive_path()
-    if not wanted.exists():
+    if not wanted.exists() and not _without(wanted).exists():
         print(f"Making {wanted}, with which the tests' JVMs start sooner (once)", file=sys.stderr)
         make(wanted)
