@@ -6,12 +6,13 @@ import contextlib
 import logging
 import math
 import queue
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from sparkflow.spark.cluster.events import Event, TaskFailed, TaskGone
+from sparkflow.spark.cluster.events import Event, TaskFailed, TaskGone, TaskRegistered
 from sparkflow.spark.cluster_layout import TaskName
 from sparkflow.spark.control.checkpoints.saving import CheckpointEnded
 from sparkflow.spark.control.failure_triage import Action, Deliver, FailureTriage, Settle
@@ -64,23 +65,42 @@ class EventQueue:
         may_lose: Whether the others can go on without a worker that was lost.
         all_answer: Whether all tasks answer within so many seconds. If so, after a failure that
             says no more than that others are gone, nobody is: a connection alone broke.
-        when_lost: Told of lost tasks by the threads that leave such messages: the one of `fit` may
-            be waiting for an answer of theirs.
     """
 
     def __init__(self) -> None:
         self.may_lose: Callable[[int], bool] = lambda worker: False
         self.all_answer: Callable[[float], bool] = lambda timeout_s: False
-        self.when_lost: list[Callable[[TaskName], None]] = []
+        self._lock = threading.Lock()  # of the two that follow
+        self._lost: set[TaskName] = set()
+        self._tell_lost: list[Callable[[TaskName], None]] = []
         self._queue: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._triage: FailureTriage[Message] = FailureTriage()
 
     def put(self, message: Message) -> None:
         """Leaves a message."""
         self._queue.put(message)
-        if isinstance(message, TaskGone) or (isinstance(message, TaskFailed) and message.lost):
-            for tell in list(self.when_lost):
-                tell(message.task)
+        match message:
+            case TaskRegistered(task):
+                with self._lock:
+                    self._lost.discard(task)
+            case TaskGone(task) | TaskFailed(task, lost=True):
+                with self._lock:
+                    self._lost.add(task)
+                    told = list(self._tell_lost)
+                for tell in told:
+                    tell(task)
+
+    def tell_lost(self, tell: Callable[[TaskName], None]) -> None:
+        """Has a function told of each task that is lost, those included that are and are not back.
+
+        By the threads that leave such messages, for the one of `fit` may be waiting for an answer
+        of theirs.
+        """
+        with self._lock:
+            self._tell_lost.append(tell)
+            lost = list(self._lost)
+        for task in lost:
+            tell(task)
 
     def next(self, timeout_s: float) -> Message | None:
         """The next message that is not a failure; None if none comes in time.

@@ -74,14 +74,14 @@ def open_tasks(cluster: ClusterDef, credentials: Credentials, config: FitConfig)
 
 
 def give_up_lost(events: EventQueue, master: Master, layout: ClusterLayout) -> None:
-    """Has a master give up each task that is lost from now on, and what its process hosts."""
+    """Has a master give up each task that is lost, now or later, and what its process hosts."""
 
     def lose(task: TaskName) -> None:
         for each in (task, layout.hosted_by(task)):
             if each is not None:
                 master.lose(task_name(each.job, each.index))
 
-    events.when_lost.append(lose)
+    events.tell_lost(lose)
 
 
 class WorkerRecovery:

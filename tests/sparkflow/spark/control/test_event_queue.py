@@ -4,7 +4,14 @@ import time
 
 import pytest
 
-from sparkflow.spark.cluster.events import Event, LoopEnded, StepsDone, TaskFailed, TaskGone
+from sparkflow.spark.cluster.events import (
+    Event,
+    LoopEnded,
+    StepsDone,
+    TaskFailed,
+    TaskGone,
+    TaskRegistered,
+)
 from sparkflow.spark.cluster.failures import lost_worker
 from sparkflow.spark.cluster_layout import TaskName
 from sparkflow.spark.control import event_queue, failure_triage
@@ -51,11 +58,25 @@ def test_the_others_go_on_without_a_lost_worker() -> None:
 
 def test_who_asks_is_told_of_lost_tasks_at_once() -> None:
     """The thread of `fit` may be waiting for an answer of theirs, and read no messages."""
-    events, told = EventQueue(), []
-    events.when_lost.append(told.append)
+    events = EventQueue()
+    told: list[TaskName] = []
+    events.tell_lost(told.append)
     for message in (STEPS, CUT, FAILED, KILLED, GONE):
         events.put(message)
     assert told == [WORKER, WORKER]
+
+
+def test_who_asks_later_is_told_of_those_that_are_not_back() -> None:
+    """A worker may die again before the one of `fit` has connected to it."""
+    events = EventQueue()
+    other = TaskName("worker", 0)
+    for message in (KILLED, TaskRegistered(WORKER, "", "h"), TaskGone(other, "h")):
+        events.put(message)
+    told: list[TaskName] = []
+    events.tell_lost(told.append)
+    assert told == [other]
+    events.put(KILLED)
+    assert told == [other, WORKER]
 
 
 def test_a_worker_that_is_back_can_be_lost_again() -> None:
