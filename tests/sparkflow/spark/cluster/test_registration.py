@@ -143,11 +143,9 @@ def test_a_broken_connection_is_noticed(driver: Driver) -> None:
     Registering(driver.client(), "worker", "127.0.0.1:2")
     driver.event()
     ps.wait()
-    waiting: Any = ps.client.await_end(TaskName("ps", 0), 1)
-    # Sent behind it on the same connection: once this has arrived, the call to be broken has too.
-    ps.client.data_ready(TaskName("ps", 0), rows=0, validation_rows=0, size_bytes=0)
-    assert driver.event() == RowsReady(TaskName("ps", 0), 0)
-    waiting.cancel()
+    # gRPC may hand later calls of a connection on earlier, and never one that broke before.
+    assert _following(driver, ps.client, TaskName("ps", 0)) is not None
+    driver.streams.pop().cancel()  # type: ignore[attr-defined]  # grpc's own
     assert driver.event() == TaskGone(TaskName("ps", 0), "node7")
 
 
