@@ -66,5 +66,5 @@ def _run_jobs() -> None:
 if __name__ == "__main__":
     wanted = java.archive_path()
     if not wanted.exists() and not _without(wanted).exists():
-        print(f"Making {wanted}, with which the tests' JVMs start sooner (once)", file=sys.stderr)
+        print(f"Making {wanted}, with which the tests' JVMs start sooner (once)", flush=True)
         make(wanted)
