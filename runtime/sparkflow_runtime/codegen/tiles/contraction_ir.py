@@ -129,7 +129,7 @@ def text(form: Form) -> str:
 
 class _Writer(Writer):
     def __init__(self, form: Form) -> None:
-        super().__init__(form.element, form.lanes, Field)
+        super().__init__(form.element, form.lanes, len(Field))
         self._form = form
         code = self._code
         for field, number in form.fixed:

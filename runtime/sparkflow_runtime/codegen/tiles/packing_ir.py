@@ -34,7 +34,7 @@ class PackingWriter(Writer):
     """
 
     def __init__(self, form: Form) -> None:
-        super().__init__(form.element, form.lanes, Size)
+        super().__init__(form.element, form.lanes, len(Size))
         self._form = form
 
     def _quotient_up(self, total: Value, unit: Value) -> str:

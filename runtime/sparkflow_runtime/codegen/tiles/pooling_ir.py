@@ -92,7 +92,7 @@ class _Axis:
 
 class _Writer(Writer):
     def __init__(self, form: Form) -> None:
-        super().__init__(form.element, form.lanes, Field)
+        super().__init__(form.element, form.lanes, len(Field))
         self._form = form
         code = self._code
         self._line = code.multiply(self._size(Field.WIDTH), self._size(Field.CHANNELS))

@@ -7,41 +7,25 @@ order; a right factor that is to be transposed is first turned in memory of its 
 
 from __future__ import annotations
 
-from enum import IntEnum
 from itertools import repeat
-from typing import Any, Final
+from typing import Final
 
 from sparkflow_runtime.codegen.machine.llvm_text import Value
-from sparkflow_runtime.codegen.tiles import gemm_form
+from sparkflow_runtime.codegen.tiles.gemm_form import Size, places
 from sparkflow_runtime.codegen.tiles.tile import Tile, TilePart, Writer
 
 MOST: Final = 64
 """Rows, columns and depth of a small product are at most so many."""
 _PANEL: Final = 2
 """Vectors of columns that a tile is wide."""
-_ALIGNMENT: Final = 64
-
-
-class Size(IntEnum):
-    """What `body` finds in `%sizes`; strides are in elements.
-
-    Attributes:
-        M, N, K: The result is m x n, the sum runs over k.
-        LEFT_ROW, LEFT_DEPTH: Strides of the left factor.
-        RIGHT_DEPTH, RIGHT_COLUMN: Strides of the right factor.
-    """
-
-    M = 0
-    N = 1
-    K = 2
-    LEFT_ROW = 3
-    LEFT_DEPTH = 4
-    RIGHT_DEPTH = 5
-    RIGHT_COLUMN = 6
+_NUM_SIZES: Final = Size.RIGHT_COLUMN + 1
+"""A single product has the first of them only."""
 
 
 def text(element: str, lanes: int, rows: int) -> str:
     """The module: `body` computes out = left right; its arrays are left, right, out.
+
+    Of `Size` it takes those up to `RIGHT_COLUMN`.
 
     Args:
         element: `float` or `double`.
@@ -65,32 +49,30 @@ def stack_text(element: str, lanes: int, rows: int) -> str:
 
 
 class _Writer(Writer):
-    fields: type[Any] = Size
-
-    def __init__(self, element: str, lanes: int, rows: int) -> None:
-        super().__init__(element, lanes, self.fields)
+    def __init__(self, element: str, lanes: int, rows: int, num_sizes: int = _NUM_SIZES) -> None:
+        super().__init__(element, lanes, num_sizes)
         self._rows = rows
         self._tile = Tile(self._vectors, rows, _PANEL)
-        self._out_row = self._sizes[self.fields.N]
+        self._out_row = self._sizes[Size.N]
 
     def _write(self) -> None:
         left, right, out = self._code.arrays(3)
         self._product(left, right, out)
 
     def _product(self, left: str, right: str, out: str) -> None:
-        code, size, vectors, names = self._code, self._sizes, self._vectors, self.fields
+        code, size, vectors = self._code, self._sizes, self._vectors
         turned = code.variable(f"[{MOST * MOST} x {vectors.element}]")
         factor = code.variable("ptr", None)
-        depth_stride = code.variable("i64", size[names.RIGHT_DEPTH])
+        depth_stride = code.variable("i64", size[Size.RIGHT_DEPTH])
         code.set(factor, right, "ptr")
-        with code.when(code.compare("ne", size[names.RIGHT_COLUMN], 1)):
+        with code.when(code.compare("ne", size[Size.RIGHT_COLUMN], 1)):
             self._turn(right, turned)
             code.set(factor, turned, "ptr")
-            code.set(depth_stride, size[names.N])
+            code.set(depth_stride, size[Size.N])
         right, step = code.get(factor, "ptr"), code.get(depth_stride)
         width = _PANEL * vectors.lanes
-        with code.loop(0, size[names.N], width) as column:
-            inside = code.subtract(size[names.N], column)
+        with code.loop(0, size[Size.N], width) as column:
+            inside = code.subtract(size[Size.N], column)
             masks = [vectors.first(code.subtract(inside, v * vectors.lanes)) for v in range(_PANEL)]
             is_narrow = code.compare("sle", inside, vectors.lanes)
             is_wide = code.negated(is_narrow)
@@ -101,27 +83,27 @@ class _Writer(Writer):
 
     def _turn(self, source: str, target: str) -> None:
         """Writes the right factor with its rows in order."""
-        code, size, element, names = self._code, self._sizes, self._vectors.element, self.fields
-        with code.loop(0, size[names.N]) as n:
-            line = self._at(source, code.multiply(n, size[names.RIGHT_COLUMN]))
-            with code.loop(0, size[names.K]) as k:
+        code, size, element = self._code, self._sizes, self._vectors.element
+        with code.loop(0, size[Size.N]) as n:
+            line = self._at(source, code.multiply(n, size[Size.RIGHT_COLUMN]))
+            with code.loop(0, size[Size.K]) as k:
                 value = code.load(
                     element,
-                    self._at(line, code.multiply(k, size[names.RIGHT_DEPTH])),
+                    self._at(line, code.multiply(k, size[Size.RIGHT_DEPTH])),
                     self._vectors.size_bytes,
                 )
-                place = self._at(target, code.add(code.multiply(k, size[names.N]), n))
+                place = self._at(target, code.add(code.multiply(k, size[Size.N]), n))
                 code.store(element, value, place, self._vectors.size_bytes)
 
     def _panel(self, left: str, right: tuple[str, str], out: str, masks: list[str]) -> None:
         """All rows of some columns: tiles of `rows`, then half as many, down to one."""
-        code, size, names = self._code, self._sizes, self.fields
+        code, size = self._code, self._sizes
         done: Value = 0
         rows = self._rows
         while rows:
-            last = code.let(f"and i64 {size[names.M]}, {-rows}")
+            last = code.let(f"and i64 {size[Size.M]}, {-rows}")
             with code.loop(done, last, rows) as row:
-                above = self._at(left, code.multiply(row, size[names.LEFT_ROW]))
+                above = self._at(left, code.multiply(row, size[Size.LEFT_ROW]))
                 below = self._at(out, code.multiply(row, self._out_row))
                 self._rows_of(self._tile.part(rows, masks), rows, above, right, below)
             done = last
@@ -130,30 +112,28 @@ class _Writer(Writer):
     def _rows_of(
         self, part: TilePart, rows: int, left: str, right: tuple[str, Value], out: str
     ) -> None:
-        code, size, vectors, names = self._code, self._sizes, self._vectors, self.fields
+        code, size, vectors = self._code, self._sizes, self._vectors
         factor, step = right
         part.clear()
-        lines = [code.multiply(n, size[names.LEFT_ROW]) for n in range(rows)]
-        with code.loop(0, size[names.K]) as k:
-            here = self._at(left, code.multiply(k, size[names.LEFT_DEPTH]))
+        lines = [code.multiply(n, size[Size.LEFT_ROW]) for n in range(rows)]
+        with code.loop(0, size[Size.K]) as k:
+            here = self._at(left, code.multiply(k, size[Size.LEFT_DEPTH]))
             values = part.load(self._at(factor, code.multiply(k, step)))
             part.add_products((repeat(vectors.broadcast(here, line)) for line in lines), values)
         part.store(self._at(out, code.multiply(n, self._out_row)) for n in range(rows))
 
 
 class _StackWriter(_Writer):
-    fields = gemm_form.Size
-
     def __init__(self, element: str, lanes: int, rows: int) -> None:
-        super().__init__(element, lanes, rows)
-        self._out_row = self._sizes[self.fields.OUT_ROW]
+        super().__init__(element, lanes, rows, len(Size))
+        self._out_row = self._sizes[Size.OUT_ROW]
 
     def _write(self) -> None:
-        code, size, names = self._code, self._sizes, self.fields
+        code, size = self._code, self._sizes
         arrays = code.arrays(3)
         bounds = []
         for number in ("%part", code.add("%part", 1)):
-            before = code.multiply(size[names.COUNT], number)
-            bounds.append(code.let(f"sdiv i64 {before}, {size[names.COUNT_PARTS]}"))
+            before = code.multiply(size[Size.COUNT], number)
+            bounds.append(code.let(f"sdiv i64 {before}, {size[Size.COUNT_PARTS]}"))
         with code.loop(*bounds) as product:
-            self._product(*gemm_form.places(code, self._vectors.element, size, arrays, product))
+            self._product(*places(code, self._vectors.element, size, arrays, product))

@@ -19,13 +19,13 @@ class Writer:
     Args:
         element: `float` or `double`.
         lanes: Elements per vector.
-        fields: What is found in `%sizes`.
+        num_sizes: How many numbers are in `%sizes`.
     """
 
-    def __init__(self, element: str, lanes: int, fields: type[IntEnum]) -> None:
+    def __init__(self, element: str, lanes: int, num_sizes: int) -> None:
         self._code = Code()
         self._vectors = Vectors(self._code, element, lanes)
-        self._sizes: list[Value] = [*self._code.sizes(len(fields))]
+        self._sizes: list[Value] = [*self._code.sizes(num_sizes)]
 
     def text(self) -> str:
         """The module."""

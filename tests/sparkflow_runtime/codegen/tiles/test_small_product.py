@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime.codegen.machine import native
-from sparkflow_runtime.codegen.tiles.small_product import Size, text
+from sparkflow_runtime.codegen.tiles.gemm_form import Size
+from sparkflow_runtime.codegen.tiles.small_product import text
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 

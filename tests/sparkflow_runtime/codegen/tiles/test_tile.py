@@ -26,7 +26,7 @@ class Outer(Writer):
     """out[row, column] (+)= Σ left[row, depth] · right[depth, column], one tile."""
 
     def __init__(self, rows: int, adds: bool, one_by_one: bool) -> None:
-        super().__init__("double", LANES, Size)
+        super().__init__("double", LANES, len(Size))
         self._rows, self._adds, self._one_by_one = rows, adds, one_by_one
         self._tile = Tile(self._vectors, ROWS, WIDTH)
 
