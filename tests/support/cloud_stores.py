@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from sparkflow.export.model_files import MODEL_FILE
 from sparkflow_runtime.files import system
 from sparkflow_runtime.testing.faulty_link import FaultyLink
 from support.object_store import ObjectStore, server_process
@@ -121,3 +122,9 @@ def lead_to(address: str, root: str, patch: Any) -> Any:
 
     patch.setattr(system, "_elsewhere", elsewhere)
     return azure
+
+
+def files_of_model(folder: Path) -> dict[str, bytes]:
+    """The files of a saved model in the order in which they are written: its description last."""
+    files = {each.name: each.read_bytes() for each in folder.iterdir()}
+    return {name: files[name] for name in sorted(files, key=lambda name: name == MODEL_FILE)}
