@@ -2,7 +2,7 @@
 
     python -m support.class_archive
 
-It takes some 15 seconds, once per environment. Where it cannot be made, as with a Java that has no
+It takes some 25 seconds, once per environment. Where it cannot be made, as with a Java that has no
 archive of its own classes, tests only take longer.
 """
 

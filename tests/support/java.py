@@ -23,10 +23,10 @@ _QUIET: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 
 def archive_path() -> Path:
     """Where the archive of this environment's Spark for the Java at hand is, or would be."""
-    found = os.environ.get("JAVA_HOME") or shutil.which("java") or ""
-    home = Path(found).resolve()
-    name = home.parent.parent.name if home.name == "java" else home.name
-    return Path(sys.prefix) / f"spark-{version('pyspark')}-{name or 'no-java'}.jsa"
+    home = os.environ.get("JAVA_HOME")
+    program = Path(home, "bin/java") if home else Path(shutil.which("java") or "no-java/bin/java")
+    java = program.resolve().parents[1].name
+    return Path(sys.prefix) / f"spark-{version('pyspark')}-{java}.jsa"
 
 
 def making_archive(path: Path) -> str:

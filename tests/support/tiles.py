@@ -5,10 +5,12 @@ from __future__ import annotations
 import ctypes
 from typing import Any, Final
 
+import numpy as np
 import numpy.typing as npt
 
 from sparkflow_runtime.codegen.machine import native
-from sparkflow_runtime.codegen.tiles.gemm_form import Form
+from sparkflow_runtime.codegen.tiles import packing_ir
+from sparkflow_runtime.codegen.tiles.gemm_form import Form, Size
 
 _BODY: Final = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
@@ -30,3 +32,17 @@ def strides(array: npt.NDArray[Any]) -> list[int]:
 def body_of(module: str) -> Any:
     """The function `body` of a module."""
     return _BODY(native.link(module, ("body",)).address("body"))
+
+
+def packed(form: Form, factor: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A right factor as it is packed, beside which nothing is written."""
+    depth, columns = factor.shape
+    width = form.packed_columns(columns)
+    out = np.full(depth * width + 1, np.nan, factor.dtype)
+    sizes = np.zeros(len(Size), np.int64)
+    sizes[[Size.N, Size.K, Size.OUT_ROW]] = columns, depth, width
+    sizes[[Size.RIGHT_DEPTH, Size.RIGHT_COLUMN]] = strides(factor)
+    arrays = np.array([factor.ctypes.data, out.ctypes.data], np.int64)
+    body_of(packing_ir.text(form))(sizes.ctypes.data, arrays.ctypes.data, 0, 0, 0)
+    assert np.isnan(out[-1])
+    return out[:-1]

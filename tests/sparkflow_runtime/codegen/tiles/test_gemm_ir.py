@@ -5,10 +5,9 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime.codegen.machine import native
-from sparkflow_runtime.codegen.tiles import packing_ir
 from sparkflow_runtime.codegen.tiles.gemm_form import Size
 from sparkflow_runtime.codegen.tiles.gemm_ir import text
-from support.tiles import FORMS, body_of, strides
+from support.tiles import FORMS, body_of, packed, strides
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="makes machine code")
 
@@ -37,19 +36,14 @@ def packed_product(form, left, right, parts):
     """The product of two matrices, the right one of which is packed first."""
     (m, k), n = left.shape, right.shape[-1]
     columns = form.packed_columns(n)
-    packed = np.full(k * columns + 1, np.nan, left.dtype)
+    factor = packed(form, right)
     sizes = np.zeros(len(Size), np.int64)
     sizes[[Size.M, Size.N, Size.K, Size.COUNT, Size.GROUP]] = m, n, k, 1, 1
-    sizes[[Size.RIGHT_DEPTH, Size.RIGHT_COLUMN]] = strides(right)
-    sizes[Size.OUT_ROW] = columns
-    arrays = np.array([each.ctypes.data for each in (right, packed)], np.int64)
-    body_of(packing_ir.text(form))(sizes.ctypes.data, arrays.ctypes.data, 0, 0, 0)
-    assert np.isnan(packed[-1])
     out = np.full((m, n), np.nan, left.dtype)
     sizes[[Size.LEFT_ROW, Size.LEFT_DEPTH]] = strides(left)
     sizes[[Size.RIGHT_DEPTH, Size.RIGHT_COLUMN, Size.OUT_ROW]] = columns, 0, n
     sizes[[Size.COUNT_PARTS, Size.ROW_PARTS, Size.COLUMN_PARTS]] = 1, *parts
-    arrays = np.array([each.ctypes.data for each in (left, packed, out)], np.int64)
+    arrays = np.array([each.ctypes.data for each in (left, factor, out)], np.int64)
     body = body_of(text(replace(form, right_is_packed=True)))
     for part in range(np.prod(parts)):
         body(sizes.ctypes.data, arrays.ctypes.data, 0, 0, part)

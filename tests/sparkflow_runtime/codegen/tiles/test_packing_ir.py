@@ -4,31 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from sparkflow_runtime.codegen.machine import native
-from sparkflow_runtime.codegen.tiles.gemm_form import Form, Size
-from sparkflow_runtime.codegen.tiles.packing_ir import text
-from support.tiles import FORMS, body_of, strides
+from support.tiles import FORMS, packed
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="makes machine code")
-
-
-def packed(form: Form, factor: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    depth, columns = factor.shape
-    width = form.packed_columns(columns)
-    out = np.full(depth * width + 1, np.nan, factor.dtype)
-    sizes = np.zeros(len(Size), np.int64)
-    sizes[[Size.N, Size.K, Size.OUT_ROW]] = columns, depth, width
-    sizes[[Size.RIGHT_DEPTH, Size.RIGHT_COLUMN]] = strides(factor)
-    arrays = np.array([factor.ctypes.data, out.ctypes.data], np.int64)
-    body_of(text(form))(sizes.ctypes.data, arrays.ctypes.data, 0, 0, 0)
-    assert np.isnan(out[-1])  # nothing is written beside it
-    return out[:-1]
 
 
 @pytest.mark.parametrize("name", list(FORMS))

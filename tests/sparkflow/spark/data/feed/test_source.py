@@ -88,14 +88,20 @@ def _closed() -> Iterator[None]:
         yield
 
 
-def _feed(
-    tmp_path: Path, plan: Any, *batches: pa.RecordBatch, worker: int = 0
-) -> tuple[WorkerFeed, RowSpool]:
-    """A worker's feed that has taken these batches, and the spool that holds them."""
+def _empty_feed(tmp_path: Path, plan: FeedPlan, worker: int = 0) -> tuple[WorkerFeed, RowSpool]:
+    """A worker's feed, and the spool that tells it of what it takes."""
     worker_feed = WorkerFeed(plan, worker)
     spool = RowSpool(plan.row_format, [str(tmp_path)], worker_feed.take)
     for each in (worker_feed, spool):
         _opened.callback(each.close)
+    return worker_feed, spool
+
+
+def _feed(
+    tmp_path: Path, plan: Any, *batches: pa.RecordBatch, worker: int = 0
+) -> tuple[WorkerFeed, RowSpool]:
+    """A worker's feed that has taken these batches, and the spool that holds them."""
+    worker_feed, spool = _empty_feed(tmp_path, plan, worker)
     spool.take(batches)
     return worker_feed, spool
 
@@ -168,10 +174,7 @@ def test_later_epochs_do_not_depend_on_how_the_first_one_arrived(tmp_path: Path)
 
 def test_batches_are_drawn_while_rows_arrive(tmp_path: Path) -> None:
     plan = replace(PLAN, order=ARRIVAL, shuffle=True)
-    worker_feed = WorkerFeed(plan, 0)
-    _opened.callback(worker_feed.close)
-    spool = RowSpool(NARROW, [str(tmp_path)], worker_feed.take)
-    _opened.callback(spool.close)
+    worker_feed, spool = _empty_feed(tmp_path, plan)
     got: list[list[int]] = []
 
     def arriving() -> Any:
