@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
@@ -26,7 +26,15 @@ def archive_path() -> Path:
     home = os.environ.get("JAVA_HOME")
     program = Path(home, "bin/java") if home else Path(shutil.which("java") or "no-java/bin/java")
     java = program.resolve().parents[1].name
-    return Path(sys.prefix) / f"spark-{version('pyspark')}-{java}.jsa"
+    return Path(sys.prefix) / f"spark-{_spark()}-{java}.jsa"
+
+
+def _spark() -> str:
+    """Its version, "none" where its JVM's half is not installed: tests of the rest run there, too."""
+    try:
+        return version("pyspark")
+    except PackageNotFoundError:
+        return "none"
 
 
 def making_archive(path: Path) -> str:
