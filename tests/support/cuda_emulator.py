@@ -109,6 +109,15 @@ template <class T> T __shfl_xor_sync(unsigned, T value, int distance) {
     give_turn_away();
     return result;
 }
+template <class T> T atomicCAS(T* place, T wanted, T value) {  // threads take turns
+    T found = *place;
+    if (found == wanted) *place = value;
+    return found;
+}
+static unsigned __float_as_uint(float x) { unsigned bits; std::memcpy(&bits, &x, 4); return bits; }
+static long long __double_as_longlong(double x) {
+    long long bits; std::memcpy(&bits, &x, 8); return bits;
+}
 static float __uint_as_float(unsigned bits) { float x; std::memcpy(&x, &bits, 4); return x; }
 static double __longlong_as_double(long long bits) {
     double x; std::memcpy(&x, &bits, 8); return x;

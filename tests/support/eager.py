@@ -84,7 +84,7 @@ class EagerSlices:
 
     def to_dense(self, shape: Sequence[int]) -> Any:
         """The sum of the rows as an array of `shape`, on the host."""
-        values, indices = (np.asarray(t.value) for t in (self.values, self.indices))
+        values, indices = (np.asarray(_to_host(t.value)) for t in (self.values, self.indices))
         dense = np.zeros(tuple(shape), values.dtype)
         np.add.at(dense, indices, values)
         return dense

@@ -1,68 +1,153 @@
-"""A stand-in for cuBLAS on memory of the host, for `testing.fake_cupy`."""
+"""Stand-ins for cuBLAS on memory of the host, for `fake_cupy`: cupy's bindings and nvmath's."""
 
 from __future__ import annotations
 
 import ctypes
+import itertools
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
-_SCALARS: Final[dict[int, Any]] = {0: ctypes.c_float, 1: ctypes.c_double}
-"""By cudaDataType_t."""
+_SCALARS: Final[dict[int, Any]] = {
+    0: (np.float32, ctypes.c_float),
+    1: (np.float64, ctypes.c_double),
+    2: (np.float16, ctypes.c_float),
+}
+"""By cudaDataType_t: of elements, and of factors of whole matrices."""
 
 
-class FakeCublas:
-    """The part of cupy's bindings that `device.gpu_products` uses.
+class _Gemm:
+    """Products that come when the stream gets there.
 
     Attributes:
         compute_types: What was asked for, in order.
+        counts: How many matrices each stack had, in order; 1 for a product of two matrices.
     """
 
     def __init__(self) -> None:
         self.compute_types: list[int] = []
+        self.counts: list[int] = []
 
-    def gemmEx(
-        self,
-        handle: Any,
-        transpose_a: int,
-        transpose_b: int,
-        m: int,
-        n: int,
-        k: int,
-        alpha: int,
-        a: int,
-        type_a: int,
-        leading_a: int,
-        b: int,
-        type_b: int,
-        leading_b: int,
-        beta: int,
-        c: int,
-        type_c: int,
-        leading_c: int,
-        compute_type: int,
-        algorithm: int,
-    ) -> None:
-        """Multiplies matrices that lie column after column, when the stream gets there.
+    def _multiply(self, stream: Any, arguments: Sequence[int]) -> None:
+        transpose_a, transpose_b, m, n, k, alpha, a, kind, leading_a, *others = arguments
+        b, kind_b, leading_b, beta, c, kind_c, leading_c, compute_type, algorithm = others
+        flags = transpose_a, transpose_b, m, n, k, alpha
+        left, right = (a, kind, leading_a, 0), (b, kind_b, leading_b, 0)
+        result = c, kind_c, leading_c, 0
+        self._stacks(stream, (*flags, *left, *right, beta, *result, 1, compute_type, algorithm))
 
-        Args:
-            handle: The stand-in for cupy, whose current stream gets the work.
-        """
-        assert type_a == type_b == type_c
-        scalar = _SCALARS[type_c]
+    def _stacks(self, stream: Any, arguments: Sequence[int]) -> None:
+        transpose_a, transpose_b, m, n, k, alpha, *others = arguments
+        a, kind, leading_a, step_a, b, kind_b, leading_b, step_b, beta, *others = others
+        c, kind_c, leading_c, step_c, count, compute_type, _ = others
+        assert kind == kind_b == kind_c
+        dtype, factor = _SCALARS[kind]
         self.compute_types.append(compute_type)
+        self.counts.append(count)
 
         def matrix(address: int, rows: int, columns: int, leading: int) -> Any:
+            """Its columns lie one after another."""
             assert leading >= max(rows, 1)
-            memory = (scalar * (leading * columns)).from_address(address)
-            return np.ctypeslib.as_array(memory).reshape(columns, leading).T[:rows]
+            memory = ctypes.c_char * (leading * columns * np.dtype(dtype).itemsize)
+            found = np.frombuffer(memory.from_address(address), dtype)
+            return found.reshape(columns, leading).T[:rows]
 
-        factor, kept = (scalar.from_address(each).value for each in (alpha, beta))
-        left = matrix(a, k, m, leading_a).T if transpose_a else matrix(a, m, k, leading_a)
-        right = matrix(b, n, k, leading_b).T if transpose_b else matrix(b, k, n, leading_b)
-        result = matrix(c, m, n, leading_c)
+        scale, kept = (factor.from_address(each).value for each in (alpha, beta))
+        size = np.dtype(dtype).itemsize
+        for number in range(count):
+            at_a, at_b, at_c = (
+                start + number * step * size
+                for start, step in ((a, step_a), (b, step_b), (c, step_c))
+            )
+            left = matrix(at_a, *((k, m) if transpose_a else (m, k)), leading_a)
+            right = matrix(at_b, *((n, k) if transpose_b else (k, n)), leading_b)
+            self._put(
+                stream,
+                left.T if transpose_a else left,
+                right.T if transpose_b else right,
+                matrix(at_c, m, n, leading_c),
+                scale,
+                kept,
+            )
 
+    @staticmethod
+    def _put(stream: Any, left: Any, right: Any, out: Any, scale: float, kept: float) -> None:
         def work() -> None:
-            result[...] = factor * (left @ right) + (kept * result if kept else 0)
+            wide = left.astype(np.float64) @ right.astype(np.float64)
+            out[...] = scale * wide + (kept * out if kept else 0)
 
-        handle.streams[-1].put(work)
+        stream.put(work)
+
+
+class FakeCublas(_Gemm):
+    """The part of cupy's bindings that `device.gpu_blas` uses. The handle is the stand-in for cupy.
+
+    They refuse to be recorded, as cupy's do.
+    """
+
+    def gemmEx(self, handle: Any, *arguments: int) -> None:
+        """See cublasGemmEx."""
+        self._multiply(self._stream_of(handle), arguments)
+
+    def gemmStridedBatchedEx(self, handle: Any, *arguments: int) -> None:
+        """See cublasGemmStridedBatchedEx."""
+        self._stacks(self._stream_of(handle), arguments)
+
+    @staticmethod
+    def _stream_of(handle: Any) -> Any:
+        stream = handle.streams[-1]
+        if stream.is_capturing:
+            raise NotImplementedError("calling cuBLAS API during stream capture is unsupported")
+        return stream
+
+
+class FakeNvmath(_Gemm):
+    """The part of `nvmath.bindings.cublas` that `device.gpu_blas` uses.
+
+    Args:
+        cupy: The stand-in, whose streams there are.
+
+    Attributes:
+        handles: Those that are not destroyed: their streams, and the bytes they may work in.
+    """
+
+    def __init__(self, cupy: Any) -> None:
+        super().__init__()
+        self.handles: dict[int, tuple[int, int]] = {}
+        self._cupy = cupy
+        self._numbers = itertools.count(1)
+
+    def create(self) -> int:
+        """A new handle."""
+        number = next(self._numbers)
+        self.handles[number] = 0, 0
+        return number
+
+    def destroy(self, handle: int) -> None:
+        """Forgets one."""
+        del self.handles[handle]
+
+    def set_stream(self, handle: int, stream: int) -> None:
+        """The stream of what follows, which takes the memory away."""
+        self.handles[handle] = stream, 0
+
+    def set_workspace(self, handle: int, address: int, size_bytes: int) -> None:
+        """What it may work in."""
+        assert address
+        self.handles[handle] = self.handles[handle][0], size_bytes
+
+    def gemm_ex(self, handle: int, *arguments: int) -> None:
+        """See cublasGemmEx."""
+        self._multiply(self._stream_of(handle), arguments)
+
+    def gemm_strided_batched_ex(self, handle: int, *arguments: int) -> None:
+        """See cublasGemmStridedBatchedEx."""
+        self._stacks(self._stream_of(handle), arguments)
+
+    def _stream_of(self, handle: int) -> Any:
+        stream, workspace_bytes = self.handles[handle]
+        assert workspace_bytes > 0
+        current = self._cupy.streams[-1]
+        assert current.ptr == stream, "the handle of another stream"
+        return current

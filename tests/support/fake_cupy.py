@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from support.cuda_emulator import CudaEmulator
-from support.fake_cublas import FakeCublas
+from support.fake_cublas import FakeCublas, FakeNvmath
 from support.fake_gpu_array import FakeArray
 
 Work = Callable[[], None]
@@ -37,6 +37,18 @@ class _Stream:
         self._cuda = cuda
         self._queue: deque[Work] = deque()
         self._recorded: list[Work] | None = None
+        self._kept: list[Any] = []
+
+    def keep(self, memory: Any) -> None:
+        """Has it live until the work so far is done; for good where it is recorded."""
+        if self._recorded is None:
+            self._kept.append(memory)
+        else:
+            self._recorded.append(lambda: memory)
+
+    @property
+    def is_capturing(self) -> bool:
+        return self._recorded is not None
 
     def put(self, work: Work) -> None:
         (self._queue if self._recorded is None else self._recorded).append(work)
@@ -53,6 +65,7 @@ class _Stream:
             raise CaptureError("operation not permitted when stream is capturing")
         while self._queue:
             self._queue.popleft()()
+        self._kept.clear()
 
     def wait_event(self, event: _Event) -> None:
         self.put(event.synchronize)
@@ -316,15 +329,18 @@ def emulated(folder: Path) -> FakeCupy:
 
 
 @contextlib.contextmanager
-def installed(folder: Path) -> Iterator[FakeCupy]:
+def installed(folder: Path, with_nvmath: bool = True) -> Iterator[FakeCupy]:
     """Has `import cupy` give an `emulated` stand-in with one GPU meanwhile.
 
     Args:
         folder: Where compiled code goes.
+        with_nvmath: Whether nvmath-python is there, too.
     """
     cupy = emulated(folder)
     routines = SimpleNamespace(COMPUTE_TYPE_TF32="tf32", set_compute_type=lambda dtype, kind: None)
+    nvmath = FakeNvmath(cupy) if with_nvmath else None  # which is how a module is missing
     modules: dict[str, Any] = {
+        "nvmath.bindings.cublas": nvmath,
         "cupy": cupy,
         "cupy._core._routines_linalg": routines,
         "cupy_backends.cuda.libs.cublas": FakeCublas(),

@@ -8,8 +8,9 @@ with cupy, arrays of the host are refused.
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -37,11 +38,14 @@ class FakeArray(np.ndarray[Any, Any]):
         self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **options: Any
     ) -> Any:
         """A result that comes later."""
+        _require_builtins(sys._getframe(1).f_globals)
+        self._require_capturable(ufunc)
         targets = () if out is None else out
         function = getattr(ufunc, method)
         for each in targets:
             assert isinstance(each, FakeArray)
         if method == "at":  # changes the first input
+            _require_at(ufunc.__name__, inputs[0].dtype)
             places = [_plain(each) for each in inputs]
             self._put(lambda: function(*places))
             return None
@@ -54,6 +58,7 @@ class FakeArray(np.ndarray[Any, Any]):
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """A view, or a result that comes later."""
+        self._require_capturable(function)
         return self._later(function, args, kwargs)
 
     def copy(self, order: Any = "C") -> Any:
@@ -108,6 +113,11 @@ class FakeArray(np.ndarray[Any, Any]):
     def __float__(self) -> float:
         return float(self._now())
 
+    def _require_capturable(self, function: Any) -> None:
+        """cupy's products are not recorded."""
+        if function in _PRODUCTS and self.owner.streams[-1].is_capturing:
+            raise NotImplementedError("calling cuBLAS API during stream capture is unsupported")
+
     def _now(self) -> np.ndarray[Any, Any]:
         self.owner.streams[-1].synchronize()
         return _plain(self)  # type: ignore[no-any-return]  # an array
@@ -156,6 +166,8 @@ class Pointer:
     def __init__(self, array: FakeArray) -> None:
         self._array = array
         self.ptr = array.ctypes.data
+        # Memory that is freed goes to later work of the stream: what is on its way still has it.
+        array.owner.streams[-1].keep(array)
 
     def copy_from_host_async(self, source: int, size: int, stream: Any) -> None:
         """Copies, later."""
@@ -168,14 +180,31 @@ class Pointer:
         stream.put(copy)
 
 
+_PRODUCTS: Final = (np.matmul, np.dot, np.tensordot, np.einsum, np.inner, np.vdot)
+_AT: Final = {
+    "add": frozenset(map(np.dtype, ("f2", "f4", "f8", "i4", "i8", "u4", "u8"))),
+    "subtract": frozenset(map(np.dtype, ("i4", "u4"))),
+}
+
+
+def _require_at(name: str, dtype: np.dtype[Any]) -> None:
+    """cupy has `at` of few functions and dtypes; its maximum and minimum of float64 are wrong."""
+    if dtype not in _AT.get(name, ()):
+        raise TypeError(f"cupy.{name}.at only supports few dtypes, not {dtype}")
+
+
+def _require_builtins(names: dict[str, Any]) -> None:
+    """cupy imports modules with what is built in for its caller, as all compiled by Cython does."""
+    found = names["__builtins__"]
+    assert "__import__" in (found if isinstance(found, dict) else vars(found))
+
+
 def _plain(value: Any) -> Any:
     """Numpy's own arrays in place of ours, also within lists."""
     if isinstance(value, FakeArray):
         return value.view(np.ndarray)
     if isinstance(value, np.ndarray):
-        if value.ndim:
-            raise TypeError(f"Unsupported type {type(value)}: an array of the host")
-        return value
+        raise TypeError(f"Unsupported type {type(value)}: an array of the host")
     if isinstance(value, tuple | list):
         return type(value)(_plain(each) for each in value)
     if isinstance(value, dict):

@@ -30,7 +30,7 @@ def archive_path() -> Path:
 
 
 def _spark() -> str:
-    """Its version, "none" where its JVM's half is not installed: tests of the rest run there, too."""
+    """Its version, "none" where its JVM's half is not installed: other tests run there, too."""
     try:
         return version("pyspark")
     except PackageNotFoundError:

@@ -324,7 +324,8 @@ class _Emitter:
             for output, target in zip(fused.outputs, targets, strict=False):
                 if output.divisor is not None:
                     divide = self._global("d", self.kernels.xp.divide)
-                    divisor = self._global("c", np.array(output.divisor, self._dtype(output)))
+                    value = np.array(output.divisor, self._dtype(output))
+                    divisor = self._global("c", self.kernels.constant(value))
                     lines.append((unit.node, f"{divide}({target}, {divisor}, {target})"))
             for flag, check in flags:
                 fail = self._global("f", check.check.fail)

@@ -6,6 +6,7 @@ its own, and gives it back. Only generated register names enter the source text.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -157,7 +158,8 @@ class Planned:
     def new_frame(self) -> FunctionType:
         """The function, with memory of its own."""
         block = self._new_block()
-        names = dict(self.bound)
+        # cupy imports modules with what is built in for its caller.
+        names = {"__builtins__": builtins.__dict__, **self.bound}
         for slot in self.slots:
             names[slot.register] = slot.view(block)
         for view in self.views:

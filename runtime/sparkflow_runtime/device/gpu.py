@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from sparkflow_runtime.device.gpu_convolution import GpuConvolutions, front_end
 from sparkflow_runtime.device.gpu_memory import GpuMemory
-from sparkflow_runtime.device.gpu_products import GpuProducts, Precision, set_precision
+from sparkflow_runtime.device.gpu_products import (
+    DEFAULT_PRECISION,
+    GpuProducts,
+    products,
+    set_precision,
+)
 from sparkflow_runtime.device.gpu_stream import GpuStream, StreamOrder
 from sparkflow_runtime.device.pinned import PinnedStaging
 from sparkflow_runtime.once import Once
-
-DEFAULT_PRECISION: Final = Precision.TF32
 
 
 class Gpu:
@@ -35,7 +38,6 @@ class Gpu:
         self.memory = GpuMemory(cupy, index, memory_limit_bytes)
         self.staging = PinnedStaging(cupy)
         self._order = StreamOrder()
-        self._products: Once[None, GpuProducts] = Once()
         self._convolutions: Once[None, GpuConvolutions | None] = Once()
 
     def new_stream(self) -> GpuStream:
@@ -44,7 +46,7 @@ class Gpu:
 
     def products(self) -> GpuProducts:
         """Products of matrices there, multiplied as TensorFlow does."""
-        return self._products.get(None, lambda: GpuProducts(self.cupy, DEFAULT_PRECISION))
+        return products(self.cupy)
 
     def convolutions(self) -> GpuConvolutions | None:
         """Convolutions there by cuDNN, None where its front end is not installed."""

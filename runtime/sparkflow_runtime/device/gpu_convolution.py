@@ -1,7 +1,7 @@
 """Convolutions by cuDNN, through its Python front end where that is installed.
 
-The graph of a convolution is built once per shape and kept. What cuDNN does not take (padding that
-differs before and after, dtypes, no engine) is left to the ops' own way, by saying so.
+The graph of a convolution is built once per shape and kept. What cuDNN does not take (dtypes, no
+engine) is left to the ops' own way, by saying so.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Convolution:
         result: Sizes [batch, filters, height, width] of the forward result.
         channels_last: The order in memory of all three: NHWC, else NCHW.
         strides, dilations: Along height and width.
-        padding: Rows and columns of zeros on every side.
+        before, after: Rows and columns of zeros on each side.
         dtype: The name of numpy's.
     """
 
@@ -54,7 +54,8 @@ class Convolution:
     channels_last: bool
     strides: tuple[int, int]
     dilations: tuple[int, int]
-    padding: tuple[int, int]
+    before: tuple[int, int]
+    after: tuple[int, int]
     dtype: str
 
     @property
@@ -149,7 +150,8 @@ class GpuConvolutions:
             return graph.tensor(name=name, dim=list(sizes), stride=strides, data_type=kind)
 
         how = {
-            "padding": list(wanted.padding),
+            "pre_padding": list(wanted.before),
+            "post_padding": list(wanted.after),
             "stride": list(wanted.strides),
             "dilation": list(wanted.dilations),
         }

@@ -1,18 +1,20 @@
 """Matrix products on the GPU: cuBLAS straight into an array, and how exactly float32 is multiplied.
 
-cupy (14.2 looked at) exposes no cublasLt, so bias and activation are no epilogues of the product:
-they are one fused kernel after it.
+Bias and activation are no epilogues of the product, but one fused kernel after it.
 """
 
 from __future__ import annotations
 
 import enum
 import importlib
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
+from sparkflow_runtime.device.gpu_blas import Blas, blas
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.once import Once
 
 
 class Precision(enum.Enum):
@@ -26,12 +28,32 @@ class Precision(enum.Enum):
     """Factors rounded to 7 bits of mantissa."""
 
 
-# cublasComputeType_t and cudaDataType_t, from cublas_api.h and library_types.h.
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How cuBLAS multiplies a dtype.
+
+    Attributes:
+        kind: cudaDataType_t, from library_types.h.
+        scalar: The dtype of the factors of whole matrices.
+        compute: cublasComputeType_t, from cublas_api.h; 0 for what is wanted of float32.
+    """
+
+    kind: int
+    scalar: type[np.generic]
+    compute: int
+
+
 _COMPUTE: Final = {Precision.FLOAT32: 68, Precision.TF32: 77, Precision.BFLOAT16: 75}
-_COMPUTE_64F: Final = 70
-_REAL: Final = {np.dtype(np.float32): 0, np.dtype(np.float64): 1}
+_FORMS: Final = {
+    np.dtype(np.float16): _Form(2, np.float32, 68),  # sums are float32
+    np.dtype(np.float32): _Form(0, np.float32, 0),
+    np.dtype(np.float64): _Form(1, np.float64, 70),
+}
+DTYPES: Final = frozenset(_FORMS)
 _DEFAULT_ALGORITHM: Final = -1
 _OPERATION_N, _OPERATION_T = 0, 1
+DEFAULT_PRECISION: Final = Precision.TF32
+"""TensorFlow's, on Ampere and later."""
 
 _CUPY_NAMES: Final = {
     Precision.FLOAT32: "COMPUTE_TYPE_FP32",
@@ -69,21 +91,32 @@ def set_precision(wanted: Precision, routines: Any = None) -> None:
     routines.set_compute_type(np.float32, getattr(routines, _CUPY_NAMES[wanted]))
 
 
+_of_modules: Once[Any, GpuProducts] = Once()
+
+
+def products(cupy: Any) -> GpuProducts:
+    """Those of this process, multiplied as TensorFlow does.
+
+    Args:
+        cupy: The module.
+    """
+    return _of_modules.get(cupy, lambda: GpuProducts(cupy))
+
+
 class GpuProducts:
     """Products of matrices into given arrays, on the current stream.
 
     Args:
         cupy: The module.
         wanted: How float32 is multiplied.
-        cublas: cupy's bindings; None for cupy's.
+        library: cuBLAS; None for the best there is.
     """
 
-    def __init__(self, cupy: Any, wanted: Precision = Precision.TF32, cublas: Any = None) -> None:
-        self._cupy = cupy
+    def __init__(
+        self, cupy: Any, wanted: Precision = DEFAULT_PRECISION, library: Blas | None = None
+    ) -> None:
         self._wanted = wanted
-        if cublas is None:
-            cublas = importlib.import_module("cupy_backends.cuda.libs.cublas")
-        self._cublas = cublas
+        self._blas = blas(cupy) if library is None else library
 
     def multiply(
         self,
@@ -93,24 +126,27 @@ class GpuProducts:
         transpose_a: bool = False,
         transpose_b: bool = False,
     ) -> None:
-        """Fills `out` with the product.
+        """Fills `out` with the product, or with the products of two stacks of matrices.
 
         cuBLAS counts columns first, so it is asked for the transposed product of what it takes for
         transposed matrices.
 
         Args:
-            a: A matrix of float32 or float64, C-contiguous as all three are.
-            b: Another one of the same dtype.
-            out: Likewise.
-            transpose_a: Whether `a` is transposed first.
-            transpose_b: Whether `b` is.
+            a: [rows, inner], or [count, rows, inner], of a dtype in `DTYPES`; C-contiguous as all
+                three are. A stack of one goes with each matrix of the other.
+            b: [inner, columns], or [count, inner, columns], of the same dtype.
+            out: [rows, columns], or [count, rows, columns], likewise.
+            transpose_a: Whether the matrices of `a` are transposed first.
+            transpose_b: Whether those of `b` are.
 
         Raises:
             InvalidArgumentError: The shapes do not fit.
         """
-        rows, inner = reversed(a.shape) if transpose_a else a.shape
-        inner_b, columns = reversed(b.shape) if transpose_b else b.shape
-        if inner != inner_b or out.shape != (rows, columns):
+        rows, inner = reversed(a.shape[-2:]) if transpose_a else a.shape[-2:]
+        inner_b, columns = reversed(b.shape[-2:]) if transpose_b else b.shape[-2:]
+        stacks = [each.shape[:-2] for each in (a, b, out)]
+        fits = inner == inner_b and out.shape[-2:] == (rows, columns)
+        if not fits or any(each not in (stacks[2], (1,)) for each in stacks[:2]):
             raise InvalidArgumentError(
                 message=f"Matrices of shapes {a.shape} and {b.shape} (transposed: {transpose_a}, "
                 f"{transpose_b}) have no product of shape {out.shape}"
@@ -120,27 +156,30 @@ class GpuProducts:
         if inner == 0:
             out.fill(0)
             return
-        kind = _REAL[np.dtype(out.dtype)]
-        single = kind == _REAL[np.dtype(np.float32)]
-        one, zero = (np.array(number, out.dtype) for number in (1, 0))  # read before it returns
-        self._cublas.gemmEx(
-            self._cupy.cuda.device.get_cublas_handle(),
-            _OPERATION_T if transpose_b else _OPERATION_N,
-            _OPERATION_T if transpose_a else _OPERATION_N,
-            columns,
-            rows,
-            inner,
-            one.ctypes.data,
-            b.data.ptr,
-            kind,
-            b.shape[1],
-            a.data.ptr,
-            kind,
-            a.shape[1],
+        form = _FORMS[np.dtype(out.dtype)]
+        one, zero = (np.array(number, form.scalar) for number in (1, 0))  # read before it returns
+        turns = (_OPERATION_T if each else _OPERATION_N for each in (transpose_b, transpose_a))
+        compute = form.compute or _COMPUTE[self._wanted]
+        sizes = columns, rows, inner, one.ctypes.data
+        count = out.size // (rows * columns)
+        if count == 1:
+            self._blas.gemm(
+                *turns,
+                *sizes,
+                *(b.data.ptr, form.kind, b.shape[-1]),
+                *(a.data.ptr, form.kind, a.shape[-1]),
+                zero.ctypes.data,
+                *(out.data.ptr, form.kind, columns),
+                *(compute, _DEFAULT_ALGORITHM),
+            )
+            return
+        step_a, step_b = (each.shape[-2] * each.shape[-1] * (len(each) > 1) for each in (a, b))
+        self._blas.gemm_strided_batched(
+            *turns,
+            *sizes,
+            *(b.data.ptr, form.kind, b.shape[-1], step_b),
+            *(a.data.ptr, form.kind, a.shape[-1], step_a),
             zero.ctypes.data,
-            out.data.ptr,
-            kind,
-            columns,
-            _COMPUTE[self._wanted] if single else _COMPUTE_64F,
-            _DEFAULT_ALGORITHM,
+            *(out.data.ptr, form.kind, columns, rows * columns),
+            *(count, compute, _DEFAULT_ALGORITHM),
         )

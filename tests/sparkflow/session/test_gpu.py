@@ -101,6 +101,16 @@ def test_partitions_have_streams_of_their_own_and_the_pool_of_their_gpu(folder):
 
 
 @needs_compiler
+def test_without_nvmath_nothing_with_products_is_recorded(folder, plans):
+    expected = train("/cpu:0", OPTIMIZERS["momentum"])[0]
+    with fake_cupy.installed(folder, with_nvmath=False):
+        losses = train("/gpu:0", OPTIMIZERS["momentum"])[0]
+    np.testing.assert_allclose(losses, expected, rtol=1e-4)
+    (steady,) = [plan.steady for plan in plans if plan.late]
+    assert "cuBLAS API during stream capture" in steady.refusal
+
+
+@needs_compiler
 def test_labels_out_of_range_are_found_after_the_step(folder):
     with fake_cupy.installed(folder):
         graph, x, labels, loss, step, start, _ = network("/gpu:0", OPTIMIZERS["adam"])

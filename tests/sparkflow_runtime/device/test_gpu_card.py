@@ -68,19 +68,23 @@ def test_products_are_as_exact_as_they_are_asked_to_be(cupy, precision, toleranc
     assert np.max(np.abs(cupy.asnumpy(out) - exact) / scale) < tolerance
 
 
+@pytest.mark.parametrize("after", [1, 2])
 @pytest.mark.parametrize("kind", ["forward", "input_gradient", "filter_gradient"])
-def test_convolutions_of_cudnn(cupy, kind):
+def test_convolutions_of_cudnn(cupy, kind, after):
+    """With as many rows and columns of zeros on both sides, and with one more at the end."""
     front_end = gpu_convolution.front_end()
     if front_end is None:
         pytest.skip("cuDNN's front end is not installed (pip install nvidia-cudnn-frontend)")
     rng = np.random.default_rng(0)
     image = rng.normal(size=(2, 6, 7, 4)).astype(np.float16)  # NHWC
     filters = rng.normal(size=(8, 3, 3, 4)).astype(np.float16)  # KRSC
-    padded = np.pad(image, ((0, 0), (1, 1), (1, 1), (0, 0))).astype(np.float32)
+    around = ((0, 0), (1, after), (1, after), (0, 0))
+    padded = np.pad(image, around).astype(np.float32)
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(1, 2))
     wide = filters.astype(np.float32)
     result = np.einsum("nhwcij,kijc->nhwk", windows, wide)
     loss = rng.normal(size=result.shape).astype(np.float16)
+    height, width = result.shape[1:3]
     if kind == "forward":
         first, second, expected = image, filters, result
     elif kind == "input_gradient":
@@ -88,13 +92,23 @@ def test_convolutions_of_cudnn(cupy, kind):
         spread = np.zeros_like(padded)
         for i in range(3):
             for j in range(3):
-                spread[:, i : i + 6, j : j + 7] += loss.astype(np.float32) @ wide[:, i, j]
-        expected = spread[:, 1:-1, 1:-1]
+                there = slice(i, i + height), slice(j, j + width)
+                spread[(slice(None), *there)] += loss.astype(np.float32) @ wide[:, i, j]
+        expected = spread[:, 1:7, 1:8]
     else:
         first, second = image, loss
         expected = np.einsum("nhwcij,nhwk->kijc", windows, loss.astype(np.float32))
     wanted = gpu_convolution.Convolution(
-        kind, (2, 4, 6, 7), (8, 4, 3, 3), (2, 8, 6, 7), True, (1, 1), (1, 1), (1, 1), "float16"
+        kind,
+        (2, 4, 6, 7),
+        (8, 4, 3, 3),
+        (2, 8, height, width),
+        channels_last=True,
+        strides=(1, 1),
+        dilations=(1, 1),
+        before=(1, 1),
+        after=(after, after),
+        dtype="float16",
     )
     out = cupy.empty(expected.shape, np.float16)
     convolutions = gpu_convolution.GpuConvolutions(cupy, front_end)

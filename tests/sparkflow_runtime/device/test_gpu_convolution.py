@@ -99,7 +99,8 @@ def convolution(kind, **changes):
         "channels_last": True,
         "strides": (1, 1),
         "dilations": (1, 1),
-        "padding": (1, 1),
+        "before": (1, 1),
+        "after": (1, 2),
         "dtype": "float32",
     }
     return Convolution(kind=kind, **(given | changes))
@@ -123,7 +124,8 @@ def test_a_convolution_is_built_once_and_executed_on_the_current_stream(kind, ca
     (graph,) = front_end.graphs
     ((called, arguments),) = graph.calls
     assert called == call
-    assert arguments["padding"] == [1, 1]
+    assert arguments["pre_padding"] == [1, 1]
+    assert arguments["post_padding"] == [1, 2]
     assert front_end.streams == [stream.ptr] * 2
     given = [arguments[name] for name in names]
     tensors = list(graph.executed)

@@ -3,6 +3,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from sparkflow_runtime.device.gpu_blas import CupyBlas
 from sparkflow_runtime.device.gpu_products import GpuProducts, Precision, precision, set_precision
 from sparkflow_runtime.errors import InvalidArgumentError
 from support.fake_cublas import FakeCublas
@@ -11,10 +12,10 @@ from support.fake_cupy import FakeCupy
 
 def products(wanted=Precision.TF32):
     cupy, cublas = FakeCupy(), FakeCublas()
-    return cupy, cublas, GpuProducts(cupy, wanted, cublas)
+    return cupy, cublas, GpuProducts(cupy, wanted, CupyBlas(cupy, cublas))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("transpose_a", [False, True])
 @pytest.mark.parametrize("transpose_b", [False, True])
 @pytest.mark.parametrize("sizes", [(3, 4, 5), (1, 7, 2), (6, 1, 1)])
@@ -30,7 +31,25 @@ def test_products_of_rows_first_matrices(sizes, transpose_a, transpose_b, dtype)
     cupy.cuda.get_current_stream().synchronize()
     left, right = a.memory, b.memory
     expected = (left.T if transpose_a else left) @ (right.T if transpose_b else right)
-    np.testing.assert_allclose(out.memory, expected, rtol=1e-5, atol=1e-6)
+    close = 1e-2 if dtype is np.float16 else 1e-5
+    np.testing.assert_allclose(out.memory, expected, rtol=close, atol=close)
+
+
+@pytest.mark.parametrize("counts", [(4, 4), (1, 4), (4, 1)])
+@pytest.mark.parametrize("transpose_a", [False, True])
+@pytest.mark.parametrize("transpose_b", [False, True])
+def test_products_of_stacks(counts, transpose_a, transpose_b):
+    rng = np.random.default_rng(0)
+    cupy, cublas, gpu = products()
+    a = rng.normal(size=(counts[0], *((5, 3) if transpose_a else (3, 5)))).astype(np.float32)
+    b = rng.normal(size=(counts[1], *((2, 5) if transpose_b else (5, 2)))).astype(np.float32)
+    out = cupy.empty((4, 3, 2), np.float32)
+    gpu.multiply(cupy.asarray(a), cupy.asarray(b), out, transpose_a, transpose_b)
+    left, right = (
+        x.swapaxes(1, 2) if turned else x for x, turned in ((a, transpose_a), (b, transpose_b))
+    )
+    np.testing.assert_allclose(cupy.asnumpy(out), left @ right, rtol=1e-5, atol=1e-6)
+    assert cublas.counts == [4]
 
 
 @pytest.mark.parametrize(
@@ -60,6 +79,9 @@ def test_shapes_that_do_not_fit():
     a, b, out = (cupy.empty(shape, float) for shape in ((2, 3), (2, 3), (2, 2)))
     gpu.multiply(a, b, out, False, True)
     with pytest.raises(InvalidArgumentError, match=r"\(2, 3\) and \(2, 3\)"):
+        gpu.multiply(a, b, out)
+    a, b, out = (cupy.empty(shape, float) for shape in ((4, 2, 3), (3, 3, 2), (4, 2, 2)))
+    with pytest.raises(InvalidArgumentError, match=r"\(4, 2, 3\) and \(3, 3, 2\)"):
         gpu.multiply(a, b, out)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from sparkflow_runtime.device.device import task_devices
+from sparkflow_runtime.errors import UnimplementedError
 from sparkflow_runtime.ops import registry
 from support import op_cases
 from support.eager import EagerBuilder
@@ -70,12 +71,22 @@ def runs_on_gpu(case) -> bool:
     return "GPU" in registry.lookup(case.op).kernels and not strings
 
 
+def has_gpu_kernels(check, *arguments) -> bool:
+    """Whether a check has run; placement gives to the CPU what a GPU has no kernel for."""
+    try:
+        check(*arguments, gpu_builder)
+    except UnimplementedError as error:
+        if "for device GPU" not in str(error):
+            raise
+        return False
+    return True
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("case", by_id([c for c in CASES if runs_on_gpu(c)]))
 def test_gpu_gives_the_same(case):
-    accepted = registry.lookup(case.op).kernels["GPU"]
-    for dtype in case.run_dtypes():
-        if dtype is None or accepted is None or dtype in accepted:
-            op_cases.check_forward(case, dtype, gpu_builder)
+    ran = [has_gpu_kernels(op_cases.check_forward, case, dtype) for dtype in case.run_dtypes()]
     if case.gradient:
-        op_cases.check_gradient(case, gpu_builder)
+        ran.append(has_gpu_kernels(op_cases.check_gradient, case))
+    if not any(ran):
+        pytest.skip("a GPU has no kernel for its dtypes")

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from sparkflow_runtime.ops.native.matrix_products import multiply_into, product
 from sparkflow_runtime.ops.op import Array
 from sparkflow_runtime.ops.windows import Window, Windows, offsets, pad_images, window_view, within
 
@@ -51,7 +52,7 @@ def convolve(xp: Any, images: Array, filters: Array, windows: Windows, groups: i
     matrix = filters.reshape(_cells(windows) * channels, outputs)
     for start, stop, cells in _blocks(xp, images, windows):
         target = result[start:stop].reshape(-1, outputs)
-        xp.matmul(cells, matrix, out=target)
+        multiply_into(xp, cells, matrix, target)
     return result
 
 
@@ -75,7 +76,7 @@ def filter_gradient(xp: Any, images: Array, dy: Array, windows: Windows, groups:
     total = xp.zeros((_cells(windows) * channels, outputs), dy.dtype)
     if dy.size:
         for start, stop, cells in _blocks(xp, images, windows):
-            total += cells.T @ dy[start:stop].reshape(-1, outputs)
+            total += product(xp, cells, dy[start:stop].reshape(-1, outputs), transpose_a=True)
     return total.reshape(*(window.size for window in windows), channels, outputs)
 
 
@@ -145,7 +146,7 @@ def _folded(xp: Any, dy: Array, filters: Array, windows: Windows, size: Sequence
     flat = dy.reshape(-1, outputs)
     shape = (*dy.shape[:-1], channels)
     for place, index in offsets(windows):
-        padded[index] += (flat @ filters[place].T).reshape(shape)
+        padded[index] += product(xp, flat, filters[place], transpose_b=True).reshape(shape)
     return padded[within(windows, size)]
 
 

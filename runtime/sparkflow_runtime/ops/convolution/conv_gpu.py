@@ -65,7 +65,7 @@ def _described(kind: str, geometry: Geometry, last: bool, dtype: str) -> Convolu
     batch, height, width, channels = geometry.images
     rows, columns, depth, outputs = geometry.filters
     along = geometry.windows
-    if depth != channels or any(window.before != window.after for window in along):
+    if depth != channels:
         return None
     return Convolution(
         kind,
@@ -76,6 +76,7 @@ def _described(kind: str, geometry: Geometry, last: bool, dtype: str) -> Convolu
         (along[0].stride, along[1].stride),
         (along[0].dilation, along[1].dilation),
         (along[0].before, along[1].before),
+        (along[0].after, along[1].after),
         dtype,
     )
 

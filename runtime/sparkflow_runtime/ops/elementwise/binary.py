@@ -60,6 +60,16 @@ def _floor_div(xp: Any, x: Array, y: Array, out: Array | None = None) -> Array:
     return xp.floor(xp.divide(x, y, out=out), out=out)
 
 
+def _floor_mod(xp: Any, x: Array, y: Array, out: Array | None = None) -> Array:
+    if xp is np:
+        return np.remainder(x, y, out=out)
+    # cupy's is x - floor(x / y) y, which is NaN where y is infinite.
+    rest = xp.fmod(x, y)
+    zero = rest == 0
+    rest = xp.where(zero, xp.copysign(rest, y), rest)
+    return xp.add(rest, xp.where(~zero & ((rest < 0) != (y < 0)), y, xp.zeros_like(y)), out=out)
+
+
 def _integer_pow(xp: Any, x: Array, y: Array, out: Array | None = None) -> Array:
     if xp is np and y.size and y.min() < 0:
         raise InvalidArgumentError(message="Integers to negative integer powers are not allowed")
@@ -189,6 +199,7 @@ binary(
     REAL,
     "remainder(x, y)",
     _floor_mod_gradient,
+    kernel=_floor_mod,
     integer_kernel=_checked_division("remainder"),
 )
 for _name in ("Mod", "TruncateMod"):

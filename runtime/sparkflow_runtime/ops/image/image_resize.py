@@ -14,6 +14,7 @@ import numpy as np
 from sparkflow_runtime.dtypes import FLOATING, REAL, float32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.kernels.combining import combine_at, elements_of_rows
 from sparkflow_runtime.ops.op import Array, Inference, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, type_attr
@@ -338,5 +339,7 @@ class ResizeNearestNeighborGrad(Op):
         rows = xp.asarray(_nearest(height, grads.shape[1], *modes))
         columns = xp.asarray(_nearest(width, grads.shape[2], *modes))
         result = xp.zeros((height, width, len(grads), grads.shape[3]), grads.dtype)
-        xp.add.at(result, (rows[:, None], columns[None, :]), grads.transpose(1, 2, 0, 3))
+        places = elements_of_rows(xp, rows[:, None] * width + columns, result[:1, :1].size)
+        values = xp.ascontiguousarray(grads.transpose(1, 2, 0, 3))
+        combine_at(xp, "add", result.reshape(-1), places, values.reshape(-1))
         return xp.ascontiguousarray(result.transpose(2, 0, 1, 3))

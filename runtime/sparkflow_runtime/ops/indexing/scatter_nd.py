@@ -13,8 +13,8 @@ import numpy as np
 from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.indexing.gather import check_depth, linear_rows
+from sparkflow_runtime.ops.kernels.combining import combine_at, elements_of_rows
 from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
-from sparkflow_runtime.ops.optimizers.update import elements_of_rows
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, string_attr, type_attr
 from sparkflow_runtime.ops.static import STRINGS_ON_HOST, bracketed
@@ -46,7 +46,7 @@ def scatter_nd(xp: Any, whole: Array, indices: Array, updates: Array, how: str) 
         flat[rows] = updates.reshape(rows.size, *whole.shape[depth:])
     elif updates.size:
         places = elements_of_rows(xp, rows, whole.size // count)
-        getattr(xp, how).at(whole.reshape(-1), places, updates.reshape(-1))
+        combine_at(xp, how, whole.reshape(-1), places, updates.reshape(-1))
 
 
 class _ScatterNdRef(Op):

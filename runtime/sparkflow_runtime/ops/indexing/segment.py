@@ -15,9 +15,9 @@ from sparkflow_runtime.dtypes import FLOATING, INDEX, NUMERIC, REAL, DType, bool
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.elementwise.elementwise_table import conjugated
+from sparkflow_runtime.ops.kernels.combining import combine_at, elements_of_rows
 from sparkflow_runtime.ops.native import row_kernels
 from sparkflow_runtime.ops.op import Array, Inference, Op
-from sparkflow_runtime.ops.optimizers.update import elements_of_rows
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import type_attr
 from sparkflow_runtime.ops.static import (
@@ -58,7 +58,7 @@ def sum_by_segment(
         if data.dtype == np.bool_:
             sums.reshape(-1)[where[data.reshape(-1)]] = True
         else:
-            xp.add.at(sums.reshape(-1), where, data.reshape(-1))
+            combine_at(xp, "add", sums.reshape(-1), where, data.reshape(-1))
     return sums
 
 
@@ -271,7 +271,7 @@ def _by_element(xp: Any, ufunc: str, data: Array, ids: Array, initial: Array) ->
     """Rows of `data` combined by an elementwise function into rows of `initial`, in place."""
     if data.size:
         where = elements_of_rows(xp, ids, initial[:1].size)
-        getattr(xp, ufunc).at(initial.reshape(-1), where, data.reshape(-1))
+        combine_at(xp, ufunc, initial.reshape(-1), where, data.reshape(-1))
     return initial
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -107,15 +108,7 @@ class MatMul(Op):
 
     def bind_out_gpu(self, node: NodeView, gpu: Gpu) -> Callable[..., Any] | None:
         """The same into a given array, where the GPU's library has it."""
-        if node.attrs["T"] not in (float32, float64):
-            return None
-        multiply, contiguous = gpu.products().multiply, gpu.cupy.ascontiguousarray
-        transpose_a, transpose_b = node.attrs["transpose_a"], node.attrs["transpose_b"]
-
-        def product(a: Array, b: Array, out: Array) -> None:
-            multiply(contiguous(a), contiguous(b), out, transpose_a, transpose_b)
-
-        return product
+        return _bind_out_gpu(node, gpu, node.attrs["transpose_a"], node.attrs["transpose_b"])
 
     def matrix_product(self, node: NodeView) -> tuple[bool, bool]:
         """What the attributes say."""
@@ -201,6 +194,19 @@ class _BatchMatMulOp(Op):
 
         return multiply
 
+    def bind_out_gpu(self, node: NodeView, gpu: Gpu) -> Callable[..., Any] | None:
+        """The same into a given array, where the GPU's library has it."""
+        product = _bind_out_gpu(node, gpu, node.attrs["adj_x"], node.attrs["adj_y"])
+        if product is None:
+            return None
+        spread = gpu.cupy.broadcast_to
+
+        def multiply(x: Array, y: Array, out: Array) -> None:
+            self._require_stacks(x, y)
+            product(*(_as_stack(each, out, spread) for each in (x, y)), _as_stack(out, out, spread))
+
+        return multiply
+
     def matrix_product(self, node: NodeView) -> tuple[bool, bool]:
         """What the attributes say: the adjoint of a real matrix is the transposed one."""
         return node.attrs["adj_x"], node.attrs["adj_y"]
@@ -236,6 +242,32 @@ class _BatchMatMulOp(Op):
         self, g: GraphBuilder, x: Tensor, y: Tensor, dx: Tensor, dy: Tensor
     ) -> tuple[Tensor | None, Tensor | None]:
         return dx, dy
+
+
+def _bind_out_gpu(
+    node: NodeView, gpu: Gpu, transpose_a: bool, transpose_b: bool
+) -> Callable[..., Any] | None:
+    """Products of matrices or stacks, see `GpuProducts.multiply`; None for other dtypes."""
+    from sparkflow_runtime.device.gpu_products import DTYPES
+
+    if np.dtype(node.attrs["T"].numpy) not in DTYPES:
+        return None
+    multiply, contiguous = gpu.products().multiply, gpu.cupy.ascontiguousarray
+
+    def product(a: Array, b: Array, out: Array) -> None:
+        multiply(contiguous(a), contiguous(b), out, transpose_a, transpose_b)
+
+    return product
+
+
+def _as_stack(x: Array, like: Array, spread: Callable[..., Array]) -> Array:
+    """[count, rows, columns]; a count of 1 where one matrix goes with all of the others."""
+    matrix = x.shape[-2:]
+    if x.shape[:-2] != like.shape[:-2]:
+        if x.size == matrix[0] * matrix[1]:
+            return x.reshape(1, *matrix)
+        x = spread(x, (*like.shape[:-2], *matrix))
+    return x.reshape(math.prod(x.shape[:-2]), *matrix)
 
 
 def _transposed(x: Array) -> Array:

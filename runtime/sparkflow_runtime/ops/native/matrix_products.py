@@ -18,6 +18,45 @@ Turn = Callable[[Array], Array]
 """What is done with a factor before it is multiplied: the transposed or the adjoint matrix."""
 
 
+def product(
+    xp: Any, a: Array, b: Array, transpose_a: bool = False, transpose_b: bool = False
+) -> Array:
+    """The product of two matrices, either of them transposed first, by BLAS.
+
+    Args:
+        xp: numpy or cupy.
+        a: [rows, inner].
+        b: [inner, columns].
+        transpose_a: Whether `a` is [inner, rows].
+        transpose_b: Whether `b` is [columns, inner].
+    """
+    rows, columns = a.shape[1 if transpose_a else 0], b.shape[0 if transpose_b else 1]
+    out = xp.empty((rows, columns), a.dtype)
+    multiply_into(xp, a, b, out, transpose_a, transpose_b)
+    return out
+
+
+def multiply_into(
+    xp: Any,
+    a: Array,
+    b: Array,
+    out: Array,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+) -> None:
+    """Fills the contiguous `out` with the product of two matrices, see `product`."""
+    if xp is not np:
+        from sparkflow_runtime.device import gpu_products
+
+        if np.dtype(out.dtype) in gpu_products.DTYPES:
+            contiguous = xp.ascontiguousarray
+            gpu_products.products(xp).multiply(
+                contiguous(a), contiguous(b), out, transpose_a, transpose_b
+            )
+            return
+    xp.matmul(a.T if transpose_a else a, b.T if transpose_b else b, out=out)
+
+
 def bind_product(
     xp: Any, dtype: DType, turn_left: Turn | None, turn_right: Turn | None
 ) -> Callable[[Array, Array], Array]:

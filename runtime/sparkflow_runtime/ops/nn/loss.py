@@ -168,7 +168,8 @@ def _fill_dense(xp: Any, features: Array, labels: Array, loss: Array, backprop: 
     if features.shape != labels.shape:
         features, labels = xp.broadcast_arrays(features, labels)
     _shift(xp, features, backprop)
-    taken = xp.einsum("ij,ij->i", labels, backprop)
+    # cupy's einsum is not recorded in a CUDA graph.
+    taken = np.einsum("ij,ij->i", labels, backprop) if xp is np else (labels * backprop).sum(1)
     log_sums = _normalise(xp, backprop)
     log_sums *= labels.sum(axis=1)
     xp.subtract(log_sums, taken, out=loss)

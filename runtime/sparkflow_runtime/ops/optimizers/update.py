@@ -10,6 +10,7 @@ from typing import Any
 
 from sparkflow_runtime import shapes
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.kernels.combining import combine_at, elements_of_rows
 from sparkflow_runtime.ops.op import Array, Inference
 from sparkflow_runtime.resources.variable import Variable
 from sparkflow_runtime.shapes import Shape
@@ -99,18 +100,6 @@ def require_rows(xp: Any, variable: Variable, array: Array, indices: Array) -> N
         )
 
 
-def elements_of_rows(xp: Any, indices: Array, row_size: int) -> Array:
-    """The flat positions of all elements of these rows, row after row.
-
-    `ufunc.at` on flat arrays runs in C without an iterator: adding 4096 rows of 64 float32 takes
-    0.6 ms against 2.9 ms with row indices (numpy 2.4, 2026-11-21).
-    """
-    starts = indices.reshape(-1).astype(xp.int64) * row_size
-    if row_size == 1:
-        return starts
-    return (starts[:, None] + xp.arange(row_size, dtype=xp.int64)).reshape(-1)
-
-
 def sum_duplicates(xp: Any, indices: Array, values: Array) -> tuple[Array, Array]:
     """Distinct indices and, for each, the sum of its rows of `values`.
 
@@ -129,7 +118,7 @@ def sum_duplicates(xp: Any, indices: Array, values: Array) -> tuple[Array, Array
     sums = xp.zeros((distinct.size, *values.shape[1:]), values.dtype)
     row_size = sums[:1].size
     where = elements_of_rows(xp, position, row_size)
-    xp.add.at(sums.reshape(-1), where, values.reshape(-1))
+    combine_at(xp, "add", sums.reshape(-1), where, values.reshape(-1))
     return distinct, sums
 
 

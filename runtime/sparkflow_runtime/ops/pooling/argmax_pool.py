@@ -15,6 +15,7 @@ from sparkflow_runtime.dtypes import INDEX, REAL, int64
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.inference import same_as
 from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.kernels.combining import combine_at
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.pooling import pool_arithmetic as arithmetic
 from sparkflow_runtime.ops.pooling.pool_arithmetic import Pooling
@@ -127,7 +128,7 @@ class MaxPoolGradWithArgmax(_Routed):
     def route(xp: Any, images: Array, grad: Array, argmax: Array, places: Array) -> Array:
         """Adds the gradients up where they belong."""
         flat = xp.zeros(images.size, grad.dtype)
-        xp.add.at(flat, places, grad.reshape(-1))
+        combine_at(xp, "add", flat, places, grad.reshape(-1))
         return flat.reshape(images.shape)
 
 

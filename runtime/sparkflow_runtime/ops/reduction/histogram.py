@@ -9,6 +9,7 @@ import numpy as np
 
 from sparkflow_runtime.dtypes import INDEX, DType, float32, float64, int32, int64
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.kernels.combining import combine_at
 from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import type_attr
@@ -56,7 +57,7 @@ class Bincount(Op):
         if not weights.size:
             return xp.bincount(numbers, minlength=count).astype(weights.dtype)
         sums = xp.zeros(count, weights.dtype)
-        xp.add.at(sums, numbers, weights.reshape(-1)[kept])
+        combine_at(xp, "add", sums, numbers.astype(xp.int64), weights.reshape(-1)[kept])
         return sums
 
 

@@ -374,6 +374,11 @@ class Any_(_Truth):
     reduce = _any
 
 
+def _dot(xp: Any, x: Array, y: Array) -> Array:
+    """The sum of products of two vectors; cupy's `dot` is not recorded in a CUDA graph."""
+    return xp.dot(x, y) if xp is np else (x * y).sum()
+
+
 @register
 class L2Loss(Op):
     """Half the sum of squares of all elements, a scalar."""
@@ -393,7 +398,7 @@ class L2Loss(Op):
         flat = t.ravel()
         if t.dtype.itemsize == 2:
             flat = flat.astype(np.float32)
-        return (xp.dot(flat, flat) * flat.dtype.type(0.5)).astype(t.dtype)
+        return (_dot(xp, flat, flat) * flat.dtype.type(0.5)).astype(t.dtype)
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
         """The scalar, where it is summed in its own dtype."""
@@ -403,7 +408,7 @@ class L2Loss(Op):
 
         def run(t: Array, out: Array) -> None:
             flat = t.ravel()
-            xp.multiply(xp.dot(flat, flat), flat.dtype.type(0.5), out=out)
+            xp.multiply(_dot(xp, flat, flat), flat.dtype.type(0.5), out=out)
 
         return run
 

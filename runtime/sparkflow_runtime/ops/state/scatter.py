@@ -12,9 +12,10 @@ import numpy as np
 
 from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.kernels.combining import combine_at, elements_of_rows
 from sparkflow_runtime.ops.native import row_kernels
 from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
-from sparkflow_runtime.ops.optimizers.update import elements_of_rows, require_rows
+from sparkflow_runtime.ops.optimizers.update import require_rows
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, type_attr
 from sparkflow_runtime.resources.variable import Variable
@@ -79,7 +80,7 @@ class _Scatter(Op):
         """Writes the checked updates into `array`."""
         where = elements_of_rows(xp, indices, array[:1].size)
         values = updates if updates.ndim == 0 else updates.reshape(-1)
-        getattr(xp, self.ufunc).at(array.reshape(-1), where, values)
+        combine_at(xp, self.ufunc, array.reshape(-1), where, values)
 
     def _misfit(self, ref: Shape, indices: Shape, updates: Shape, expected: Shape) -> str:
         return (
@@ -130,7 +131,6 @@ class ScatterSub(_Scatter):
 class ScatterMul(_Scatter):
     """Multiplies rows."""
 
-    kernels: ClassVar = {"CPU": None}  # cupy's multiply has no `at`
     ufunc = "multiply"
 
 
@@ -143,7 +143,6 @@ class ScatterDiv(_Scatter):
         "Tindices": _TINDICES,
         "use_locking": bool_attr(False),
     }
-    kernels: ClassVar = {"CPU": None}  # cupy's divide has no `at`
     ufunc = "divide"
 
 

@@ -191,3 +191,9 @@ def test_other_expressions_become_functions_of_arrays(dtype):
 def test_what_arrays_have_not_needs_a_kernel(expression):
     with pytest.raises(InvalidArgumentError, match=r"arrays have not|names z"):
         expressions.of_arrays(expression, ("x",))
+
+
+def test_functions_of_arrays_leave_what_is_built_in():
+    """cupy imports modules when its functions are called, with what is built in for the caller."""
+    function = expressions.of_arrays("2 * x", ("x",))
+    assert "__import__" in function.__globals__["__builtins__"]
