@@ -24,6 +24,7 @@ from timing import Measured, measured
 from sparkflow_runtime.device.device import count_gpus
 
 OURS = "sparkflow"
+WAYS = (gpu_torch.EAGER, gpu_torch.COMPILED, gpu_torch.RECORDED)
 PACKAGES = ("numpy", "cupy-cuda12x", "cupy-cuda13x", "nvidia-cudnn-frontend", "torch")
 WARM_UP = 12
 """Steps before the first that counts: plans, kernels, recordings."""
@@ -49,7 +50,7 @@ def main() -> None:
         times = measure(cupy, case, options.rounds, options.steps)
         limit_s = max(case.bytes / bytes_per_s, case.operations / operations_per_s)
         rows.append(row(case, times, limit_s))
-    headings = ("case", OURS, "torch", "torch.compile", "to torch", "to compiled", "limit", "share")
+    headings = ("case", OURS, *WAYS, "to torch", "to compiled", "to recorded", "limit", "share")
     print(f"limits: {bytes_per_s / 1e9:.0f} GB/s, {operations_per_s / 1e12:.0f} TFLOP/s in TF32")
     report.finish({"steps on a GPU": Table(headings, rows)})
 
@@ -72,8 +73,8 @@ def measure(cupy: Any, case: Case, rounds: int, steps: int) -> dict[str, Measure
     try:
         torch = importlib.import_module("torch")
         if torch.cuda.is_available():
-            competitors["torch"] = _torch(torch, case, compiled=False)
-            competitors["torch.compile"] = _torch(torch, case, compiled=True)
+            for way in WAYS:
+                competitors[way] = _torch(torch, case, way)
     except ImportError:
         print("torch is not installed: nothing to compare with")
     for run in competitors.values():
@@ -89,7 +90,7 @@ def row(case: Case, times: dict[str, Measured], limit_s: float) -> Sequence[str]
     """A row of the table."""
     ours = times[OURS]
     cells = [f"{case.name} {'×'.join(map(str, case.sizes))}", time_text(ours)]
-    others = [times.get(name) for name in ("torch", "torch.compile")]
+    others = [times.get(name) for name in WAYS]
     cells += ["-" if other is None else time_text(other) for other in others]
     cells += ["-" if other is None else ratio_text(ours.over(other)) for other in others]
     return [*cells, f"{limit_s * 1e6:.3g} µs", f"{limit_s / ours.median:.0%}"]
@@ -123,8 +124,8 @@ def session_step(case: Case) -> Callable[[], Any]:
     return made
 
 
-def _torch(torch: Any, case: Case, compiled: bool) -> Steps:
-    run = gpu_torch.step(torch, case, compiled)
+def _torch(torch: Any, case: Case, way: str) -> Steps:
+    run = gpu_torch.step(torch, case, way)
 
     def steps(count: int) -> float:
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))

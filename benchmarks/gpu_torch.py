@@ -1,4 +1,8 @@
-"""The cases of `gpu.py` in PyTorch: a function that queues one step, data on the card."""
+"""The cases of `gpu.py` in PyTorch: a function that queues one step, data on the card.
+
+Three ways: as it is written, after `torch.compile`, and that recorded in a CUDA graph, which is what
+PyTorch can do at most.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +15,38 @@ from gpu_cases import CHAIN_OPS, LAYERS, RATE, Case
 Step = Callable[[], Any]
 
 
-def step(torch: Any, case: Case, compiled: bool) -> Step:
+EAGER, COMPILED, RECORDED = "torch", "torch.compile", "recorded"
+
+
+def step(torch: Any, case: Case, way: str) -> Step:
     """A step of a case.
 
     Args:
         torch: The module.
         case: Which one.
-        compiled: Whether `torch.compile` comes before it.
+        way: `EAGER`, `COMPILED` or `RECORDED`.
     """
     torch.manual_seed(0)
     torch.backends.cuda.matmul.allow_tf32 = True  # as sparkflow and TensorFlow
     torch.backends.cudnn.allow_tf32 = True
-    wrap = torch.compile if compiled else lambda function: function
+    wrap = (lambda function: function) if way == EAGER else torch.compile
     made: Step = _STEPS[case.name.split(",")[0].split()[-1]](torch, wrap, *case.sizes)
-    return made
+    return _recorded(torch, made) if way == RECORDED else made
+
+
+def _recorded(torch: Any, run: Step) -> Step:
+    """The same as a CUDA graph, see "whole-network capture" in PyTorch's notes on CUDA."""
+    aside = torch.cuda.Stream()
+    aside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(aside):
+        for _ in range(5):  # compiles, and makes the state of optimizers
+            run()
+    torch.cuda.current_stream().wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        run()
+    replay: Step = graph.replay
+    return replay
 
 
 def _chain(torch: Any, wrap: Any, rows: int, columns: int) -> Step:
@@ -48,9 +70,13 @@ def _softmax(torch: Any, wrap: Any, rows: int, columns: int) -> Step:
 def _adam(torch: Any, wrap: Any, count: int) -> Step:
     value = torch.nn.Parameter(torch.randn(count, device="cuda"))
     value.grad = torch.randn(count, device="cuda")
-    optimizer = torch.optim.Adam([value], RATE)
-    run: Step = wrap(optimizer.step)
+    run: Step = wrap(_adam_of(torch, [value]).step)
     return run
+
+
+def _adam_of(torch: Any, parameters: Any) -> Any:
+    """The fastest there is: one kernel, whose number of steps is on the card."""
+    return torch.optim.Adam(parameters, RATE, fused=True, capturable=True)
 
 
 def _mlp(torch: Any, wrap: Any, batch: int) -> Step:
@@ -59,7 +85,7 @@ def _mlp(torch: Any, wrap: Any, batch: int) -> Step:
         layers += [torch.nn.Linear(m, n), torch.nn.ReLU()]
     model = torch.nn.Sequential(*layers[:-1]).cuda()
     x = torch.randn(batch, LAYERS[0], device="cuda")
-    return _training(torch, wrap, model, x, torch.optim.Adam(model.parameters(), RATE))
+    return _training(torch, wrap, model, x, _adam_of(torch, model.parameters()))
 
 
 def _cnn(torch: Any, wrap: Any, batch: int) -> Step:

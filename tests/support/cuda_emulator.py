@@ -126,6 +126,7 @@ static double __longlong_as_double(long long bits) {
 #define __device__
 #define __shared__ static
 #define __restrict__ __restrict
+#define __launch_bounds__(most)
 """
 
 _ENTRY: Final = """
@@ -205,7 +206,7 @@ class CudaEmulator:
 
     def _library(self, source: str) -> ctypes.CDLL:
         if source not in self._libraries:
-            found = re.findall(r"__global__ void (\w+)\(([^)]*)\)", source)
+            found = re.findall(r"__global__[^;{]*? void (\w+)\(([^)]*)\)", source)
             entries = [_ENTRY.format(name=n, count=p.count(",") + 1) for n, p in found]
             text = "\n".join([_HEADER, source, *entries])
             self._libraries[source] = _compiled(text, self._folder)

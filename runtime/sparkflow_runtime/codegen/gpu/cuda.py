@@ -19,6 +19,7 @@ from sparkflow_runtime.codegen.gpu.cuda_expressions import PRELUDE, is_supported
 from sparkflow_runtime.codegen.gpu.cuda_stages import Stage, instruction_of, stages
 from sparkflow_runtime.codegen.gpu.cuda_text import (
     COLUMN_ROWS,
+    KEEPING_THREADS,
     PACK,
     WARP,
     StageText,
@@ -196,10 +197,15 @@ class _Plan:
                 raise UnsupportedKernel(f"an output with elements where sizes are {self._sizes}")
         if kept == 0 or (stage.kind == "elementwise" and math.prod(numbers) == 0):
             return
+        name = text.name
         if stage.kind == "elementwise":
             grid, block = (-(-kept // (THREADS * PACK)), 1), (THREADS, 1)
         elif stage.kind == "rows":
             grid, block = _warps(kept) if taken <= _LONG_ROW else ((kept, 1), (THREADS, 1))
+            if 0 < taken <= text.kept_columns * KEEPING_THREADS:
+                name = text.keeping_name
+                threads = WARP * -(-taken // (WARP * text.kept_columns))
+                grid, block = _warps(kept) if threads <= WARP else ((kept, 1), (threads, 1))
         elif by_columns(stage):
             tiles = -(-kept // WARP)
             parts = max(1, min(-(-taken // _COLUMN_PART), _BLOCKS // tiles))
@@ -210,7 +216,7 @@ class _Plan:
             grid = (kept, max(1, min(-(-taken // _PART), _BLOCKS // kept)))
             block = (THREADS, 1)
         if stage.kind != "partial":
-            self._launches.append(Launch(text.name, grid, block, text.arrays, numbers))
+            self._launches.append(Launch(name, grid, block, text.arrays, numbers))
             return
         parts = grid[1]
         arrays = list(text.arrays)

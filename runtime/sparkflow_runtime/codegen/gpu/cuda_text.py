@@ -1,12 +1,15 @@
 """The CUDA C of one stage: parameters, positions, loads, arithmetic, stores.
 
 A stage's function takes its arrays, then the sizes of its groups of dimensions (`n0`, `n1`, ...),
-and where it is `partial` the number of parts; `cuda` says how it is launched.
+and where it is `partial` the number of parts; `cuda` says how it is launched. One of kind `rows` is
+written twice: for rows of any length, which are read again in every walk, and for rows that a block
+can keep in its registers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from sparkflow_runtime.codegen.gpu.cuda_expressions import (
@@ -24,8 +27,34 @@ from sparkflow_runtime.dtypes import DType
 WARP: Final = 32
 PACK: Final = 4
 """So many neighbouring elements does a thread take at once."""
+KEEPING_THREADS: Final = 512
+"""Of a block that keeps a row, at most: each may have 128 registers."""
+_KEPT_WORDS: Final = 32
+"""So many registers of a thread may keep what it has of a row..."""
+_MOST_KEPT: Final = 16
+"""...of so many columns."""
+_COSTLY: Final = frozenset(
+    ("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "erf", "erfc", "exp")
+    + ("expm1", "log", "log1p", "pow", "sin", "sinh", "tan", "tanh")
+)
+"""What is kept rather than computed again."""
 COLUMN_ROWS: Final = 8
 """Threads that share a column in a block of a reduction over leading dimensions."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """One walk through a row.
+
+    Attributes:
+        made: The reductions that it makes.
+        stored: Values and the arrays they are written to.
+        ready: What is computed once for the row, before it.
+    """
+
+    made: Sequence[int]
+    stored: Sequence[tuple[int, int]]
+    ready: frozenset[int]
 
 
 class StageText:
@@ -46,6 +75,9 @@ class StageText:
         self.linear: dict[tuple[bool, ...], str] = {}
         self.lines: list[str] = []
         self.indent = 1
+        self.keeping = False
+        self.kept: list[int] = []
+        self.in_registers: set[int] = set()
 
     @property
     def arrays(self) -> tuple[int, ...]:
@@ -53,8 +85,30 @@ class StageText:
         written = [array for _, array in (*self.stage.stores, *self.stage.reduced)]
         return (*self.loads.values(), *written)
 
+    @property
+    def kept_columns(self) -> int:
+        """How many columns of a row a thread can keep; 0 where it cannot or need not."""
+        if self.stage.kind != "rows":
+            return 0
+        values = self._worth_keeping()
+        words = sum(-(-self.kernel.value_dtypes[value].size // 4) for value in values)
+        columns = _KEPT_WORDS // words if words else 0
+        return min(1 << (columns.bit_length() - 1), _MOST_KEPT) if columns >= 4 else 0
+
+    @property
+    def keeping_name(self) -> str:
+        """The function for rows that fit, where there is one."""
+        return f"{self.name}_kept"
+
     def write(self) -> str:
-        """The function as CUDA C."""
+        """The function as CUDA C, or both."""
+        written = [self._write(self.name)]
+        if self.kept_columns:
+            self.lines, self.linear, self.keeping = [], {}, True
+            written.append(self._write(self.keeping_name))
+        return "\n".join(written)
+
+    def _write(self, name: str) -> str:
         {"elementwise": self._elementwise, "rows": self._rows, "partial": self._partial}[
             self.stage.kind
         ]()
@@ -70,7 +124,8 @@ class StageText:
         if self.stage.kind == "partial":
             parameters.append("long long parts")
         sizes = [f"    const index_t n{g} = (index_t)size{g};" for g in self.positions]
-        head = f'extern "C" __global__ void {self.name}({", ".join(parameters)}) {{'
+        bounds = f" __launch_bounds__({KEEPING_THREADS})" if self.keeping else ""
+        head = f'extern "C" __global__{bounds} void {name}({", ".join(parameters)}) {{'
         return "\n".join([head, *sizes, *self.lines, "}"])
 
     # ------------------------------------------------------------------------------ elementwise
@@ -151,8 +206,21 @@ class StageText:
         self._decode("row", rows)
         whole = [v for v in self.loads if not self._within(v)]
         self._load(whole)
+        self.kept = self._worth_keeping() if self.keeping else []
+        self.in_registers = set()
+        for value in self.kept:
+            self._line(f"{self._type(value)} kept{value}[{self.kept_columns}];")
+        for now, walk in self._walks():
+            self._compute(now)
+            self._walk(walk, columns)
+        for value, array in self.stage.stores:
+            if not self._within(value):
+                self._line(f"if (threadIdx.x == 0) a{array}[{self._offset(value)}] = v{value};")
+
+    def _walks(self) -> Iterator[tuple[list[int], _Walk]]:
+        """The walks through a row, each with what is computed once for the row before it."""
         phases = self._phases()
-        ready = set(whole)
+        ready = {value for value in self.loads if not self._within(value)}
         for phase in range(max(phases.values(), default=0) + 1):
             now = [
                 value
@@ -162,46 +230,74 @@ class StageText:
                 and not self._reduces(value)
                 and phases[value] == phase
             ]
-            self._compute(now)
             ready.update(now)
-            ready.update(self._pass(phase, phases, ready, columns))
-        for value, array in self.stage.stores:
-            if not self._within(value):
-                self._line(f"if (threadIdx.x == 0) a{array}[{self._offset(value)}] = v{value};")
+            made = [
+                value
+                for value in self.stage.values
+                if self._reduces(value) and phases[value] == phase + 1
+            ]
+            stored = [
+                (value, array)
+                for value, array in self.stage.stores
+                if self._within(value) and phases[value] == phase
+            ]
+            yield now, _Walk(made, stored, frozenset(ready))
+            ready.update(made)
 
-    def _pass(
-        self, phase: int, phases: Mapping[int, int], ready: set[int], columns: Sequence[int]
-    ) -> list[int]:
-        """One walk through the row: what is reduced and stored in this phase."""
-        made = [
-            value
-            for value in self.stage.values
-            if self._reduces(value) and phases[value] == phase + 1
-        ]
-        stored = [
-            (value, array)
-            for value, array in self.stage.stores
-            if self._within(value) and phases[value] == phase
-        ]
-        if not made and not stored:
-            return []
-        for value in made:
+    def _worth_keeping(self) -> list[int]:
+        """What differs from column to column and costs something in more than one walk."""
+        costly = self._met_again(
+            lambda value: value not in self.loads
+            and instruction_of(self.kernel, value).function in _COSTLY,
+            (),
+        )
+        return sorted({*costly, *self._met_again(lambda value: value in self.loads, costly)})
+
+    def _met_again(self, counts: Callable[[int], bool], kept: Collection[int]) -> list[int]:
+        """The values of a sort that several walks need, if others are kept after their first."""
+        met: dict[int, int] = {}
+        there: set[int] = set()
+        for _, walk in self._walks():
+            needed = self._needed(walk, there)
+            for value in needed:
+                if counts(value) and value not in there:
+                    met[value] = met.get(value, 0) + 1
+            there.update(value for value in needed if value in kept)
+        return [value for value, times in met.items() if times > 1]
+
+    def _walk(self, walk: _Walk, columns: Sequence[int]) -> None:
+        """One walk through the row."""
+        if not walk.made and not walk.stored:
+            return
+        needed = self._needed(walk, self.in_registers)
+        read = [v for v in needed if v in self.loads and v in self.kept]
+        if fresh := [value for value in read if value not in self.in_registers]:
+            self._open_walk(columns)  # by itself: no read waits for what another one gave
+            for value in fresh:
+                self._line(f"kept{value}[e] = a{self.loads[value]}[{self._offset(value)}];")
+            self._close()
+            self.in_registers.update(fresh)
+        for value in walk.made:
             self._start(value)
-        self._open("for (index_t column = threadIdx.x; column < columns; column += blockDim.x)")
-        self._decode("column", columns)
-        wanted = [value for value, _ in stored]
-        wanted += [argument for value in made for argument in self._arguments(value)]
-        needed = self._needed(wanted, ready)
-        self._load([value for value in needed if value in self.loads])
-        self._compute([value for value in needed if value not in self.loads])
-        for value in made:
+        self._open_walk(columns)
+        for value in needed:
+            if value in self.in_registers:
+                self._line(f"const {self._type(value)} v{value} = kept{value}[e];")
+                continue
+            if value in self.loads:
+                self._load([value])
+                continue
+            self._compute([value])
+            if value in self.kept:
+                self._line(f"kept{value}[e] = v{value};")
+                self.in_registers.add(value)
+        for value in walk.made:
             self._accumulate(value)
-        for value, array in stored:
+        for value, array in walk.stored:
             self._line(f"a{array}[{self._offset(value)}] = v{value};")
         self._close()
-        for value in made:
+        for value in walk.made:
             self._line(f"const {self._type(value)} v{value} = {self._over_threads(value)};")
-        return made
 
     def _phases(self) -> dict[int, int]:
         """How many reductions, one upon the other, come before a value."""
@@ -211,14 +307,27 @@ class StageText:
             phases[value] = max(p for p in before if p is not None) + self._reduces(value)
         return phases
 
-    def _needed(self, wanted: Sequence[int], ready: set[int]) -> list[int]:
+    def _open_walk(self, columns: Sequence[int]) -> None:
+        if self.keeping:
+            self._line("#pragma unroll")
+            self._open(f"for (int e = 0; e < {self.kept_columns}; ++e)")
+            self._line("const index_t column = threadIdx.x + e * (index_t)blockDim.x;")
+            self._line("if (column >= columns) break;")
+        else:
+            self._open("for (index_t column = threadIdx.x; column < columns; column += blockDim.x)")
+        self._decode("column", columns)
+
+    def _needed(self, walk: _Walk, there: Collection[int]) -> list[int]:
+        """What a walk reads or computes in each column; what is there needs nothing more."""
         found: set[int] = set()
-        waiting = list(wanted)
+        waiting = [value for value, _ in walk.stored]
+        waiting += [argument for value in walk.made for argument in self._arguments(value)]
         while waiting:
             value = waiting.pop()
-            if value not in found and value not in ready:
+            if value not in found and value not in walk.ready:
                 found.add(value)
-                waiting += [] if value in self.loads else self._arguments(value)
+                given = value in self.loads or value in there
+                waiting += [] if given else self._arguments(value)
         return sorted(found)
 
     def _within(self, value: int) -> bool:

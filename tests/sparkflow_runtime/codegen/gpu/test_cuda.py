@@ -67,11 +67,28 @@ def softmax(x):
     return e / e.sum(axis=1, keepdims=True)
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (3, 10), (17, 33), (9, 512), (3, 513), (2, 1100)])
+@pytest.mark.parametrize(
+    "shape",
+    [(1, 1), (3, 10), (17, 33), (9, 512), (3, 513), (2, 1100), (2, 4096), (1, 8192), (2, 8193)],
+)
 def test_softmax(shape, folder):
     x = normal(*shape) * 10
     (y,) = run(SOFTMAX, shape, x, folder=folder)
     np.testing.assert_allclose(y, softmax(x), rtol=1e-5, atol=1e-7)
+
+
+def test_a_row_that_fits_is_read_once():
+    """From memory, and what is costly of it is computed once."""
+    source = CudaProgram(SOFTMAX).source()
+    again, kept = source.split("__launch_bounds__")
+    assert again.count("a0[") == 3
+    assert again.count("expf(") == 2
+    assert kept.count("a0[") == kept.count("expf(") == 1
+    names = {
+        columns: {each.name for each in CudaProgram(SOFTMAX).plan((7, columns)).launches}
+        for columns in (10, 8192, 8193)
+    }
+    assert names == {10: {"stage0_kept"}, 8192: {"stage0_kept"}, 8193: {"stage0"}}
 
 
 def test_rows_with_nan_and_infinity_are_as_numpys(folder):
@@ -445,5 +462,5 @@ def test_a_missed_barrier_is_an_error(folder):
         "const float v1 =", "if (threadIdx.x == 3) return;\n    const float v1 ="
     )
     x = normal(2, 40)
-    with pytest.raises(RuntimeError, match="stage0: a lane of a warp misses a shuffle"):
+    with pytest.raises(RuntimeError, match="stage0_kept: a lane of a warp misses"):
         CudaEmulator(folder).run(program, x.shape, x, np.empty_like(x))
