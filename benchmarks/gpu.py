@@ -36,6 +36,7 @@ Steps = Callable[[int], float]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=50, help="per round; default: %(default)s")
+    parser.add_argument("--cases", nargs="*", help="parts of their names; default: all")
     parser.add_argument("--shrink", type=int, default=1, help="so many times fewer rows")
     add_options(parser, rounds=7)
     options = parser.parse_args()
@@ -47,6 +48,8 @@ def main() -> None:
     bytes_per_s, operations_per_s = limits(cupy)
     rows = []
     for case in gpu_cases.cases(options.shrink):
+        if options.cases and not any(part in case.name for part in options.cases):
+            continue
         times = measure(cupy, case, options.rounds, options.steps)
         limit_s = max(case.bytes / bytes_per_s, case.operations / operations_per_s)
         rows.append(row(case, times, limit_s))
@@ -93,6 +96,8 @@ def row(case: Case, times: dict[str, Measured], limit_s: float) -> Sequence[str]
     others = [times.get(name) for name in WAYS]
     cells += ["-" if other is None else time_text(other) for other in others]
     cells += ["-" if other is None else ratio_text(ours.over(other)) for other in others]
+    if not limit_s:
+        return [*cells, "-", "-"]
     return [*cells, f"{limit_s * 1e6:.3g} µs", f"{limit_s / ours.median:.0%}"]
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
+import networks
 import numpy as np
 
 CHAIN_OPS = 48
@@ -55,6 +57,7 @@ def cases(shrink: int = 1) -> list[Case]:
         Case("Adam", (many,), 7 * 4.0 * many, 0, _adam),
         Case("MLP, Adam", (batch,), 7 * 4.0 * parameters, 3.0 * forward - first, _mlp),
         Case("CNN, SGD", (pictures,), 0, network, _cnn),
+        *(Case(name, (), 0, 0, partial(_network, name=name)) for name in networks.NETWORKS),
     ]
 
 
@@ -112,6 +115,16 @@ def _cnn(tf: Any, batch: int) -> Any:
         if n > 10:
             value = tf.nn.relu(value)
     return tf.train.GradientDescentOptimizer(RATE).minimize(_loss(tf, value, batch))
+
+
+def _network(tf: Any, name: str) -> Any:
+    """A network of `peers.py`, which is small for a card: what a step costs besides its work."""
+    values, data = networks.NETWORKS[name]()
+    data = networks.channels_first(name, data)
+    given = {key: tf.Variable(each, trainable=False) for key, each in data.items()}
+    parameters = {key: tf.Variable(each) for key, each in values.items()}
+    loss = networks.tf_loss(tf, name, parameters, given)
+    return tf.train.GradientDescentOptimizer(networks.RATE).minimize(loss)
 
 
 def _loss(tf: Any, logits: Any, batch: int) -> Any:

@@ -1,7 +1,7 @@
 """The cases of `gpu.py` in PyTorch: a function that queues one step, data on the card.
 
-Three ways: as it is written, after `torch.compile`, and that recorded in a CUDA graph, which is what
-PyTorch can do at most.
+Three ways: as it is written, after `torch.compile`, and that recorded in a CUDA graph, which is
+what PyTorch can do at most.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+import networks
+import networks_torch
 from gpu_cases import CHAIN_OPS, LAYERS, RATE, Case
 
 Step = Callable[[], Any]
@@ -30,7 +32,10 @@ def step(torch: Any, case: Case, way: str) -> Step:
     torch.backends.cuda.matmul.allow_tf32 = True  # as sparkflow and TensorFlow
     torch.backends.cudnn.allow_tf32 = True
     wrap = (lambda function: function) if way == EAGER else torch.compile
-    made: Step = _STEPS[case.name.split(",")[0].split()[-1]](torch, wrap, *case.sizes)
+    if case.name in networks.NETWORKS:
+        made = _network(torch, wrap, case.name, sparse=way == EAGER)
+    else:
+        made = _STEPS[case.name.split(",")[0].split()[-1]](torch, wrap, *case.sizes)
     return _recorded(torch, made) if way == RECORDED else made
 
 
@@ -98,6 +103,19 @@ def _cnn(torch: Any, wrap: Any, batch: int) -> Step:
     model = model.to(memory_format=torch.channels_last)
     x = torch.randn(batch, 1, 28, 28, device="cuda")
     return _training(torch, wrap, model, x, torch.optim.SGD(model.parameters(), RATE))
+
+
+def _network(torch: Any, wrap: Any, name: str, sparse: bool) -> Step:
+    loss, parameters, data = networks_torch.network(torch, name, "cuda", sparse)
+    optimizer = torch.optim.SGD(list(parameters.values()), networks.RATE)
+    run = wrap(loss)
+
+    def train() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        run(parameters, data).backward()
+        optimizer.step()
+
+    return train
 
 
 def _training(torch: Any, wrap: Any, model: Any, x: Any, optimizer: Any) -> Step:

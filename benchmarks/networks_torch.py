@@ -16,6 +16,32 @@ def make(torch: Any, name: str, compiled: bool) -> Case | None:
         return None
     if compiled and name == "recommender":
         return None  # its gradients cannot be sparse
+    loss, p, tensors = network(torch, name)
+    optimizer = torch.optim.SGD(list(p.values()), n.RATE)
+    computed = torch.compile(loss) if compiled else loss
+    update = torch.compile(optimizer.step) if compiled else optimizer.step
+
+    def call() -> float:
+        optimizer.zero_grad()
+        value = computed(p, tensors)
+        value.backward()
+        update()
+        return float(value.detach())
+
+    return Case(call, [call() for _ in range(5)])
+
+
+def network(
+    torch: Any, name: str, device: str = "cpu", sparse: bool = True
+) -> tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]:
+    """A network's loss as a function of parameters and data, and these.
+
+    Args:
+        torch: The module.
+        name: Of `networks.NETWORKS`.
+        device: Where parameters and data are.
+        sparse: Whether gradients of tables have only the rows that were looked up.
+    """
     functional = torch.nn.functional
     values, data = n.NETWORKS[name]()
     if name.startswith("residual"):
@@ -24,8 +50,8 @@ def make(torch: Any, name: str, compiled: bool) -> Case | None:
         for key in ("first", "second"):
             values[key] = np.ascontiguousarray(values[key].transpose(3, 2, 0, 1))
     layout = torch.channels_last if name == "residual_nhwc" else torch.contiguous_format
-    tensors = {key: torch.from_numpy(np.asarray(each)) for key, each in data.items()}
-    p = {key: torch.from_numpy(each) for key, each in values.items()}
+    tensors = {key: torch.from_numpy(np.asarray(each)).to(device) for key, each in data.items()}
+    p = {key: torch.from_numpy(each).to(device) for key, each in values.items()}
     if name.startswith("residual"):
         tensors = {key: each.contiguous(memory_format=layout) for key, each in tensors.items()}
         for key in ("first", "second"):
@@ -58,7 +84,7 @@ def make(torch: Any, name: str, compiled: bool) -> Case | None:
         h = functional.relu(layer(h, "second") + d["x"])
         return (h - d["wanted"]).square().mean()
 
-    places = torch.from_numpy(n.PAIRS)
+    places = torch.from_numpy(n.PAIRS).to(device)
 
     def recommender(p: Mapping[str, Any], d: Mapping[str, Any]) -> Any:
         def dense(h: Any, key: str) -> Any:
@@ -66,7 +92,8 @@ def make(torch: Any, name: str, compiled: bool) -> Case | None:
 
         low = functional.relu(dense(functional.relu(dense(d["numbers"], "low1")), "low2"))
         rows = [
-            functional.embedding(d["ids"][i], p[f"table{i}"], sparse=True) for i in range(n.TABLES)
+            functional.embedding(d["ids"][i], p[f"table{i}"], sparse=sparse)
+            for i in range(n.TABLES)
         ]
         together = torch.stack([low, *rows], 1)
         pairs = (together @ together.transpose(1, 2)).view(n.CLICKS, -1)[:, places]
@@ -74,16 +101,4 @@ def make(torch: Any, name: str, compiled: bool) -> Case | None:
         return functional.binary_cross_entropy_with_logits(logits.view(-1), d["clicked"])
 
     losses = {"transformer": transformer, "recommender": recommender}
-    loss: Callable[..., Any] = losses.get(name, residual)
-    optimizer = torch.optim.SGD(list(p.values()), n.RATE)
-    computed = torch.compile(loss) if compiled else loss
-    update = torch.compile(optimizer.step) if compiled else optimizer.step
-
-    def call() -> float:
-        optimizer.zero_grad()
-        value = computed(p, tensors)
-        value.backward()
-        update()
-        return float(value.detach())
-
-    return Case(call, [call() for _ in range(5)])
+    return losses.get(name, residual), p, tensors

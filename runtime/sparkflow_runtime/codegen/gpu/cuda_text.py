@@ -34,8 +34,10 @@ _KEPT_WORDS: Final = 32
 _MOST_KEPT: Final = 16
 """...of so many columns."""
 _COSTLY: Final = frozenset(
-    ("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "erf", "erfc", "exp")
-    + ("expm1", "log", "log1p", "pow", "sin", "sinh", "tan", "tanh")
+    (
+        *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "erf", "erfc"),
+        *("exp", "expm1", "log", "log1p", "pow", "sin", "sinh", "tan", "tanh"),
+    )
 )
 """What is kept rather than computed again."""
 COLUMN_ROWS: Final = 8
@@ -247,8 +249,9 @@ class StageText:
     def _worth_keeping(self) -> list[int]:
         """What differs from column to column and costs something in more than one walk."""
         costly = self._met_again(
-            lambda value: value not in self.loads
-            and instruction_of(self.kernel, value).function in _COSTLY,
+            lambda value: (
+                value not in self.loads and instruction_of(self.kernel, value).function in _COSTLY
+            ),
             (),
         )
         return sorted({*costly, *self._met_again(lambda value: value in self.loads, costly)})

@@ -7,8 +7,8 @@ In inference the mean and variance given are constants: no gradient flows to the
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from sparkflow_runtime.ops.signature import bool_attr, float_attr, string_attr, 
 from sparkflow_runtime.ops.static import bracketed
 from sparkflow_runtime.ops.windows import channels_last, has_channels_last, in_format
 from sparkflow_runtime.shapes import Shape
+
+if TYPE_CHECKING:
+    from sparkflow_runtime.device.gpu import Gpu
 
 _ONE_TYPE = {"T": type_attr(FLOATING)}
 _TWO_TYPES = {"T": type_attr(FLOATING), "U": type_attr(FLOATING)}
@@ -50,6 +53,7 @@ def _channel_axis(rank: int, data_format: str) -> int:
 
 
 class _Normalisation(Op):
+    capturable = True
     images = IMAGE
     aliases = frozenset({"mean", "variance"})  # given on where they are not of the batch
 
@@ -104,28 +108,16 @@ class _Normalisation(Op):
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
         """The same, with the normalised images made in the array given; not of float16."""
-        attrs, xp = node.attrs, context.xp
-        if attrs["T"] is not attrs.get("U", attrs["T"]) or attrs["T"] is float16:
+        return _filling(context.xp, node.attrs) if _is_of_one_type(node.attrs) else None
+
+    def bind_out_gpu(self, node: NodeView, gpu: Gpu) -> Callable[..., Any] | None:
+        """The same in few walks through the images."""
+        if not _is_of_one_type(node.attrs):
             return None
-        data_format, epsilon = attrs["data_format"], attrs["epsilon"]
-        share = attrs["exponential_avg_factor"] if attrs["is_training"] else None
+        from sparkflow_runtime.ops.nn import batch_norm_gpu
 
-        def run(
-            x: Array, scale: Array, offset: Array, mean: Array, variance: Array, *outs: Array
-        ) -> None:
-            _check_rank(x, data_format)
-            y = outs[0]
-            if share is None:
-                shown = kept = (mean, variance)
-                xp.subtract(x, _broadcast(mean, x.ndim, data_format), out=y)
-            else:
-                kept = _center(xp, x, data_format, y)
-                shown = _shown(x, scale, mean, variance, kept, share)
-            for out, value in zip(outs[1:5], (*shown, *kept), strict=True):
-                out[...] = value
-            _scale(xp, scale, offset, kept[1], epsilon, data_format, y)
-
-        return run
+        plain = _filling(gpu.cupy, node.attrs)
+        return batch_norm_gpu.bind(gpu, node.attrs["T"], node.attrs, plain)
 
     def gradient(
         self, g: GraphBuilder, op: OperationView, dy: Tensor | None, *_: Tensor | None
@@ -146,6 +138,39 @@ class _Normalisation(Op):
         else:
             found = g.FusedBatchNormGradV3(*inputs, op.outputs[5], **attrs)
         return (found[0], found[1], found[2], None, None)
+
+
+def _is_of_one_type(attrs: Mapping[str, Any]) -> bool:
+    """Whether statistics are of the images' type, and that is not float16."""
+    return attrs["T"] is attrs.get("U", attrs["T"]) and attrs["T"] is not float16
+
+
+def _scales_in_its_type(attrs: Mapping[str, Any]) -> bool:
+    """The same of a gradient, whose later versions take the scale in float32."""
+    return _is_of_one_type(attrs) and ("U" not in attrs or attrs["T"] is float32)
+
+
+def _filling(xp: Any, attrs: Mapping[str, Any]) -> Callable[..., None]:
+    """The kernel that fills arrays."""
+    data_format, epsilon = attrs["data_format"], attrs["epsilon"]
+    share = attrs["exponential_avg_factor"] if attrs["is_training"] else None
+
+    def run(
+        x: Array, scale: Array, offset: Array, mean: Array, variance: Array, *outs: Array
+    ) -> None:
+        _check_rank(x, data_format)
+        y = outs[0]
+        if share is None:
+            shown = kept = (mean, variance)
+            xp.subtract(x, _broadcast(mean, x.ndim, data_format), out=y)
+        else:
+            kept = _center(xp, x, data_format, y)
+            shown = _shown(x, scale, mean, variance, kept, share)
+        for out, value in zip(outs[1:5], (*shown, *kept), strict=True):
+            out[...] = value
+        _scale(xp, scale, offset, kept[1], epsilon, data_format, y)
+
+    return run
 
 
 def _check_rank(x: Array, data_format: str) -> None:
@@ -239,6 +264,7 @@ class FusedBatchNormV3(_Normalisation):
 
 
 class _NormalisationGrad(Op):
+    capturable = True
     images = Images((0, 1))
 
     def infer(self, node: Inference) -> Sequence[Shape]:
@@ -278,10 +304,9 @@ class _NormalisationGrad(Op):
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
         """The same, in the arrays given; not of float16."""
-        given, xp = node.attrs, context.xp
-        kinds = {given["T"], given.get("U", given["T"])}
-        if len(kinds) > 1 or float16 in kinds or ("U" in given and kinds != {float32}):
-            return None
+        return self._filling(context.xp, node.attrs) if _scales_in_its_type(node.attrs) else None
+
+    def _filling(self, xp: Any, given: Mapping[str, Any]) -> Callable[..., None]:
         attrs = given["epsilon"], given["data_format"], given["is_training"]
         inputs = len(self.signature.inputs)
 
@@ -289,6 +314,15 @@ class _NormalisationGrad(Op):
             _fill_gradients(xp, arrays[:5], attrs, arrays[inputs : inputs + 3])
 
         return run
+
+    def bind_out_gpu(self, node: NodeView, gpu: Gpu) -> Callable[..., Any] | None:
+        """The same in two walks through images and gradients."""
+        if not _scales_in_its_type(node.attrs):
+            return None
+        from sparkflow_runtime.ops.nn import batch_norm_gpu
+
+        plain = self._filling(gpu.cupy, node.attrs)
+        return batch_norm_gpu.bind_gradient(gpu, node.attrs["T"], node.attrs, plain)
 
     def gradient(
         self, g: GraphBuilder, op: OperationView, *grads: Tensor | None
