@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from sparkflow_runtime.codegen.gpu.cuda import CudaProgram
+from sparkflow_runtime.device.gpu_kernels import Program
 
 COMPILER: Final = shutil.which("g++")
 """Where g++ is, None where it is not."""
@@ -129,6 +129,16 @@ static double __longlong_as_double(long long bits) {
 #define __launch_bounds__(most)
 """
 
+_PTX: Final = {
+    'asm("cvt.f32.f16 %0, %1;" : "=f"(number) : "h"(element));': (
+        "_Float16 half; std::memcpy(&half, &element, 2); number = half;"
+    ),
+    'asm("cvt.rn.f16.f32 %0, %1;" : "=h"(element) : "f"(number));': (
+        "_Float16 half = number; std::memcpy(&element, &half, 2);"
+    ),
+}
+"""Instructions of the card that CUDA C has no words for, as C++."""
+
 _ENTRY: Final = """
 static void enter_{name}(void** given) {{
     emulator::call({name}, given, std::make_index_sequence<{count}>());
@@ -160,7 +170,7 @@ class CudaEmulator:
 
     def run(
         self,
-        program: CudaProgram,
+        program: Program,
         sizes: Sequence[int],
         *arrays: np.ndarray[Any, Any],
         wide: bool | None = None,
@@ -209,6 +219,8 @@ class CudaEmulator:
             found = re.findall(r"__global__[^;{]*? void (\w+)\(([^)]*)\)", source)
             entries = [_ENTRY.format(name=n, count=p.count(",") + 1) for n, p in found]
             text = "\n".join([_HEADER, source, *entries])
+            for instruction, meaning in _PTX.items():
+                text = text.replace(instruction, meaning)
             self._libraries[source] = _compiled(text, self._folder)
         return self._libraries[source]
 

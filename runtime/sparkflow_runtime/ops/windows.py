@@ -48,6 +48,8 @@ class Window:
     def taken(self, offset: int) -> slice:
         """The padded input's elements that lie at `offset` of each window."""
         start = offset * self.dilation
+        if self.count == 0:
+            return slice(start, start)
         return slice(start, start + (self.count - 1) * self.stride + 1, self.stride)
 
 

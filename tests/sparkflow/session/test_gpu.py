@@ -194,7 +194,7 @@ def test_other_graphs_on_a_card_are_those_on_the_cpu(make):
             np.testing.assert_allclose(got, wanted, rtol=2e-2, atol=2e-3)  # TF32
 
 
-def train_pictures(device):
+def train_pictures(device, pool):
     """The losses of a small convolutional network, without feeds."""
     rng = np.random.default_rng(0)
     with tf.Graph().as_default(), tf.device(device):
@@ -202,7 +202,7 @@ def train_pictures(device):
         filters = tf.Variable(rng.normal(size=(3, 3, 1, 4)).astype(np.float32))
         dense = tf.Variable(rng.normal(size=(36, 5)).astype(np.float32))
         hidden = tf.nn.relu(tf.nn.conv2d(pictures, filters, [1, 1, 1, 1], "SAME"))
-        hidden = tf.nn.max_pool(hidden, [1, 2, 2, 1], [1, 2, 2, 1], "SAME")
+        hidden = pool(hidden, [1, 2, 2, 1], [1, 2, 2, 1], "SAME")
         logits = tf.matmul(tf.reshape(hidden, [2, 36]), dense)
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=[1, 3], logits=logits)
         loss = tf.reduce_mean(losses)
@@ -212,19 +212,26 @@ def train_pictures(device):
             return [session.run([loss, step])[0] for _ in range(STEPS)]
 
 
+POOLS = {"maximum": tf.nn.max_pool, "average": tf.nn.avg_pool}
+
+
 @pytest.mark.slow
 @needs_compiler
-def test_a_convolutional_network_on_the_stand_in(folder, plans):
-    expected = train_pictures("/cpu:0")
+@pytest.mark.parametrize("pool", POOLS)
+def test_a_convolutional_network_on_the_stand_in(pool, folder, plans):
+    expected = train_pictures("/cpu:0", POOLS[pool])
     with fake_cupy.installed(folder):
-        found = train_pictures("/gpu:0")
+        found = train_pictures("/gpu:0", POOLS[pool])
     np.testing.assert_allclose(found, expected, rtol=1e-4)
-    assert max(plan.steady.replays for plan in plans) > 0
+    assert max(plan.steady.replays for plan in plans) == STEPS - RUNS_BEFORE - 1
 
 
 @pytest.mark.gpu
-def test_a_convolutional_network_on_a_card():
-    np.testing.assert_allclose(train_pictures("/gpu:0"), train_pictures("/cpu:0"), rtol=2e-2)
+@pytest.mark.parametrize("pool", POOLS)
+def test_a_convolutional_network_on_a_card(pool, plans):
+    found = train_pictures("/gpu:0", POOLS[pool])
+    np.testing.assert_allclose(found, train_pictures("/cpu:0", POOLS[pool]), rtol=2e-2)
+    assert max(plan.steady.replays for plan in plans) == STEPS - RUNS_BEFORE - 1
 
 
 @pytest.mark.gpu

@@ -7,7 +7,9 @@ import pytest
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.gpu.cuda import CudaProgram
+from sparkflow_runtime.codegen.gpu.cuda_pooling import Form, PoolingProgram
 from sparkflow_runtime.codegen.ir.kernel import ARITHMETIC, Instruction, Kernel, Operand
+from sparkflow_runtime.codegen.tiles.pooling_ir import Task
 
 NVCC = shutil.which("nvcc")
 
@@ -57,6 +59,22 @@ def rows(dtype):
     return Kernel(2, (Operand(dtype, (True, True)),), instructions, (4, 5, 6))
 
 
+def poolings():
+    """Every function of pooling: in packs and without, at edges, with loops and without."""
+    half = dtypes.float16
+    return [
+        Form(Task.MAXIMUM, F32, 4, (2, 2), (2, 2), whole=True, cells=False),
+        Form(Task.MAXIMUM, half, 8, (3, 3, 3), (2, 2, 2), whole=False, cells=False),
+        Form(Task.AVERAGE, half, 8, (2, 2), (2, 2), whole=False, cells=False),
+        Form(Task.AVERAGE, F64, 1, (7, 7), (1, 1), whole=True, cells=False),
+        Form(Task.MAXIMUM_GRADIENT, half, 8, (2, 2), (2, 3), whole=False, cells=True),
+        Form(Task.MAXIMUM_GRADIENT, F64, 2, (3, 3), (2, 2), whole=False, cells=False),
+        Form(Task.MAXIMUM_GRADIENT, F32, 4, (17, 16), (3, 2), whole=False, cells=False),
+        Form(Task.AVERAGE_GRADIENT, F32, 4, (3, 3), (2, 2), whole=False, cells=False),
+        Form(Task.AVERAGE_GRADIENT, half, 1, (7, 7), (1, 1), whole=True, cells=False),
+    ]
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(NVCC is None, reason="nvcc is not installed")
 def test_nvcc_takes_the_sources(tmp_path):
@@ -67,6 +85,10 @@ def test_nvcc_takes_the_sources(tmp_path):
             path = tmp_path / f"kernel{number}{'_wide' if wide else ''}.cu"
             path.write_text(CudaProgram(kernel).source(wide))
             files.append(path)
+    for number, form in enumerate(poolings()):
+        path = tmp_path / f"pooling{number}.cu"
+        path.write_text(PoolingProgram(form).source(wide=number % 3 == 1))
+        files.append(path)
     # Positions and arguments that a kernel happens not to use are no fault.
     allowed = "-diag-suppress=177,550"
     command = [NVCC, "-cubin", "-arch=sm_90", "-Werror=all-warnings", allowed, "-Xptxas=-O1"]

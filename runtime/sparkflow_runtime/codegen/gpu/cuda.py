@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from sparkflow_runtime.codegen.cpu.loops import UnsupportedKernel
-from sparkflow_runtime.codegen.gpu.cuda_expressions import PRELUDE, is_supported
+from sparkflow_runtime.codegen.gpu.cuda_expressions import PACKS, PRELUDE, is_supported
 from sparkflow_runtime.codegen.gpu.cuda_stages import Stage, instruction_of, stages
 from sparkflow_runtime.codegen.gpu.cuda_text import (
     COLUMN_ROWS,
@@ -40,7 +40,7 @@ _PART: Final = 4096
 _BLOCKS: Final = 1024
 """So many blocks keep any card of today busy."""
 _COLUMN_PART: Final = 64
-_NARROW: Final = 1 << 30
+NARROW: Final = 1 << 30
 """More positions than these need 64 bits, with a margin for strides."""
 
 
@@ -124,7 +124,7 @@ class CudaProgram:
             for name, text in self._helpers().items()
             if name in body  # no more than is used: NVRTC takes its time
         ]
-        return "\n".join([PRELUDE, *called, body])
+        return "\n".join([PACKS + PRELUDE, *called, body])
 
     def _helpers(self) -> dict[str, str]:
         reductions = {
@@ -234,7 +234,7 @@ class _Plan:
         axes = [operand.axes for operand in self._kernel.inputs]
         axes += [self._kernel.value_axes[value] for value in self._kernel.outputs]
         return LaunchPlan(
-            self._positions >= _NARROW,
+            self._positions >= NARROW,
             (*self._launches, *self._combinations),
             tuple(self._left_bytes),
             tuple(self._count(each) for each in axes),

@@ -25,10 +25,14 @@ TYPES: Final = {
 }
 """The C type of an element."""
 
-PRELUDE: Final = """\
+PACKS: Final = """\
 template <class T, int N>
 struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack { T at[N]; };
 
+"""
+"""Neighbours that a thread loads and stores at once."""
+
+PRELUDE: Final = """\
 template <class T> __device__ T maximum_of(T a, T b) { return a >= b || a != a ? a : b; }
 template <class T> __device__ T minimum_of(T a, T b) { return a <= b || a != a ? a : b; }
 template <class T> __device__ T sign_of(T x) {

@@ -33,11 +33,15 @@ class ByShape:
     Args:
         choose: The kernel for inputs like these; None where there is none.
         sizes: The number of the input that holds sizes, whose values count as its shape does.
+        xp: The module of the arrays.
     """
 
-    def __init__(self, choose: Callable[..., Chosen | None], sizes: int | None = None) -> None:
+    def __init__(
+        self, choose: Callable[..., Chosen | None], sizes: int | None = None, xp: Any = np
+    ) -> None:
         self._choose = choose
         self._sizes = sizes
+        self._xp = xp
         self._chosen: dict[Any, Chosen | None] = {}
 
     def chosen(self, inputs: Sequence[Array]) -> Chosen | None:
@@ -65,7 +69,7 @@ class ByShape:
         def kernel(*inputs: Array) -> Array:
             chosen = self.chosen(inputs)
             if chosen is not None:
-                out = np.empty(chosen.shape, inputs[-1].dtype)
+                out = self._xp.empty(chosen.shape, inputs[-1].dtype)
                 if chosen.fill(inputs, out):
                     return out
             return plain(*inputs)
@@ -79,6 +83,6 @@ class ByShape:
             *inputs, out = arrays
             chosen = self.chosen(inputs)
             if chosen is None or not chosen.fill(inputs, out):
-                np.copyto(out, plain(*inputs))
+                self._xp.copyto(out, plain(*inputs))
 
         return kernel

@@ -125,12 +125,18 @@ def maximum(xp: Any, images: Array, windows: Windows) -> Array:
 def winners(
     xp: Any, images: Array, pooled: Array, windows: Windows
 ) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...], Array]]:
-    """(place, index, mask) per place in a window: where it holds the window's first maximum."""
-    padded = pad_images(xp, images, windows, _lowest(xp, images.dtype))
+    """(place, index, mask) per place in a window: where it holds the window's first maximum.
+
+    It lies in the image: where that has nothing but the lowest number, padding does not win.
+    """
+    padded = pad_images(xp, images, windows)
+    image = pad_images(xp, xp.ones((1, *images.shape[1:-1], 1), xp.bool_), windows)
     free = xp.ones(pooled.shape, xp.bool_)
     for place, index in offsets(windows):
         mask = padded[index] == pooled
         mask &= free
+        if padded is not images:
+            mask &= image[index]
         free ^= mask
         yield place, index, mask
 

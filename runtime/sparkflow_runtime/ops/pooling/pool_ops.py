@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -44,6 +44,9 @@ from sparkflow_runtime.ops.windows import (
     static_channels_last,
 )
 from sparkflow_runtime.shapes import Shape
+
+if TYPE_CHECKING:
+    from sparkflow_runtime.device.gpu import Gpu
 
 _SIZES = list_attr("int", minimum=4)
 _FORMAT = string_attr("NHWC", frozenset({"NHWC", "NCHW"}))
@@ -94,17 +97,26 @@ class _PoolOp(Op):
     checked: ClassVar[Callable[..., Sequence[int]]]
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:
-        """`run` with the array module and the geometry, or machine code that does the same.
+        """`run` with the array module and the geometry, or code that does the same.
 
         Raises:
             UnimplementedError: Windows over the batch, or over channels as `over_channels` forbids.
         """
         width = over_channels(node.attrs)
         if width > 1 and self.task in (Task.MAXIMUM, Task.MAXIMUM_GRADIENT, None):
-            return _over_channels(self.run, context.xp, node.attrs["data_format"], width)
-        plain = partial(self.run, context.xp, Pooling.of(node.attrs))
-        native_kernels = self._native(node, context)
-        return native_kernels.kernel(plain) if native_kernels else plain
+            kernel = self._kernel(node, context, _of_rows(width))
+            return _over_channels(kernel, context.xp, node.attrs["data_format"], width)
+        return self._kernel(node, context, Pooling.of(node.attrs))
+
+    def _kernel(
+        self, node: NodeView, context: KernelContext, pooling: Pooling
+    ) -> Callable[..., Array]:
+        plain = partial(self.run, context.xp, pooling)
+        if context.gpu is None:
+            chosen = self._native(node, context)
+        else:
+            chosen = self._on_gpu(node, context.gpu, pooling)
+        return chosen.kernel(plain) if chosen else plain
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., None] | None:
         """The same in machine code; None where there is none."""
@@ -112,6 +124,28 @@ class _PoolOp(Op):
         if native_kernels is None:
             return None
         return native_kernels.kernel_out(partial(self.run, context.xp, Pooling.of(node.attrs)))
+
+    def bind_out_gpu(self, node: NodeView, gpu: Gpu) -> Callable[..., None] | None:
+        """The same in CUDA."""
+        if over_channels(node.attrs) > 1:
+            return None
+        pooling = Pooling.of(node.attrs)
+        chosen = self._on_gpu(node, gpu, pooling)
+        return chosen and chosen.kernel_out(partial(self.run, gpu.cupy, pooling))
+
+    def _on_gpu(self, node: NodeView, gpu: Gpu, pooling: Pooling) -> ByShape | None:
+        from sparkflow_runtime.ops.pooling.pool_gpu import COMPUTED_IN, GpuChooser
+
+        dtype, task = node.attrs["T"], self.task
+        same = node.attrs.get("TInput", dtype) is dtype
+        if task is None or dtype not in COMPUTED_IN or not same:
+            return None
+        choose = GpuChooser(gpu.cupy, task, dtype, pooling, partial(self.checked, pooling))
+        return ByShape(choose, self._sizes_input, gpu.cupy)
+
+    @property
+    def _sizes_input(self) -> int | None:
+        return 0 if self.task is Task.AVERAGE_GRADIENT else None
 
     def _native(self, node: NodeView, context: KernelContext) -> ByShape | None:
         if over_channels(node.attrs) > 1:
@@ -124,7 +158,7 @@ class _PoolOp(Op):
         choose = Chooser(
             task, np.dtype(dtype.as_numpy_dtype), pooling, partial(self.checked, pooling)
         )
-        return ByShape(choose, 0 if task is Task.AVERAGE_GRADIENT else None)
+        return ByShape(choose, self._sizes_input)
 
     def add(self, g: GraphBuilder, op: OperationView, index: int, *inputs: Tensor) -> Tensor:
         """A node of this family with the geometry of `op`."""
@@ -166,12 +200,16 @@ def over_channels(attrs: Mapping[str, Any]) -> int:
     return int(sizes[-1])
 
 
-def _over_channels(
-    run: Callable[..., Array], xp: Any, data_format: str, width: int
-) -> Callable[..., Array]:
-    """The kernel of windows over `width` channels: those of an image one pixel high."""
+def _of_rows(width: int) -> Pooling:
+    """Windows over channels as those over the columns of an image that has a row for each pixel."""
     window = {"ksize": [1, 1, width, 1], "strides": [1, 1, width, 1], "padding": "VALID"}
-    pooling = Pooling.of(window)
+    return Pooling.of(window)
+
+
+def _over_channels(
+    of_rows: Callable[..., Array], xp: Any, data_format: str, width: int
+) -> Callable[..., Array]:
+    """The kernel of windows over `width` channels from that of `_of_rows`."""
 
     def kernel(*inputs: Array) -> Array:
         images = [as_channels_last(each, data_format, "input") for each in inputs]
@@ -182,7 +220,7 @@ def _over_channels(
                 "input depth."
             )
         rows = [xp.ascontiguousarray(each).reshape(1, -1, each.shape[-1], 1) for each in images]
-        found = run(xp, pooling, *rows)
+        found = of_rows(*rows)
         return from_channels_last(xp, found.reshape(*outer, found.shape[2]), data_format)
 
     return kernel
@@ -426,6 +464,7 @@ class MaxPoolGradGrad(_MaxGradGrad):
 class MaxPool3D(_Max):
     """As `MaxPool`, over depth, height and width."""
 
+    capturable = True
     family = _MAX_3D
     attrs = {**_SOLID_ATTRS, "T": type_attr(FLOATING)}
 
@@ -434,6 +473,7 @@ class MaxPool3D(_Max):
 class MaxPool3DGrad(_MaxGrad):
     """As `MaxPoolGrad`, over depth, height and width."""
 
+    capturable = True
     inputs = "orig_input: TInput, orig_output: TInput, grad: T"
     family = _MAX_3D
     attrs = {
@@ -455,6 +495,7 @@ class MaxPool3DGradGrad(_MaxGradGrad):
 class AvgPool(_Average):
     """The mean of every window, per channel; padding does not count."""
 
+    capturable = True
     images = IMAGE
     inputs = "value: T"
     family = _AVERAGE
@@ -466,6 +507,8 @@ class AvgPool(_Average):
 class AvgPoolGrad(_AverageGrad):
     """The gradient of `AvgPool`: each window's `grad` in equal parts over its elements."""
 
+    capturable = True
+    host_inputs = frozenset({"orig_input_shape"})
     images = Images((1,), sizes=0)
     family = _AVERAGE
     attrs = {**PLAIN_ATTRS, "T": type_attr(FLOATING)}
@@ -475,6 +518,7 @@ class AvgPoolGrad(_AverageGrad):
 class AvgPool3D(_Average):
     """As `AvgPool`, over depth, height and width."""
 
+    capturable = True
     inputs = "input: T"
     family = _AVERAGE_3D
     attrs = {**_SOLID_ATTRS, "T": type_attr(FLOATING)}
@@ -484,5 +528,7 @@ class AvgPool3D(_Average):
 class AvgPool3DGrad(_AverageGrad):
     """As `AvgPoolGrad`, over depth, height and width."""
 
+    capturable = True
+    host_inputs = frozenset({"orig_input_shape"})
     family = _AVERAGE_3D
     attrs = {**_SOLID_ATTRS, "T": type_attr(FLOATING)}
