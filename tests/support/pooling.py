@@ -47,7 +47,7 @@ class Row:
         text = " ".join(str(each).replace(" ", "") for each in parts)
         return f"{self.data_format} {text} {np.dtype(self.dtype).name}"
 
-    def in_format(self, values: Sequence[int]) -> list[int]:
+    def in_format(self, values: Sequence[Any]) -> list[Any]:
         """Numbers per dimension with channels last in the order of the format."""
         batch, *along, channels = values
         last = self.data_format[-1] == "C"
@@ -63,8 +63,8 @@ class Row:
             "data_format": self.data_format,
         }
         if not isinstance(self.padding, str):
-            pairs = np.reshape([0, 0, *self.padding, 0, 0], (-1, 2)).tolist()
-            attrs["explicit_paddings"] = np.ravel(self.in_format(pairs)).tolist()
+            pairs = [(0, 0), *zip(self.padding[::2], self.padding[1::2], strict=True), (0, 0)]
+            attrs["explicit_paddings"] = [each for pair in self.in_format(pairs) for each in pair]
         return attrs
 
     @property
@@ -78,7 +78,8 @@ class Row:
         Many elements are equal, and some not finite where only the largest is taken.
         """
         rng = np.random.default_rng(seed)
-        images = np.round(rng.standard_normal(self.in_format(self.images)) * 2).astype(self.dtype)
+        values = rng.standard_normal(self.in_format(self.images))
+        images = np.asarray(np.round(2 * values), self.dtype)
         odd = rng.choice(np.array([np.nan, np.inf, -np.inf, -np.inf], self.dtype), images.shape)
         uneven = np.where(rng.random(images.shape) < rng.choice([0.0, 0.1, 0.6]), odd, images)
         maxima = self._by_numpy(Task.MAXIMUM, uneven)
@@ -144,7 +145,7 @@ def random_row(rng: np.random.Generator) -> Row | None:
         numbers(1, 5),
         numbers(1, 5),
         padding,
-        rng.choice([np.float16, np.float32, np.float64]),
+        (np.float16, np.float32, np.float64)[rng.integers(3)],
     )
     try:
         row.pooling.windows(row.images)

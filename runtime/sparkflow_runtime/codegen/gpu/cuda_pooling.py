@@ -60,7 +60,7 @@ typedef {kind} element_t;
 __device__ {kind} number_of({kind} element) {{ return element; }}
 __device__ {kind} element_of({kind} number) {{ return number; }}
 """
-# A thread computes little: dividing by numbers that are not in the code would take most of its time.
+# A thread computes little: divisions by what is not in the code would take most of its time.
 _NARROW_POSITIONS: Final = """\
 typedef unsigned int index_t;
 typedef int place_t;
@@ -219,8 +219,8 @@ class PoolingProgram:
         launches = []
         for function in self._functions:
             walked = [
-                _along(function.walk, *axis, stride)
-                for axis, stride in zip(axes, form.strides, strict=True)
+                _along(function.walk, dim, before, count, stride)
+                for (dim, before, count), stride in zip(axes, form.strides, strict=True)
             ]
             inner = channels // form.pack
             total = outer * math.prod(walked) * inner

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sparkflow_runtime.codegen.gpu.cuda_pooling import (
-    COMPUTED_IN,
-    PACK_BYTES,
-    Form,
-    Geometry,
-    PoolingProgram,
-)
+from sparkflow_runtime.codegen.gpu.cuda_pooling import PACK_BYTES, Form, Geometry, PoolingProgram
 from sparkflow_runtime.codegen.tiles.pooling_ir import Task
 from sparkflow_runtime.device.gpu_kernels import GpuKernel
 from sparkflow_runtime.dtypes import DType
@@ -20,8 +13,6 @@ from sparkflow_runtime.ops.kernels.by_shape import Chosen
 from sparkflow_runtime.ops.op import Array
 from sparkflow_runtime.ops.pooling.pool_arithmetic import Pooling
 from sparkflow_runtime.ops.windows import has_channels_last, in_format
-
-__all__ = ["COMPUTED_IN", "GpuChooser"]
 
 
 class GpuChooser:

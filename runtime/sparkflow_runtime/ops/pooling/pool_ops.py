@@ -131,10 +131,13 @@ class _PoolOp(Op):
             return None
         pooling = Pooling.of(node.attrs)
         chosen = self._on_gpu(node, gpu, pooling)
-        return chosen and chosen.kernel_out(partial(self.run, gpu.cupy, pooling))
+        if chosen is None:
+            return None
+        return chosen.kernel_out(partial(self.run, gpu.cupy, pooling))
 
     def _on_gpu(self, node: NodeView, gpu: Gpu, pooling: Pooling) -> ByShape | None:
-        from sparkflow_runtime.ops.pooling.pool_gpu import COMPUTED_IN, GpuChooser
+        from sparkflow_runtime.codegen.gpu.cuda_pooling import COMPUTED_IN
+        from sparkflow_runtime.ops.pooling.pool_gpu import GpuChooser
 
         dtype, task = node.attrs["T"], self.task
         same = node.attrs.get("TInput", dtype) is dtype

@@ -90,7 +90,7 @@ def test_on_a_card(row):
 
 @needs_compiler
 def test_a_step_launches_kernels_and_does_nothing_else(cupy, monkeypatch):
-    """Nothing is taken from the host; places of maxima are all that is left between two launches."""
+    """Nothing is taken from the host; places of maxima are all that is between two launches."""
     gpu = Gpu(cupy, 0)
     take = cupy.asarray
 
