@@ -79,12 +79,12 @@ class Row:
         """
         rng = np.random.default_rng(seed)
         values = rng.standard_normal(self.in_format(self.images))
-        images = np.asarray(np.round(2 * values), self.dtype)
+        images: Array = np.asarray(np.round(2 * values), self.dtype)
         odd = rng.choice(np.array([np.nan, np.inf, -np.inf, -np.inf], self.dtype), images.shape)
         uneven = np.where(rng.random(images.shape) < rng.choice([0.0, 0.1, 0.6]), odd, images)
         maxima = self._by_numpy(Task.MAXIMUM, uneven)
         yield Task.MAXIMUM, [uneven], maxima
-        gradient = rng.standard_normal(maxima.shape).astype(self.dtype)
+        gradient: Array = np.asarray(rng.standard_normal(maxima.shape), self.dtype)
         inputs = [uneven, maxima, gradient]
         yield Task.MAXIMUM_GRADIENT, inputs, self._by_numpy(Task.MAXIMUM_GRADIENT, *inputs)
         if isinstance(self.padding, str):
