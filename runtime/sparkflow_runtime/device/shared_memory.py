@@ -88,8 +88,8 @@ class SharedArena:
     knows nothing of them. Segments grow with the arena, so that there are a few dozen at most;
     one that is empty is given back to the system, and its number never comes again.
 
-    `_lock` guards `_parts` and what is free in them. Arrays are collected at any time, by a thread
-    that may hold the lock: what they give back waits in `_returned` until the lock is free.
+    `_lock` guards `_parts`, what is free in them, and `_moves`. Arrays are collected at any time,
+    by a thread that may hold the lock: what they give back waits in `_returned` until it is free.
     """
 
     def __init__(self) -> None:
@@ -97,6 +97,7 @@ class SharedArena:
         self._parts: dict[int, _Part] = {}
         self._returned: deque[tuple[_Part, int, int]] = deque()
         self._next_number = 0
+        self._moves: Array | None = None
         self._is_open = memory_file.available()
 
     @staticmethod
@@ -153,6 +154,27 @@ class SharedArena:
             return block.place
         address: int = array.__array_interface__["data"][0]
         return Place(block.place.segment, address - block.part.file.address)
+
+    def moves(self) -> Array:
+        """How often a value of this task got another place, [1] int64 of the arena.
+
+        What a peer knew of places before it read this number is right as long as the number stays.
+        """
+        found = self._moves
+        if found is None:
+            made = self.allocate((1,), np.int64)
+            made[...] = 0
+            with self._lock:
+                if self._moves is None:
+                    self._moves = made
+                found = self._moves
+        return found
+
+    def note_moved(self) -> None:
+        """Counts that a value has another place now, or none. To be called after it has."""
+        with self._lock:
+            if self._moves is not None:  # else no peer knows of any place
+                self._moves[0] += 1
 
     def segment(self, number: int) -> Segment:
         """What a peer needs to map a segment.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -21,6 +21,7 @@ from sparkflow_runtime.passes.partitioning.partition import Partition
 
 if TYPE_CHECKING:
     from sparkflow_runtime.master.cost_graph import CostModel
+    from sparkflow_runtime.passes.partitioning.openings import Opening
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class Part:
     args: tuple[int, ...]
     results: tuple[int, ...]
     device: str
+    opening: Opening | None = None
 
 
 class Executable:
@@ -67,7 +69,8 @@ class Executable:
         self.steps: RunningSteps[WorkerLink] = RunningSteps([part.link for part in self.parts])
         here = [part for part in self.parts if isinstance(part.link, LocalLink)]
         self._here = here[-1] if here else None
-        self._others = [part for part in self.parts if part is not self._here]
+        others = [part for part in self.parts if part is not self._here]
+        self._others = [self._with_opening(part) for part in others]
         self._loops = False
         self._direct = self._direct_call()
 
@@ -115,14 +118,18 @@ class Executable:
             for part in others:
                 given = _given(part, args)
                 yield part.link.begin(
-                    self.session, part.handle, step, given, record=record, is_alone=is_alone
+                    *(self.session, part.handle, step, given),
+                    record=record,
+                    is_alone=is_alone,
+                    opening=part.opening,
                 )
 
         def run_mine() -> dict[int, Any]:
             assert mine is not None
             assert isinstance(mine.link, LocalLink)
             given = _given(mine, args)
-            return mine.link.run_here(self.session, mine.handle, step, given, record)
+            shortcuts = step.shortcuts
+            return mine.link.run_here(self.session, mine.handle, step, given, record, shortcuts)
 
         found: dict[int, Any] = {}
         for values in self.steps.run(step, begin, None if mine is None else run_mine):
@@ -163,6 +170,16 @@ class Executable:
             return direct(args)
 
         return call
+
+    def _with_opening(self, part: Part) -> Part:
+        """A part elsewhere with what is known of how a step can begin with it."""
+        if self._here is None or isinstance(part.link, LocalLink):
+            return part
+        from sparkflow_runtime.passes.partitioning.openings import find_opening
+
+        by_device = {each.device: each for each in self.partitions}
+        opening = find_opening(by_device[part.device], by_device[self._here.device])
+        return replace(part, opening=opening)
 
     def _direct_call(self) -> Callable[[Sequence[Any]], list[Any]] | None:
         """A partition in this process that needs no step is called, not scheduled."""

@@ -15,10 +15,12 @@ from sparkflow_runtime.master.running import InBackground, Pending, RunningStep
 from sparkflow_runtime.worker.sessions import NO_TASK, MasterId
 
 if TYPE_CHECKING:
+    from sparkflow_runtime.passes.partitioning.openings import Opening
     from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
     from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats
     from sparkflow_runtime.transport.threads import DaemonThreads
     from sparkflow_runtime.worker.loop import Listen, LoopEnd, LoopTerms
+    from sparkflow_runtime.worker.step import Shortcuts
     from sparkflow_runtime.worker.worker import Worker
 
 MAX_ASKING: Final = 8
@@ -77,6 +79,7 @@ class WorkerLink(Protocol):
         *,
         record: Record | None = None,
         is_alone: bool = False,
+        opening: Opening | None = None,
     ) -> Pending:
         """Begins a partition of a step; what is given back ends it, with its results by index.
 
@@ -87,6 +90,7 @@ class WorkerLink(Protocol):
             args: Its arguments by index.
             record: Gets what was recorded of it, before the results are there; None for no trace.
             is_alone: Whether the step has no other partition.
+            opening: How it can begin with the bundle that it takes first.
         """
 
     def run_loop(
@@ -167,6 +171,7 @@ class LocalLink:
         *,
         record: Record | None = None,
         is_alone: bool = False,
+        opening: Opening | None = None,
     ) -> Pending:
         """See `WorkerLink`; another thread runs it."""
         future = self._in_thread(self.run_here, session, handle, step, args, record)
@@ -179,11 +184,12 @@ class LocalLink:
         step: RunningStep,
         args: Mapping[int, Any],
         record: Record | None = None,
+        shortcuts: Shortcuts | None = None,
     ) -> dict[int, Any]:
         """Begins and ends a partition in this thread."""
         graph = self.worker.graph(session, handle)
         given = [args[index] for index in graph.program.args]
-        values = self.worker.run(graph, step.id, given, record)
+        values = self.worker.run(graph, step.id, given, record, shortcuts)
         return dict(zip(graph.program.results, values, strict=True))
 
     def run_loop(

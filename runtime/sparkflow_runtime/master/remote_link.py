@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Final
@@ -23,6 +23,7 @@ from sparkflow_runtime.ir.node import RETVAL, Node
 from sparkflow_runtime.master.links import LEASE_S, Record
 from sparkflow_runtime.master.running import InBackground, Pending, RunningStep
 from sparkflow_runtime.passes.partitioning.lend import live_results
+from sparkflow_runtime.passes.partitioning.openings import Opening
 from sparkflow_runtime.protos import worker_pb2
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.protos.run_loop_pb2 import (
@@ -43,11 +44,13 @@ from sparkflow_runtime.transport import protocol, rpc
 from sparkflow_runtime.transport.channel import frames
 from sparkflow_runtime.transport.channel.asking import Asker, PendingCall
 from sparkflow_runtime.transport.channel.frames import Kind
+from sparkflow_runtime.transport.channel.readings import Told
 from sparkflow_runtime.transport.peers import WORKER_SERVICE, Peers
 from sparkflow_runtime.transport.waking import Waker
-from sparkflow_runtime.worker.answering import pack_run
+from sparkflow_runtime.worker.answering import Run, pack_run
 from sparkflow_runtime.worker.loop import Listen, LoopEnd, LoopTerms, LoopUpdate
 from sparkflow_runtime.worker.sessions import NO_TASK, MasterId
+from sparkflow_runtime.worker.step import Shortcuts
 
 CONTROL_TIMEOUT_S: Final = 60.0
 """Deadline of the rpcs that only register or clean up."""
@@ -141,6 +144,7 @@ class RemoteLink:
             del self._results[handle]
         open_channel = None if self._peers is None else self._peers.open_channel(self._task)
         if open_channel is not None:
+            open_channel.readings.forget(f"{session}/")
             open_channel.flush()
         request = worker_pb2.DeleteWorkerSessionRequest(session_handle=session)
         response = worker_pb2.DeleteWorkerSessionResponse
@@ -169,6 +173,7 @@ class RemoteLink:
         *,
         record: Record | None = None,
         is_alone: bool = False,
+        opening: Opening | None = None,
     ) -> Pending:
         """See `links.WorkerLink`; over the tensor channel where it can, if nothing is recorded."""
         asker = None
@@ -187,14 +192,26 @@ class RemoteLink:
                 else:
                     future.set_result(dict(zip(results, map(own, call.results), strict=True)))
 
-            asker.call(step.id, pack_run(session, handle), given, finish)
+            asker.call(step.id, pack_run(Run(session, handle)), given, finish)
             return InBackground(step, future)
 
         def done(call: PendingCall) -> None:
             if call.error is not None:
                 step.fail(call.error)
 
-        text = pack_run(session, handle, is_alone)
+        if opening is not None and step.has_part_here and asker.takes_bundles:
+            if step.shortcuts is None:
+                step.shortcuts = Shortcuts()
+            read = asker.readings.find(handle, opening.reads)
+            if read is not None:
+                run = Run(session, handle, False, opening.brings, opening.reads)
+                brought = _WithBundle(asker, step.id, pack_run(run), given, done, results)
+                step.shortcuts.given.update(read)
+                step.shortcuts.taken[opening.brings] = brought.call
+                step.shortcuts.held.add(self._task)
+                return brought
+            step.shortcuts.told[self._task] = Told(handle, opening.reads)
+        text = pack_run(Run(session, handle, is_alone))
         on_done = None if is_alone else done
         pending = asker.call(
             step.id, text, given, on_done, is_attended=True, is_held=step.has_part_here
@@ -353,6 +370,40 @@ class _AtChannel:
         waker = Waker.of_this_thread(step.check)
         values = self.asker.result(self.call, waker)
         return dict(zip(self.results, map(own, values), strict=True))
+
+
+@dataclass(slots=True)
+class _WithBundle:
+    """A partition elsewhere that is called when the bundle is there that it takes first."""
+
+    asker: Asker
+    step_id: int
+    text: bytes
+    args: Sequence[Any]
+    on_done: Callable[[PendingCall], None]
+    results: tuple[int, ...]
+    pending: PendingCall | None = None
+
+    @property
+    def ends_step(self) -> bool:
+        """See `Pending`."""
+        return False
+
+    def call(self, bundle: Sequence[Any], check: Callable[[], None]) -> None:
+        """Calls it; see `worker.step.Shortcuts`."""
+        self.pending = self.asker.call(
+            self.step_id,
+            self.text,
+            [*self.args, *bundle],
+            self.on_done,
+            is_attended=True,
+            check=check,
+        )
+
+    def end(self, step: RunningStep) -> dict[int, Any]:
+        """See `Pending`."""
+        assert self.pending is not None, "A partition ended without a bundle that it sends"
+        return _AtChannel(self.asker, self.pending, self.results, False).end(step)
 
 
 def own(value: Any) -> Any:

@@ -27,6 +27,7 @@ from sparkflow_runtime.errors import (
 
 if TYPE_CHECKING:
     from sparkflow_runtime.transport.waking import Waker
+    from sparkflow_runtime.worker.step import Shortcuts
 
 _step_numbers = itertools.count(random.SystemRandom().getrandbits(40) << 20)
 """Step ids start at random, so that two masters of one cluster do not meet in a rendezvous."""
@@ -70,6 +71,7 @@ class RunningStep:
         reason: Why it was cancelled; None while it was not.
         failures: What partitions failed with that nobody waits for at the moment.
         has_part_here: Whether a partition of this process follows those that are begun elsewhere.
+        shortcuts: The bundles of that partition which need no request.
         waker: Of the thread that runs it, which may wait at a socket.
     """
 
@@ -80,6 +82,7 @@ class RunningStep:
         "has_part_here",
         "id",
         "reason",
+        "shortcuts",
         "timeout_s",
         "waker",
     )
@@ -90,6 +93,7 @@ class RunningStep:
         self.reason: OpError | None = None
         self.failures: list[BaseException] = []
         self.has_part_here = False
+        self.shortcuts: Shortcuts | None = None
         self.waker: Waker | None = None
         self._steps = steps
         self._deadline = None if timeout_s is None else time.monotonic() + timeout_s

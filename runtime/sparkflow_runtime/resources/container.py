@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -19,8 +18,6 @@ T = TypeVar("T")
 
 DEFAULT_CONTAINER = "localhost"
 """TensorFlow's name of the container used when none is given."""
-LEAST_SHARED_BYTES: Final = 4096
-"""Smaller arrays are sent as fast as told of."""
 
 
 class Resources:
@@ -102,10 +99,14 @@ class Resources:
         Returns:
             A C-contiguous array with any content.
         """
-        size = math.prod(shape) * np.dtype(dtype).itemsize
-        if self._arena is None or size < LEAST_SHARED_BYTES:
+        if self._arena is None:
             return np.empty(shape, dtype)
         return self._arena.allocate(shape, dtype)
+
+    def note_moved(self) -> None:
+        """Counts, for other processes, that the value of a variable is in another place now."""
+        if self._arena is not None:
+            self._arena.note_moved()
 
     def note_reshaped(self) -> None:
         """Sets `has_reshaped`, for good."""

@@ -22,19 +22,36 @@ class Variable:
     Attributes:
         array: The current value; None until initialised.
         note_reshaped: Called when it gets a value that its shape does not allow.
+        note_moved: Called after `array` has become another one.
         allocate: Gives the memory for a value on the host, by shape and dtype.
     """
 
-    __slots__ = ("allocate", "array", "dtype", "lock", "name", "note_reshaped", "shape")
+    __slots__ = (
+        "allocate",
+        "array",
+        "dtype",
+        "lock",
+        "name",
+        "note_moved",
+        "note_reshaped",
+        "shape",
+    )
 
     def __init__(self, name: str, dtype: DType, shape: Shape) -> None:
         self.name = name
         self.dtype = dtype
         self.shape = shape
+        self.note_moved: Callable[[], None] = lambda: None
         self.array: Any = None
         self.lock = threading.Lock()
         self.note_reshaped: Callable[[], None] = lambda: None
         self.allocate: Callable[..., Any] = np.empty
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Tells of another array, whoever sets it: peers may know where the last one is."""
+        object.__setattr__(self, name, value)
+        if name == "array":
+            self.note_moved()
 
     def read(self) -> Any:
         """The current array, not a copy.

@@ -11,7 +11,8 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import grpc
@@ -32,6 +33,7 @@ from sparkflow_runtime.transport.channel.asking import Asker, Stream
 from sparkflow_runtime.transport.channel.dialling import dial
 from sparkflow_runtime.transport.channel.handshake import Self
 from sparkflow_runtime.transport.channel.reactor import available, reactor
+from sparkflow_runtime.transport.channel.readings import Told
 from sparkflow_runtime.transport.waking import Waker
 
 WORKER_SERVICE: Final = "sparkflow_runtime.protos.WorkerService"
@@ -40,6 +42,8 @@ LOCATE_TIMEOUT_S: Final = 20.0
 DIAL_TIMEOUT_S: Final = 5.0
 RETRY_S: Final = 30.0
 """A task whose channel could not be opened is spoken to over gRPC for so long."""
+
+_NOTHING: Final[Mapping[str, Told]] = MappingProxyType({})
 
 _log = logging.getLogger(__name__)
 
@@ -135,10 +139,15 @@ class Peers:
         """A receiver for one partition's run of a step; `check` raises what ended the step."""
         return StepReceiver(self, step_id, check)
 
-    def flush(self) -> None:
-        """Sends the calls that channels hold back, see `Asker.call`."""
-        for asker in list(self._askers.values()):
-            asker.flush()
+    def flush(self, but: Collection[str] = ()) -> None:
+        """Sends the calls that channels hold back, see `Asker.call`.
+
+        Args:
+            but: The tasks to which something is sent anyway before anything is waited for.
+        """
+        for task, asker in list(self._askers.items()):
+            if task not in but:
+                asker.flush()
 
     def learn(self, addresses: Mapping[str, str]) -> None:
         """Adds tasks that a session's own cluster has; they may have moved since an earlier one.
@@ -273,12 +282,20 @@ class StepReceiver:
         self._asked: dict[tuple[str, int], Any] = {}
         self._cancelled = False
 
-    def ask(self, wanted: Mapping[str, Sequence[str]], loops: bool) -> None:
+    def ask(
+        self,
+        wanted: Mapping[str, Sequence[str]],
+        loops: bool,
+        told: Mapping[str, Told] = _NOTHING,
+        held: Collection[str] = (),
+    ) -> None:
         """Asks tasks for their bundles before they are waited for.
 
         Args:
             wanted: Task names to keys.
             loops: Whether more than one iteration may come.
+            told: By task, see `Asker.ask`.
+            held: The tasks for which `is_held`, see there.
 
         Raises:
             OpError: A task refuses to open a channel.
@@ -286,7 +303,9 @@ class StepReceiver:
         for task, keys in wanted.items():
             asker = self._peers.channel(task)
             if asker is not None:
-                streams = asker.ask(self._step_id, keys, loops)
+                streams = asker.ask(
+                    self._step_id, keys, loops, told=told.get(task), is_held=task in held
+                )
                 with self._lock:
                     for key, stream in zip(keys, streams, strict=True):
                         self._streams[task, key] = stream

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NoReturn
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NoReturn
 
 from sparkflow_runtime.errors import NotFoundError
 
@@ -15,7 +15,13 @@ class Alone:
         """There is nobody to receive from, in any step."""
         return self
 
-    def ask(self, wanted: Mapping[str, Sequence[str]], loops: bool) -> None:
+    def ask(
+        self,
+        wanted: Mapping[str, Sequence[str]],
+        loops: bool,
+        told: Mapping[str, Any] | None = None,
+        held: Collection[str] = (),
+    ) -> None:
         """There is nobody to ask.
 
         Raises:
@@ -42,7 +48,7 @@ class Alone:
     def cancel(self, ended_well: bool = False) -> None:
         """Nothing is under way."""
 
-    def flush(self) -> None:
+    def flush(self, but: Collection[str] = ()) -> None:
         """Nothing is held back."""
 
     def close(self) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from sparkflow_runtime.errors import (
     CancelledError,
@@ -15,6 +15,7 @@ from sparkflow_runtime.errors import (
     OpError,
     UnavailableError,
 )
+from sparkflow_runtime.worker.step import Shortcuts
 
 if TYPE_CHECKING:
     from sparkflow_runtime.device.shared_memory import SharedArena
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
 
 CLIENTS_STEP: Final = 1 << 63
 """Numbers from here on are of steps that a client asks the task's master for."""
-_NAMES: Final = struct.Struct("<?HH")
+_NAMES: Final = struct.Struct("<BHH")
+_SIZE: Final = struct.Struct("<H")
+_ALONE: Final = 1
+_BRINGS: Final = 2
 
 
 class Clients(Protocol):
@@ -41,33 +45,74 @@ class Clients(Protocol):
         """The client of a step is gone, or wants it no more."""
 
 
-@lru_cache(maxsize=4096)
-def pack_run(session: str, handle: str, alone: bool = False) -> bytes:
-    """The text of a call that runs a partition; its arguments go along in ascending order.
+class Run(NamedTuple):
+    """A call that runs a partition; its arguments go along in ascending order.
 
-    Args:
+    Attributes:
         session: The session.
         handle: The partition's.
         alone: Whether it is the only one of the step, which is then over with it.
+        brings: The key of the bundle that comes behind the arguments, "" for none.
+        unasked: The keys of bundles that the partition is to send to nobody.
     """
-    names = session.encode(), handle.encode()
-    return _NAMES.pack(alone, *map(len, names)) + b"".join(names)
+
+    session: str
+    handle: str
+    alone: bool = False
+    brings: str = ""
+    unasked: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=4096)
-def unpack_run(text: bytes) -> tuple[str, str, bool]:
-    """Session, handle and whether it is alone, of a call.
+def pack_run(run: Run) -> bytes:
+    """The text of a call.
+
+    What brings a bundle is understood from `handshake.TAKES_BUNDLES` on.
+    """
+    names = run.session.encode(), run.handle.encode()
+    text = _NAMES.pack(run.alone | bool(run.brings) * _BRINGS, *map(len, names)) + b"".join(names)
+    if run.brings:
+        for key in (run.brings, *run.unasked):
+            text += _SIZE.pack(len(key.encode())) + key.encode()
+    return text
+
+
+@lru_cache(maxsize=4096)
+def unpack_run(text: bytes) -> Run:
+    """What a call says.
 
     Raises:
         InvalidArgumentError: It is none.
     """
-    if len(text) >= _NAMES.size:
-        alone, first, second = _NAMES.unpack_from(text)
-        rest = text[_NAMES.size :]
-        if len(rest) == first + second:
-            with contextlib.suppress(UnicodeDecodeError):
-                return rest[:first].decode(), rest[first:].decode(), alone
+    with contextlib.suppress(UnicodeDecodeError, struct.error):
+        flags, first, second = _NAMES.unpack_from(text)
+        names = text[_NAMES.size : _NAMES.size + first + second]
+        keys = _keys(text[_NAMES.size + first + second :])
+        if len(names) == first + second and bool(keys) == bool(flags & _BRINGS):
+            session, handle = names[:first].decode(), names[first:].decode()
+            brings, unasked = (keys[0], tuple(keys[1:])) if keys else ("", ())
+            return Run(session, handle, bool(flags & _ALONE), brings, unasked)
     raise InvalidArgumentError(message="A malformed call")
+
+
+def _keys(text: bytes) -> list[str]:
+    """The keys behind the names of a call.
+
+    Raises:
+        struct.error: The text is truncated.
+        UnicodeDecodeError: It is no text.
+    """
+    found: list[str] = []
+    while text:
+        (size,) = _SIZE.unpack_from(text)
+        (key,) = struct.unpack_from(f"{size}s", text, _SIZE.size)
+        found.append(key.decode())
+        text = text[_SIZE.size + size :]
+    return found
+
+
+def _drop(values: Sequence[Any], check: Callable[[], None]) -> None:
+    """Who calls has read them."""
 
 
 class Answering:
@@ -120,9 +165,14 @@ class Answering:
         if step_id >= CLIENTS_STEP:
             return self._master().call(step_id, text, args)
         worker = self._worker
-        session, handle, alone = unpack_run(text)
-        graph = worker.graph(session, handle)
+        asked = unpack_run(text)
+        graph = worker.graph(asked.session, asked.handle)
         program = graph.program
+        shortcuts: Shortcuts | None = None
+        if asked.brings:
+            args, brought = args[: len(program.args)], args[len(program.args) :]
+            shortcuts = Shortcuts({asked.brings: tuple(brought)})
+            shortcuts.taken.update(dict.fromkeys(asked.unasked, _drop))
         if len(args) != len(program.args):
             raise InvalidArgumentError(
                 message=f"The step takes {len(program.args)} arguments, got {len(args)}"
@@ -133,9 +183,10 @@ class Answering:
 
             send_with_reply(graph.last_sent)
         try:
-            values = worker.run(graph, step_id, [by_index[index] for index in program.args])
+            given = [by_index[index] for index in program.args]
+            values = worker.run(graph, step_id, given, shortcuts=shortcuts)
         finally:
-            if alone and graph.takes_step:
+            if asked.alone and graph.takes_step:
                 worker.finish_step(step_id)
         results = dict(zip(program.results, values, strict=True))
         return [results[index] for index in sorted(results)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,7 +16,28 @@ from sparkflow_runtime.rendezvous.table import EndOfLoop, StepRendezvous
 
 if TYPE_CHECKING:
     from sparkflow_runtime.resources.collectives.collective_exchange import Meeting
+    from sparkflow_runtime.transport.channel.readings import Told
     from sparkflow_runtime.worker.groups import Groups
+
+
+@dataclass(slots=True)
+class Shortcuts:
+    """The bundles of a partition's run that need no request.
+
+    Attributes:
+        given: By key, those that are there already.
+        taken: By key, who takes one that the partition sends; it may change afterwards. The second
+            argument raises what has ended the step.
+        told: By task, the bundles of which it wants to know where they are.
+        held: The tasks to which something is sent by `taken` before anything is waited for.
+    """
+
+    given: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    taken: dict[str, Callable[[tuple[Any, ...], Callable[[], None]], None]] = field(
+        default_factory=dict
+    )
+    told: dict[str, Told] = field(default_factory=dict)
+    held: set[str] = field(default_factory=set)
 
 
 class Receiver(Protocol):
@@ -45,6 +67,7 @@ class Step:
         "_local_task",
         "_receiver",
         "_rendezvous",
+        "_shortcuts",
         "_stopped",
         "_wakers",
         "first_step",
@@ -64,6 +87,7 @@ class Step:
         num_steps: int = 1,
         first_step: int = 0,
         groups: Callable[[], Groups] | None = None,
+        shortcuts: Shortcuts | None = None,
     ) -> None:
         self.first_step = first_step
         self.step_id = step_id
@@ -75,6 +99,7 @@ class Step:
         self._receiver = receiver
         self._local_task = local_task
         self._groups = groups
+        self._shortcuts = shortcuts
         self._stopped = False
         self._wakers: dict[object, Callable[[], None]] = {}
 
@@ -129,6 +154,14 @@ class Step:
             OpError: The other task is gone, or what ended the step.
         """
         start = time.perf_counter()
+        shortcuts = self._shortcuts
+        if shortcuts is not None:
+            take = shortcuts.taken.pop(key, None)
+            if take is not None:
+                self.check_cancelled()
+                take(values, self.check_cancelled)
+                self.waited_s += time.perf_counter() - start
+                return
         keep = _snapshot if not lent else partial(_snapshot_but, frozenset(lent))
         self._rendezvous.send(key, self.iteration, values, lent, keep)
         self.waited_s += time.perf_counter() - start
@@ -141,6 +174,11 @@ class Step:
         """
         from sparkflow_runtime.resources.turns import others_go_on
 
+        if self._shortcuts is not None:
+            given = self._shortcuts.given.pop(key, None)
+            if given is not None:
+                self.check_cancelled()
+                return given
         task = task_of(source)
         start = time.perf_counter()
         self.waits_for = (key, task, start)

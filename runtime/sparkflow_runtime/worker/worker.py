@@ -34,7 +34,7 @@ from sparkflow_runtime.rendezvous.table import EndOfLoop, RendezvousTable, StepR
 from sparkflow_runtime.resources.container import Resources
 from sparkflow_runtime.worker.alone import Alone
 from sparkflow_runtime.worker.sessions import WorkerSessions
-from sparkflow_runtime.worker.step import Step
+from sparkflow_runtime.worker.step import Shortcuts, Step
 
 if TYPE_CHECKING:
     from sparkflow_runtime.compiler.run.traced import TracedPartition
@@ -42,12 +42,14 @@ if TYPE_CHECKING:
     from sparkflow_runtime.protos.device_attributes_pb2 import DeviceAttributes
     from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats
     from sparkflow_runtime.transport.channel.address import ChannelAddress
-    from sparkflow_runtime.transport.peers import Peers
+    from sparkflow_runtime.transport.peers import Peers, StepReceiver
     from sparkflow_runtime.worker.answering import Answering
     from sparkflow_runtime.worker.groups import Groups
     from sparkflow_runtime.worker.loop import Listen, LoopEnd, LoopTerms, LoopUpdate
 
 _NO_FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType({})
+_NOBODY: Final = Alone()
+"""Of whom a partition receives that takes nothing from other tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +277,7 @@ class Worker:
         step_id: int,
         args: Sequence[Any],
         record: Callable[[DeviceStepStats], None] | None = None,
+        shortcuts: Shortcuts | None = None,
     ) -> tuple[Any, ...]:
         """Runs a partition once; blocks until it is done.
 
@@ -283,6 +286,7 @@ class Worker:
             step_id: Shared by all partitions of the step.
             args: Fed values.
             record: Gets what was recorded of the run; None to record nothing.
+            shortcuts: The bundles that it need not ask for, nor wait until it is asked for them.
 
         Raises:
             OpError: A kernel failed, or the step was aborted.
@@ -300,7 +304,7 @@ class Worker:
             return run(None)
         rendezvous = self.rendezvous.find(step_id)
         rendezvous.session = graph.session
-        step, end = self._begin(step_id, rendezvous, graph.wanted)
+        step, end = self._begin(step_id, rendezvous, graph.wanted, shortcuts=shortcuts)
         try:
             values = run(step)
         except BaseException as error:
@@ -429,15 +433,31 @@ class Worker:
         wanted: Mapping[str, Sequence[str]],
         num_steps: int = 1,
         first_step: int = 0,
+        shortcuts: Shortcuts | None = None,
     ) -> tuple[Step, Callable[..., None]]:
+        if shortcuts is not None and shortcuts.given:
+            given = shortcuts.given
+            wanted = {task: left for task, keys in wanted.items() if (left := _but(keys, given))}
         with self._lock:
-            receiver = self._peers.receiver(step_id)
-        forget = rendezvous.on_abort(receiver.cancel)
+            peers = self._peers
+        receiver: StepReceiver | Alone = _NOBODY
+        forget: Callable[[], None] = _nothing
         if wanted:
-            receiver.ask(wanted, num_steps > 1)
-        self._peers.flush()  # calls of the same step, which go along with that
+            receiver = peers.receiver(step_id)
+            forget = rendezvous.on_abort(receiver.cancel)
+        if shortcuts is None:
+            if wanted:
+                receiver.ask(wanted, num_steps > 1)
+            peers.flush()  # calls of the same step, which go along with that
+        else:
+            if wanted:
+                receiver.ask(wanted, num_steps > 1, shortcuts.told, shortcuts.held)
+            peers.flush(but=shortcuts.held)
 
-        step = Step(step_id, rendezvous, receiver, self.task, num_steps, first_step, self.groups)
+        step = Step(
+            *(step_id, rendezvous, receiver, self.task, num_steps, first_step, self.groups),
+            shortcuts,
+        )
         with self._lock:
             self._running.add(step)
 
@@ -466,6 +486,14 @@ class Worker:
                 return device
         have = ", ".join(device.name for device in self.devices)
         raise NotFoundError(message=f"{self.task} has no device {name}; it has {have}")
+
+
+def _nothing() -> None:
+    """There is nothing to take back."""
+
+
+def _but(keys: Sequence[str], given: Mapping[str, Any]) -> list[str]:
+    return [key for key in keys if key not in given]
 
 
 def _both(first: Listen, second: Listen) -> Listen:

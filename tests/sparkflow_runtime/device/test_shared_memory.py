@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import ml_dtypes
 import numpy as np
@@ -211,6 +212,26 @@ class TestLocate:
         assert arena.locate(np.frombuffer(b"1234", np.uint8)) is None
         assert arena.locate(arena.allocate((5,), np.float32).copy()) is None
         other.close()
+
+
+@needs_memory_files
+class TestMoves:
+    def test_moves_are_counted_where_a_peer_sees_them(self, arena):
+        arena.note_moved()  # before anybody asked: nobody knows of any place yet
+        moves = arena.moves()
+        assert moves.tolist() == [0]
+        seen = mapped(arena).view(arena.locate(moves), np.int64, (1,))
+        arena.note_moved()
+        arena.note_moved()
+        assert seen.tolist() == [2]
+        assert arena.moves() is moves
+
+    def test_no_move_of_several_threads_is_lost(self, arena):
+        moves = arena.moves()
+        with ThreadPoolExecutor(4) as pool:
+            for _ in range(400):
+                pool.submit(arena.note_moved)
+        assert moves.tolist() == [400]
 
 
 @needs_memory_files

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime.compiler import specialise
+from sparkflow_runtime.device.shared_memory import SharedArena
 from sparkflow_runtime.ir.graph_def import export_graph
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.master.client import SessionClient, open_session
@@ -20,6 +21,7 @@ from sparkflow_runtime.passes.partitioning import bundles
 from sparkflow_runtime.passes.prune import prune
 from sparkflow_runtime.resources.variable import Variable
 from sparkflow_runtime.testing.local_cluster import LocalCluster
+from sparkflow_runtime.transport.channel import readings
 from sparkflow_runtime.transport.channel.address import Transport
 from support.graphs import node, placeholder
 from support.interpreter import interpret
@@ -75,10 +77,7 @@ class Divided:
 
     def _placed(self, given: Node, choose: random.Random) -> Node:
         """A node where a variable is that it takes by reference, else anywhere."""
-        device = choose.choice(self._tasks)
-        near = [self.devices[each.node] for each in given.inputs]
-        if near and choose.random() < 0.5:
-            device = choose.choice(near)
+        device = self._device(given, choose)
         for each in given.inputs:
             source = self.program.graph[each.node]
             if registry.lookup(source.op).signature.output_dtypes(source.attrs)[each.slot].is_ref:
@@ -93,11 +92,29 @@ class Divided:
             device=device,
         )
 
+    def _device(self, given: Node, choose: random.Random) -> str:
+        near = [self.devices[each.node] for each in given.inputs]
+        device = choose.choice(self._tasks)
+        return choose.choice(near) if near and choose.random() < 0.5 else device
+
     def _named(self, name: str) -> str:
         return f"s{self.program.seed}/{name}"
 
     def _end(self, endpoint: Endpoint) -> str:
         return f"{self._named(endpoint.node)}:{endpoint.slot}"
+
+
+class Served(Divided):
+    """The same with all variables, and what changes them, on a parameter server.
+
+    All else is on the task of the session, which reads the variables where they are.
+    """
+
+    def _device(self, given: Node, choose: random.Random) -> str:
+        op = registry.lookup(given.op)
+        refers = any(each.is_ref for each in op.signature.input_dtypes(given.attrs))
+        is_served = op.is_variable or refers
+        return TASKS[0] if is_served else TASKS[2]
 
 
 @pytest.fixture(scope="module", params=["tcp", "auto"])
@@ -122,7 +139,35 @@ def test_a_program_on_some_tasks_gives_what_the_interpreter_gives(
     compare(seed, cluster)
 
 
-def compare(seed: int, cluster: LocalCluster) -> None:
+@pytest.mark.parametrize("seed", [*range(600, 606), 622, 626, 656, 657])
+def test_so_does_a_program_with_its_variables_on_a_parameter_server(
+    seed: int, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(specialise, "SIGHTINGS", 1)
+    if seed % 2:  # small variables are read where they are, too
+        monkeypatch.setattr(readings, "LEAST_SHARED_BYTES", 0)
+    compare(seed, cluster, Served)
+
+
+def test_such_a_program_asks_for_no_variables(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[bool] = []
+    find = readings.Readings.find
+
+    def noting(self: readings.Readings, name: str, keys: Sequence[str]) -> Any:
+        values = find(self, name, keys)
+        if keys:
+            found.append(values is not None)
+        return values
+
+    monkeypatch.setattr(readings.Readings, "find", noting)
+    for seed in (622, 626):
+        compare(seed, cluster, Served)
+    assert any(found) == (cluster._transport == "auto" and SharedArena.available())
+
+
+def compare(seed: int, cluster: LocalCluster, way: type[Divided] = Divided) -> None:
     """Runs a random program on the cluster and by the interpreter, several steps.
 
     Raises:
@@ -130,7 +175,7 @@ def compare(seed: int, cluster: LocalCluster) -> None:
     """
     with contextlib.closing(session_on(cluster)) as client:
         program = random_program(seed, 80, smooth=True)
-        Compared(program, Divided(program, client)).steps(FACTORS)
+        Compared(program, way(program, client)).steps(FACTORS)
 
 
 def session_on(cluster: LocalCluster) -> SessionClient:

@@ -8,7 +8,7 @@ import pytest
 
 from sparkflow_runtime.device.shared_memory import SharedArena
 from sparkflow_runtime.errors import InvalidArgumentError, NotFoundError
-from sparkflow_runtime.resources.container import LEAST_SHARED_BYTES, Resources
+from sparkflow_runtime.resources.container import Resources
 
 DEADLINE_S = 60
 
@@ -82,15 +82,25 @@ class TestAllocate:
         assert (array.shape, array.dtype, array.base) == ((100, 100), np.float32, None)
 
     @pytest.mark.skipif(not SharedArena.available(), reason="needs memfd_create: Linux")
-    def test_large_arrays_lie_in_the_arena(self):
+    def test_arrays_lie_in_the_arena(self):
         arena = SharedArena()
         resources = Resources(arena)
-        large = resources.allocate((LEAST_SHARED_BYTES // 4,), np.float32)
-        small = resources.allocate((LEAST_SHARED_BYTES // 4 - 1,), np.float32)
-        strings = resources.allocate((LEAST_SHARED_BYTES,), object)
+        large = resources.allocate((1024,), np.float32)
+        small = resources.allocate((), np.int64)
+        strings = resources.allocate((1024,), object)
         assert arena.locate(large) is not None
         assert (large.shape, large.dtype) == ((1024,), np.float32)
-        assert arena.locate(small) is None
+        assert arena.locate(small) is not None
+        assert (small.shape, small.dtype) == ((), np.int64)
         assert arena.locate(strings) is None
         assert strings.dtype == object
+        arena.close()
+
+    @pytest.mark.skipif(not SharedArena.available(), reason="needs memfd_create: Linux")
+    def test_moves_are_those_of_the_arena(self):
+        Resources().note_moved()
+        arena = SharedArena()
+        moves = arena.moves()
+        Resources(arena).note_moved()
+        assert moves.tolist() == [1]
         arena.close()

@@ -14,6 +14,17 @@ def test_reading_gives_the_array_itself():
     assert variable.read() is variable.array
 
 
+def test_another_array_is_told_of_and_another_value_in_it_is_not():
+    variable = Variable("w", dtypes.float32, (2,))
+    seen = []
+    variable.note_moved = lambda: seen.append(variable.array)
+    first = np.ones(2, np.float32)
+    variable.array = first
+    variable.array[...] = 2
+    variable.array = None
+    assert [each is first for each in seen] == [True, False]  # told after it was set
+
+
 def test_reading_before_the_first_assignment_names_the_variable():
     with pytest.raises(FailedPreconditionError) as caught:
         Variable("layer/w", dtypes.float32, (2,)).read()

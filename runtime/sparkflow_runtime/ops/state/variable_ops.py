@@ -73,6 +73,7 @@ class VariableV2(Op):
                 f"{dtype.name} {shapes.text(shape)}; use another name or reset the task"
             )
         variable.note_reshaped = context.resources.note_reshaped
+        variable.note_moved = context.resources.note_moved
         variable.allocate = context.resources.allocate
         return lambda: variable
 

@@ -23,13 +23,14 @@ from sparkflow_runtime.errors import (
     from_status,
     to_status,
 )
-from sparkflow_runtime.transport.channel import frames
+from sparkflow_runtime.transport.channel import frames, handshake
 from sparkflow_runtime.transport.channel.buffers import BufferPool
 from sparkflow_runtime.transport.channel.end import End
-from sparkflow_runtime.transport.channel.frames import SAME_LAYOUT, Header, Kind
+from sparkflow_runtime.transport.channel.frames import SAME_LAYOUT, TELL, Header, Kind
 from sparkflow_runtime.transport.channel.layout import Layout, parse
 from sparkflow_runtime.transport.channel.opening import Opened
 from sparkflow_runtime.transport.channel.reactor import Reactor
+from sparkflow_runtime.transport.channel.readings import Readings, Told, Wish
 from sparkflow_runtime.transport.waking import Waker
 
 T = TypeVar("T")
@@ -53,9 +54,15 @@ class Stream:
         "_number",
         "_pool",
         "_values",
+        "key",
+        "wish",
     )
 
-    def __init__(self, asker: Asker, number: int, pool: BufferPool) -> None:
+    def __init__(
+        self, asker: Asker, number: int, pool: BufferPool, key: str, wish: Wish | None
+    ) -> None:
+        self.key = key
+        self.wish = wish
         self._asker = asker
         self._number = number
         self._pool = pool
@@ -136,6 +143,9 @@ class Asker(End):
         reactor: Reads where nobody else does.
         arena: Memory of this task that the other may read; None to share none.
 
+    Attributes:
+        takes_bundles: Whether a call may bring a bundle along.
+        readings: Where values of the other task's variables lie.
     """
 
     def __init__(self, opened: Opened, reactor: Reactor, arena: SharedArena | None = None) -> None:
@@ -149,6 +159,8 @@ class Asker(End):
         self._unattended = 0  # calls at whose answers no thread waits
         self._numbers = itertools.count(1)
         self._pools: dict[str, BufferPool] = {}
+        self.takes_bundles = opened.minor >= handshake.TAKES_BUNDLES
+        self.readings = Readings()
         reactor.add(self)
 
     @property
@@ -163,7 +175,15 @@ class Asker(End):
 
     # ------------------------------------------------------------------------------- asking
 
-    def ask(self, step_id: int, keys: Sequence[str], loops: bool, first: int = 0) -> list[Stream]:
+    def ask(
+        self,
+        step_id: int,
+        keys: Sequence[str],
+        loops: bool,
+        first: int = 0,
+        told: Told | None = None,
+        is_held: bool = False,
+    ) -> list[Stream]:
         """Asks for the bundles of some keys of a step.
 
         Args:
@@ -171,6 +191,8 @@ class Asker(End):
             keys: The bundles' keys.
             loops: Whether more than one iteration may come.
             first: The first iteration wanted.
+            told: Of which of them it wants to know where they are.
+            is_held: Whether the request may go along with what is called or waited for next.
 
         Raises:
             UnavailableError: The other end is gone.
@@ -178,15 +200,21 @@ class Asker(End):
         credit = first + (AHEAD if loops else 1)
         streams: list[Stream] = []
         heads: list[bytes] = []
+        wish = None if told is None else self.readings.wish(told.name)
         with self._lock:
             for key in keys:
                 number = next(self._numbers)
                 pool = self._pools.setdefault(key, BufferPool())
-                stream = self._streams[number] = Stream(self, number, pool)
+                own = wish if told is not None and key in told.keys else None
+                stream = self._streams[number] = Stream(self, number, pool, key, own)
                 stream._credit = credit
                 streams.append(stream)
                 text = frames.pack_request(step_id, credit, key)
-                heads.append(frames.pack(Kind.REQUEST, number, first, text=text))
+                flags = 0 if own is None else TELL
+                heads.append(frames.pack(Kind.REQUEST, number, first, flags=flags, text=text))
+        if is_held and self.is_open:
+            self._held.extend(heads)
+            return streams
         heads += self._take_held()  # whoever runs them finds that their bundles were asked for
         try:
             self.wire.send(heads)
@@ -203,6 +231,7 @@ class Asker(End):
         on_done: Callable[[PendingCall], None] | None = None,
         is_attended: bool = False,
         is_held: bool = False,
+        check: Callable[[], None] | None = None,
     ) -> PendingCall:
         """Starts a call.
 
@@ -214,9 +243,11 @@ class Asker(End):
             is_attended: Whether a thread will wait for the answer nevertheless.
             is_held: Whether it may go along with what is asked for next. The thread is to `flush`
                 before it waits for anything else.
+            check: See `Wire.send`.
 
         Raises:
             UnavailableError: The other end is gone.
+            OpError: What `check` raised.
         """
         pending = PendingCall(on_done, on_done is None or is_attended)
         with self._lock:
@@ -234,10 +265,11 @@ class Asker(End):
                 return pending
         try:
             if is_small:
-                self.wire.send([*self._take_held(), head])
+                self.wire.send([*self._take_held(), head], check=check)
             else:
-                self.flush()
-                self.send(Kind.CALL, number, step_id, text, message)
+                for each in self._take_held():
+                    self.wire.hold(each, b"")
+                self.send(Kind.CALL, number, step_id, text, message, check=check)
         except OpError:
             with self._lock:
                 if self._calls.pop(number, None) is not None:
@@ -388,9 +420,21 @@ class Asker(End):
             layout = parse(head[header.text_bytes :], header.tensors)
             stream._layout = layout
         values = self.memory.read(layout, header, head, body)
+        if stream.wish is not None:
+            self._note_places(stream.wish, stream.key, layout, self.memory.text(header, head))
         with self._lock:
             stream._values[header.place] = values
             self._arrived.notify_all()
+
+    def _note_places(self, wish: Wish, key: str, layout: Layout, text: bytes) -> None:
+        if not text:
+            return  # it has not all of them in its arena
+        moves, *places = frames.unpack_places(text, 1 + len(layout.tensors))
+        arrays = [
+            self.memory.view(place, each.dtype, each.shape)
+            for place, each in zip(places, layout.tensors, strict=True)
+        ]
+        self.readings.note(wish, key, self.memory.view(moves, np.dtype(np.int64), (1,)), arrays)
 
     def _reply(self, header: Header, head: bytes, body: np.ndarray[Any, Any] | None) -> None:
         layout = parse(head[header.text_bytes :], header.tensors)
@@ -423,6 +467,7 @@ class Asker(End):
             self._arrived.notify_all()
         for number, _ in calls:
             self._finish_call(number, [], from_status(*to_status(reason)))
+        self.readings.clear()
         self.memory.close()
         self._reactor.remove(self)
         self.wire.release()

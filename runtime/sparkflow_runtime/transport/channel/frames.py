@@ -7,13 +7,16 @@ Then `text` bytes (names, a status, a request), `layout` bytes that describe `te
 a `body` of so many bytes. All numbers are little endian. `number` and `place` depend on the kind:
 
     kind      from    number   place      text
-    REQUEST   asker   stream   iteration  step id, credit, key: send these bundles from here on
+    REQUEST   asker   stream   iteration  step id, credit, key: send these bundles from here on;
+                                          `TELL`: with them, say where values of variables lie
     CREDIT    asker   stream   iteration  bundles up to here may be sent
     CANCEL    asker   stream   -          nobody wants them any more
-    BUNDLE    server  stream   iteration  its tensors; without a layout it is that of the last one
+    BUNDLE    server  stream   iteration  its tensors; without a layout it is that of the last one;
+                                          text: places, if it was to `TELL`
     END       server  stream   iteration  the loop ended before this iteration
     FAIL      server  stream   -          code and text: why nothing comes
-    CALL      asker   call     step id    flags, handles; the arguments are its tensors
+    CALL      asker   call     step id    flags, handles; the arguments are its tensors, and those
+                                          of a bundle behind them where the text says so
     REPLY     server  call     -          the results are its tensors
     REFUSAL   server  call     -          code and text: the call failed
     FINISH    asker   step id  -          the step is over
@@ -24,6 +27,7 @@ from __future__ import annotations
 
 import enum
 import struct
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from sparkflow_runtime.errors import InvalidArgumentError, OpError, from_status, to_status
@@ -58,6 +62,8 @@ SHARED_BODY: Final = 2
 """Flag of a BUNDLE: its body lies in shared memory; its text says where."""
 SAME_LAYOUT: Final = 1
 """Flag of a BUNDLE or REPLY: its layout is that of the last one of its stream."""
+TELL: Final = 1
+"""Flag of a REQUEST: the other end would read variables where they are, see `readings`."""
 _KINDS: Final = {int(kind): kind for kind in Kind}
 
 
@@ -132,6 +138,23 @@ def unpack_request(text: bytes) -> tuple[int, int, str]:
         raise InvalidArgumentError(message="A truncated request for tensors")
     step_id, credit = _REQUEST.unpack_from(text)
     return step_id, credit, _text(text[_REQUEST.size :])
+
+
+def pack_places(places: Sequence[tuple[int, int]]) -> bytes:
+    """The text of a BUNDLE that tells of places, as (segment, offset)."""
+    return struct.pack(f"<{2 * len(places)}Q", *(each for place in places for each in place))
+
+
+def unpack_places(text: bytes, count: int) -> list[tuple[int, int]]:
+    """So many places.
+
+    Raises:
+        InvalidArgumentError: There are fewer or more.
+    """
+    if len(text) != 16 * count:
+        raise InvalidArgumentError(message=f"{len(text)} bytes tell of {count} places")
+    numbers = struct.unpack(f"<{2 * count}Q", text)
+    return list(zip(numbers[::2], numbers[1::2], strict=True))
 
 
 def pack_status(error: BaseException) -> bytes:

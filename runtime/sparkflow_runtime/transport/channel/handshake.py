@@ -51,8 +51,10 @@ if TYPE_CHECKING:
 
 MAGIC: Final = b"\x93sparkfl"
 """Its first byte begins neither text nor TLS."""
-VERSION: Final = (2, 0)
+VERSION: Final = (2, 1)
 """Major: others are refused. Minor: newer ones are accepted, who know what we cannot."""
+TAKES_BUNDLES: Final = 1
+"""From this minor version on a call may bring a bundle along."""
 MAX_BODY_BYTES: Final = 4096
 MAX_TEXT_BYTES: Final = 2048
 MAX_NAME_BYTES: Final = 512
@@ -123,12 +125,14 @@ class Agreed(NamedTuple):
         incarnation: The same.
         seals: The numbers with which what we send, and what we receive, may be sealed, see `seals`.
         keys: Of our records and of theirs; None where what follows is no records.
+        minor: The minor version that the other side speaks.
     """
 
     task: str
     incarnation: int
     seals: tuple[int, int]
     keys: tuple[bytes, bytes] | None
+    minor: int = 0
 
 
 Dialogue: TypeAlias = Generator["bytes | int", bytes, Agreed]
@@ -168,7 +172,7 @@ def dialler(
     yield said
     theirs = yield _PREAMBLE.size
     _check_magic(theirs, peer)
-    _check_version(theirs, peer)
+    minor = _check_version(theirs, peer)
     said += theirs
     challenge = yield from _read(_Kind.CHALLENGE, peer)
     _Fields(challenge, peer).take(NONCE_BYTES)
@@ -194,7 +198,7 @@ def dialler(
     are_records = records and fields.rest()[:1] == _RECORDS
     dialler, listener = _secrets(me.token, said)
     keys = (dialler[1], listener[1]) if are_records else None
-    return Agreed(task, incarnation, (dialler[0], listener[0]), keys)
+    return Agreed(task, incarnation, (dialler[0], listener[0]), keys, minor)
 
 
 def listener(me: Self, records: bool = False) -> Dialogue:
@@ -218,8 +222,9 @@ def listener(me: Self, records: bool = False) -> Dialogue:
     _check_magic(theirs, peer)
     yield preamble()
     try:
-        _check_version(theirs, peer)
-        return (yield from _accept(me, theirs, peer, records))
+        minor = _check_version(theirs, peer)
+        agreed = yield from _accept(me, theirs, peer, records)
+        return agreed._replace(minor=minor)
     except OpError as error:
         yield refusal(error)
         raise
@@ -299,13 +304,15 @@ def _check_magic(theirs: bytes, peer: str) -> None:
         )
 
 
-def _check_version(theirs: bytes, peer: str) -> None:
+def _check_version(theirs: bytes, peer: str) -> int:
+    """The minor version of who speaks the same major one."""
     _, major, minor = _PREAMBLE.unpack(theirs)
     if major != VERSION[0]:
         raise FailedPreconditionError(
             message=f"{peer} speaks version {major}.{minor} of the tensor channel, this task "
             f"{VERSION[0]}.{VERSION[1]}: run the same version of sparkflow on all tasks"
         )
+    return int(minor)
 
 
 def _read(expected: _Kind, peer: str) -> Generator[bytes | int, bytes, bytes]:

@@ -145,10 +145,16 @@ class Describer:
     Args:
         locate: Where a contiguous array lies in memory the receiver can read, as (segment, offset);
             None where it does not, or for everything.
+        least_bytes: Of an array that is worth telling where it lies.
     """
 
-    def __init__(self, locate: Callable[[Any], tuple[int, int] | None] | None = None) -> None:
+    def __init__(
+        self,
+        locate: Callable[[Any], tuple[int, int] | None] | None = None,
+        least_bytes: int = 0,
+    ) -> None:
         self._locate = locate
+        self._least_bytes = least_bytes
         self._signature: list[Any] = []
         self._places: dict[int, tuple[int, int]] = {}
         self._layout: bytes | None = None
@@ -187,7 +193,8 @@ class Describer:
         assert self._locate is not None
         for number in lent:
             array = arrays[number]
-            if array.base is not None:  # memory of its own is not shared
+            # Memory of its own is not shared.
+            if array.base is not None and array.nbytes >= self._least_bytes:
                 place = self._locate(array)
                 if place is not None:
                     found[number] = place

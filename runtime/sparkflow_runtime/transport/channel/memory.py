@@ -26,10 +26,15 @@ from sparkflow_runtime.transport.channel.frames import SHARED_BODY, Header, Kind
 from sparkflow_runtime.transport.channel.layout import Layout, Tensor
 from sparkflow_runtime.transport.channel.wire import SMALL_BYTES, Wire
 
+LEAST_SHARED_BYTES: Final = 4096
+"""Smaller arrays of the arena are sent as fast as told of."""
 LEAST_BYTES: Final = 1 << 14
 """Smaller bodies travel through the socket, which costs less than a slot."""
 RING_BYTES: Final = 1 << 30
 """So much the other task may hold at once; what was never used takes no memory."""
+
+MAX_TOLD: Final = 2048
+"""The places of so many arrays fit into a frame's text."""
 
 _ARENA: Final = 1
 _SLOTS: Final = 2
@@ -83,6 +88,21 @@ class ChannelMemory:
         if place.segment not in self._told:
             self._tell(place.segment)
         return place.segment, place.offset
+
+    def places(self, arrays: Sequence[Any]) -> bytes:
+        """Where the other end finds the arena's count of moves, and all of these arrays.
+
+        Empty where one of them is not in the arena, or there are too many of them.
+
+        Raises:
+            UnavailableError: The channel is closed.
+        """
+        arena = self._arena
+        if arena is None or len(arrays) > MAX_TOLD:
+            return b""
+        found = [self.locate(each) for each in (arena.moves(), *arrays)]
+        places = [place for place in found if place is not None]
+        return frames.pack_places(places) if len(places) == len(found) else b""
 
     def put(self, buffers: Sequence[Any], size_bytes: int) -> bytes:
         """Copies a body into a slot and says where it is; empty if there is no room for now."""
@@ -184,6 +204,16 @@ class ChannelMemory:
             )
         return layout.read(body, self._tensor)
 
+    def view(
+        self, place: tuple[int, int], dtype: np.dtype[Any], shape: tuple[int, ...]
+    ) -> np.ndarray[Any, Any]:
+        """An array of the other end's arena, read-only.
+
+        Raises:
+            InvalidArgumentError: It is in a place that does not exist.
+        """
+        return self._segments.view(Place(*place), dtype, shape)
+
     def text(self, header: Header, head: bytes) -> bytes:
         """The text of a frame without the place of its body."""
         return head[_SLOT.size if header.flags & SHARED_BODY else 0 : header.text_bytes]
@@ -205,8 +235,7 @@ class ChannelMemory:
         Raises:
             InvalidArgumentError: It is in a place that does not exist.
         """
-        place = Place(tensor.segment, tensor.start)
-        return self._segments.view(place, tensor.dtype, tensor.shape)
+        return self.view((tensor.segment, tensor.start), tensor.dtype, tensor.shape)
 
     # ------------------------------------------------------------------------------- the end
 

@@ -29,12 +29,14 @@ class Opened:
         incarnation: A number that differs each time that task starts.
         seals: The numbers with which what we send, and what we receive, are sealed, see `seals`;
             None where it is not: over unix sockets, and within TLS.
+        minor: The minor version of the protocol that the other end speaks.
     """
 
     socket: socket.socket | ssl.SSLSocket | Records
     task: str
     incarnation: int
     seals: tuple[int, int] | None = None
+    minor: int = 0
 
     @property
     def transport(self) -> str:
@@ -73,9 +75,10 @@ def open_channel(
     link.setblocking(True)
     if agreed.keys is not None:
         made = records.instead_of(link, agreed.keys, agreed.task)
-        return Opened(made, agreed.task, agreed.incarnation)
+        return Opened(made, agreed.task, agreed.incarnation, minor=agreed.minor)
     is_safe = is_unix(link) or isinstance(link, ssl.SSLSocket)
-    return Opened(link, agreed.task, agreed.incarnation, None if is_safe else agreed.seals)
+    seals = None if is_safe else agreed.seals
+    return Opened(link, agreed.task, agreed.incarnation, seals, agreed.minor)
 
 
 def receive(

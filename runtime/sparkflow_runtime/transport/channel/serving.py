@@ -18,6 +18,7 @@ from sparkflow_runtime.transport.channel.buffers import BufferPool
 from sparkflow_runtime.transport.channel.end import End
 from sparkflow_runtime.transport.channel.frames import Header, Kind
 from sparkflow_runtime.transport.channel.layout import Describer, parse
+from sparkflow_runtime.transport.channel.memory import LEAST_SHARED_BYTES
 from sparkflow_runtime.transport.channel.opening import Opened
 from sparkflow_runtime.transport.channel.reactor import Reactor
 
@@ -72,17 +73,25 @@ class Sink:
     """
 
     def __init__(
-        self, serving: Serving, number: int, step_id: int, key: str, first: int, credit: int
+        self,
+        serving: Serving,
+        number: int,
+        step_id: int,
+        key: str,
+        first: int,
+        credit: int,
+        tells: bool = False,
     ) -> None:
         self.step_id = step_id
         self.key = key
         self._serving = serving
         self._number = number
         self._credit = credit
+        self._tells = tells  # where all of a bundle lies, see `readings`
         self._loops = credit - first > 1
         self._changed = threading.Condition(threading.Lock())
         self._sending = threading.RLock()
-        self._describer = Describer(serving.memory.locate)
+        self._describer = Describer(serving.memory.locate, LEAST_SHARED_BYTES)
         self._layout: bytes | None = None
         self._cancelled = False
         self._told = False
@@ -134,13 +143,16 @@ class Sink:
             message = self._describer.describe(values, lent)
             same = message.layout is self._layout
             self._layout = message.layout
+            text = b""
+            if self._tells and 0 < len(values) == len(lent):
+                text = self._serving.memory.places(values)
             with_reply = (
                 _answered.serving is self._serving
                 and _answered.last_key == self.key
                 and not self._loops
             )
             self._serving.send(
-                Kind.BUNDLE, self._number, iteration, b"", message, same, check, is_held=with_reply
+                Kind.BUNDLE, self._number, iteration, text, message, same, check, is_held=with_reply
             )
 
     def end(self, iteration: int) -> None:
@@ -258,7 +270,8 @@ class Serving(End):
             self._todo.append((True, partial(self._call, header, head, body)))
         elif kind is Kind.REQUEST:
             step_id, credit, key = frames.unpack_request(head)
-            sink = Sink(self, header.number, step_id, key, header.place, credit)
+            tells = bool(header.flags & frames.TELL)
+            sink = Sink(self, header.number, step_id, key, header.place, credit, tells)
             with self._lock:
                 self._sinks[header.number] = sink
             self._todo.append((False, partial(self._subscribe, sink)))

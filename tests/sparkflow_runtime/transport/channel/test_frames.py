@@ -61,3 +61,11 @@ def test_errors_keep_class_and_text() -> None:
     assert isinstance(frames.unpack_status(b"ab"), InvalidArgumentError)
     long = frames.pack_status(UnknownError(message="x" * (1 << 20)))
     assert len(long) == frames.MAX_TEXT_BYTES
+
+
+def test_places_are_what_they_were_packed_from() -> None:
+    places = [(0, 64), (3, 1 << 40)]
+    assert frames.unpack_places(frames.pack_places(places), 2) == places
+    for count in (0, 1, 3):
+        with pytest.raises(InvalidArgumentError, match="32 bytes tell of"):
+            frames.unpack_places(frames.pack_places(places), count)

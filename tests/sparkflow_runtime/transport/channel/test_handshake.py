@@ -187,8 +187,9 @@ def test_another_major_version_is_refused_on_both_sides(
     listening.hear(other)
     assert type(listening.error) is FailedPreconditionError
     text = (
-        f"speaks version {version[0]}.{version[1]} of the tensor channel, this task 2.0: run the "
-        "same version of sparkflow on all tasks"
+        f"speaks version {version[0]}.{version[1]} of the tensor channel, this task "
+        f"{handshake.VERSION[0]}.{handshake.VERSION[1]}: run the same version of sparkflow on "
+        "all tasks"
     )
     assert str(listening.error) == f"The caller {text}"
     answer = listening.take()
@@ -243,6 +244,8 @@ def test_newer_minor_versions_are_accepted_on_either_side(monkeypatch: pytest.Mo
     dialling, listening = talk(newer, listener())
     assert dialling.result[:2] == (PS, 22)
     assert listening.result[:2] == (WORKER, 11)
+    assert listening.result.minor == 7
+    assert dialling.result.minor == handshake.VERSION[1] >= handshake.TAKES_BUNDLES
 
 
 def test_a_newer_dialler_may_append_to_its_messages() -> None:

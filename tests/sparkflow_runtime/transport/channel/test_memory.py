@@ -62,15 +62,17 @@ class TestSharedMemory:
     def test_lent_arrays_are_read_in_place(self, shared: Channel) -> None:
         arena = shared.arenas[0]
         assert arena is not None
-        variable = arena.allocate((1000,), np.float32)
-        variable[:] = 1
+        variable = arena.allocate((channel_memory.LEAST_SHARED_BYTES // 4,), np.float32)
+        small = arena.allocate((channel_memory.LEAST_SHARED_BYTES // 4 - 1,), np.float32)
+        variable[:] = small[:] = 1
         [stream] = shared.asker.ask(1, ["a"], loops=True)
         sink = shared.task.sink("a")
-        sink.send(0, [variable, np.ones(2)], [0], lambda: None)
+        sink.send(0, [variable, small, np.ones(2)], [0, 1], lambda: None)
         bundle = stream.take(0, shared.waker(), more=True)
         assert bundle is not None
-        variable[7] = 5
+        variable[7] = small[7] = 5
         assert bundle[0][7] == 5
+        assert bundle[1][7] == 1  # a snapshot: it is sent as fast as told of
         assert not bundle[0].flags.writeable
         assert shared.asker.transport == "shm"
         sink.send(1, [variable, np.ones(2)], [], lambda: None)  # a snapshot

@@ -1,0 +1,232 @@
+"""Plain steps with a task elsewhere that are one message there and one back."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.device.shared_memory import SharedArena
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.master.client import SessionClient, open_session
+from sparkflow_runtime.testing.local_cluster import LocalCluster
+from sparkflow_runtime.transport.channel import handshake
+from sparkflow_runtime.transport.channel.asking import Asker
+from sparkflow_runtime.transport.channel.reactor import available
+from sparkflow_runtime.transport.channel.serving import Serving
+from support.graphs import const, graph_def, node, placeholder, variable
+
+pytestmark = pytest.mark.skipif(not (available() and SharedArena.available()), reason="needs Linux")
+PS, WORKER = "/job:ps", "/job:worker"
+LEARNING = 2
+"""So many steps ask for variables before a step knows where they are."""
+
+Frames = Callable[[], list[str]]
+
+
+def training(rows: int) -> list[Any]:
+    """A step that reads `w` [rows, 2] and a small `b`, and takes their gradients from them."""
+    start = np.arange(rows * 2).reshape(rows, 2) / rows
+    return [
+        variable("w", (rows, 2), device=PS),
+        variable("b", (2,), device=PS),
+        const("w/start", start, device=PS),
+        const("b/start", [1, 2], device=PS),
+        node("w/set", "Assign", "w", "w/start", device=PS),
+        node("b/set", "Assign", "b", "b/start", device=PS),
+        node("w/read", "Identity", "w", device=PS),
+        node("b/read", "Identity", "b", device=PS),
+        placeholder("x", None, device=WORKER),
+        node("y", "MatMul", "x", "w/read", device=WORKER),
+        node("z", "AddV2", "y", "b/read", device=WORKER),
+        const("axis", [0], dtypes.int32, device=WORKER),
+        node("db", "Sum", "z", "axis", device=WORKER, Tidx=dtypes.int32, keep_dims=False),
+        node("dw", "MatMul", "x", "z", device=WORKER, transpose_a=True),
+        const("rate", 0.001, device=PS),
+        node("w/train", "ApplyGradientDescent", "w", "rate", "dw", device=PS),
+        node("b/train", "ApplyGradientDescent", "b", "rate", "db", device=PS),
+        placeholder("w/given", None, device=PS),
+        node("w/reset", "Assign", "w", "w/given", device=PS, validate_shape=False),
+        node("b/reset", "Assign", "b", "rate", device=PS, validate_shape=False),
+    ]
+
+
+INIT = ["w/set", "b/set"]
+TRAIN = ["w/train", "b/train"]
+
+
+def run(client: SessionClient, x: Any) -> Any:
+    """What a step of training fetches."""
+    [z], _ = client.run(["z:0"], {"x:0": x}, TRAIN)
+    return z
+
+
+def expected(x: Any, w: Any, b: Any) -> tuple[Any, Any, Any]:
+    """The same by hand: what is fetched, and both variables afterwards."""
+    z = x @ w + b
+    return z, w - np.float32(0.001) * (x.T @ z), b - np.float32(0.001) * z.sum(0)
+
+
+@pytest.fixture
+def frames(monkeypatch: pytest.MonkeyPatch) -> Frames:
+    """What came, and to which end, since it was called last."""
+    seen: list[str] = []
+
+    def noting(kind: type, to: str) -> None:
+        handle = kind.handle  # type: ignore[attr-defined]
+
+        def handle_noted(end: Any, header: Any, *rest: Any) -> None:
+            seen.append(f"{header.kind.name} to {to}")
+            handle(end, header, *rest)
+
+        monkeypatch.setattr(kind, "handle", handle_noted)
+
+    noting(Serving, "task")
+    noting(Asker, "caller")
+
+    def take() -> list[str]:
+        found = [each for each in seen if not each.startswith("FINISH")]
+        seen.clear()
+        return found
+
+    return take
+
+
+@pytest.fixture
+def cluster() -> Iterator[LocalCluster]:
+    with LocalCluster(1, 2) as made:
+        yield made
+
+
+@pytest.fixture
+def client(cluster: LocalCluster) -> Iterator[SessionClient]:
+    made = open_session(cluster.target("worker", 0))
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("rows", [3, 3000])
+def test_a_step_is_one_message_there_and_one_back(
+    client: SessionClient, frames: Frames, rows: int
+) -> None:
+    client.extend(graph_def(*training(rows)))
+    client.run([], {}, INIT)
+    [w, b], _ = client.run(["w:0", "b:0"], {}, [])
+    x = np.linspace(0, 1, 4 * rows).reshape(4, rows).astype(np.float32)
+    for turn in range(6):
+        frames()
+        z = run(client, x)
+        right, w, b = expected(x, w, b)
+        np.testing.assert_allclose(z, right, rtol=1e-4)
+        if turn >= LEARNING + 1:  # what it is sent through is there, too
+            assert frames() == ["CALL to task", "REPLY to caller"]
+    found, _ = client.run(["w:0", "b:0"], {}, [])
+    np.testing.assert_allclose(found[0], w, rtol=1e-4)
+    np.testing.assert_allclose(found[1], b, rtol=1e-4)
+
+
+def test_what_others_assigned_is_seen_at_once(cluster: LocalCluster, client: SessionClient) -> None:
+    client.extend(graph_def(*training(2000)))
+    client.run([], {}, INIT)
+    with_other = open_session(cluster.target("worker", 1))
+    with_other.extend(graph_def(*training(2000)))
+    x = np.ones((1, 2000), np.float32)
+    for turn in range(LEARNING + 4):
+        given = np.full((2000, 2), turn / 1000, np.float32)
+        with_other.run([], {"w/given:0": given}, ["w/reset"])
+        [b], _ = with_other.run(["b:0"], {}, [])
+        np.testing.assert_allclose(run(client, x), [b + 2 * turn], rtol=1e-4)
+    with_other.close()
+
+
+def test_variables_that_lie_elsewhere_now_are_asked_for(
+    cluster: LocalCluster, client: SessionClient, frames: Frames
+) -> None:
+    client.extend(graph_def(*training(2000)))
+    client.run([], {}, INIT)
+    other = open_session(cluster.target("worker", 1))
+    other.extend(graph_def(*training(2000)))
+    sizes = [2000, 3000, 1000]
+    for rows in sizes:
+        given = np.ones((rows, 2), np.float32) / 1000
+        other.run([], {"w/given:0": given}, ["w/reset"])
+        x = np.ones((1, rows), np.float32)
+        for turn in range(LEARNING + 2):
+            [w, b], _ = other.run(["w:0", "b:0"], {}, [])
+            frames()
+            right, _, _ = expected(x, w, b)
+            np.testing.assert_allclose(run(client, x), right, rtol=1e-4)
+            # The first step after a move asks, and so learns where everything is again.
+            has_asked = "REQUEST to task" in frames()
+            assert has_asked == (turn == 0 or (turn < LEARNING and rows == sizes[0]))
+    other.close()
+
+
+def test_a_step_that_fails_before_it_has_anything_is_not_called(
+    client: SessionClient, frames: Frames
+) -> None:
+    client.extend(graph_def(*training(3)))
+    client.run([], {}, INIT)
+    x = np.ones((1, 3), np.float32)
+    for _ in range(LEARNING + 1):
+        run(client, x)
+    [w, b], _ = client.run(["w:0", "b:0"], {}, [])
+    frames()
+    with pytest.raises(InvalidArgumentError, match="MatMul"):
+        run(client, np.ones((1, 4), np.float32))
+    assert "CALL to task" not in frames()
+    np.testing.assert_allclose(run(client, x), expected(x, w, b)[0], rtol=1e-4)
+
+
+def test_a_call_that_fails_tells_why(client: SessionClient) -> None:
+    client.extend(graph_def(*training(3)))
+    client.run([], {}, INIT)
+    x = np.ones((1, 3), np.float32)
+    for _ in range(LEARNING + 1):
+        run(client, x)
+    client.run([], {}, ["b/reset"])  # its gradient has another shape now
+    for _ in range(LEARNING + 1):
+        with pytest.raises(InvalidArgumentError, match="b/train"):
+            run(client, x)
+
+
+def pushing(*names: str) -> list[Any]:
+    nodes: list[Any] = [placeholder("x", None, device=WORKER)]
+    for name in names:
+        nodes += [
+            variable(name, (2,), device=PS),
+            node(f"{name}/made", "Neg", "x", device=WORKER),
+            node(f"{name}/set", "Assign", name, f"{name}/made", device=PS),
+        ]
+    return nodes
+
+
+@pytest.mark.parametrize("transport", ["tcp", "unix", "auto"])
+def test_who_only_pushes_is_asked_for_nothing(transport: Any, frames: Frames) -> None:
+    with LocalCluster(1, 1, transport=transport) as cluster:
+        client = open_session(cluster.target("worker", 0))
+        client.extend(graph_def(*pushing("v")))
+        for turn in range(3):
+            x = np.array([turn, 1], np.float32)
+            frames()
+            client.run([], {"x:0": x}, ["v/set"])
+            if turn:
+                assert frames() == ["CALL to task", "REPLY to caller"]
+            [v], _ = client.run(["v:0"], {}, [])
+            assert v.tolist() == [-turn, -1]
+        client.close()
+
+
+def test_an_older_task_is_called_as_before(frames: Frames, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handshake, "VERSION", (2, 0))  # of both, which is as good
+    with LocalCluster(1, 1) as cluster:
+        client = open_session(cluster.target("worker", 0))
+        client.extend(graph_def(*training(3)))
+        client.run([], {}, INIT)
+        for _ in range(LEARNING + 2):
+            frames()
+            run(client, np.ones((1, 3), np.float32))
+        came: Sequence[str] = frames()
+        assert came.count("REQUEST to task") == 2  # each end asks the other
+        client.close()

@@ -1,0 +1,49 @@
+"""The texts of calls that run partitions."""
+
+import struct
+
+import pytest
+
+from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.worker.answering import Run, pack_run, unpack_run
+
+RUNS = [
+    Run("session", "session/1"),
+    Run("", "", True),
+    Run("s", "h", False, "0-1-1-0"),
+    Run("s", "häfen", True, "0-1-1-0", ("1-0-0-0", "1-0-0-1")),
+]
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_call_says_what_it_was_made_of(run: Run) -> None:
+    assert unpack_run(pack_run(run)) == run
+
+
+def test_a_call_without_a_bundle_is_what_it_was_before() -> None:
+    """Older tasks read it: whether it is alone, two sizes, two names."""
+    assert pack_run(Run("ab", "cde", True)) == struct.pack("<?HH", True, 2, 3) + b"abcde"
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_what_is_cut_off_is_refused_or_says_less(run: Run) -> None:
+    text = pack_run(run)
+    shorter = [pack_run(run._replace(unasked=run.unasked[:count])) for count in range(2)]
+    for end in range(len(text)):
+        if text[:end] not in shorter:
+            with pytest.raises(InvalidArgumentError, match="A malformed call"):
+                unpack_run(text[:end])
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("more", [b"\1", b"\1\0", b"\1\0\xff"])
+def test_what_is_too_long_is_refused(run: Run, more: bytes) -> None:
+    with pytest.raises(InvalidArgumentError, match="A malformed call"):
+        unpack_run(pack_run(run) + more)
+
+
+def test_keys_belong_to_a_bundle() -> None:
+    with_keys = bytearray(pack_run(Run("s", "h", False, "k")))
+    with_keys[0] = 0
+    with pytest.raises(InvalidArgumentError, match="A malformed call"):
+        unpack_run(bytes(with_keys))
