@@ -135,7 +135,7 @@ def require_at_least(rank: int, axis: int, detail: str) -> None:
 
 def is_compatible(a: Shape, b: Shape) -> bool:
     """Whether one concrete shape could satisfy both."""
-    if a is None or b is None:
+    if a is None or b is None or a == b:
         return True
     return len(a) == len(b) and all(
         x is None or y is None or x == y for x, y in zip(a, b, strict=True)

@@ -146,6 +146,7 @@ VALUES = frozenset(
             "ast.expr",
             "Positions",
             "RowSchema",
+            "Run",
             "Rows",
             "Rule",
             "KeptState",

@@ -23,7 +23,7 @@ S = TypeVar("S")
 class _Accumulator(Generic[S]):
     """A sum behind a condition. Safe to use from several threads.
 
-    `_changed` guards `_sum`, `_count`, `_awaited`, `_step`, `_stopped` and `_closed`.
+    `_lock` guards `_sum`, `_count`, `_awaited`, `_step`, `_stopped` and `_closed`.
 
     Args:
         name: For messages.
@@ -43,17 +43,18 @@ class _Accumulator(Generic[S]):
         self._step = 0
         self._stopped = False
         self._closed = False
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()  # entered by itself: a condition does that in Python
+        self._changed = threading.Condition(self._lock)
 
     @property
     def num_accumulated(self) -> int:
         """How many gradients are in."""
-        with self._changed:
+        with self._lock:
             return self._count
 
     def set_global_step(self, step: int) -> None:
         """Drops gradients for steps before this one from now on; lets them be taken again."""
-        with self._changed:
+        with self._lock:
             self._step = step
             self._stopped = False
 
@@ -62,25 +63,25 @@ class _Accumulator(Generic[S]):
 
         What takes in a loop can be stopped so, whether it waits now or begins to in a moment.
         """
-        with self._changed:
+        with self._lock:
             self._stopped = True
             self._changed.notify_all()
 
     def close(self) -> None:
         """Ends all waiting with AbortedError, for whoever drops the accumulator."""
-        with self._changed:
+        with self._lock:
             self._closed = True
             self._changed.notify_all()
 
     def _add(self, local_step: int, gradient: S) -> bool:
-        with self._changed:
+        with self._lock:
             if local_step < self._step:
                 return False
             self._sum = (
                 self._first(gradient) if self._sum is None else self._added(self._sum, gradient)
             )
             self._count += 1
-            if any(count <= self._count for count in self._awaited):
+            if self._awaited and min(self._awaited) <= self._count:
                 self._awaited.clear()
                 self._changed.notify_all()
         return True

@@ -56,8 +56,8 @@ class Operation:
 
     def fail(self, error: OpError) -> None:
         """Ends the request with an error."""
-        self.done = True
         self.error = error
+        self.done = True  # last: who sees it may look at the rest without the queue's lock
 
 
 class Store(Protocol):
@@ -295,8 +295,8 @@ class QueueState:
 class Queue:
     """A queue that steps of several sessions share. Safe to use from several threads.
 
-    `_changed` guards `_state`. Arrays are copied when they enter, so that what happens to their
-    source later (a variable, for instance) does not reach the queue.
+    `_lock` guards `_state` and `_waiting`. Arrays are copied when they enter, so that what happens
+    to their source later (a variable, for instance) does not reach the queue.
 
     Args:
         state: The rules, empty and open.
@@ -319,7 +319,9 @@ class Queue:
         self._state = state
         self.seeds = seeds
         self._pads = pads
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()  # entered by itself: a condition does that in Python
+        self._changed = threading.Condition(self._lock)
+        self._waiting: list[Operation] = []
 
     def enqueue(self, components: Sequence[Any], step: Cancellation) -> None:
         """Puts in one element; blocks while the queue is full.
@@ -389,19 +391,19 @@ class Queue:
         Raises:
             CancelledError: It is closed already (unless `cancel_pending_enqueues`).
         """
-        with self._changed:
+        with self._lock:
             operation = self._state.close(cancel_pending_enqueues)
             self._changed.notify_all()
         self._run(operation, step)
 
     def close(self) -> None:
         """Closes the queue at once, for whoever drops it; waiting operations end with errors."""
-        with self._changed:
+        with self._lock:
             self._state.close(True)
             self._changed.notify_all()
 
     def __len__(self) -> int:
-        with self._changed:
+        with self._lock:
             return len(self._state)
 
     @property
@@ -418,35 +420,51 @@ class Queue:
     @property
     def is_closed(self) -> bool:
         """Whether the queue is closed."""
-        with self._changed:
+        with self._lock:
             return self._state.closed
 
     def _submit_enqueue(self, elements: Sequence[Element]) -> Operation:
-        with self._changed:
+        with self._lock:
             operation = self._state.enqueue(elements)
-            self._changed.notify_all()
+            self._notify()
         return operation
 
     def _submit_dequeue(self, count: int, allow_fewer: bool) -> Operation:
-        with self._changed:
+        with self._lock:
             operation = self._state.dequeue(count, allow_fewer)
-            self._changed.notify_all()
+            self._notify()
         return operation
 
+    def _notify(self) -> None:
+        """Wakes those that wait if one of them need not any more."""
+        for each in self._waiting:
+            if each.done:
+                self._changed.notify_all()
+                return
+
     def _run(self, operation: Operation, step: Cancellation) -> Operation:
+        if not operation.done:
+            self._wait(operation, step)
+        if operation.error is not None:
+            raise operation.error
+        return operation
+
+    def _wait(self, operation: Operation, step: Cancellation) -> None:
+        with self._lock:
+            self._waiting.append(operation)
         try:
             wait_for(self._changed, lambda: True if operation.done else None, step)
         except BaseException as error:
-            with self._changed:
+            with self._lock:
                 if not operation.done:
                     self._state.withdraw(operation)
                     self._changed.notify_all()
             if isinstance(error, CancelledError):
                 raise CancelledError(message=f"{operation.kind} operation was cancelled") from error
             raise
-        if operation.error is not None:
-            raise operation.error
-        return operation
+        finally:
+            with self._lock:
+                self._waiting.remove(operation)
 
     def _checked(self, components: Sequence[Any], rows: int | None = None) -> list[Any]:
         """Copies of the components, each with `rows` rows of the queue's shape if that is given."""
