@@ -12,6 +12,7 @@ import contextlib
 import math
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,6 +38,9 @@ Array = np.ndarray[Any, Any]
 FIRST_SEGMENT_BYTES: Final = 1 << 20
 HUGE_BYTES: Final = 32 << 20
 """Arrays from here on get a segment of their own, if they are not small beside the arena."""
+LEFT_S: Final = 30.0
+LEFT_BYTES: Final = 1 << 28
+"""What a value has left stays as it is for so long, and no more than so much of it."""
 MAX_ATTACHED: Final = 1024
 """So many segments of one peer may be mapped; a peer that grows as `SharedArena` does has fewer."""
 
@@ -88,8 +92,8 @@ class SharedArena:
     knows nothing of them. Segments grow with the arena, so that there are a few dozen at most;
     one that is empty is given back to the system, and its number never comes again.
 
-    `_lock` guards `_parts`, what is free in them, and `_moves`. Arrays are collected at any time,
-    by a thread that may hold the lock: what they give back waits in `_returned` until it is free.
+    `_lock` guards `_parts`, what is free in them, `_moves` and `_left`. Arrays are collected at any
+    time, by a thread that may hold the lock: what they give back waits in `_returned` for it.
     """
 
     def __init__(self) -> None:
@@ -98,6 +102,7 @@ class SharedArena:
         self._returned: deque[tuple[_Part, int, int]] = deque()
         self._next_number = 0
         self._moves: Array | None = None
+        self._left: deque[tuple[float, Array]] = deque()
         self._is_open = memory_file.available()
 
     @staticmethod
@@ -170,11 +175,28 @@ class SharedArena:
                 found = self._moves
         return found
 
-    def note_moved(self) -> None:
-        """Counts that a value has another place now, or none. To be called after it has."""
+    def note_moved(self, left: Any) -> None:
+        """Counts that a value has another place now, or none. To be called after it has.
+
+        A step of a peer may have begun to read where the value was: that memory is nobody else's
+        for `LEFT_S`, or until `LEFT_BYTES` of others have been left.
+
+        Args:
+            left: The array that held the value; None where there was none.
+        """
         with self._lock:
-            if self._moves is not None:  # else no peer knows of any place
-                self._moves[0] += 1
+            if self._moves is None:
+                return  # no peer knows of any place
+            self._moves[0] += 1
+            if isinstance(left, np.ndarray):
+                self._left.append((time.monotonic() + LEFT_S, left))
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Forgets what was left long ago, and the oldest of too much."""
+        size = sum(array.nbytes for _, array in self._left)
+        while self._left and (size > LEFT_BYTES or self._left[0][0] < time.monotonic()):
+            size -= self._left.popleft()[1].nbytes
 
     def segment(self, number: int) -> Segment:
         """What a peer needs to map a segment.
@@ -195,6 +217,7 @@ class SharedArena:
             self._is_open = False
             parts = list(self._parts.values())
             self._parts.clear()
+            self._left.clear()
         for part in parts:
             part.file.close()
 
@@ -203,6 +226,7 @@ class SharedArena:
         with self._lock:
             if not self._is_open:
                 return None
+            self._let_go()
             self._drain()
             total = self.size_bytes
             # Never less than a sixteenth of all: so segments, and their file descriptors, are few.

@@ -103,10 +103,14 @@ class Resources:
             return np.empty(shape, dtype)
         return self._arena.allocate(shape, dtype)
 
-    def note_moved(self) -> None:
-        """Counts, for other processes, that the value of a variable is in another place now."""
+    def note_moved(self, left: Any) -> None:
+        """Counts, for other processes, that the value of a variable is in another place now.
+
+        Args:
+            left: The array that held it; None where there was none.
+        """
         if self._arena is not None:
-            self._arena.note_moved()
+            self._arena.note_moved(left)
 
     def note_reshaped(self) -> None:
         """Sets `has_reshaped`, for good."""

@@ -22,7 +22,7 @@ class Variable:
     Attributes:
         array: The current value; None until initialised.
         note_reshaped: Called when it gets a value that its shape does not allow.
-        note_moved: Called after `array` has become another one.
+        note_moved: Called after `array` has become another one, with the one before.
         allocate: Gives the memory for a value on the host, by shape and dtype.
     """
 
@@ -41,7 +41,7 @@ class Variable:
         self.name = name
         self.dtype = dtype
         self.shape = shape
-        self.note_moved: Callable[[], None] = lambda: None
+        self.note_moved: Callable[[Any], None] = lambda left: None
         self.array: Any = None
         self.lock = threading.Lock()
         self.note_reshaped: Callable[[], None] = lambda: None
@@ -49,9 +49,13 @@ class Variable:
 
     def __setattr__(self, name: str, value: object) -> None:
         """Tells of another array, whoever sets it: peers may know where the last one is."""
+        if name != "array":
+            object.__setattr__(self, name, value)
+            return
+        left = getattr(self, "array", None)  # not free before others can know
         object.__setattr__(self, name, value)
-        if name == "array":
-            self.note_moved()
+        if left is not value:
+            self.note_moved(left)
 
     def read(self) -> Any:
         """The current array, not a copy.

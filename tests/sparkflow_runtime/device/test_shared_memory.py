@@ -17,6 +17,7 @@ from sparkflow_runtime.device.memory_file import ALIGNMENT_BYTES
 from sparkflow_runtime.device.shared_memory import (
     FIRST_SEGMENT_BYTES,
     HUGE_BYTES,
+    LEFT_S,
     MappedSegments,
     Place,
     SharedArena,
@@ -217,12 +218,12 @@ class TestLocate:
 @needs_memory_files
 class TestMoves:
     def test_moves_are_counted_where_a_peer_sees_them(self, arena):
-        arena.note_moved()  # before anybody asked: nobody knows of any place yet
+        arena.note_moved(None)  # before anybody asked: nobody knows of any place yet
         moves = arena.moves()
         assert moves.tolist() == [0]
         seen = mapped(arena).view(arena.locate(moves), np.int64, (1,))
-        arena.note_moved()
-        arena.note_moved()
+        arena.note_moved(None)
+        arena.note_moved(None)
         assert seen.tolist() == [2]
         assert arena.moves() is moves
 
@@ -230,8 +231,38 @@ class TestMoves:
         moves = arena.moves()
         with ThreadPoolExecutor(4) as pool:
             for _ in range(400):
-                pool.submit(arena.note_moved)
+                pool.submit(arena.note_moved, None)
         assert moves.tolist() == [400]
+
+    @pytest.mark.parametrize("peers_know", [True, False])
+    def test_what_a_value_left_is_given_to_nobody_for_a_while(self, arena, monkeypatch, peers_know):
+        """A step of a peer may have begun to read there."""
+        if peers_know:
+            arena.moves()
+        clock = [1000.0]
+        monkeypatch.setattr(shared_memory.time, "monotonic", lambda: clock[0])
+        array = arena.allocate((1000,), np.float32)
+        place = arena.locate(array)
+        arena.note_moved(array)
+        del array
+        others = [arena.allocate((1000,), np.float32) for _ in range(20)]
+        assert (place in map(arena.locate, others)) is not peers_know
+        clock[0] += LEFT_S + 1
+        arena.allocate((1,), np.float32)  # whoever asks for memory finds what is free again
+        others += [arena.allocate((1000,), np.float32) for _ in range(20)]
+        assert place in map(arena.locate, others)
+
+    def test_of_what_values_left_not_too_much_is_kept(self, arena, monkeypatch):
+        monkeypatch.setattr(shared_memory, "LEFT_BYTES", 10_000)
+        arena.moves()
+        places = []
+        for _ in range(3):
+            array = arena.allocate((1000,), np.float32)
+            places.append(arena.locate(array))
+            arena.note_moved(array)
+        del array
+        others = [arena.allocate((1000,), np.float32) for _ in range(20)]
+        assert [place in map(arena.locate, others) for place in places] == [True, False, False]
 
 
 @needs_memory_files

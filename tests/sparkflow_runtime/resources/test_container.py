@@ -98,9 +98,9 @@ class TestAllocate:
 
     @pytest.mark.skipif(not SharedArena.available(), reason="needs memfd_create: Linux")
     def test_moves_are_those_of_the_arena(self):
-        Resources().note_moved()
+        Resources().note_moved(None)
         arena = SharedArena()
         moves = arena.moves()
-        Resources(arena).note_moved()
+        Resources(arena).note_moved(None)
         assert moves.tolist() == [1]
         arena.close()

@@ -17,12 +17,16 @@ def test_reading_gives_the_array_itself():
 def test_another_array_is_told_of_and_another_value_in_it_is_not():
     variable = Variable("w", dtypes.float32, (2,))
     seen = []
-    variable.note_moved = lambda: seen.append(variable.array)
+    variable.note_moved = lambda left: seen.append((left, variable.array))
     first = np.ones(2, np.float32)
     variable.array = first
     variable.array[...] = 2
+    variable.array = first
     variable.array = None
-    assert [each is first for each in seen] == [True, False]  # told after it was set
+    assert [(left is first, array is first) for left, array in seen] == [
+        (False, True),
+        (True, False),  # told after it was set, with what was there
+    ]
 
 
 def test_reading_before_the_first_assignment_names_the_variable():

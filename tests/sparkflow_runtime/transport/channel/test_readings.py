@@ -128,7 +128,7 @@ def test_a_bundle_tells_where_its_tensors_are(shared: Channel) -> None:
     for got, now in zip(found["a"], values, strict=True):
         assert got.dtype == np.float32
         np.testing.assert_array_equal(got, now)
-    arena.note_moved()
+    arena.note_moved(None)
     assert shared.asker.readings.find("s/1", ["a"]) is None
 
 
