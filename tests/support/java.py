@@ -50,9 +50,13 @@ def _options() -> str:
 OPTIONS: Final = _options()
 
 
-def for_drivers() -> None:
-    """Has every driver's JVM that this process and its children start run so.
+_WARM: Final = "-Dspark.python.daemon.module=tests.support.warm_daemon"
 
-    Executors have `spark.executor.extraJavaOptions`.
+
+def for_drivers() -> None:
+    """Has every driver's JVM that this process and its children start run so, with `warm_daemon`.
+
+    Executors have `spark.executor.extraJavaOptions`. A test of what Spark's own daemon does, or of
+    modules that workers get from elsewhere, starts its driver with `OPTIONS` alone.
     """
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", OPTIONS)
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{OPTIONS} {_WARM}")

@@ -48,7 +48,9 @@ def others_tests(tests: Path) -> dict[str, Path]:
 def is_beside(module: str, test: Path) -> bool:
     """Whether a test file is where a module's would be, one folder above it, or in one below."""
     *package, name = module.split(".")
-    folder = list(test.parts[test.parts.index("tests") + 1 : -1])
+    folder = list(test.parts[:-1])
+    while "tests" in folder:  # the clone may be in a folder of that name
+        folder = folder[folder.index("tests") + 1 :]
     if len(package) < 2:  # the top is no room
         return test.stem == f"test_{name}"
     return folder[: len(package)] == package or folder == package[:-1]

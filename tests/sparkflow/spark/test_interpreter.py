@@ -15,6 +15,7 @@ from pyspark import SparkFiles
 from sparkflow.spark import interpreter
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow.spark.interpreter import PACKAGES, use_this_python
+from support import java
 
 
 class FakeContext:
@@ -214,7 +215,10 @@ spark.stop()
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_program_of_an_environment_that_is_not_active(tmp_path: Path, foreign_path: str) -> None:
+def test_a_program_of_an_environment_that_is_not_active(
+    tmp_path: Path, foreign_path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", java.OPTIONS)  # with the daemon of Spark
     program = tmp_path / "train.py"
     program.write_text(_PROGRAM)
     done = subprocess.run(

@@ -11,6 +11,7 @@ import pytest
 
 import sparkflow
 import sparkflow_runtime
+from support import java
 
 PROGRAM = Path(__file__).with_name("py_files_program.py")
 
@@ -34,11 +35,17 @@ def test_executors_import_the_wheel_that_was_submitted(tmp_path: Path) -> None:
     program = tmp_path / "train.py"  # the tree is not beside it
     program.write_text(PROGRAM.read_text())
     home = Path(pyspark.__file__).parent
+    environment = {
+        **os.environ,
+        "SPARK_HOME": str(home),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_SUBMIT_OPTS": java.OPTIONS,  # workers that have imported nothing of ours yet
+    }
     submit = [str(home / "bin" / "spark-submit"), "--master", "local-cluster[2,1,1024]"]
     done = subprocess.run(
         [*submit, "--py-files", str(wheel(tmp_path)), str(program)],
         cwd=tmp_path,
-        env={**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable},
+        env=environment,
         capture_output=True,
         text=True,
         timeout=380,
