@@ -189,7 +189,7 @@ def bind(gpu: Gpu, dtype: DType, attrs: Mapping[str, Any], plain: Run) -> Run:
         gpu: Where it runs.
         dtype: Of images and vectors.
         attrs: The node's.
-        plain: The kernel for images without elements, or of another rank.
+        plain: The kernel for what these do not take: images without elements, or of another rank.
     """
     form = _Form(dtype, has_channels_last(attrs["data_format"]))
     epsilon, contiguous, empty = attrs["epsilon"], gpu.cupy.ascontiguousarray, gpu.cupy.empty
@@ -206,22 +206,34 @@ def bind(gpu: Gpu, dtype: DType, attrs: Mapping[str, Any], plain: Run) -> Run:
     def run(
         x: Array, scale: Array, offset: Array, mean: Array, variance: Array, *outs: Any
     ) -> None:
-        if not x.size or x.ndim != len(attrs["data_format"]):
+        done = False
+        if x.size and x.ndim == len(attrs["data_format"]):
+            given = map(contiguous, (x, scale, offset, mean, variance))
+            done = (train if attrs["is_training"] else infer)(*given, *outs)
+        if not done:
             plain(x, scale, offset, mean, variance, *outs)
-            return
-        x, scale, offset = contiguous(x), contiguous(scale), contiguous(offset)
-        if not attrs["is_training"]:
-            (normalise,) = kernels.of(x.shape)
-            normalise(x, scale, offset, contiguous(mean), contiguous(variance), outs[0])
-            for out, value in zip(outs[1:5], (mean, variance) * 2, strict=True):
-                out[...] = value
-            return
+
+    def infer(
+        x: Array, scale: Array, offset: Array, mean: Array, variance: Array, *outs: Any
+    ) -> bool:
+        (normalise,) = kernels.of(x.shape)
+        if not normalise(x, scale, offset, mean, variance, outs[0]):
+            return False
+        for out, value in zip(outs[1:5], (mean, variance) * 2, strict=True):
+            out[...] = value
+        return True
+
+    def train(
+        x: Array, scale: Array, offset: Array, mean: Array, variance: Array, *outs: Any
+    ) -> bool:
         add_up, square, normalise = kernels.of(x.shape)
         total, squares = empty(scale.shape, scale.dtype), empty(scale.shape, scale.dtype)
-        add_up(x, total)
-        square(x, total, squares)
-        given = () if average == 1 else (contiguous(mean), contiguous(variance))
-        normalise(x, total, squares, scale, offset, *given, *outs[:5])
+        given = () if average == 1 else (mean, variance)
+        return (
+            add_up(x, total)
+            and square(x, total, squares)
+            and normalise(x, total, squares, scale, offset, *given, *outs[:5])
+        )
 
     return run
 
@@ -233,7 +245,7 @@ def bind_gradient(gpu: Gpu, dtype: DType, attrs: Mapping[str, Any], plain: Run) 
         gpu: Where it runs.
         dtype: Of images and vectors.
         attrs: The node's.
-        plain: The kernel for images without elements.
+        plain: The kernel for what these do not take: images without elements.
     """
     form = _Form(dtype, has_channels_last(attrs["data_format"]))
     epsilon, contiguous = attrs["epsilon"], gpu.cupy.ascontiguousarray
@@ -243,13 +255,14 @@ def bind_gradient(gpu: Gpu, dtype: DType, attrs: Mapping[str, Any], plain: Run) 
     )
 
     def run(*arrays: Array) -> None:
-        if not arrays[1].size:
+        done = False
+        if arrays[1].size:
+            dy, x, scale, mean, variance = map(contiguous, arrays[:5])
+            dx, dscale, doffset = arrays[-5:-2]
+            add_up, back = kernels.of(x.shape)
+            done = add_up(dy, x, mean, variance, doffset, dscale)
+            done = done and back(dy, x, scale, mean, variance, dscale, doffset, dx)
+        if not done:
             plain(*arrays)
-            return
-        dy, x, scale, mean, variance = map(contiguous, arrays[:5])
-        dx, dscale, doffset = arrays[-5:-2]
-        add_up, back = kernels.of(x.shape)
-        add_up(dy, x, mean, variance, doffset, dscale)
-        back(dy, x, scale, mean, variance, dscale, doffset, dx)
 
     return run

@@ -74,6 +74,18 @@ def test_no_images_are_left_to_the_other_kernel(gradient):
     check(fake_cupy.FakeCupy(), ("NHWC", True, 1.0, dtypes.float32), (0, 5, 4, 6), gradient)
 
 
+@pytest.mark.parametrize("gradient", [False, True])
+def test_what_the_kernels_do_not_take_is_left_to_the_other_one(stand_in, gradient):
+    """Vectors of another length: an error, and not numbers of before."""
+    op = registry.lookup("FusedBatchNormGrad" if gradient else "FusedBatchNorm")
+    kernel = op.bind_out_gpu(node(op.op_type, "NHWC", True, 1.0, dtypes.float32), Gpu(stand_in, 0))
+    images = [stand_in.zeros((2, 2, 2, 3), np.float32) for _ in range(1 + gradient)]
+    vectors = [stand_in.zeros(5, np.float32) for _ in range(3 if gradient else 4)]
+    outs = [stand_in.empty((2, 2, 2, 3), np.float32), *[stand_in.zeros(5, np.float32)] * 4]
+    with pytest.raises(ValueError, match="broadcast"):
+        kernel(*images, *vectors, *outs)
+
+
 def test_statistics_of_another_type_are_left_to_the_other_kernel():
     given = node("FusedBatchNormV3", "NHWC", True, 1.0, dtypes.float16)
     given.attrs["U"] = dtypes.float32
