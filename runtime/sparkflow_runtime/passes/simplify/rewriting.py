@@ -9,6 +9,7 @@ variable: who reads its input instead would read it later.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -27,7 +28,7 @@ class Rewriting:
     """The nodes so far. Changed by one sweep only.
 
     Args:
-        names: The names of the whole graph.
+        names: The nodes of the whole graph before it, by name.
         types: What is known of its tensors; nodes keep their names and so their types.
 
     Attributes:
@@ -35,11 +36,12 @@ class Rewriting:
         references: Names of those with an output that is a reference to a variable.
     """
 
-    def __init__(self, names: Mapping[str, object], types: Types) -> None:
+    def __init__(self, names: Mapping[str, Node], types: Types) -> None:
         self.nodes: dict[str, Node] = {}
         self.references: set[str] = set()
         self._names = names
         self._types = types
+        self._readers: Counter[Endpoint] | None = None
 
     def source(self, endpoint: Endpoint, *ops: str) -> Node | None:
         """The node that makes a tensor, if it is one of these ops and may be looked through."""
@@ -84,13 +86,25 @@ class Rewriting:
         shape = self.shape(first)
         return shape is not None and None not in shape and shape == self.shape(second)
 
+    def is_read_once(self, endpoint: Endpoint) -> bool:
+        """Whether one node alone read a tensor, before anything was rewritten."""
+        if self._readers is None:
+            self._readers = Counter(each for node in self._names.values() for each in node.inputs)
+        return self._readers[endpoint] == 1
+
     def const(self, node: Node, label: str, value: np.ndarray[Any, Any]) -> Endpoint:
         """A new constant for a rewritten `node` to read, beside it."""
+        dtype = dtypes.as_dtype(value.dtype)
+        return self.node(node, label, "Const", (), value=value, dtype=dtype)
+
+    def node(
+        self, node: Node, label: str, op: str, inputs: tuple[Endpoint, ...], **attrs: Any
+    ) -> Endpoint:
+        """The first output of a new node for a rewritten `node` to read, beside it."""
         name = f"{node.name}/{label}"
         while name in self._names or name in self.nodes:
             name += "_"
-        attrs = {**_private(node), "value": value, "dtype": dtypes.as_dtype(value.dtype)}
-        self.nodes[name] = Node(name, "Const", (), (), node.device, attrs)
+        self.nodes[name] = Node(name, op, inputs, (), node.device, {**_private(node), **attrs})
         return Endpoint(name, 0)
 
 
@@ -104,6 +118,12 @@ def changed(node: Node, op: str, inputs: Sequence[Endpoint], **attrs: Any) -> No
 def with_inputs(node: Node, *inputs: Endpoint) -> Node:
     """The node with other inputs."""
     return Node(node.name, node.op, inputs, node.control_inputs, node.device, node.attrs)
+
+
+def waiting_as(node: Node, other: Node) -> Node:
+    """The node, waiting also for what the other one waited for, in whose place it is."""
+    control = tuple(dict.fromkeys([*node.control_inputs, *other.control_inputs]))
+    return Node(node.name, node.op, node.inputs, control, node.device, node.attrs)
 
 
 def as_constant(node: Node, value: np.ndarray[Any, Any]) -> Node:

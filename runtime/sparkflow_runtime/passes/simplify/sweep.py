@@ -13,7 +13,13 @@ from sparkflow_runtime.ir.node import STARTS, Endpoint, Node
 from sparkflow_runtime.ir.types import Types
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.op import Op
-from sparkflow_runtime.passes.simplify import arithmetic, forwarding, shapes, transposes
+from sparkflow_runtime.passes.simplify import (
+    arithmetic,
+    forwarding,
+    pooling,
+    shapes,
+    transposes,
+)
 from sparkflow_runtime.passes.simplify.rewriting import (
     Result,
     Rewriting,
@@ -32,6 +38,7 @@ _TABLES: Final[tuple[tuple[Rules, TraitRules], ...]] = (
     (arithmetic.RULES, ()),
     (shapes.RULES, shapes.TRAIT_RULES),
     (transposes.RULES, ()),
+    (pooling.RULES, ()),
 )
 _MAX_LOOKED_BACK: Final = 32
 """Nodes among which what a node waited for is looked for, before it waits for all it read."""
