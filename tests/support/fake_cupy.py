@@ -236,9 +236,13 @@ class FakeCupy:
         return np.array(array)
 
     def asarray(self, value: Any, dtype: Any = None) -> Any:
-        """An array of the GPU; a host array is copied at once."""
+        """An array of the GPU; a host array is copied at once, and not while work is recorded."""
         if isinstance(value, FakeArray):
             return value if dtype in (None, value.dtype) else value.astype(dtype)
+        if self.streams[-1].is_capturing:  # cupy would record the copy, out of a buffer it lends
+            raise CaptureError(
+                "operation not permitted when stream is capturing: a copy from the host"
+            )
         return np.array(value, dtype).view(self.ndarray)
 
     def array(self, value: Any, dtype: Any = None, order: str = "K", copy: bool = True) -> Any:

@@ -166,6 +166,19 @@ def layer_norm(rng):
     return [result, *tf.gradients(tf.reduce_sum(result**3), [shift])]
 
 
+def pieces(rng):
+    """What convolutional networks consist of besides, and their gradients."""
+    images = tf.Variable(rng.normal(size=(2, 6, 6, 4)).astype(np.float32))
+    filters = tf.Variable(rng.normal(size=(3, 3, 4, 1)).astype(np.float32))
+    x = tf.pad(images, [[0, 0], [1, 1], [1, 1], [0, 0]], "REFLECT")
+    x = tf.nn.depthwise_conv2d(x, filters, [1, 1, 1, 1], "VALID")
+    x = tf.concat([x, tf.nn.lrn(x, 2), tf.reverse(x, [2])], 3)
+    one, other, last = tf.split(x, 3, 3)
+    x = tf.stack([one, tf.tile(other[:, :3], [1, 2, 1, 1]), tf.cumsum(last, 1)])[:, :, ::2]
+    x = tf.space_to_depth(tf.pad(x[0], [[0, 0], [0, 1], [0, 0], [0, 0]]), 2)
+    return [x, *tf.gradients(tf.reduce_sum(x**2), [images, filters])]
+
+
 def some_runs(make, device):
     with tf.Graph().as_default(), tf.device(device):
         fetches = make(np.random.default_rng(0))
@@ -176,7 +189,7 @@ def some_runs(make, device):
 
 @pytest.mark.slow
 @needs_compiler
-@pytest.mark.parametrize("make", [loop, embedding, layer_norm])
+@pytest.mark.parametrize("make", [loop, embedding, layer_norm, pieces])
 def test_other_graphs_on_the_stand_in_are_those_on_the_cpu(make, folder):
     expected = some_runs(make, "/cpu:0")
     with fake_cupy.installed(folder):
@@ -187,7 +200,7 @@ def test_other_graphs_on_the_stand_in_are_those_on_the_cpu(make, folder):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("make", [loop, embedding, layer_norm])
+@pytest.mark.parametrize("make", [loop, embedding, layer_norm, pieces])
 def test_other_graphs_on_a_card_are_those_on_the_cpu(make):
     for one, other in zip(some_runs(make, "/gpu:0"), some_runs(make, "/cpu:0"), strict=True):
         for got, wanted in zip(one, other, strict=True):

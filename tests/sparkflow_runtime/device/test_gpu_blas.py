@@ -19,10 +19,11 @@ def products(cupy, library):
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(3, 4)), rng.normal(size=(4, 5))
     gpu = GpuProducts(cupy, library=library)
+    card = cupy.asarray(a), cupy.asarray(b)
 
     def multiply():
         out = cupy.empty((3, 5), np.float64)
-        gpu.multiply(cupy.asarray(a), cupy.asarray(b), out)
+        gpu.multiply(*card, out)
         return out
 
     return multiply, a @ b

@@ -266,6 +266,7 @@ class Conv2DBackpropFilter(_BackpropFilter):
 class Conv3D(_Forward):
     """As `Conv2D`, over depth, height and width."""
 
+    capturable = True
     family = _SOLID_FAMILY
     attrs = {"T": type_attr(FLOATING), **_SOLID}
 
@@ -274,6 +275,8 @@ class Conv3D(_Forward):
 class Conv3DBackpropInputV2(_BackpropInput):
     """As `Conv2DBackpropInput`, over depth, height and width."""
 
+    capturable = True
+    host_inputs = frozenset({"input_sizes"})
     inputs = "input_sizes: Tshape, filter: T, out_backprop: T"
     family = _SOLID_FAMILY
     attrs = {"T": type_attr(FLOATING), **_SOLID, "Tshape": type_attr(INDEX, int32)}
@@ -283,5 +286,7 @@ class Conv3DBackpropInputV2(_BackpropInput):
 class Conv3DBackpropFilterV2(_BackpropFilter):
     """As `Conv2DBackpropFilter`, over depth, height and width."""
 
+    capturable = True
+    host_inputs = frozenset({"filter_sizes"})
     family = _SOLID_FAMILY
     attrs = {"T": type_attr(FLOATING), **_SOLID}

@@ -73,6 +73,7 @@ def _windows(layout: Layout, images: Sequence[int], filters: Sequence[int]) -> W
 class DepthwiseConv2dNative(_Depthwise, Forward):
     """Each channel convolved with `multiplier` filters, the results side by side."""
 
+    capturable = True
     images = Images((0,), is_convolution=True)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
@@ -119,6 +120,8 @@ class DepthwiseConv2dNative(_Depthwise, Forward):
 class DepthwiseConv2dNativeBackpropInput(_Depthwise, BackpropInput):
     """The gradient with respect to the images, whose shape is `input_sizes`."""
 
+    capturable = True
+    host_inputs = frozenset({"input_sizes"})
     images = Images((2,), sizes=0)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
@@ -150,6 +153,8 @@ class DepthwiseConv2dNativeBackpropInput(_Depthwise, BackpropInput):
 class DepthwiseConv2dNativeBackpropFilter(_Depthwise, BackpropFilter):
     """The gradient with respect to the filter, whose shape is `filter_sizes`."""
 
+    capturable = True
+    host_inputs = frozenset({"filter_sizes"})
     images = Images((0, 2), is_output=False)
 
     def infer(self, node: Inference) -> Sequence[Shape]:

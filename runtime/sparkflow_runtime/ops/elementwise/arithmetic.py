@@ -122,6 +122,7 @@ class Cast(Op):
     """Converts to another dtype: towards zero for integers, non-zero is true, real part only."""
 
     elementwise = True
+    capturable = True
     inputs = "x: SrcT"
     outputs = "y: DstT"
     attrs = {

@@ -134,7 +134,6 @@ binary(
     lambda g, x, y, z, dz: (dz, dz),
     kernels={"CPU": None, "GPU": _ADDABLE},
     commutative=True,
-    capturable=True,
     tolerates_rounding=True,
     flops=1,
 )
@@ -144,7 +143,6 @@ binary(
     "x + y",
     lambda g, x, y, z, dz: (dz, dz),
     commutative=True,
-    capturable=True,
     tolerates_rounding=True,
     flops=1,
 )
@@ -153,7 +151,6 @@ binary(
     NUMERIC,
     "x - y",
     lambda g, x, y, z, dz: (dz, g.Neg(dz)),
-    capturable=True,
     tolerates_rounding=True,
     flops=1,
 )
@@ -163,7 +160,6 @@ binary(
     "x * y",
     lambda g, x, y, z, dz: (g.Mul(dz, y), g.Mul(dz, x)),
     commutative=True,
-    capturable=True,
     tolerates_rounding=True,
     flops=1,
 )

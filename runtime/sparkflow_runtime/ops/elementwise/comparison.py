@@ -146,6 +146,7 @@ class Select(Op):
 
     tolerates_rounding = True
     elementwise = True
+    capturable = True
     inputs = "condition: bool, t: T, e: T"
     outputs = "output: T"
     attrs = {"T": type_attr(dtypes.ALL)}
@@ -231,6 +232,7 @@ class SelectV2(Op):
 
     elementwise = True
     broadcasts = True
+    capturable = True
     inputs = "condition: bool, t: T, e: T"
     outputs = "output: T"
     attrs = {"T": type_attr(dtypes.ALL)}

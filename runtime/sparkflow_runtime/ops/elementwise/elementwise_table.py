@@ -62,6 +62,7 @@ class ElementwiseOp(Op):
     integer_kernel: ClassVar[Kernel | None] = None
     expression: ClassVar[str]
     elementwise = True
+    capturable = True
     value_rule = ELEMENTWISE
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:

@@ -105,7 +105,6 @@ unary(
     _SIGNED | COMPLEX,
     "-x",
     lambda g, x, y, dy: g.Neg(dy),
-    capturable=True,
     tolerates_rounding=True,
     flops=1,
 )
@@ -144,7 +143,6 @@ unary(
     "x * x",
     lambda g, x, y, dy: g.Mul(dy, g.Mul(x, 2.0)),
     kernel="square",
-    capturable=True,
     tolerates_rounding=True,
     flops=1,
 )

@@ -50,6 +50,8 @@ class OneHot(Op):
     An index outside [0, depth) gives `off_value` everywhere.
     """
 
+    capturable = True
+    host_inputs = frozenset({"depth"})
     inputs = "indices: TI, depth: int32, on_value: T, off_value: T"
     outputs = "output: T"
     attrs = {

@@ -57,7 +57,6 @@ unary(
     _FIELD,
     "tanh(x)",
     lambda g, x, y, dy: g.TanhGrad(y, dy),
-    capturable=True,
     flops=1,
 )
 unary(
@@ -66,7 +65,6 @@ unary(
     "sigmoid(x)",
     lambda g, x, y, dy: g.SigmoidGrad(y, dy),
     kernel=_sigmoid,
-    capturable=True,
     flops=1,
 )
 binary(
@@ -76,7 +74,6 @@ binary(
     _tanh_grad_gradient,
     kernel=_tanh_grad,
     inputs="y: T, dy: T",
-    capturable=True,
 )
 binary(
     "SigmoidGrad",
@@ -84,7 +81,6 @@ binary(
     "dy * y * (1 - y)",
     _sigmoid_grad_gradient,
     inputs="y: T, dy: T",
-    capturable=True,
 )
 
 
@@ -199,7 +195,6 @@ enter(
     "maximum(features, 0)",
     kernel=_relu,
     gradient=_from_output("ReluGrad"),
-    capturable=True,
     flops=1,
 )
 
@@ -243,7 +238,6 @@ enter(
     "gradients * (features > 0)",
     kernel=_relu_grad,
     gradient=_mask_gradient,
-    capturable=True,
     flops=2,
 )
 enter(

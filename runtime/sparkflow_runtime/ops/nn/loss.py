@@ -87,6 +87,7 @@ class SoftmaxCrossEntropyWithLogits(Op):
     Labels are expected to add up to 1 per row: backprop is the loss's gradient only then.
     """
 
+    capturable = True
     inputs = "features: T, labels: T"
     outputs = "loss: T, backprop: T"
     attrs = {"T": type_attr(FLOATING)}

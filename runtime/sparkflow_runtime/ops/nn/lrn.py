@@ -41,6 +41,7 @@ def _wide(xp: Any, values: Array) -> Array:
 class LRN(Op):
     """input / (bias + alpha · Σ of the squares of the channels around)^beta."""
 
+    capturable = True
     inputs = "input: T"
     outputs = "output: T"
     attrs = _ATTRS
@@ -65,6 +66,7 @@ class LRN(Op):
 class LRNGrad(Op):
     """The gradient of `LRN`."""
 
+    capturable = True
     inputs = "input_grads: T, input_image: T, output_image: T"
     outputs = "output: T"
     attrs = _ATTRS

@@ -84,6 +84,7 @@ def softmax_of_rows(fusion: Fusion, logits: Fused) -> SoftmaxOfRows:
 class Softmax(Op):
     """`exp(logits) / sum(exp(logits))` along the last axis."""
 
+    capturable = True
     flops = 5
     inputs = "logits: T"
     outputs = "softmax: T"
@@ -132,6 +133,7 @@ class Softmax(Op):
 class LogSoftmax(Op):
     """`logits - log(sum(exp(logits)))` along the last axis."""
 
+    capturable = True
     inputs = "logits: T"
     outputs = "logsoftmax: T"
     attrs = {"T": type_attr(FLOATING)}

@@ -50,6 +50,7 @@ class ReductionOp(Op):
         fused: The reduction of kernels that is the same; "" where there is none.
     """
 
+    capturable = True
     host_inputs = frozenset({"reduction_indices"})
     reduction = True
     inputs = "input: T, reduction_indices: Tidx"
@@ -383,6 +384,7 @@ def _dot(xp: Any, x: Array, y: Array) -> Array:
 class L2Loss(Op):
     """Half the sum of squares of all elements, a scalar."""
 
+    capturable = True
     inputs = "t: T"
     outputs = "output: T"
     attrs = {"T": type_attr(FLOATING)}

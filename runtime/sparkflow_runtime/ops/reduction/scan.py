@@ -90,6 +90,8 @@ class _CumulativeOp(Op):
 class Cumsum(_CumulativeOp):
     """The cumulative sum."""
 
+    capturable = True
+    host_inputs = frozenset({"axis"})
     function = "cumsum"
     identity = 0
 
@@ -103,6 +105,8 @@ class Cumsum(_CumulativeOp):
 class Cumprod(_CumulativeOp):
     """The cumulative product."""
 
+    capturable = True
+    host_inputs = frozenset({"axis"})
     function = "cumprod"
     identity = 1
 
@@ -183,6 +187,7 @@ def _fill_positions(
 class _ArgOp(Op):
     """The position of an extreme element along one axis; of several the first."""
 
+    capturable = True
     host_inputs = frozenset({"dimension"})
     inputs = "input: T, dimension: Tidx"
     outputs = "output: output_type"

@@ -138,6 +138,7 @@ class InvertPermutation(Op):
 class BroadcastTo(Op):
     """The tensor repeated along dimensions of size 1 and new leading ones."""
 
+    capturable = True
     host_inputs = frozenset({"shape"})
     repeats = "input"
     inputs = "input: T, shape: Tidx"
@@ -229,6 +230,7 @@ class BroadcastArgs(Op):
 class Tile(Op):
     """The tensor repeated `multiples[i]` times along dimension i."""
 
+    capturable = True
     host_inputs = frozenset({"multiples"})
     repeats = "input"
     inputs = "input: T, multiples: Tmultiples"

@@ -256,6 +256,7 @@ class CheckNumerics(Op):
 class ZerosLike(Op):
     """Zeros of the shape and dtype of the input."""
 
+    capturable = True
     fills = 0
     elementwise = True
     inputs = "x: T"
@@ -280,6 +281,7 @@ class ZerosLike(Op):
 class OnesLike(Op):
     """Ones of the shape and dtype of the input."""
 
+    capturable = True
     fills = 1
     elementwise = True
     inputs = "x: T"
@@ -301,6 +303,7 @@ class OnesLike(Op):
 class Fill(Op):
     """A tensor of shape `dims` with every element equal to the scalar `value`."""
 
+    capturable = True
     host_inputs = frozenset({"dims"})
     repeats = "value"
     inputs = "dims: index_type, value: T"

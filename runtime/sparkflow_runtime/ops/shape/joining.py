@@ -152,6 +152,7 @@ def _concatenated(given: Sequence[Shape], axis: int | None) -> Shape:
 class ConcatV2(_Concatenation):
     """Tensors joined along `axis`, the last input."""
 
+    capturable = True
     host_inputs = frozenset({"axis"})
     inputs = "values: N * T, axis: Tidx"
     attrs = {"N": int_attr(minimum=2), "T": type_attr(), "Tidx": type_attr(INDEX, int32)}
@@ -164,6 +165,8 @@ class ConcatV2(_Concatenation):
 class Concat(_Concatenation):
     """Tensors joined along `concat_dim`, the first input."""
 
+    capturable = True
+    host_inputs = frozenset({"concat_dim"})
     inputs = "concat_dim: int32, values: N * T"
     attrs = {"N": int_attr(minimum=2), "T": type_attr()}
     kernels = STRINGS_ON_HOST
@@ -208,6 +211,7 @@ class ConcatOffset(Op):
 class Split(Op):
     """`num_split` equal parts along a dimension."""
 
+    capturable = True
     host_inputs = frozenset({"split_dim"})
     inputs = "split_dim: int32, value: T"
     outputs = "output: num_split * T"
@@ -255,6 +259,7 @@ class Split(Op):
 class SplitV(Op):
     """Parts of the sizes `size_splits` along a dimension; one size may be -1: what is left."""
 
+    capturable = True
     host_inputs = frozenset({"size_splits", "split_dim"})
     inputs = "value: T, size_splits: Tlen, split_dim: int32"
     outputs = "output: num_split * T"

@@ -119,6 +119,7 @@ def _inner_part(g: GraphBuilder, op: OperationView, dy: Tensor) -> Tensor:
 class Pad(Op):
     """A tensor with `paddings[i]` = (before, after) zeros around dimension i."""
 
+    capturable = True
     host_inputs = frozenset({"paddings"})
     inputs = "input: T, paddings: Tpaddings"
     outputs = "output: T"
@@ -156,6 +157,7 @@ class Pad(Op):
 class PadV2(Op):
     """As `Pad`, with a constant of choice."""
 
+    capturable = True
     host_inputs = frozenset({"paddings"})
     inputs = "input: T, paddings: Tpaddings, constant_values: T"
     outputs = "output: T"
@@ -234,6 +236,8 @@ class MirrorPad(Op):
     (1 0 | 0 1 2 | 2 1).
     """
 
+    capturable = True
+    host_inputs = frozenset({"paddings"})
     inputs = "input: T, paddings: Tpaddings"
     outputs = "output: T"
     aliases = frozenset({"input"})
@@ -277,6 +281,8 @@ class MirrorPad(Op):
 class MirrorPadGrad(Op):
     """A tensor with its border folded back onto the part it mirrors, and added there."""
 
+    capturable = True
+    host_inputs = frozenset({"paddings"})
     inputs = "input: T, paddings: Tpaddings"
     outputs = "output: T"
     aliases = frozenset({"input"})

@@ -93,6 +93,8 @@ def _check_sequence(shape: Sequence[Dim], length: Dim, seq_dim: int, batch_dim: 
 class Roll(Op):
     """Elements moved by `shift` along the axes; those that fall off come in again."""
 
+    capturable = True
+    host_inputs = frozenset({"shift", "axis"})
     inputs = "input: T, shift: Tshift, axis: Taxis"
     outputs = "output: T"
     attrs = {"T": type_attr(), "Tshift": type_attr(INDEX), "Taxis": type_attr(INDEX)}
@@ -134,6 +136,7 @@ class Roll(Op):
 class EnsureShape(Op):
     """The tensor itself, of which static shape and value are checked against `shape`."""
 
+    capturable = True
     inputs = "input: T"
     outputs = "output: T"
     aliases = frozenset({"input"})

@@ -35,6 +35,7 @@ from sparkflow_runtime.shapes import Dim, Shape
 class Slice(Op):
     """The part of a tensor that begins at `begin` and has the sizes `size`; -1: all the rest."""
 
+    capturable = True
     host_inputs = frozenset({"begin", "size"})
     inputs = "input: T, begin: Index, size: Index"
     outputs = "output: T"
@@ -161,6 +162,7 @@ class StridedSlice(Op):
     plain number.
     """
 
+    capturable = True
     host_inputs = frozenset({"begin", "end", "strides"})
     inputs = "input: T, begin: Index, end: Index, strides: Index"
     outputs = "output: T"
@@ -217,6 +219,7 @@ class StridedSlice(Op):
 class StridedSliceGrad(Op):
     """Zeros of shape `shape` with `dy` where the strided slice of these bounds lies."""
 
+    capturable = True
     host_inputs = frozenset({"shape", "begin", "end", "strides"})
     inputs = "shape: Index, begin: Index, end: Index, strides: Index, dy: T"
     outputs = "output: T"
@@ -277,6 +280,8 @@ def _strided_index(masks: Masks) -> Callable[..., tuple[Any, ...]]:
 class ReverseV2(Op):
     """The tensor with its elements in reverse order along the dimensions in `axis`."""
 
+    capturable = True
+    host_inputs = frozenset({"axis"})
     inputs = "tensor: T, axis: Tidx"
     outputs = "output: T"
     aliases = frozenset({"tensor"})

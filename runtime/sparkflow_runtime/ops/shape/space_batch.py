@@ -192,6 +192,8 @@ class _BlocksOp(Op):
 class SpaceToBatchND(_BlocksOp):
     """Pads the dimensions after the first, cuts them into blocks, moves blocks into the batch."""
 
+    capturable = True
+    host_inputs = frozenset({"block_shape", "paddings"})
     inputs = "input: T, block_shape: Tblock_shape, paddings: Tpaddings"
     attrs = {"T": type_attr(), "Tblock_shape": _INDEX, "Tpaddings": _INDEX}
     pairs_name = "paddings"
@@ -217,6 +219,8 @@ class SpaceToBatchND(_BlocksOp):
 class BatchToSpaceND(_BlocksOp):
     """The inverse of `SpaceToBatchND`, with cropping where that pads."""
 
+    capturable = True
+    host_inputs = frozenset({"block_shape", "crops"})
     inputs = "input: T, block_shape: Tblock_shape, crops: Tcrops"
     attrs = {"T": type_attr(), "Tblock_shape": _INDEX, "Tcrops": _INDEX}
     pairs_name = "crops"
@@ -333,6 +337,7 @@ def _check_format(data_format: str) -> None:
 class SpaceToDepth(_DepthOp):
     """Blocks of height and width become channels."""
 
+    capturable = True
     inverse = "DepthToSpace"
 
     def _sizes(self, shape: Sequence[Dim], block: int) -> Sequence[Dim]:
@@ -354,6 +359,7 @@ class SpaceToDepth(_DepthOp):
 class DepthToSpace(_DepthOp):
     """Channels become blocks of height and width."""
 
+    capturable = True
     inverse = "SpaceToDepth"
 
     def _sizes(self, shape: Sequence[Dim], block: int) -> Sequence[Dim]:

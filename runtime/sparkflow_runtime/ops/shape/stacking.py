@@ -26,6 +26,7 @@ from sparkflow_runtime.shapes import Dim, Shape
 class Pack(Op):
     """Tensors of one shape stacked along a new dimension."""
 
+    capturable = True
     inputs = "values: N * T"
     outputs = "output: T"
     attrs = {"N": int_attr(minimum=1), "T": type_attr(), "axis": int_attr(0)}
@@ -98,6 +99,7 @@ def _checked_stack_axis(axis: int, rank: int) -> int:
 class Unpack(Op):
     """The slices of a tensor along one dimension, one output for each."""
 
+    capturable = True
     inputs = "value: T"
     outputs = "output: num * T"
     aliases = frozenset({"value"})
