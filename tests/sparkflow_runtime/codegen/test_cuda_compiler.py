@@ -8,6 +8,7 @@ import pytest
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.gpu.cuda import CudaProgram
 from sparkflow_runtime.codegen.gpu.cuda_pooling import Form, PoolingProgram
+from sparkflow_runtime.codegen.gpu.cuda_transposition import ELEMENTS, TranspositionProgram
 from sparkflow_runtime.codegen.ir.kernel import ARITHMETIC, Instruction, Kernel, Operand
 from sparkflow_runtime.codegen.tiles.pooling_ir import Task
 
@@ -88,6 +89,10 @@ def test_nvcc_takes_the_sources(tmp_path):
     for number, form in enumerate(poolings()):
         path = tmp_path / f"pooling{number}.cu"
         path.write_text(PoolingProgram(form).source(wide=number % 3 == 1))
+        files.append(path)
+    for size_bytes in ELEMENTS:
+        path = tmp_path / f"transposition{size_bytes}.cu"
+        path.write_text(TranspositionProgram(size_bytes).source(wide=size_bytes == 4))
         files.append(path)
     # Positions and arguments that a kernel happens not to use are no fault.
     allowed = "-diag-suppress=177,550"

@@ -8,6 +8,7 @@ from typing import Any, Final
 from sparkflow_runtime.device.gpu import Gpu
 from sparkflow_runtime.device.gpu_convolution import Convolution, Sizes
 from sparkflow_runtime.ops.convolution.conv_native import Geometry
+from sparkflow_runtime.ops.native.gpu_transposing import GpuTransposer
 from sparkflow_runtime.ops.op import Array
 from sparkflow_runtime.ops.windows import has_channels_last
 
@@ -41,6 +42,7 @@ def bind(
         return plain
     last = has_channels_last(data_format)
     contiguous, empty = gpu.cupy.ascontiguousarray, gpu.cupy.empty
+    transposed = GpuTransposer(gpu.cupy).transposed
     there, back = (_TO_LAST, _FROM_LAST) if last else (_TO_FIRST, _FROM_FIRST)
 
     def kernel(*inputs: Array) -> Array:
@@ -50,12 +52,12 @@ def bind(
             return plain(*inputs)
         first, second = (inputs[2], inputs[1]) if member == 1 else (inputs[0], inputs[-1])
         if member != 2:
-            second = second.transpose(there)
+            second = transposed(contiguous(second), there)
         sizes = (wanted.result, wanted.image, wanted.filters)[member]
         out = empty(_in_memory(sizes, last), dtype)
         if not convolutions.run(wanted, contiguous(first), contiguous(second), out):
             return plain(*inputs)
-        return contiguous(out.transpose(back)) if member == 2 else out
+        return transposed(out, back) if member == 2 else out
 
     return kernel
 

@@ -459,6 +459,7 @@ class MaxPoolGrad(_MaxGrad):
 class MaxPoolGradGrad(_MaxGradGrad):
     """For every window the element of `grad` at the place of its first maximum."""
 
+    capturable = True
     family = _MAX
     attrs = {**PLAIN_ATTRS, "T": type_attr(REAL)}
 
@@ -490,6 +491,7 @@ class MaxPool3DGrad(_MaxGrad):
 class MaxPool3DGradGrad(_MaxGradGrad):
     """As `MaxPoolGradGrad`, over depth, height and width."""
 
+    capturable = True
     family = _MAX_3D
     attrs = {**_SOLID_ATTRS, "T": type_attr(REAL)}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,6 +33,9 @@ from sparkflow_runtime.ops.static import (
 )
 from sparkflow_runtime.ops.value import moving
 from sparkflow_runtime.shapes import Dim, Shape
+
+if TYPE_CHECKING:
+    from sparkflow_runtime.device.gpu import Gpu
 
 
 @register
@@ -76,6 +79,13 @@ class Transpose(Op):
         """Copies the elements in their new order."""
         axes_of = remembering(_checked_permutation)
         return lambda x, perm, out: fill_transposed(x, axes_of(x.shape, perm), out)
+
+    def bind_out_gpu(self, node: NodeView, gpu: Gpu) -> Callable[..., Any]:
+        """Copies the elements in their new order."""
+        from sparkflow_runtime.ops.native.gpu_transposing import GpuTransposer
+
+        axes_of, fill = remembering(_checked_permutation), GpuTransposer(gpu.cupy).fill
+        return lambda x, perm, out: fill(x, axes_of(x.shape, perm), out)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """The gradient with its dimensions put back."""

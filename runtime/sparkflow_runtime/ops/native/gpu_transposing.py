@@ -1,0 +1,57 @@
+"""Copies of transposed arrays on a GPU, in CUDA where they are made of transposed matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from sparkflow_runtime.codegen.gpu.cuda_transposition import ELEMENTS, TranspositionProgram
+from sparkflow_runtime.device.gpu_kernels import GpuKernel
+from sparkflow_runtime.ops.native.transposing import matrices
+from sparkflow_runtime.ops.op import Array
+
+_LEAST: Final = 8
+"""Rows and columns of matrices from which tiles are worth it: fewer fill too little of one."""
+_REMEMBERED: Final = 64
+
+
+class GpuTransposer:
+    """Transposes arrays on the current stream. Safe to use from several threads.
+
+    Args:
+        cupy: The module.
+    """
+
+    def __init__(self, cupy: Any) -> None:
+        self._cupy = cupy
+        self._kernels: dict[int, GpuKernel] = {}
+        self._bound: dict[tuple[int, ...], Callable[..., bool]] = {}
+
+    def fill(self, x: Array, axes: Sequence[int], out: Array) -> None:
+        """Writes `x.transpose(axes)` into a contiguous array."""
+        size_bytes = x.dtype.itemsize
+        sizes = matrices(x.shape, tuple(axes))
+        if sizes is None or min(sizes[1:]) < _LEAST or size_bytes not in ELEMENTS:
+            self._cupy.copyto(out, x.transpose(axes))
+            return
+        key = (size_bytes, *sizes)
+        transpose = self._bound.get(key)
+        if transpose is None:
+            if len(self._bound) >= _REMEMBERED:
+                self._bound.clear()
+            transpose = self._bound[key] = self._kernel(size_bytes).bind(sizes)
+        if not transpose(x, out):  # it has gaps
+            self._cupy.copyto(out, x.transpose(axes))
+
+    def transposed(self, x: Array, axes: Sequence[int]) -> Array:
+        """`x.transpose(axes)`, contiguous."""
+        out = self._cupy.empty(tuple(x.shape[axis] for axis in axes), x.dtype)
+        self.fill(x, axes, out)
+        return out
+
+    def _kernel(self, size_bytes: int) -> GpuKernel:
+        kernel = self._kernels.get(size_bytes)
+        if kernel is None:
+            program = TranspositionProgram(size_bytes)
+            kernel = self._kernels[size_bytes] = GpuKernel(self._cupy, program)
+        return kernel
