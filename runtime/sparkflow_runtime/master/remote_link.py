@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import grpc
@@ -82,6 +83,7 @@ class RemoteLink:
         self._task = task
         self._peers = peers
         self._results: dict[str, tuple[int, ...]] = {}
+        self._apart: set[str] = set()  # partitions whose last bundle is large
         self._channel = rpc.channel(address, tls)
         peer = f"Task {task} at {address}"
         self._stub = rpc.Stub(self._channel, WORKER_SERVICE, shown_at(token, address), peer)
@@ -142,6 +144,7 @@ class RemoteLink:
         """See `links.WorkerLink`."""
         for handle in [each for each in self._results if each.startswith(f"{session}/")]:
             del self._results[handle]
+            self._apart.discard(handle)
         open_channel = None if self._peers is None else self._peers.open_channel(self._task)
         if open_channel is not None:
             open_channel.readings.forget(f"{session}/")
@@ -204,9 +207,13 @@ class RemoteLink:
                 step.shortcuts = Shortcuts()
             read = asker.readings.find(handle, opening.reads)
             if read is not None:
-                run = Run(session, handle, False, opening.brings, opening.reads)
-                brought = _WithBundle(asker, step.id, pack_run(run), given, done, results)
+                ends = "" if handle in self._apart else opening.ends
+                run = Run(session, handle, False, opening.brings, opening.reads, ends)
+                brought = _WithBundle(asker, step, pack_run(run), given, done, results)
                 step.shortcuts.given.update(read)
+                if ends:
+                    missing = partial(self._apart.add, handle)
+                    step.shortcuts.awaited[ends] = partial(brought.last_bundle, missing)
                 step.shortcuts.taken[opening.brings] = brought.call
                 step.shortcuts.held.add(self._task)
                 return brought
@@ -368,7 +375,7 @@ class _AtChannel:
     def end(self, step: RunningStep) -> dict[int, Any]:
         """See `Pending`."""
         waker = Waker.of_this_thread(step.check)
-        values = self.asker.result(self.call, waker)
+        values = self.asker.result(self.call, waker)[: len(self.results)]
         return dict(zip(self.results, map(own, values), strict=True))
 
 
@@ -377,7 +384,7 @@ class _WithBundle:
     """A partition elsewhere that is called when the bundle is there that it takes first."""
 
     asker: Asker
-    step_id: int
+    step: RunningStep
     text: bytes
     args: Sequence[Any]
     on_done: Callable[[PendingCall], None]
@@ -389,16 +396,26 @@ class _WithBundle:
         """See `Pending`."""
         return False
 
-    def call(self, bundle: Sequence[Any], check: Callable[[], None]) -> None:
+    def call(self, bundle: Sequence[Any], check: Callable[[], None]) -> bool:
         """Calls it; see `worker.step.Shortcuts`."""
         self.pending = self.asker.call(
-            self.step_id,
+            self.step.id,
             self.text,
             [*self.args, *bundle],
             self.on_done,
             is_attended=True,
             check=check,
         )
+        return True
+
+    def last_bundle(self, missing: Callable[[], None]) -> tuple[Any, ...] | None:
+        """Waits for the bundle with which it ends; None, and `missing` is told, if it is large."""
+        assert self.pending is not None, "A bundle is awaited before the one that it follows"
+        values = self.asker.result(self.pending, Waker.of_this_thread(self.step.check))
+        found = tuple(values[len(self.results) :])
+        if not found:
+            missing()
+        return found or None
 
     def end(self, step: RunningStep) -> dict[int, Any]:
         """See `Pending`."""

@@ -6,8 +6,10 @@ import contextlib
 import struct
 import threading
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+import numpy as np
 
 from sparkflow_runtime.errors import (
     CancelledError,
@@ -25,10 +27,13 @@ if TYPE_CHECKING:
 
 CLIENTS_STEP: Final = 1 << 63
 """Numbers from here on are of steps that a client asks the task's master for."""
+MOST_KEPT_BYTES: Final = 1 << 14
+"""A bundle of more bytes does not go with results, for which it is copied."""
 _NAMES: Final = struct.Struct("<BHH")
 _SIZE: Final = struct.Struct("<H")
 _ALONE: Final = 1
 _BRINGS: Final = 2
+_ENDS: Final = 4
 
 
 class Clients(Protocol):
@@ -54,6 +59,7 @@ class Run(NamedTuple):
         alone: Whether it is the only one of the step, which is then over with it.
         brings: The key of the bundle that comes behind the arguments, "" for none.
         unasked: The keys of bundles that the partition is to send to nobody.
+        ends: The key of a bundle that may come behind the results, if it is small; "" for none.
     """
 
     session: str
@@ -61,6 +67,7 @@ class Run(NamedTuple):
     alone: bool = False
     brings: str = ""
     unasked: tuple[str, ...] = ()
+    ends: str = ""
 
 
 @lru_cache(maxsize=4096)
@@ -70,9 +77,10 @@ def pack_run(run: Run) -> bytes:
     What brings a bundle is understood from `handshake.TAKES_BUNDLES` on.
     """
     names = run.session.encode(), run.handle.encode()
-    text = _NAMES.pack(run.alone | bool(run.brings) * _BRINGS, *map(len, names)) + b"".join(names)
+    flags = run.alone * _ALONE | bool(run.brings) * _BRINGS | bool(run.ends) * _ENDS
+    text = _NAMES.pack(flags, *map(len, names)) + b"".join(names)
     if run.brings:
-        for key in (run.brings, *run.unasked):
+        for key in (run.brings, *run.unasked, *([run.ends] if run.ends else [])):
             text += _SIZE.pack(len(key.encode())) + key.encode()
     return text
 
@@ -88,10 +96,11 @@ def unpack_run(text: bytes) -> Run:
         flags, first, second = _NAMES.unpack_from(text)
         names = text[_NAMES.size : _NAMES.size + first + second]
         keys = _keys(text[_NAMES.size + first + second :])
+        ends = keys.pop() if flags & _ENDS and len(keys) > 1 else ""
         if len(names) == first + second and bool(keys) == bool(flags & _BRINGS):
             session, handle = names[:first].decode(), names[first:].decode()
             brings, unasked = (keys[0], tuple(keys[1:])) if keys else ("", ())
-            return Run(session, handle, bool(flags & _ALONE), brings, unasked)
+            return Run(session, handle, bool(flags & _ALONE), brings, unasked, ends)
     raise InvalidArgumentError(message="A malformed call")
 
 
@@ -111,8 +120,17 @@ def _keys(text: bytes) -> list[str]:
     return found
 
 
-def _drop(values: Sequence[Any], check: Callable[[], None]) -> None:
+def _drop(values: Sequence[Any], check: Callable[[], None]) -> bool:
     """Who calls has read them."""
+    return True
+
+
+def _keep_small(kept: list[Any], values: Sequence[Any], check: Callable[[], None]) -> bool:
+    """Keeps a bundle that goes with the results; False where it is too large for that."""
+    if sum(np.asarray(value).nbytes for value in values) > MOST_KEPT_BYTES:
+        return False
+    kept += [np.array(value) for value in values]
+    return True
 
 
 class Answering:
@@ -169,10 +187,13 @@ class Answering:
         graph = worker.graph(asked.session, asked.handle)
         program = graph.program
         shortcuts: Shortcuts | None = None
+        last: list[Any] = []
         if asked.brings:
             args, brought = args[: len(program.args)], args[len(program.args) :]
             shortcuts = Shortcuts({asked.brings: tuple(brought)})
             shortcuts.taken.update(dict.fromkeys(asked.unasked, _drop))
+            if asked.ends:
+                shortcuts.taken[asked.ends] = partial(_keep_small, last)
         if len(args) != len(program.args):
             raise InvalidArgumentError(
                 message=f"The step takes {len(program.args)} arguments, got {len(args)}"
@@ -189,7 +210,7 @@ class Answering:
             if asked.alone and graph.takes_step:
                 worker.finish_step(step_id)
         results = dict(zip(program.results, values, strict=True))
-        return [results[index] for index in sorted(results)]
+        return [*(results[index] for index in sorted(results)), *last]
 
     def abandon(self, step_id: int) -> None:
         """See `serving.Task`."""

@@ -27,15 +27,17 @@ class Shortcuts:
     Attributes:
         given: By key, those that are there already.
         taken: By key, who takes one that the partition sends; it may change afterwards. The second
-            argument raises what has ended the step.
+            argument raises what has ended the step. False if it is to go the usual way.
+        awaited: By key, who waits for one that comes with something else; None if it does not.
         told: By task, the bundles of which it wants to know where they are.
         held: The tasks to which something is sent by `taken` before anything is waited for.
     """
 
     given: dict[str, tuple[Any, ...]] = field(default_factory=dict)
-    taken: dict[str, Callable[[tuple[Any, ...], Callable[[], None]], None]] = field(
+    taken: dict[str, Callable[[tuple[Any, ...], Callable[[], None]], bool]] = field(
         default_factory=dict
     )
+    awaited: dict[str, Callable[[], tuple[Any, ...] | None]] = field(default_factory=dict)
     told: dict[str, Told] = field(default_factory=dict)
     held: set[str] = field(default_factory=set)
 
@@ -159,9 +161,10 @@ class Step:
             take = shortcuts.taken.pop(key, None)
             if take is not None:
                 self.check_cancelled()
-                take(values, self.check_cancelled)
+                is_taken = take(values, self.check_cancelled)
                 self.waited_s += time.perf_counter() - start
-                return
+                if is_taken:
+                    return
         keep = _snapshot if not lent else partial(_snapshot_but, frozenset(lent))
         self._rendezvous.send(key, self.iteration, values, lent, keep)
         self.waited_s += time.perf_counter() - start
@@ -174,11 +177,13 @@ class Step:
         """
         from sparkflow_runtime.resources.turns import others_go_on
 
+        wait: Callable[[], tuple[Any, ...] | None] | None = None
         if self._shortcuts is not None:
             given = self._shortcuts.given.pop(key, None)
             if given is not None:
                 self.check_cancelled()
                 return given
+            wait = self._shortcuts.awaited.pop(key, None)
         task = task_of(source)
         start = time.perf_counter()
         self.waits_for = (key, task, start)
@@ -188,8 +193,10 @@ class Step:
                     return self._rendezvous.take(  # type: ignore[no-any-return]  # put by `send`
                         key, self.iteration, wanted=self._goes_on
                     )
-                more = self.iteration < self.last_iteration
-                values = self._receiver.receive(task, key, self.iteration, more)
+                values = None if wait is None else wait()
+                if values is None:
+                    more = self.iteration < self.last_iteration
+                    values = self._receiver.receive(task, key, self.iteration, more)
         except Exception:
             # What ended the step says more than the cancelled wait does.
             self.check_cancelled()

@@ -7,7 +7,7 @@ import itertools
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -435,14 +435,16 @@ class Worker:
         first_step: int = 0,
         shortcuts: Shortcuts | None = None,
     ) -> tuple[Step, Callable[..., None]]:
-        if shortcuts is not None and shortcuts.given:
-            given = shortcuts.given
-            wanted = {task: left for task, keys in wanted.items() if (left := _but(keys, given))}
+        if shortcuts is not None:
+            coming = {*shortcuts.given, *shortcuts.awaited}
+            if coming:
+                left = {task: _but(keys, coming) for task, keys in wanted.items()}
+                wanted = {task: keys for task, keys in left.items() if keys}
         with self._lock:
             peers = self._peers
         receiver: StepReceiver | Alone = _NOBODY
         forget: Callable[[], None] = _nothing
-        if wanted:
+        if wanted or (shortcuts is not None and shortcuts.awaited):  # which may not come so
             receiver = peers.receiver(step_id)
             forget = rendezvous.on_abort(receiver.cancel)
         if shortcuts is None:
@@ -492,8 +494,8 @@ def _nothing() -> None:
     """There is nothing to take back."""
 
 
-def _but(keys: Sequence[str], given: Mapping[str, Any]) -> list[str]:
-    return [key for key in keys if key not in given]
+def _but(keys: Sequence[str], coming: Collection[str]) -> list[str]:
+    return [key for key in keys if key not in coming]
 
 
 def _both(first: Listen, second: Listen) -> Listen:

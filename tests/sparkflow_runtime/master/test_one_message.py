@@ -15,6 +15,7 @@ from sparkflow_runtime.transport.channel import handshake
 from sparkflow_runtime.transport.channel.asking import Asker
 from sparkflow_runtime.transport.channel.reactor import available
 from sparkflow_runtime.transport.channel.serving import Serving
+from sparkflow_runtime.worker.answering import MOST_KEPT_BYTES
 from support.graphs import const, graph_def, node, placeholder, variable
 
 pytestmark = pytest.mark.skipif(not (available() and SharedArena.available()), reason="needs Linux")
@@ -189,6 +190,65 @@ def test_a_call_that_fails_tells_why(client: SessionClient) -> None:
     for _ in range(LEARNING + 1):
         with pytest.raises(InvalidArgumentError, match="b/train"):
             run(client, x)
+
+
+def echoing(size: int) -> list[Any]:
+    """A step that pushes `x`, has it summed into `total`, and uses what is there then."""
+    return [
+        placeholder("x", None, device=WORKER),
+        variable("total", (size,), device=PS),
+        node("total/set", "Assign", "total", "zero", device=PS),
+        const("zero", np.zeros(size), device=PS),
+        node("pushed", "Neg", "x", device=WORKER),
+        node("added", "AssignAdd", "total", "pushed", device=PS),
+        node("now", "Neg", "added", device=PS),
+        node("got", "Abs", "now", device=WORKER),
+        node("after", "Identity", "total", device=PS, after=["added"]),
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 3, 3000, 9000])
+@pytest.mark.parametrize("fetched", [["got:0"], ["after:0", "got:0"]])
+def test_a_small_bundle_comes_with_the_results(
+    client: SessionClient, frames: Frames, size: int, fetched: list[str]
+) -> None:
+    client.extend(graph_def(*echoing(size)))
+    client.run([], {}, ["total/set"])
+    x = np.arange(size, dtype=np.float32)
+    kept: list[Any] = []
+    for turn in range(1, 6):
+        frames()
+        found, _ = client.run(fetched, {"x:0": x}, [])
+        kept.append(found[-1])
+        np.testing.assert_array_equal(abs(found[0]), turn * x)
+        np.testing.assert_array_equal(found[-1], turn * x)
+        # Memory is shared first, and a step that is over may tell who asked for its bundle.
+        came = [each for each in frames() if not each.startswith(("SEGMENT", "FAIL"))]
+        if 4 * size <= MOST_KEPT_BYTES:
+            assert came == ["CALL to task", "REPLY to caller"]
+        elif turn == 1:  # it is missed first
+            assert came == [
+                *("CALL to task", "REPLY to caller"),
+                *("REQUEST to task", "BUNDLE to caller"),
+            ]
+        else:  # and asked for then
+            assert came == [
+                *("REQUEST to task", "CALL to task"),
+                *("BUNDLE to caller", "REPLY to caller"),
+            ]
+    for turn, got in enumerate(kept):
+        np.testing.assert_array_equal(got, (turn + 1) * x)
+
+
+def test_an_error_behind_the_bundle_ends_who_waits_for_another(client: SessionClient) -> None:
+    client.extend(graph_def(*echoing(3)))
+    client.run([], {}, ["total/set"])
+    for size in (4, 5):
+        with pytest.raises(InvalidArgumentError, match="added"):
+            client.run(["got:0"], {"x:0": np.ones(size, np.float32)}, [])
+    client.run([], {}, ["total/set"])
+    [got], _ = client.run(["got:0"], {"x:0": np.ones(3, np.float32)}, [])
+    assert got.tolist() == [1, 1, 1]
 
 
 def pushing(*names: str) -> list[Any]:

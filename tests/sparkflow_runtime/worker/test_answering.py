@@ -1,5 +1,6 @@
 """The texts of calls that run partitions."""
 
+import contextlib
 import struct
 
 import pytest
@@ -12,6 +13,8 @@ RUNS = [
     Run("", "", True),
     Run("s", "h", False, "0-1-1-0"),
     Run("s", "häfen", True, "0-1-1-0", ("1-0-0-0", "1-0-0-1")),
+    Run("s", "h", False, "0-1-1-0", (), "1-0-2-1"),
+    Run("s", "h", False, "0-1-1-0", ("1-0-0-0",), "1-0-2-1"),
 ]
 
 
@@ -28,11 +31,15 @@ def test_a_call_without_a_bundle_is_what_it_was_before() -> None:
 @pytest.mark.parametrize("run", RUNS)
 def test_what_is_cut_off_is_refused_or_says_less(run: Run) -> None:
     text = pack_run(run)
-    shorter = [pack_run(run._replace(unasked=run.unasked[:count])) for count in range(2)]
+    keys = {run.brings, *run.unasked, run.ends, ""}
     for end in range(len(text)):
-        if text[:end] not in shorter:
-            with pytest.raises(InvalidArgumentError, match="A malformed call"):
-                unpack_run(text[:end])
+        with contextlib.suppress(InvalidArgumentError):
+            found = unpack_run(text[:end])
+            assert found[:4] == run[:4]
+            assert {found.brings, *found.unasked, found.ends} < keys
+            continue
+        with pytest.raises(InvalidArgumentError, match="A malformed call"):
+            unpack_run(text[:end])
 
 
 @pytest.mark.parametrize("run", RUNS)

@@ -34,10 +34,13 @@ class Opening:
         reads: The keys of bundles that the partition sends before it takes anything: variables,
             all of which may be read where they are.
         brings: The key of the bundle that it takes first.
+        ends: The key of the bundle with which it ends, which may come with its results; "" where it
+            ends with something else.
     """
 
     reads: tuple[str, ...]
     brings: str
+    ends: str = ""
 
 
 def find_opening(part: Partition, here: Partition) -> Opening | None:
@@ -66,7 +69,22 @@ def find_opening(part: Partition, here: Partition) -> Opening | None:
     if node.attrs["source"] != here.device or len(node.attrs["T"]) > MOST_TENSORS:
         return None
     brings: str = node.attrs["key"]
-    return Opening(tuple(reads), brings) if _comes_first(brings, reads, part, here) else None
+    if not _comes_first(brings, reads, part, here):
+        return None
+    return Opening(tuple(reads), brings, _last_sent(part, here))
+
+
+def _last_sent(part: Partition, here: Partition) -> str:
+    """The key of the bundle for `here` with which a partition ends, a snapshot; "" for none.
+
+    Only results may follow, and the reads that give them: nothing that takes its time.
+    """
+    for node in reversed(part.nodes):
+        if node.op == SEND and node.attrs["destination"] == here.device:
+            return "" if node.attrs["lent"] else str(node.attrs["key"])
+        if node.op != RETVAL and not registry.lookup(node.op).reads_variable:
+            return ""
+    return ""
 
 
 def _may_come_later(node: Node) -> bool:

@@ -50,6 +50,22 @@ def test_a_step_of_training_reads_and_brings_its_gradient() -> None:
     assert (len(found.reads), bool(found.brings)) == (1, True)
 
 
+def test_the_bundle_with_which_it_ends_may_come_with_its_results() -> None:
+    nodes = training(
+        node("after", "Identity", "w", device=PS, after=["train"]),
+        node("half", "Neg", "after", device=PS),
+        node("got", "Neg", "half", device=WORKER),
+    )
+    parts = {part.device: part for part in lend(partition(Graph(nodes)))}
+    sends = [each.attrs["key"] for each in parts[PS].nodes if each.op == "_SendBundle"]
+    found = opening(*nodes)
+    assert found is not None
+    assert ([*found.reads], found.ends) == (sends[:1], sends[1])
+    plain = opening(*training())
+    assert plain is not None
+    assert plain.ends == ""
+
+
 def test_what_the_ps_does_after_the_gradient_does_not_matter() -> None:
     assert opening(*training(*counting(after=["train"]))) is not None
 
