@@ -19,7 +19,7 @@ from sparkflow_runtime.ir.node import parse_endpoint
 from sparkflow_runtime.master.repeated_runs.server_side import pack_call, unpack_call
 from sparkflow_runtime.transport import codec
 from sparkflow_runtime.transport.channel import frames, handshake, layout, records
-from sparkflow_runtime.worker.answering import unpack_run
+from sparkflow_runtime.worker.answering import Run, pack_run, unpack_run
 
 _TASKS = "/job:ps/replica:0/task:0", "/job:worker/replica:0/task:1"
 
@@ -32,6 +32,8 @@ def _frame(data: bytes) -> None:
     text, described = rest[: header.text_bytes], rest[header.text_bytes : header.head_bytes]
     if header.kind is frames.Kind.REQUEST:
         frames.unpack_request(text)
+    elif header.kind is frames.Kind.BUNDLE and text:
+        frames.unpack_places(text, 1 + header.tensors)
     elif header.kind in (frames.Kind.FAIL, frames.Kind.REFUSAL):
         frames.unpack_status(text)
     found = layout.parse(described, header.tensors)
@@ -49,6 +51,7 @@ def _frame_seeds() -> Sequence[bytes]:
             frames.Kind.BUNDLE, 1, 2, layout=message.layout, tensors=2, body_bytes=len(body)
         )
         + body,
+        frames.pack(frames.Kind.BUNDLE, 1, text=frames.pack_places([(0, 64)])),
         frames.pack(frames.Kind.REQUEST, 1, text=frames.pack_request(1, 2, "key")),
         frames.pack(frames.Kind.FAIL, 1, text=frames.pack_status(UnavailableError(message="no"))),
     ]
@@ -103,6 +106,11 @@ def _calls(data: bytes) -> None:
     unpack_call(data)
 
 
+def _calls_seeds() -> Sequence[bytes]:
+    run = Run("session", "session/1", False, "0-1-1-0", ("1-0-0-0",), "1-0-2-1")
+    return [pack_call("session", 3), pack_run(run)]
+
+
 def _tensor_name(data: bytes) -> None:
     parse_endpoint(data.decode("utf-8", "surrogateescape"))
 
@@ -152,7 +160,7 @@ TARGETS = [
     Target("channel_frame", _frame, _frame_seeds),
     Target("handshake_listener", _listen, lambda: [_hello()]),
     Target("handshake_dialler", _dial, lambda: [_answer()]),
-    Target("calls", _calls, lambda: [pack_call("session", 3)]),
+    Target("calls", _calls, _calls_seeds),
     Target("tensor_message", _decode, _decode_seeds),
     Target("tensor_name", _tensor_name, lambda: [b"a/b:2"]),
     Target("device_name", _device_name, lambda: [b"/job:ps/task:0/device:GPU:1", b"/gpu:0"]),

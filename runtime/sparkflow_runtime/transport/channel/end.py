@@ -68,6 +68,8 @@ class End(abc.ABC):
 
     def describe(self, values: Sequence[Any]) -> Message:
         """The message of arrays that belong to no stream."""
+        if not values:  # the describer goes on to know what comes between such
+            return Message(b"", [], 0, 0)
         with self._describing:
             return self._describer.describe(values)
 

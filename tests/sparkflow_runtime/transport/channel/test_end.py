@@ -76,3 +76,12 @@ def test_one_thread_reads_at_a_time(ends: tuple[End, socket.socket]) -> None:
     assert end.is_open
     end.attend()
     assert not end.is_open
+
+
+def test_messages_without_tensors_come_between_others(ends: tuple[End, socket.socket]) -> None:
+    end, _ = ends
+    values = [np.ones(3, np.float32)]
+    before = end.describe(values)
+    empty = end.describe([])
+    assert (empty.layout, [*empty.buffers], empty.body_bytes, empty.count) == (b"", [], 0, 0)
+    assert end.describe(values).layout is before.layout
