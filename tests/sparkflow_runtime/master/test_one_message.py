@@ -290,3 +290,46 @@ def test_an_older_task_is_called_as_before(frames: Frames, monkeypatch: pytest.M
         came: Sequence[str] = frames()
         assert came.count("REQUEST to task") == 2  # each end asks the other
         client.close()
+
+
+def test_two_servers_that_wait_for_each_other_are_called_with_their_bundles(
+    frames: Frames,
+) -> None:
+    """The second one's update is awaited by the first, which counts the step."""
+    first, second = "/job:ps/task:0", "/job:ps/task:1"
+    nodes: list[Any] = [placeholder("x", None, device=WORKER)]
+    for name, device in (("v", first), ("w", second)):
+        nodes += [
+            variable(name, (2,), device=device),
+            const(f"{name}/zero", [0, 0], device=device),
+            node(f"{name}/set", "Assign", name, f"{name}/zero", device=device),
+            node(f"{name}/read", "Identity", name, device=device),
+            node(f"{name}/grown", "Add", f"{name}/read", "x", device=WORKER),
+            node(f"{name}/push", "AssignAdd", name, f"{name}/grown", device=device),
+        ]
+    nodes += [
+        variable("step", (), device=first),
+        const("one", 1, device=first),
+        const("zero", 0, device=first),
+        node("step/set", "Assign", "step", "zero", device=first),
+        node("count", "AssignAdd", "step", "one", device=first, after=["v/push", "w/push"]),
+    ]
+    with LocalCluster(2, 1) as cluster:
+        client = open_session(cluster.target("worker", 0))
+        client.extend(graph_def(*nodes))
+        client.run([], {}, ["v/set", "w/set", "step/set"])
+        value = np.zeros(2, np.float32)
+        for turn in range(5):
+            x = np.array([1, turn], np.float32)
+            frames()
+            found, _ = client.run(["step:0", "w/grown:0"], {"x:0": x}, ["count"])
+            np.testing.assert_array_equal(found[1], value + x)
+            value = 2 * value + x
+            assert found[0] == turn + 1
+            if turn > LEARNING:
+                came = frames()
+                assert came.count("CALL to task") == 2
+                assert came.count("REQUEST to task") == 1  # the first server asks the second
+        found, _ = client.run(["v:0", "w:0"], {}, [])
+        np.testing.assert_array_equal(found, [value, value])
+        client.close()
