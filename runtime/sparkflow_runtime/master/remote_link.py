@@ -396,7 +396,7 @@ class _WithBundle:
         """See `Pending`."""
         return False
 
-    def call(self, bundle: Sequence[Any], check: Callable[[], None]) -> bool:
+    def call(self, bundle: Sequence[Any], lent: Sequence[int], check: Callable[[], None]) -> bool:
         """Calls it; see `worker.step.Shortcuts`."""
         self.pending = self.asker.call(
             self.step.id,
@@ -404,6 +404,7 @@ class _WithBundle:
             [*self.args, *bundle],
             self.on_done,
             is_attended=True,
+            lent=[len(self.args) + number for number in lent],
             check=check,
         )
         return True

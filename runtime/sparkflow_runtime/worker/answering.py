@@ -120,12 +120,14 @@ def _keys(text: bytes) -> list[str]:
     return found
 
 
-def _drop(values: Sequence[Any], check: Callable[[], None]) -> bool:
+def _drop(values: Sequence[Any], lent: Sequence[int], check: Callable[[], None]) -> bool:
     """Who calls has read them."""
     return True
 
 
-def _keep_small(kept: list[Any], values: Sequence[Any], check: Callable[[], None]) -> bool:
+def _keep_small(
+    kept: list[Any], values: Sequence[Any], lent: Sequence[int], check: Callable[[], None]
+) -> bool:
     """Keeps a bundle that goes with the results; False where it is too large for that."""
     if sum(np.asarray(value).nbytes for value in values) > MOST_KEPT_BYTES:
         return False

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -20,23 +20,25 @@ if TYPE_CHECKING:
     from sparkflow_runtime.worker.groups import Groups
 
 
+Take: TypeAlias = Callable[[tuple[Any, ...], Sequence[int], Callable[[], None]], bool]
+
+
 @dataclass(slots=True)
 class Shortcuts:
     """The bundles of a partition's run that need no request.
 
     Attributes:
         given: By key, those that are there already.
-        taken: By key, who takes one that the partition sends; it may change afterwards. The second
-            argument raises what has ended the step. False if it is to go the usual way.
+        taken: By key, who takes one that the partition sends, with the numbers of those tensors
+            that may be read where they are; the others may change afterwards. The last argument
+            raises what has ended the step. False if it is to go the usual way.
         awaited: By key, who waits for one that comes with something else; None if it does not.
         told: By task, the bundles of which it wants to know where they are.
         held: The tasks to which something is sent by `taken` before anything is waited for.
     """
 
     given: dict[str, tuple[Any, ...]] = field(default_factory=dict)
-    taken: dict[str, Callable[[tuple[Any, ...], Callable[[], None]], bool]] = field(
-        default_factory=dict
-    )
+    taken: dict[str, Take] = field(default_factory=dict)
     awaited: dict[str, Callable[[], tuple[Any, ...] | None]] = field(default_factory=dict)
     told: dict[str, Told] = field(default_factory=dict)
     held: set[str] = field(default_factory=set)
@@ -161,7 +163,7 @@ class Step:
             take = shortcuts.taken.pop(key, None)
             if take is not None:
                 self.check_cancelled()
-                is_taken = take(values, self.check_cancelled)
+                is_taken = take(values, lent, self.check_cancelled)
                 self.waited_s += time.perf_counter() - start
                 if is_taken:
                     return

@@ -13,6 +13,7 @@ from sparkflow_runtime.master.client import SessionClient, open_session
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 from sparkflow_runtime.transport.channel import handshake
 from sparkflow_runtime.transport.channel.asking import Asker
+from sparkflow_runtime.transport.channel.memory import ChannelMemory
 from sparkflow_runtime.transport.channel.reactor import available
 from sparkflow_runtime.transport.channel.serving import Serving
 from sparkflow_runtime.worker.answering import MOST_KEPT_BYTES
@@ -290,6 +291,39 @@ def test_an_older_task_is_called_as_before(frames: Frames, monkeypatch: pytest.M
         came: Sequence[str] = frames()
         assert came.count("REQUEST to task") == 2  # each end asks the other
         client.close()
+
+
+def test_a_variable_of_the_worker_is_pushed_without_a_copy(
+    client: SessionClient, frames: Frames, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = [
+        variable("local", (9000,), device=WORKER),
+        variable("v", (9000,), device=PS),
+        placeholder("x", None, device=WORKER),
+        node("local/set", "Assign", "local", "x", device=WORKER),
+        const("zero", np.zeros(9000), device=PS),
+        node("v/set", "Assign", "v", "zero", device=PS),
+        node("pushed", "AssignAdd", "v", "local", device=PS),
+    ]
+    client.extend(graph_def(*nodes))
+    client.run([], {"x:0": np.arange(9000, dtype=np.float32)}, ["local/set"])
+    client.run([], {}, ["v/set"])
+    copied: list[int] = []
+    put = ChannelMemory.put
+
+    def noting(self: ChannelMemory, buffers: Any, size_bytes: int) -> bytes:
+        copied.append(size_bytes)
+        return put(self, buffers, size_bytes)
+
+    monkeypatch.setattr(ChannelMemory, "put", noting)
+    for turn in range(1, 4):
+        frames()
+        client.run([], {}, ["pushed"])
+        if turn > 1:
+            assert frames() == ["CALL to task", "REPLY to caller"]
+    assert copied == []
+    [v], _ = client.run(["v:0"], {}, [])
+    np.testing.assert_array_equal(v, 3 * np.arange(9000))
 
 
 def test_two_servers_that_wait_for_each_other_are_called_with_their_bundles(

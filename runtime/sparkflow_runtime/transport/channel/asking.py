@@ -231,6 +231,7 @@ class Asker(End):
         on_done: Callable[[PendingCall], None] | None = None,
         is_attended: bool = False,
         is_held: bool = False,
+        lent: Sequence[int] = (),
         check: Callable[[], None] | None = None,
     ) -> PendingCall:
         """Starts a call.
@@ -243,6 +244,7 @@ class Asker(End):
             is_attended: Whether a thread will wait for the answer nevertheless.
             is_held: Whether it may go along with what is asked for next. The thread is to `flush`
                 before it waits for anything else.
+            lent: The numbers of those arrays that the other task may read where they are.
             check: See `Wire.send`.
 
         Raises:
@@ -254,7 +256,7 @@ class Asker(End):
             number = next(self._numbers)
             self._calls[number] = pending
             self._unattended += not pending.is_attended
-        message = self.describe(args)
+        message = self.describe(args, lent)
         is_small = not message.body_bytes
         head = b""
         if is_small:

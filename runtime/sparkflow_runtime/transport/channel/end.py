@@ -14,7 +14,7 @@ from sparkflow_runtime.errors import InternalError, InvalidArgumentError, OpErro
 from sparkflow_runtime.transport.channel import frames
 from sparkflow_runtime.transport.channel.frames import SAME_LAYOUT, SHARED_BODY, Header, Kind
 from sparkflow_runtime.transport.channel.layout import Describer, Message
-from sparkflow_runtime.transport.channel.memory import ChannelMemory
+from sparkflow_runtime.transport.channel.memory import LEAST_SHARED_BYTES, ChannelMemory
 from sparkflow_runtime.transport.channel.opening import Opened
 from sparkflow_runtime.transport.channel.wire import Wire
 
@@ -44,7 +44,7 @@ class End(abc.ABC):
     ) -> None:
         self.wire = Wire(opened, on_blocked)
         self.memory = ChannelMemory(self.wire, arena)
-        self._describer = Describer()
+        self._describer = Describer(self.memory.locate, LEAST_SHARED_BYTES)
         self._describing = threading.Lock()
 
     @property
@@ -66,12 +66,20 @@ class End(abc.ABC):
         """Sends what was held back until something else is sent."""
         return  # this end holds nothing back
 
-    def describe(self, values: Sequence[Any]) -> Message:
-        """The message of arrays that belong to no stream."""
+    def describe(self, values: Sequence[Any], lent: Sequence[int] = ()) -> Message:
+        """The message of arrays that belong to no stream.
+
+        Args:
+            values: The arrays.
+            lent: The numbers of those that may stay where they are.
+
+        Raises:
+            UnavailableError: The channel is closed.
+        """
         if not values:  # the describer goes on to know what comes between such
             return Message(b"", [], 0, 0)
         with self._describing:
-            return self._describer.describe(values)
+            return self._describer.describe(values, lent)
 
     # ------------------------------------------------------------------------------ sending
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sparkflow_runtime.device.shared_memory import SharedArena
 from sparkflow_runtime.errors import (
     CancelledError,
     NotFoundError,
@@ -232,3 +233,21 @@ def test_an_asker_of_which_nothing_is_wanted_finds_the_other_end_gone(
     channel.serving.close()
     wait_until(lambda: not channel.asker.is_open, WAIT_S)
     wait_until(lambda: channel.asker not in channel.reactor._ends.values(), WAIT_S)
+
+
+def test_arguments_that_are_lent_are_read_where_they_are() -> None:
+    if not SharedArena.available():
+        pytest.skip("no shared memory here")
+    channel = Channel("shm")
+    arena = channel.arenas[1]
+    assert arena is not None
+    value = arena.allocate((3000,), np.float32)
+    value[:] = 1
+    given: list[Any] = []
+    channel.task.answer = lambda args: given.extend(args) or []  # type: ignore[func-returns-value]
+    for lent in ([0], []):
+        call = channel.asker.call(1, b"", [value, value[:10]], lent=lent)
+        assert channel.asker.result(call, channel.waker()) == []
+    value[:] = 2
+    assert [float(each[0]) for each in given] == [2, 1, 1, 1]
+    channel.close()
