@@ -241,6 +241,26 @@ def test_a_small_bundle_comes_with_the_results(
         np.testing.assert_array_equal(got, (turn + 1) * x)
 
 
+def test_bundles_without_tensors_come_too(client: SessionClient) -> None:
+    """They tell only that something is done: there, and back."""
+    nodes = [
+        placeholder("x", None, device=WORKER),
+        node("y", "Neg", "x", device=WORKER),
+        variable("v", (), device=PS),
+        const("zero", 0, device=PS),
+        const("one", 1, device=PS),
+        node("v/set", "Assign", "v", "zero", device=PS),
+        node("counted", "AssignAdd", "v", "one", device=PS, after=["y"]),
+        node("z", "Neg", "y", device=WORKER, after=["counted"]),
+    ]
+    client.extend(graph_def(*nodes))
+    client.run([], {}, ["v/set"])
+    for turn in range(1, 4):
+        [z], _ = client.run(["z:0"], {"x:0": np.float32(turn)}, [])
+        [v], _ = client.run(["v:0"], {}, [])
+        assert (z, v) == (turn, turn)
+
+
 def test_an_error_behind_the_bundle_ends_who_waits_for_another(client: SessionClient) -> None:
     client.extend(graph_def(*echoing(3)))
     client.run([], {}, ["total/set"])

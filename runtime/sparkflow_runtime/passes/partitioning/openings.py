@@ -77,11 +77,13 @@ def find_opening(part: Partition, here: Partition) -> Opening | None:
 def _last_sent(part: Partition, here: Partition) -> str:
     """The key of the bundle for `here` with which a partition ends, a snapshot; "" for none.
 
-    Only results may follow, and the reads that give them: nothing that takes its time.
+    Only results may follow, and the reads that give them: nothing that takes its time. It has a
+    tensor: by that the caller sees whether it came.
     """
     for node in reversed(part.nodes):
         if node.op == SEND and node.attrs["destination"] == here.device:
-            return "" if node.attrs["lent"] else str(node.attrs["key"])
+            is_seen = bool(node.inputs) and not node.attrs["lent"]
+            return str(node.attrs["key"]) if is_seen else ""
         if node.op != RETVAL and not registry.lookup(node.op).reads_variable:
             return ""
     return ""
