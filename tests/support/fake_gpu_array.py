@@ -114,9 +114,13 @@ class FakeArray(np.ndarray[Any, Any]):
         return float(self._now())
 
     def _require_capturable(self, function: Any) -> None:
-        """cupy's products are not recorded."""
-        if function in _PRODUCTS and self.owner.streams[-1].is_capturing:
+        """cupy's products are not recorded, nor what copies from the host."""
+        if not self.owner.streams[-1].is_capturing:
+            return
+        if function in _PRODUCTS:
             raise NotImplementedError("calling cuBLAS API during stream capture is unsupported")
+        if function in _JOINING:
+            raise RuntimeError("operation not permitted when stream is capturing: a copy")
 
     def _now(self) -> np.ndarray[Any, Any]:
         self.owner.streams[-1].synchronize()
@@ -183,6 +187,8 @@ class Pointer:
         stream.put(copy)
 
 
+_JOINING: Final = (np.concatenate, np.stack)
+"""cupy takes the addresses of their arrays to the card."""
 _PRODUCTS: Final = (np.matmul, np.dot, np.tensordot, np.einsum, np.inner, np.vdot)
 _AT: Final = {
     "add": frozenset(map(np.dtype, ("f2", "f4", "f8", "i4", "i8", "u4", "u8"))),

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from sparkflow_runtime.ops.kernels.joining import concatenated
 from sparkflow_runtime.ops.native.matrix_products import multiply_into, product
 from sparkflow_runtime.ops.op import Array
 from sparkflow_runtime.ops.windows import Window, Windows, offsets, pad_images, window_view, within
@@ -43,7 +44,7 @@ def convolve(xp: Any, images: Array, filters: Array, windows: Windows, groups: i
     """
     if groups > 1:
         parts = zip(_parts(xp, images, groups), _parts(xp, filters, groups), strict=True)
-        return xp.concatenate([convolve(xp, *part, windows) for part in parts], axis=-1)
+        return concatenated(xp, [convolve(xp, *part, windows) for part in parts], axis=-1)
     *_, channels, outputs = filters.shape
     batch = images.shape[0]
     result = xp.empty((batch, *(window.count for window in windows), outputs), images.dtype)
@@ -71,7 +72,7 @@ def filter_gradient(xp: Any, images: Array, dy: Array, windows: Windows, groups:
     """
     if groups > 1:
         parts = zip(_parts(xp, images, groups), _parts(xp, dy, groups), strict=True)
-        return xp.concatenate([filter_gradient(xp, *part, windows) for part in parts], axis=-1)
+        return concatenated(xp, [filter_gradient(xp, *part, windows) for part in parts], axis=-1)
     channels, outputs = images.shape[-1], dy.shape[-1]
     total = xp.zeros((_cells(windows) * channels, outputs), dy.dtype)
     if dy.size:
@@ -103,7 +104,7 @@ def input_gradient(
     if groups > 1:
         parts = zip(_parts(xp, dy, groups), _parts(xp, filters, groups), strict=True)
         found = [input_gradient(xp, *part, windows, size) for part in parts]
-        return xp.concatenate(found, axis=-1)
+        return concatenated(xp, found, axis=-1)
     back = [_mirrored(window, dim) for window, dim in zip(windows, size, strict=True)]
     mirrored = tuple(window for window in back if window is not None)
     channels, outputs = filters.shape[-2:]

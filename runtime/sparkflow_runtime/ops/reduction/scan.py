@@ -25,6 +25,7 @@ from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.elementwise.elementwise_table import conjugated
 from sparkflow_runtime.ops.inference import one_per_element_read, same_as
 from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.kernels.joining import concatenated
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, type_attr
@@ -82,7 +83,8 @@ class _CumulativeOp(Op):
             x = x[::-1]
         result = getattr(xp, self.function)(x, axis=0, dtype=x.dtype)
         if exclusive and len(result):
-            result = xp.concatenate([xp.full_like(result[:1], self.identity), result[:-1]])
+            first = xp.full_like(result[:1], self.identity)
+            result = concatenated(xp, [first, result[:-1]])
         return xp.moveaxis(result[::-1] if reverse else result, 0, position)
 
 

@@ -16,6 +16,7 @@ from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.kernels.filling import copying
+from sparkflow_runtime.ops.kernels.joining import concatenated
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import int_attr, type_attr
@@ -59,7 +60,7 @@ class _Concatenation(Op):
         *rest, axis_input = inputs if self.axis_index else (*inputs[1:], inputs[0])
         axis = scalar(axis_input, "axis")
         _concatenated([value.shape for value in rest], axis)
-        return xp.concatenate(rest, axis)
+        return concatenated(xp, rest, axis)
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Numpy's own, which finds wrong shapes itself; `compute` then says what is wrong."""

@@ -10,6 +10,7 @@ from sparkflow_runtime.dtypes import INDEX, REAL, int64
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.inference import same_as
+from sparkflow_runtime.ops.kernels.joining import concatenated, stacked
 from sparkflow_runtime.ops.op import Array, Inference, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import int_attr, shape_attr, type_attr
@@ -213,7 +214,7 @@ class ParallelConcat(Op):
 
     def compute(self, xp: Any, *values: Array) -> Array:
         """The joined tensor."""
-        return xp.concatenate(values)
+        return concatenated(xp, values)
 
 
 @register
@@ -246,7 +247,7 @@ class Cross(Op):
         _check_cross(a.shape)
         a0, a1, a2 = (a[..., i] for i in range(3))
         b0, b1, b2 = (b[..., i] for i in range(3))
-        return xp.stack([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], axis=-1)
+        return stacked(xp, [a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], axis=-1)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor, ...]:
         """Da = b x dy, db = dy x a."""

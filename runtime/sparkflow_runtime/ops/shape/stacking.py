@@ -10,6 +10,7 @@ from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.kernels.filling import copying
+from sparkflow_runtime.ops.kernels.joining import stacked
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import int_attr, type_attr
@@ -55,7 +56,7 @@ class Pack(Op):
             InvalidArgumentError: The shapes differ.
         """
         _check_same_shape(values)
-        return xp.stack(values, _checked_stack_axis(axis, values[0].ndim + 1))
+        return stacked(xp, values, _checked_stack_axis(axis, values[0].ndim + 1))
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Copies one input after the other."""

@@ -1,0 +1,56 @@
+"""Arrays joined in a way that can be recorded in a CUDA graph.
+
+cupy's `concatenate` and `stack` (14.2 looked at) take the addresses of their arrays to the card,
+which is no work of the card alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.ops.op import Array
+
+
+def concatenated(xp: Any, arrays: Sequence[Array], axis: int = 0) -> Array:
+    """One after the other along a dimension, in a new array.
+
+    Args:
+        xp: numpy or cupy.
+        arrays: At least one, of the same dtype and of the same sizes in other dimensions.
+        axis: The dimension; from the end if negative.
+    """
+    if xp is np:
+        return np.concatenate(arrays, axis)
+    first = arrays[0]
+    axis %= first.ndim
+    size = sum(array.shape[axis] for array in arrays)
+    out = xp.empty((*first.shape[:axis], size, *first.shape[axis + 1 :]), first.dtype)
+    before = (slice(None),) * axis
+    begin = 0
+    for array in arrays:
+        end = begin + array.shape[axis]
+        out[(*before, slice(begin, end))] = array
+        begin = end
+    return out
+
+
+def stacked(xp: Any, arrays: Sequence[Array], axis: int = 0) -> Array:
+    """One after the other along a new dimension, in a new array.
+
+    Args:
+        xp: numpy or cupy.
+        arrays: At least one, of the same dtype and shape.
+        axis: The new dimension; from the end if negative.
+    """
+    if xp is np:
+        return np.stack(arrays, axis)
+    first = arrays[0]
+    axis %= first.ndim + 1
+    out = xp.empty((*first.shape[:axis], len(arrays), *first.shape[axis:]), first.dtype)
+    before = (slice(None),) * axis
+    for number, array in enumerate(arrays):
+        out[(*before, number)] = array
+    return out
