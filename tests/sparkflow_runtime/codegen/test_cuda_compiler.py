@@ -7,8 +7,10 @@ import pytest
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.gpu.cuda import CudaProgram
+from sparkflow_runtime.codegen.gpu.cuda_expressions import COMPUTED_IN
+from sparkflow_runtime.codegen.gpu.cuda_lrn import LrnProgram
 from sparkflow_runtime.codegen.gpu.cuda_pooling import Form, PoolingProgram
-from sparkflow_runtime.codegen.gpu.cuda_transposition import ELEMENTS, TranspositionProgram
+from sparkflow_runtime.codegen.gpu.cuda_transposition import TranspositionProgram
 from sparkflow_runtime.codegen.ir.kernel import ARITHMETIC, Instruction, Kernel, Operand
 from sparkflow_runtime.codegen.tiles.pooling_ir import Task
 
@@ -90,9 +92,14 @@ def test_nvcc_takes_the_sources(tmp_path):
         path = tmp_path / f"pooling{number}.cu"
         path.write_text(PoolingProgram(form).source(wide=number % 3 == 1))
         files.append(path)
-    for size_bytes in ELEMENTS:
+    for number, dtype in enumerate(COMPUTED_IN):
+        program = LrnProgram(dtype, number > 0, (5, 2, 30)[number], 1.0, 0.5, 0.75)
+        path = tmp_path / f"lrn{number}.cu"
+        path.write_text(program.source(wide=number == 1))
+        files.append(path)
+    for size_bytes in (2, 8):
         path = tmp_path / f"transposition{size_bytes}.cu"
-        path.write_text(TranspositionProgram(size_bytes).source(wide=size_bytes == 4))
+        path.write_text(TranspositionProgram(size_bytes).source(wide=size_bytes == 8))
         files.append(path)
     # Positions and arguments that a kernel happens not to use are no fault.
     allowed = "-diag-suppress=177,550"

@@ -25,6 +25,33 @@ TYPES: Final = {
 }
 """The C type of an element."""
 
+COMPUTED_IN: Final = {
+    dtypes.float16: dtypes.float32,
+    dtypes.float32: dtypes.float32,
+    dtypes.float64: dtypes.float64,
+}
+"""The dtypes of what `elements` is for, each with the one that is computed in."""
+_HALF: Final = """\
+typedef unsigned short element_t;
+typedef float number_t;
+__device__ float number_of(element_t element) {
+    float number;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(number) : "h"(element));
+    return number;
+}
+__device__ element_t element_of(float number) {
+    element_t element;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(element) : "f"(number));
+    return element;
+}
+"""
+_PLAIN: Final = """\
+typedef {kind} element_t;
+typedef {kind} number_t;
+__device__ {kind} number_of({kind} element) {{ return element; }}
+__device__ {kind} element_of({kind} number) {{ return number; }}
+"""
+
 PACKS: Final = """\
 template <class T, int N>
 struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack { T at[N]; };
@@ -63,6 +90,11 @@ _FUNCTIONS: Final = frozenset({"exp", "expm1", "log", "log1p", "sqrt", "tanh", "
 _OF_NUMBERS: Final = frozenset({"negative", "absolute", "sign"})
 _ROUNDINGS: Final = frozenset({"floor", "ceil", "trunc", "rint"})
 _COMBINATIONS: Final = {"reduce_sum": "add", "reduce_max": "maximum", "reduce_min": "minimum"}
+
+
+def elements(dtype: DType) -> str:
+    """What an element is in memory and in arithmetic, and how one is made of the other, as C."""
+    return _HALF if dtype is dtypes.float16 else _PLAIN.format(kind=TYPES[dtype])
 
 
 def is_supported(instruction: Instruction, given: Sequence[DType]) -> bool:

@@ -17,19 +17,12 @@ from typing import Final
 
 import numpy as np
 
-from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.gpu.cuda import NARROW, THREADS, Launch, LaunchPlan
-from sparkflow_runtime.codegen.gpu.cuda_expressions import PACKS, TYPES, literal
+from sparkflow_runtime.codegen.gpu.cuda_expressions import COMPUTED_IN, PACKS, elements, literal
 from sparkflow_runtime.codegen.tiles.convolution_geometry import Window
 from sparkflow_runtime.codegen.tiles.pooling_ir import WRITTEN_OUT, Task
 from sparkflow_runtime.dtypes import DType
 
-COMPUTED_IN: Final = {
-    dtypes.float16: dtypes.float32,
-    dtypes.float32: dtypes.float32,
-    dtypes.float64: dtypes.float64,
-}
-"""The dtypes that there is code for, each with the one of its sums."""
 PACK_BYTES: Final = 16
 """So much a thread loads and stores at once, where there are as many neighbouring channels."""
 _NEAR: Final = 4
@@ -42,24 +35,6 @@ _ARRAYS: Final = {
 }
 """Of a call; `places`, where in its window a maximum was, is left by one launch for the next."""
 
-_HALF: Final = """\
-typedef unsigned short element_t;
-__device__ float number_of(element_t element) {
-    float number;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(number) : "h"(element));
-    return number;
-}
-__device__ element_t element_of(float number) {
-    element_t element;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(element) : "f"(number));
-    return element;
-}
-"""
-_PLAIN: Final = """\
-typedef {kind} element_t;
-__device__ {kind} number_of({kind} element) {{ return element; }}
-__device__ {kind} element_of({kind} number) {{ return number; }}
-"""
 # A thread computes little: divisions by what is not in the code would take most of its time.
 _NARROW_POSITIONS: Final = """\
 typedef unsigned int index_t;
@@ -112,7 +87,7 @@ class Form:
 
     Attributes:
         task: What is computed.
-        dtype: Of the elements; one of `COMPUTED_IN`.
+        dtype: Of the elements, one of `COMPUTED_IN`.
         pack: So many neighbouring elements a thread takes at once; `inner` is a multiple of it.
         sizes, strides: Of a window; from one to the next.
         whole: Whether no window, and no cell, reaches over the edge of the image.
@@ -192,15 +167,12 @@ class PoolingProgram:
     @cached_property
     def _text(self) -> str:
         form = self.form
-        number = TYPES[COMPUTED_IN[form.dtype]]
-        elements = _HALF if form.dtype is dtypes.float16 else _PLAIN.format(kind=number)
         types = [
-            f"typedef {number} number_t;",
             f"typedef Pack<element_t, {form.pack}> Elements;",
             f"typedef Pack<{form.place[0]}, {form.pack}> Places;\n",
         ]
         written = [function.text for function in self._functions]
-        return "\n".join([_POSITIONS, PACKS, elements, *types, *written])
+        return "\n".join([_POSITIONS, PACKS, elements(form.dtype), *types, *written])
 
     def plan(self, sizes: Sequence[int]) -> LaunchPlan:
         """The launches of a call.
@@ -213,7 +185,7 @@ class PoolingProgram:
         axes = [tuple(numbers[at : at + 3]) for at in range(0, len(numbers), 3)]
         images = outer * math.prod(dim for dim, _, _ in axes) * channels
         pooled = outer * math.prod(count for _, _, count in axes) * channels
-        elements = {"images": images, "pooled": pooled, "given": pooled, "result": images}
+        counts = {"images": images, "pooled": pooled, "given": pooled, "result": images}
         named = _ARRAYS[form.task]
         order = [*named, "places"]
         launches = []
@@ -236,7 +208,7 @@ class PoolingProgram:
             max(images, pooled) >= NARROW,
             tuple(launches),
             (pooled * form.place[1],) if leaves else (),
-            tuple(elements[name] for name in named),
+            tuple(counts[name] for name in named),
         )
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import FLOATING, float32
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.inference import same_as
-from sparkflow_runtime.ops.op import Array, Inference, Op
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import float_attr, int_attr, type_attr
 from sparkflow_runtime.shapes import Shape
+
+if TYPE_CHECKING:
+    from sparkflow_runtime.device.gpu import Gpu
 
 _ATTRS = {
     "depth_radius": int_attr(5),
@@ -37,11 +42,56 @@ def _wide(xp: Any, values: Array) -> Array:
     return values.astype(xp.float32) if values.dtype == xp.float16 else values
 
 
-@register
-class LRN(Op):
-    """input / (bias + alpha · Σ of the squares of the channels around)^beta."""
+class _LrnOp(Op):
+    """A normalisation or its gradient.
+
+    Attributes:
+        is_gradient: Which.
+    """
 
     capturable = True
+    is_gradient: ClassVar[bool]
+
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:
+        """`compute`, or CUDA that does the same."""
+        plain = super().bind(node, context)
+        fill = None if context.gpu is None else self._on_gpu(node, context.gpu)
+        if fill is None:
+            return plain
+        empty_like = context.xp.empty_like
+
+        def kernel(*inputs: Array) -> Array:
+            out = empty_like(inputs[0])
+            return out if fill(*inputs, out) else plain(*inputs)
+
+        return kernel
+
+    def bind_out_gpu(self, node: NodeView, gpu: Gpu) -> Callable[..., Any] | None:
+        """The same in CUDA."""
+        fill = self._on_gpu(node, gpu)
+        if fill is None:
+            return None
+        attrs = {name: node.attrs[name] for name in _ATTRS if name != "T"}
+        plain = partial(self.compute, gpu.cupy, **attrs)
+
+        def kernel(*arrays: Array) -> None:
+            *inputs, out = arrays
+            if not fill(*arrays):
+                gpu.cupy.copyto(out, plain(*inputs))
+
+        return kernel
+
+    def _on_gpu(self, node: NodeView, gpu: Gpu) -> Callable[..., bool] | None:
+        from sparkflow_runtime.ops.nn import lrn_gpu
+
+        return lrn_gpu.bind(gpu.cupy, self.is_gradient, node.attrs)
+
+
+@register
+class LRN(_LrnOp):
+    """input / (bias + alpha · Σ of the squares of the channels around)^beta."""
+
+    is_gradient = False
     inputs = "input: T"
     outputs = "output: T"
     attrs = _ATTRS
@@ -63,10 +113,10 @@ class LRN(Op):
 
 
 @register
-class LRNGrad(Op):
+class LRNGrad(_LrnOp):
     """The gradient of `LRN`."""
 
-    capturable = True
+    is_gradient = True
     inputs = "input_grads: T, input_image: T, output_image: T"
     outputs = "output: T"
     attrs = _ATTRS

@@ -21,7 +21,7 @@ class GpuChooser:
     Args:
         cupy: The module.
         task: What it computes.
-        dtype: One that there is code for, see `cuda_pooling.COMPUTED_IN`.
+        dtype: One that there is code for, see `cuda_expressions.COMPUTED_IN`.
         pooling: The node's geometry.
         checked: Checks the inputs and tells the shape of the images, channels last.
     """

@@ -136,7 +136,7 @@ class _PoolOp(Op):
         return chosen.kernel_out(partial(self.run, gpu.cupy, pooling))
 
     def _on_gpu(self, node: NodeView, gpu: Gpu, pooling: Pooling) -> ByShape | None:
-        from sparkflow_runtime.codegen.gpu.cuda_pooling import COMPUTED_IN
+        from sparkflow_runtime.codegen.gpu.cuda_expressions import COMPUTED_IN
         from sparkflow_runtime.ops.pooling.pool_gpu import GpuChooser
 
         dtype, task = node.attrs["T"], self.task
