@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -16,7 +16,6 @@ from sparkflow_runtime.ops.op import Op
 from sparkflow_runtime.passes.simplify import (
     arithmetic,
     forwarding,
-    pooling,
     shapes,
     transposes,
 )
@@ -38,8 +37,9 @@ _TABLES: Final[tuple[tuple[Rules, TraitRules], ...]] = (
     (arithmetic.RULES, ()),
     (shapes.RULES, shapes.TRAIT_RULES),
     (transposes.RULES, ()),
-    (pooling.RULES, ()),
 )
+_OF_WAYS_BACK: Final = frozenset({"ReluGrad", "BiasAddGrad"})
+"""What the rules of `pooling` are for, which a step without gradients need not import."""
 _MAX_LOOKED_BACK: Final = 32
 """Nodes among which what a node waited for is looked for, before it waits for all it read."""
 
@@ -69,7 +69,15 @@ def _rules_of(op: Op) -> tuple[Rule, ...]:
         found += rules.get(op.op_type, ())
         if not (op.stateful or op.takes_step):
             found += [rule for holds, rule in trait_rules if holds(op)]
-    return tuple(found)
+    return (*found, *_rules_of_way_back(op.op_type))
+
+
+def _rules_of_way_back(op_type: str) -> Sequence[Rule]:
+    if op_type not in _OF_WAYS_BACK:
+        return ()
+    from sparkflow_runtime.passes.simplify import pooling
+
+    return pooling.RULES[op_type]
 
 
 class _Sweep:

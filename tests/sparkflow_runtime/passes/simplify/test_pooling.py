@@ -10,7 +10,7 @@ from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.ir.types import infer_types
 from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.passes.simplify import simplify
+from sparkflow_runtime.passes.simplify import pooling, simplify, sweep
 from sparkflow_runtime.resources.container import Resources
 from support.graphs import node
 from support.interpreter import interpret
@@ -127,3 +127,7 @@ def test_a_sum_per_channel_is_not_one_of_windows_over_channels():
     )
     result = simplify(graph, types=infer_types(graph))
     assert [e.node for e in result["bias"].inputs] == ["spread"]
+
+
+def test_the_ops_of_the_rules_are_those_that_import_them() -> None:
+    assert pooling.RULES.keys() == sweep._OF_WAYS_BACK
