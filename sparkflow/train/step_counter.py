@@ -83,7 +83,8 @@ def global_step(sess: Any, global_step_tensor: Any) -> int:
 def read_of_global_step(graph: Graph | None = None) -> Any:
     """A tensor that reads the step counter afresh in every run, one per graph; None without one.
 
-    It can be fetched beside the train op and before the counter is initialised.
+    It can be fetched beside the train op and before the counter is initialised. It is computed
+    where the counter is: hooks fetch it in every step, which would need it sent to the worker.
     """
     graph = graph or get_default_graph()
     counter = get_global_step(graph)
@@ -93,7 +94,8 @@ def read_of_global_step(graph: Graph | None = None) -> Any:
     if not made:
         with graph.as_default(), graph.name_scope(None), graph.name_scope(f"{counter.op.name}/"):
             value = counter.initialized_value() if isinstance(counter, Variable) else counter
-            made.append(value + 0)
+            with graph.colocate_with(counter.op):
+                made.append(value + 0)
     return made[0]
 
 
