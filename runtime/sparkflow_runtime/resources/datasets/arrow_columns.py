@@ -3,7 +3,8 @@
 What a null, a NaN or a list of another length means is for the callers to say: `tf.data` refuses
 nulls here (`column_array`), the rules for the rows of Spark are in `sparkflow.spark.data.schema`.
 Arrays without nulls whose type fits are not copied. `pyarrow.compute`, which takes a fifth of a
-process's start, is loaded only for columns that need it.
+process's start, and pandas, which `to_numpy` of Arrow imports where it is installed and which takes
+another fifth, are loaded only for columns that need them.
 """
 
 from __future__ import annotations
@@ -31,6 +32,16 @@ _YEAR_2: Final = -718_797
 _YEAR_9999: Final = 2_932_531
 """Days from 1970 to the first ones of these years."""
 _SIGNED: Final = frozenset(kind.id for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64()))
+_DTYPES: Final = {
+    pa.from_numpy_dtype(np.dtype(f"{kind}{bits}")).id: np.dtype(f"{kind}{bits}")
+    for kind, sizes in {
+        "int": (8, 16, 32, 64),
+        "uint": (8, 16, 32, 64),
+        "float": (16, 32, 64),
+    }.items()
+    for bits in sizes
+}
+"""By the types' ids, of types whose values numpy has as Arrow does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +82,18 @@ def missing_in(array: Any) -> Mask | None:
     return found
 
 
+def _values(array: Any) -> Array:
+    """[n]: what `to_numpy` gives; plain numbers without nulls without it, see above."""
+    if isinstance(array, pa.ChunkedArray):
+        if array.num_chunks != 1:
+            return np.asarray(array.to_numpy())
+        array = array.chunk(0)
+    dtype = _DTYPES.get(array.type.id)
+    if dtype is None or array.null_count or not len(array):
+        return np.asarray(array.to_numpy(zero_copy_only=False))
+    return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
+
+
 def present_in(array: Any) -> Mask:
     """[n]: which values are not null."""
     missing = missing_in(array)
@@ -84,8 +107,7 @@ def plain_types(dtype: np.dtype[Any]) -> frozenset[int]:
 
 def plain_numbers(column: Any) -> Array:
     """[n]: the numbers of a column of one of the `plain_types`, which has no nulls."""
-    found: Array = column.to_numpy(zero_copy_only=False)
-    return found
+    return _values(column)
 
 
 def plain(array: Any, *, as_whole: bool = False) -> Any:
@@ -115,7 +137,7 @@ def _microseconds(array: Any, unit: str) -> Any:
     counts = array.view(pa.int64())
     if unit == "us":
         return counts
-    values: Array = counts.fill_null(0).to_numpy(zero_copy_only=False)
+    values = _values(counts.fill_null(0) if counts.null_count else counts)
     faults = np.zeros(len(values), bool)
     if unit == "ns":
         values = values // 1000
@@ -145,8 +167,7 @@ def numbers(array: Any) -> Array:
     array = plain(array)
     if array.null_count:
         array = array.fill_null(False if pa.types.is_boolean(array.type) else 0)
-    found: Array = array.to_numpy(zero_copy_only=False)
-    return found
+    return _values(array)
 
 
 def floats(array: Any) -> npt.NDArray[np.float64]:
@@ -172,7 +193,7 @@ def lists(array: Any) -> Lists:
     if pa.types.is_fixed_size_list(array.type):
         lengths: Array = np.full(len(array), array.type.list_size, np.int64)
     else:
-        lengths = np.diff(array.offsets.to_numpy())
+        lengths = np.diff(_values(array.offsets))
     if missing is not None:
         lengths = np.where(missing, 0, lengths)
     return Lists(lengths, missing, elements_of(array))
@@ -185,7 +206,7 @@ def elements_of(array: Any) -> Any:
 
 def offsets_of(array: Any) -> Array:
     """[rows + 1]: where each list begins among the elements; there are no nulls."""
-    offsets: Array = array.offsets.to_numpy()
+    offsets = _values(array.offsets)
     return offsets - offsets[0] if offsets[0] else offsets
 
 

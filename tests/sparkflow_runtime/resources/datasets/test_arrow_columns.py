@@ -1,5 +1,8 @@
 """How Arrow lays values out, and what `tf.data` refuses of it; the rest is held by `test_doors`."""
 
+import subprocess
+import sys
+from datetime import datetime
 from decimal import Decimal
 
 import numpy as np
@@ -17,6 +20,7 @@ from sparkflow_runtime.resources.datasets.arrow_columns import (
     numbers,
     offsets_of,
     plain,
+    plain_numbers,
     present_in,
     texts,
     whole,
@@ -41,6 +45,47 @@ def test_values_are_not_copied():
     given = pa.ListArray.from_arrays(pa.array([0, 2, 6], pa.int32()), pa.array(values))
     assert np.shares_memory(numbers(lists(given[1:]).elements), values)
     assert offsets_of(given[1:]).tolist() == [0, 4]
+
+
+KINDS = (
+    *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32()),
+    *(pa.uint64(), pa.float16(), pa.float32(), pa.float64(), pa.bool_()),
+)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_numbers_are_those_that_arrow_gives(kind):
+    array = pa.array(np.array([1, 0, 3, 1]), pa.int8()).cast(kind)
+    for given in (array, array[1:3], array[4:], array[:0], pa.array([], kind)):
+        expected = given.to_numpy(zero_copy_only=False)
+        for found in (
+            numbers(given),
+            plain_numbers(given),
+            plain_numbers(pa.chunked_array([given])),
+        ):
+            assert found.dtype == expected.dtype
+            assert found.tolist() == expected.tolist()
+    chunked = pa.chunked_array([array, array])
+    assert plain_numbers(chunked).tolist() == array.to_pylist() * 2
+
+
+def test_numbers_without_nulls_do_not_load_pandas(tmp_path):
+    table = pa.table({"numbers": [1.0, 2.0], "lists": [[1], [2, 3]], "times": [datetime.max] * 2})
+    with pa.ipc.new_stream(tmp_path / "rows", table.schema) as stream:
+        stream.write_table(table)
+    code = f"""if True:
+        import sys
+        import pyarrow as pa
+        from sparkflow_runtime.resources.datasets.arrow_columns import lists, numbers, whole
+
+        table = pa.ipc.open_stream({str(tmp_path / "rows")!r}).read_all()
+        for name in "numbers", "times":
+            numbers(whole(table[name]))
+        found = lists(whole(table["lists"]))
+        print(found.lengths.tolist(), "pandas" in sys.modules)
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[1, 2] False\n"
 
 
 def test_chunks_and_dictionaries_are_plain_arrays():
