@@ -1,7 +1,6 @@
 """Clients that end in the middle of a step, each a process of its own."""
 
 import signal
-import threading
 from pathlib import Path
 
 import pytest
@@ -9,17 +8,14 @@ import pytest
 from sparkflow_runtime.testing.leaks import assert_idle, assert_no_steps
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 from support.programs import Program
+from support.waiting import wait_until
 
 CLIENT = Path(__file__).parent / "blocked_client.py"
 
 
 def wait_until_all_run(cluster):
-    pause = threading.Event()
-    for _ in range(1000):
-        if all(server.worker.rendezvous.running() for server in cluster.servers):
-            return
-        pause.wait(0.02)
-    raise AssertionError("The step does not run on every task")
+    servers = cluster.servers
+    wait_until(lambda: all(each.worker.rendezvous.running() for each in servers), 20)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])

@@ -7,6 +7,7 @@ import pytest
 
 from sparkflow_runtime.resources import spare_threads
 from sparkflow_runtime.resources.spare_threads import start_thread
+from support.waiting import wait_until
 
 WAIT_S = 20.0
 
@@ -37,20 +38,11 @@ def run() -> threading.Thread:
     return seen[0]
 
 
-def until_idle() -> None:
-    waited = threading.Event()
-    for _ in range(2000):
-        if spare_threads._idle:
-            return
-        waited.wait(0.01)
-    raise AssertionError("no thread became idle")
-
-
 def test_an_idle_thread_runs_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spare_threads, "IDLE_TIMEOUT_S", 3.0)
     first = run()
     assert first.daemon
-    until_idle()
+    wait_until(lambda: spare_threads._idle, WAIT_S)
     assert run() is first
 
 

@@ -1,7 +1,7 @@
 """The worker as its peers and masters see it, over gRPC."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import grpc
@@ -19,6 +19,7 @@ from sparkflow_runtime.transport.peers import WORKER_SERVICE
 from sparkflow_runtime.worker.loop import LoopEnd, LoopUpdate
 from sparkflow_runtime.worker.service import _Outbox
 from support.graphs import const, graph_def, node
+from support.waiting import wait_until
 
 CPU = "/job:w/replica:0/task:0/device:CPU:0"
 WAIT_S = 20
@@ -50,12 +51,6 @@ def register(stub: rpc.Stub, *nodes: Node) -> str:
     request = worker_pb2.RegisterGraphRequest(session_handle="s", graph_def=graph_def(*placed))
     answer = stub.call("RegisterGraph", request, worker_pb2.RegisterGraphResponse.FromString)
     return str(answer.graph_handle)
-
-
-def until(condition: Callable[[], bool]) -> bool:
-    """Whether the condition came true within some seconds."""
-    pause = threading.Event()
-    return any(condition() or pause.wait(0.02) for _ in range(500))
 
 
 SENDS = [
@@ -123,9 +118,9 @@ def test_a_peer_that_gives_up_frees_its_thread_and_leaves_the_value(
     request = worker_pb2.RecvTensorRequest(step_id=1, rendezvous_key="0-1-0-0;0")
     asked = stub.future("RecvTensor", request, None)
     steps = server.worker.rendezvous._steps
-    assert until(lambda: 1 in steps and len(steps[1]._ready._waiters) == 1)  # type: ignore[attr-defined]
+    wait_until(lambda: 1 in steps and len(steps[1]._ready._waiters) == 1, WAIT_S)  # type: ignore[attr-defined]
     asked.cancel()
-    assert until(lambda: not steps[1]._ready._waiters)  # type: ignore[attr-defined]
+    wait_until(lambda: not steps[1]._ready._waiters, WAIT_S)  # type: ignore[attr-defined]
     steps[1].put("0-1-0-0", 0, (np.float32(1),))
     assert codec.decode(stub.call("RecvTensor", request, None, WAIT_S)) == (1.0,)
 
@@ -139,10 +134,10 @@ def test_a_step_ends_with_the_call_of_its_master(
     request = worker_pb2.RunGraphRequest(num_steps=5, **fields)
     call = (stub.stream if method == "RunLoop" else stub.future)(method, request, None)
     steps = server.worker.rendezvous._steps
-    assert until(lambda: 1 in steps and bool(steps[1]._ready._waiters))  # type: ignore[attr-defined]
+    wait_until(lambda: 1 in steps and bool(steps[1]._ready._waiters), WAIT_S)  # type: ignore[attr-defined]
     call.cancel()
-    assert until(lambda: not steps)
-    assert until(lambda: all(t.name != "step-loop" for t in threading.enumerate()))
+    wait_until(lambda: not steps, WAIT_S)
+    wait_until(lambda: all(t.name != "step-loop" for t in threading.enumerate()), WAIT_S)
 
 
 def test_loops_stream_their_results(stub: rpc.Stub) -> None:
@@ -174,7 +169,7 @@ def test_a_loop_waits_for_a_slow_listener_and_not_for_one_that_left() -> None:
         done.set()
 
     threading.Thread(target=produce, daemon=True).start()
-    assert until(lambda: len(outbox._updates) == 64)
+    wait_until(lambda: len(outbox._updates) == 64, WAIT_S)
     assert not done.is_set()
     assert [update.first_step for update in outbox] == list(range(200))
     assert outbox.result() == LoopEnd(200)
@@ -182,7 +177,7 @@ def test_a_loop_waits_for_a_slow_listener_and_not_for_one_that_left() -> None:
 
     outbox, done = _Outbox(), threading.Event()
     threading.Thread(target=produce, daemon=True).start()
-    assert until(lambda: len(outbox._updates) == 64)
+    wait_until(lambda: len(outbox._updates) == 64, WAIT_S)
     outbox.close()
     assert done.wait(WAIT_S)
     assert list(outbox) == []
