@@ -335,6 +335,8 @@ class TcpLink:
     """Tensors over a socket: a line of JSON that describes one, then its bytes. Never a pickle."""
 
     def __init__(self, connection: socket.socket) -> None:
+        # Otherwise a small tensor waits, for 40 ms, until what was sent before has been received.
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._connection = connection
         self._file = connection.makefile("rwb")
         self._arrived: dict[int, Array] = {}
