@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
+import random
 import re
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, TypeVar
 
 from sparkflow_runtime.errors import ResourceExhaustedError, UnavailableError
@@ -14,6 +17,9 @@ from sparkflow_runtime.errors import ResourceExhaustedError, UnavailableError
 Listening = TypeVar("Listening")
 
 _MOST: Final = 65535
+_LEAST_PORT: Final = 15000
+"""Below are those of well-known services."""
+_DRAWN: Final = 16
 # Others may take a port between the look at it and its use.
 _PASSES: Final = 3
 
@@ -83,6 +89,29 @@ class Ports:
             "there (ss -ltnp)"
         )
 
+    def listen_later(self, host: str, hold: Callable[[int], Listening]) -> Listening:
+        """What `hold` gives for a free port that somebody else will listen on after it.
+
+        Until then nobody has it. A port of the system's choice would be one of those that it gives
+        to whoever connects to something, so one below them is taken where there is any.
+
+        Args:
+            host: The address to listen on.
+            hold: Binds the port; raises `UnavailableError` if it has been taken meanwhile.
+
+        Raises:
+            ResourceExhaustedError: None of the ports is free.
+        """
+        if self.first:
+            return self.listen(host, 1, lambda found: hold(found[0]))
+        below = range(_LEAST_PORT, _least_of_clients())
+        # Forked workers would all draw the same from `random` itself.
+        for port in random.SystemRandom().sample(below, min(_DRAWN, len(below))):
+            if _is_free(host.strip("[]"), port):
+                with contextlib.suppress(UnavailableError):
+                    return hold(port)
+        return hold(0)
+
     def _free(self, host: str, begin: int, count: int) -> list[int]:
         """The first ports from `begin` on that nobody listens on, `count` at most."""
         found: list[int] = []
@@ -106,6 +135,14 @@ class Endpoints:
 
     ports: Ports = Ports()
     interface: str = ""
+
+
+def _least_of_clients() -> int:
+    """The first of the ports that the system gives to those who connect; Linux's unless it says."""
+    try:
+        return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return 32768
 
 
 def require_interface(value: object) -> str:

@@ -266,7 +266,7 @@ def _registered(
 ) -> ClusterDef:
     """All tasks' addresses, once all have come."""
     # Held until all ports are known, so that no two tasks of a machine get the same.
-    with ports.listen(host, 1, lambda found: _bound(host, found[0])) as held:
+    with ports.listen_later(host, lambda port: _bound(host, port)) as held:
         info = TaskInfo(
             job=name.job,
             task=name.index,

@@ -3,9 +3,11 @@
 import contextlib
 import socket
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
+from sparkflow.spark import endpoints
 from sparkflow.spark.endpoints import Ports, joined, network_of, require_interface
 from sparkflow_runtime.errors import ResourceExhaustedError, UnavailableError
 
@@ -95,6 +97,45 @@ def test_an_exhausted_range_is_named_with_the_host(
         f"ports={ports} on {socket.gethostname()} (127.0.0.1): 2 of these 3 ports must be free"
     )
     assert expected in caught.value.message
+
+
+def bind(port: int) -> int:
+    with socket.socket() as held:
+        try:
+            held.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise UnavailableError(message=str(error)) from error
+        return int(held.getsockname()[1])
+
+
+def test_a_port_for_later_is_none_that_a_client_gets(monkeypatch: pytest.MonkeyPatch) -> None:
+    least = endpoints._least_of_clients()
+    assert least == int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    found = {Ports().listen_later("127.0.0.1", bind) for _ in range(20)}
+    assert len(found) > 1
+    if least > 20_000:
+        assert all(15_000 <= port < least for port in found)
+    monkeypatch.setattr(endpoints, "_least_of_clients", lambda: 1024)  # there are no others
+    assert Ports().listen_later("127.0.0.1", bind) >= 1024
+
+
+def test_a_port_for_later_that_is_taken_meanwhile() -> None:
+    asked = []
+
+    def hold(port: int) -> int:
+        asked.append(port)
+        if len(asked) < 3:
+            raise UnavailableError(message="somebody was faster")
+        return port
+
+    assert Ports().listen_later("127.0.0.1", hold) == asked[-1]
+    assert len(set(asked)) == 3
+
+
+def test_a_port_for_later_of_a_range(three: tuple[Ports, list[socket.socket]]) -> None:
+    ports, taken = three
+    taken[1].close()
+    assert ports.listen_later("127.0.0.1", bind) == ports.first + 1
 
 
 def test_any_ports_are_the_systems_choice() -> None:
