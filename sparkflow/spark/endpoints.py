@@ -97,7 +97,7 @@ class Ports:
 
         Args:
             host: The address to listen on.
-            hold: Binds the port; raises `UnavailableError` if it has been taken meanwhile.
+            hold: Binds the port; raises `UnavailableError` if somebody else has it.
 
         Raises:
             ResourceExhaustedError: None of the ports is free.
@@ -107,9 +107,8 @@ class Ports:
         below = range(_LEAST_PORT, _least_of_clients())
         # Forked workers would all draw the same from `random` itself.
         for port in random.SystemRandom().sample(below, min(_DRAWN, len(below))):
-            if _is_free(host.strip("[]"), port):
-                with contextlib.suppress(UnavailableError):
-                    return hold(port)
+            with contextlib.suppress(UnavailableError):
+                return hold(port)
         return hold(0)
 
     def _free(self, host: str, begin: int, count: int) -> list[int]:

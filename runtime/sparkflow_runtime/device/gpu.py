@@ -6,12 +6,7 @@ from typing import Any
 
 from sparkflow_runtime.device.gpu_convolution import GpuConvolutions, front_end
 from sparkflow_runtime.device.gpu_memory import GpuMemory
-from sparkflow_runtime.device.gpu_products import (
-    DEFAULT_PRECISION,
-    GpuProducts,
-    products,
-    set_precision,
-)
+from sparkflow_runtime.device.gpu_products import DEFAULT_PRECISION, set_precision
 from sparkflow_runtime.device.gpu_stream import GpuStream, StreamOrder
 from sparkflow_runtime.device.pinned import PinnedStaging
 from sparkflow_runtime.once import Once
@@ -43,10 +38,6 @@ class Gpu:
     def new_stream(self) -> GpuStream:
         """The stream of one more partition."""
         return GpuStream(self.cupy, self.index, self.memory, self._order)
-
-    def products(self) -> GpuProducts:
-        """Products of matrices there, multiplied as TensorFlow does."""
-        return products(self.cupy)
 
     def convolutions(self) -> GpuConvolutions | None:
         """Convolutions there by cuDNN, None where its front end is not installed."""

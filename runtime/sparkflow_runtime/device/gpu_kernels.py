@@ -14,6 +14,8 @@ import numpy as np
 
 OPTIONS: Final = ("--std=c++17",)
 """Of NVRTC. Nothing that makes mathematics fast and wrong."""
+REMEMBERED: Final = 64
+"""So many sizes a kernel remembers what it has bound for."""
 
 
 class Launch(Protocol):
@@ -73,7 +75,8 @@ class Program(Protocol):
 class GpuKernel:
     """A fused kernel for the GPU that is current when it is called.
 
-    `_lock` guards `_modules`. Code is compiled when it is first bound; cupy keeps it on disk.
+    `_lock` guards `_modules` and changes of `_bound`. Code is compiled when it is first bound; cupy
+    keeps it on disk.
 
     Args:
         cupy: The module.
@@ -85,6 +88,22 @@ class GpuKernel:
         self._program = program
         self._lock = threading.Lock()
         self._modules: dict[bool, Any] = {}
+        self._bound: dict[tuple[int, ...], Callable[..., bool]] = {}
+
+    def bound(self, sizes: tuple[int, ...]) -> Callable[..., bool]:
+        """What `bind` gives, remembered for the latest sizes.
+
+        Args:
+            sizes: Of the iteration space.
+        """
+        run = self._bound.get(sizes)
+        if run is None:
+            run = self.bind(sizes)
+            with self._lock:
+                if len(self._bound) >= REMEMBERED:
+                    self._bound.clear()
+                self._bound[sizes] = run
+        return run
 
     def bind(self, sizes: Sequence[int]) -> Callable[..., bool]:
         """A function of the input arrays, then the output arrays, as `loops.CompiledKernel.bind`.

@@ -6,6 +6,7 @@ import pytest
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.gpu.cuda import CudaProgram
 from sparkflow_runtime.codegen.ir.kernel import Instruction, Kernel, Operand
+from sparkflow_runtime.device import gpu_kernels
 from sparkflow_runtime.device.gpu_kernels import GpuKernel
 from support import cuda_emulator
 from support.cuda_emulator import CudaEmulator
@@ -117,3 +118,15 @@ def test_an_empty_kernel_launches_nothing(cupy):
     run = GpuKernel(cupy, CudaProgram(kernel)).bind((0,))
     assert run(cupy.empty(0, np.float32), cupy.empty(0, np.float32))
     assert not cupy.cuda.get_current_stream()._queue
+
+
+def test_what_is_bound_is_remembered_for_the_latest_sizes(cupy, monkeypatch):
+    monkeypatch.setattr(gpu_kernels, "REMEMBERED", 2)
+    kernel = GpuKernel(cupy, CudaProgram(CENTRED))
+    first = kernel.bound(SIZES)
+    assert kernel.bound(SIZES) is first
+    x, mean, *outs = arrays(cupy)
+    assert first(x, mean, *outs)
+    for rows in (1, 2):
+        kernel.bound((rows, 3))
+    assert kernel.bound(SIZES) is not first

@@ -110,8 +110,7 @@ class CudaProgram:
         Args:
             wide: Whether positions take 64 bits.
         """
-        index = "unsigned long long" if wide else "unsigned int"
-        return f"typedef {index} index_t;\n{self._functions}"
+        return f"typedef {index_type(wide)} index_t;\n{self._functions}"
 
     @cached_property
     def _functions(self) -> str:
@@ -242,6 +241,11 @@ class _Plan:
 
     def _count(self, axes: Axes) -> int:
         return math.prod(size for size, flag in zip(self._sizes, axes, strict=True) if flag)
+
+
+def index_type(wide: bool) -> str:
+    """The C type of a position."""
+    return "unsigned long long" if wide else "unsigned int"
 
 
 def _warps(rows: int) -> tuple[tuple[int, int], tuple[int, int]]:

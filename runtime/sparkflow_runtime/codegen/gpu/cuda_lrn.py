@@ -12,7 +12,13 @@ from typing import Final
 
 import numpy as np
 
-from sparkflow_runtime.codegen.gpu.cuda import NARROW, THREADS, Launch, LaunchPlan
+from sparkflow_runtime.codegen.gpu.cuda import (
+    NARROW,
+    THREADS,
+    Launch,
+    LaunchPlan,
+    index_type,
+)
 from sparkflow_runtime.codegen.gpu.cuda_expressions import COMPUTED_IN, elements, literal
 from sparkflow_runtime.dtypes import DType
 
@@ -97,7 +103,6 @@ class LrnProgram:
         Args:
             wide: Whether positions take 64 bits.
         """
-        index = "unsigned long long" if wide else "unsigned int"
         kind = COMPUTED_IN[self.dtype]
         numbers = {
             "radius": self.radius,
@@ -110,7 +115,8 @@ class LrnProgram:
             "slope": literal(2 * self.alpha * self.beta, kind),
         }
         text = _AROUND + (_GRADIENT if self.gradient else _FORWARD)
-        return f"typedef {index} index_t;\n{elements(self.dtype)}{text.format(**numbers)}"
+        typedef = f"typedef {index_type(wide)} index_t;\n"
+        return f"{typedef}{elements(self.dtype)}{text.format(**numbers)}"
 
     def plan(self, sizes: Sequence[int]) -> LaunchPlan:
         """The launches of a call.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from sparkflow_runtime.codegen.gpu.cuda_expressions import (
@@ -87,12 +88,12 @@ class StageText:
         written = [array for _, array in (*self.stage.stores, *self.stage.reduced)]
         return (*self.loads.values(), *written)
 
-    @property
+    @cached_property
     def kept_columns(self) -> int:
         """How many columns of a row a thread can keep; 0 where it cannot or need not."""
         if self.stage.kind != "rows":
             return 0
-        values = self._worth_keeping()
+        values = self._worth_keeping
         words = sum(-(-self.kernel.value_dtypes[value].size // 4) for value in values)
         columns = _KEPT_WORDS // words if words else 0
         return min(1 << (columns.bit_length() - 1), _MOST_KEPT) if columns >= 4 else 0
@@ -208,7 +209,7 @@ class StageText:
         self._decode("row", rows)
         whole = [v for v in self.loads if not self._within(v)]
         self._load(whole)
-        self.kept = self._worth_keeping() if self.keeping else []
+        self.kept = self._worth_keeping if self.keeping else []
         self.in_registers = set()
         for value in self.kept:
             self._line(f"{self._type(value)} kept{value}[{self.kept_columns}];")
@@ -246,6 +247,7 @@ class StageText:
             yield now, _Walk(made, stored, frozenset(ready))
             ready.update(made)
 
+    @cached_property
     def _worth_keeping(self) -> list[int]:
         """What differs from column to column and costs something in more than one walk."""
         costly = self._met_again(
@@ -273,8 +275,8 @@ class StageText:
         if not walk.made and not walk.stored:
             return
         needed = self._needed(walk, self.in_registers)
-        read = [v for v in needed if v in self.loads and v in self.kept]
-        if fresh := [value for value in read if value not in self.in_registers]:
+        here = self.in_registers
+        if fresh := [v for v in needed if v in self.loads and v in self.kept and v not in here]:
             self._open_walk(columns)  # by itself: no read waits for what another one gave
             for value in fresh:
                 self._line(f"kept{value}[e] = a{self.loads[value]}[{self._offset(value)}];")

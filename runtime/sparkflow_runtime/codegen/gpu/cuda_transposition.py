@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sparkflow_runtime.codegen.gpu.cuda import NARROW, Launch, LaunchPlan
+from sparkflow_runtime.codegen.gpu.cuda import NARROW, Launch, LaunchPlan, index_type
 
 ELEMENTS: Final = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned long long"}
 """What is moved for an element of so many bytes."""
@@ -59,9 +59,8 @@ class TranspositionProgram:
         Args:
             wide: Whether positions take 64 bits.
         """
-        index = "unsigned long long" if wide else "unsigned int"
         kind = ELEMENTS[self.size_bytes]
-        return _SOURCE.format(index=index, kind=kind, tile=_TILE, height=_ROWS)
+        return _SOURCE.format(index=index_type(wide), kind=kind, tile=_TILE, height=_ROWS)
 
     def plan(self, sizes: Sequence[int]) -> LaunchPlan:
         """The launch of a call.

@@ -50,7 +50,12 @@ def stacked(xp: Any, arrays: Sequence[Array], axis: int = 0) -> Array:
     first = arrays[0]
     axis %= first.ndim + 1
     out = xp.empty((*first.shape[:axis], len(arrays), *first.shape[axis:]), first.dtype)
+    fill_stacked(arrays, axis, out)
+    return out
+
+
+def fill_stacked(arrays: Sequence[Array], axis: int, out: Array) -> None:
+    """The same into a given array; `axis` is not negative."""
     before = (slice(None),) * axis
     for number, array in enumerate(arrays):
         out[(*before, number)] = array
-    return out

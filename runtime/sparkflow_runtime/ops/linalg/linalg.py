@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,12 @@ from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.elementwise.broadcast_gradient import sum_to_operands
 from sparkflow_runtime.ops.elementwise.elementwise_table import conjugated
 from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.ops.native.matrix_products import Turn, bind_product, bind_product_out
+from sparkflow_runtime.ops.native.matrix_products import (
+    Turn,
+    bind_product,
+    bind_product_out,
+    multiply_into,
+)
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, type_attr
@@ -252,12 +258,8 @@ def _bind_out_gpu(
 
     if np.dtype(node.attrs["T"].numpy) not in DTYPES:
         return None
-    multiply, contiguous = gpu.products().multiply, gpu.cupy.ascontiguousarray
-
-    def product(a: Array, b: Array, out: Array) -> None:
-        multiply(contiguous(a), contiguous(b), out, transpose_a, transpose_b)
-
-    return product
+    turned = {"transpose_a": transpose_a, "transpose_b": transpose_b}
+    return partial(multiply_into, gpu.cupy, **turned)
 
 
 def _as_stack(x: Array, like: Array, spread: Callable[..., Array]) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from sparkflow_runtime.codegen.gpu.cuda_transposition import ELEMENTS, TranspositionProgram
@@ -12,7 +12,6 @@ from sparkflow_runtime.ops.op import Array
 
 _LEAST: Final = 8
 """Rows and columns of matrices from which tiles are worth it: fewer fill too little of one."""
-_REMEMBERED: Final = 64
 
 
 class GpuTransposer:
@@ -25,7 +24,6 @@ class GpuTransposer:
     def __init__(self, cupy: Any) -> None:
         self._cupy = cupy
         self._kernels: dict[int, GpuKernel] = {}
-        self._bound: dict[tuple[int, ...], Callable[..., bool]] = {}
 
     def fill(self, x: Array, axes: Sequence[int], out: Array) -> None:
         """Writes `x.transpose(axes)` into a contiguous array."""
@@ -34,13 +32,7 @@ class GpuTransposer:
         if sizes is None or min(sizes[1:]) < _LEAST or size_bytes not in ELEMENTS:
             self._cupy.copyto(out, x.transpose(axes))
             return
-        key = (size_bytes, *sizes)
-        transpose = self._bound.get(key)
-        if transpose is None:
-            if len(self._bound) >= _REMEMBERED:
-                self._bound.clear()
-            transpose = self._bound[key] = self._kernel(size_bytes).bind(sizes)
-        if not transpose(x, out):  # it has gaps
+        if not self._kernel(size_bytes).bound(sizes)(x, out):  # it has gaps
             self._cupy.copyto(out, x.transpose(axes))
 
     def transposed(self, x: Array, axes: Sequence[int]) -> Array:

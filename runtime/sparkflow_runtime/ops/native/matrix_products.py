@@ -44,7 +44,10 @@ def multiply_into(
     transpose_a: bool = False,
     transpose_b: bool = False,
 ) -> None:
-    """Fills the contiguous `out` with the product of two matrices, see `product`."""
+    """Fills the contiguous `out` with the product of two matrices, or of two stacks of them.
+
+    See `product`, and of stacks on a GPU `GpuProducts.multiply`.
+    """
     if xp is not np:
         from sparkflow_runtime.device import gpu_products
 
@@ -54,7 +57,9 @@ def multiply_into(
                 contiguous(a), contiguous(b), out, transpose_a, transpose_b
             )
             return
-    xp.matmul(a.T if transpose_a else a, b.T if transpose_b else b, out=out)
+    left = a.swapaxes(-1, -2) if transpose_a else a
+    right = b.swapaxes(-1, -2) if transpose_b else b
+    xp.matmul(left, right, out=out)
 
 
 def bind_product(

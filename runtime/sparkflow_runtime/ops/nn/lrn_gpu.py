@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from sparkflow_runtime.codegen.gpu.cuda_expressions import COMPUTED_IN
 from sparkflow_runtime.codegen.gpu.cuda_lrn import LrnProgram
 from sparkflow_runtime.device.gpu_kernels import GpuKernel
 from sparkflow_runtime.ops.op import Array
-
-_MOST_SHAPES: Final = 16
 
 
 def bind(cupy: Any, gradient: bool, attrs: Mapping[str, Any]) -> Callable[..., bool] | None:
@@ -30,16 +28,10 @@ def bind(cupy: Any, gradient: bool, attrs: Mapping[str, Any]) -> Callable[..., b
         return None
     numbers = (attrs[name] for name in ("depth_radius", "bias", "alpha", "beta"))
     kernel = GpuKernel(cupy, LrnProgram(attrs["T"], gradient, *numbers))
-    bound: dict[tuple[int, int], Callable[..., bool]] = {}
 
     def fill(*arrays: Array) -> bool:
         out = arrays[-1]
-        sizes = (out.size, out.shape[-1])
-        run = bound.get(sizes)
-        if run is None:
-            if len(bound) >= _MOST_SHAPES:
-                bound.clear()
-            run = bound[sizes] = kernel.bind(sizes)
+        run = kernel.bound((out.size, out.shape[-1]))
         same = all(array.shape == out.shape for array in arrays)
         return same and run(*map(cupy.ascontiguousarray, arrays[:-1]), out)
 

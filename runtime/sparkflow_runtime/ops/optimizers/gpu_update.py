@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from sparkflow_runtime.codegen.gpu.cuda import CudaProgram
 from sparkflow_runtime.device.gpu_kernels import GpuKernel
@@ -14,8 +14,6 @@ from sparkflow_runtime.ops.optimizers.native_update import Arguments, Run
 
 if TYPE_CHECKING:
     from sparkflow_runtime.ops.optimizers.apply_gradient import DenseUpdate
-
-_MOST_SHAPES: Final = 16
 
 
 def bind(cupy: Any, op: DenseUpdate, dtype: DType, attrs: Mapping[str, Any]) -> Run | None:
@@ -37,18 +35,12 @@ def bind(cupy: Any, op: DenseUpdate, dtype: DType, attrs: Mapping[str, Any]) -> 
         return None
     made = arguments.kernel(is_root=False)
     kernel = GpuKernel(cupy, CudaProgram(made.kernel))
-    bound: dict[int, Callable[..., bool]] = {}
 
     def run(arrays: Sequence[Array], inputs: Sequence[Any]) -> bool:
         shape = inputs[arguments.grad].shape
         if any(array.shape != shape for array in arrays):
             return False
-        size = arrays[0].size
-        update = bound.get(size)
-        if update is None:
-            if len(bound) >= _MOST_SHAPES:
-                bound.clear()
-            update = bound[size] = kernel.bind((size,))
+        update = kernel.bound((arrays[0].size,))
         others = map(cupy.ascontiguousarray, inputs[arguments.variables :])
         return update(*arrays, *others, *[arrays[i] for i in made.changed])
 

@@ -10,7 +10,7 @@ from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.kernels.filling import copying
-from sparkflow_runtime.ops.kernels.joining import stacked
+from sparkflow_runtime.ops.kernels.joining import fill_stacked, stacked
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import int_attr, type_attr
@@ -65,9 +65,7 @@ class Pack(Op):
         def run(*arrays: Array) -> None:
             *values, out = arrays
             _check_same_shape(values)
-            before = (slice(None),) * _checked_stack_axis(axis, out.ndim)
-            for index, value in enumerate(values):
-                out[(*before, index)] = value
+            fill_stacked(values, _checked_stack_axis(axis, out.ndim), out)
 
         return run
 

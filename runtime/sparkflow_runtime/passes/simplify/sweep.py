@@ -13,12 +13,7 @@ from sparkflow_runtime.ir.node import STARTS, Endpoint, Node
 from sparkflow_runtime.ir.types import Types
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.op import Op
-from sparkflow_runtime.passes.simplify import (
-    arithmetic,
-    forwarding,
-    shapes,
-    transposes,
-)
+from sparkflow_runtime.passes.simplify import arithmetic, forwarding, shapes, transposes
 from sparkflow_runtime.passes.simplify.rewriting import (
     Result,
     Rewriting,
