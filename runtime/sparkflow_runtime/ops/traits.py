@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sparkflow_runtime.ops.images import Images
     from sparkflow_runtime.ops.kernel import KernelContext
     from sparkflow_runtime.ops.list_access import ListAccess
+    from sparkflow_runtime.ops.machine_call import CallSite, MachineCall
 
 CHECKPOINTS: Final = "checkpoints"
 FILES: Final = "files"
@@ -374,6 +375,13 @@ class Execution(_Described):
 
     def bind_out_gpu(self, node: NodeView, gpu: Gpu) -> Callable[..., Any] | None:
         """As `bind_out`, for a GPU."""
+        return None
+
+    def machine_call(self, node: NodeView, site: CallSite) -> MachineCall | None:
+        """The node as one call of machine code, for loops in machine code; None where it is none.
+
+        It is asked only where there is machine code for this processor.
+        """
         return None
 
     def is_fusable(self, node: NodeView) -> bool:

@@ -104,18 +104,44 @@ class Clear:
     control: int
 
 
-Step = Call | Read | Look | Put | Clear
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A step that ends the run where what was found before it is not as it must be.
+
+    Attributes:
+        failure: Number of the pointer to an int32 that is 0 where all is well.
+    """
+
+    failure: int
+
+
+@dataclass(frozen=True, slots=True)
+class Choose:
+    """A step that does one of two lists of steps.
+
+    Attributes:
+        condition: Number of the pointer to a bool.
+        then: What is done where it holds.
+        otherwise: What is done where it does not.
+    """
+
+    condition: int
+    then: tuple[Step, ...]
+    otherwise: tuple[Step, ...]
+
+
+Step = Call | Read | Look | Put | Clear | Check | Choose
 
 
 class RefusedError(Exception):
-    """A list cannot be read or written so; whoever does the same in Python says why.
+    """A turn is given what it cannot do; whoever does the same in Python says why.
 
     Attributes:
         is_full: Whether more memory for the list would do.
     """
 
     def __init__(self, is_full: bool) -> None:
-        super().__init__("A list has no room" if is_full else "A list has no such element")
+        super().__init__("A list has no room" if is_full else "A turn cannot be done")
         self.is_full = is_full
 
 
@@ -144,7 +170,7 @@ class Loop:
     """
 
     def __init__(self, condition: Sequence[Step], steps: Sequence[Step], flag: int) -> None:
-        self._kernels = [step.kernel for step in (*condition, *steps) if isinstance(step, Call)]
+        self._kernels = _kernels((*condition, *steps))
         words = [0] * Head.STEPS
         for step in condition:
             words += _words(step)
@@ -190,7 +216,7 @@ class Program:
 
         Raises:
             IndexError: A stack has no such row.
-            RefusedError: A list has no such element, or it was set already.
+            RefusedError: A list has no such element, or it was set already; a check failed.
         """
         words = self._words
         words[Head.MAX_TURNS], words[Head.IS_DONE] = max_turns, 0
@@ -203,7 +229,26 @@ class Program:
         return turns, bool(state)
 
 
+def _kernels(steps: Sequence[Step]) -> list[Callable[..., bool]]:
+    """What steps call, which lives as long as the loop."""
+    found = []
+    for step in steps:
+        if isinstance(step, Call):
+            found.append(step.kernel)
+        elif isinstance(step, Choose):
+            found += _kernels((*step.then, *step.otherwise))
+    return found
+
+
 def _words(step: Step) -> list[int]:
+    if isinstance(step, Choose):
+        then, otherwise = (
+            [n for e in each for n in _words(e)] for each in (step.then, step.otherwise)
+        )
+        jump = [Kind.JUMP, 3, len(otherwise)]
+        return [Kind.BRANCH, 4, step.condition, len(then) + len(jump), *then, *jump, *otherwise]
+    if isinstance(step, Check):
+        return [Kind.CHECK, 3, step.failure]
     if isinstance(step, Read):
         return [Kind.READ, 7, step.index, step.stack, step.row_bytes, step.rows, step.target]
     if isinstance(step, Look):

@@ -55,6 +55,9 @@ class Kind(IntEnum):
     LOOK = 2
     PUT = 3
     CLEAR = 4
+    CHECK = 5
+    BRANCH = 6
+    JUMP = 7
 
 
 CALL_HEAD: Final = 8
@@ -88,7 +91,8 @@ start:
   br label %test
 
 test:
-  %at = phi i64 [%begin, %start], [%next, %called], [%next, %read_row], [%next, %listed]
+  %at = phi i64 [%begin, %start], [%next, %called], [%next, %read_row], [%next, %listed],
+    [%next, %check], [%chosen, %branch], [%landed, %jump]
   %more = icmp slt i64 %at, %end
   br i1 %more, label %step, label %done
 
@@ -101,7 +105,41 @@ step:
   switch i64 %kind, label %list [
     i64 {Kind.CALL.value}, label %gather_start
     i64 {Kind.READ.value}, label %read
+    i64 {Kind.CHECK.value}, label %check
+    i64 {Kind.BRANCH.value}, label %branch
+    i64 {Kind.JUMP.value}, label %jump
   ]
+
+check:
+  %failure_number_at = getelementptr i64, ptr %step_at, i64 2
+  %failure_number = load i64, ptr %failure_number_at
+  %failure_at = getelementptr i64, ptr %pointers, i64 %failure_number
+  %failure_pointer = load ptr, ptr %failure_at
+  %failure = load i32, ptr %failure_pointer
+  %is_fine = icmp eq i32 %failure, 0
+  br i1 %is_fine, label %test, label %not_fine
+
+not_fine:
+  ret i64 {REFUSED}
+
+branch:
+  %choice_number_at = getelementptr i64, ptr %step_at, i64 2
+  %choice_number = load i64, ptr %choice_number_at
+  %choice_at = getelementptr i64, ptr %pointers, i64 %choice_number
+  %choice_pointer = load ptr, ptr %choice_at
+  %choice = load i8, ptr %choice_pointer
+  %otherwise_at = getelementptr i64, ptr %step_at, i64 3
+  %otherwise = load i64, ptr %otherwise_at
+  %beyond = add i64 %next, %otherwise
+  %is_chosen = icmp ne i8 %choice, 0
+  %chosen = select i1 %is_chosen, i64 %next, i64 %beyond
+  br label %test
+
+jump:
+  %over_at = getelementptr i64, ptr %step_at, i64 2
+  %over = load i64, ptr %over_at
+  %landed = add i64 %next, %over
+  br label %test
 
 read:
   %index_number_at = getelementptr i64, ptr %step_at, i64 2

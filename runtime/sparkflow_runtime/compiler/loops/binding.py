@@ -67,7 +67,7 @@ def bind_loop(
             _loop_function(condition, _known(condition, shapes)),
             _loop_function(body, known_body),
             lambda fused: machine_code(fused.kernel, fused.sizes, is_in_turn=True),
-            table.taped,
+            context,
             threads.count(),
         )
     except NotNativeError:

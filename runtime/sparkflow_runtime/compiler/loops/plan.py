@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -33,6 +34,7 @@ from sparkflow_runtime.compiler.loops.lists import (
 from sparkflow_runtime.compiler.loops.memory import Memory
 from sparkflow_runtime.compiler.loops.pointers import Cell
 from sparkflow_runtime.ops.kernel import StepContext
+from sparkflow_runtime.ops.machine_call import Stream
 
 FIRST_CAPACITY: Final = 256
 """Rows of a stack before it grows, each time to twice as many."""
@@ -151,6 +153,7 @@ class LoopPlan:
         borrowed: Numbers of the pointers that steps set.
         turn_s: About how long a turn takes.
         packings: Factors that are packed in runs in which they stay the same.
+        streams: What turns draw from.
         memory: What runs write to.
         list_rows: How many elements a list that grows has room for.
     """
@@ -166,6 +169,7 @@ class LoopPlan:
     borrowed: set[int]
     turn_s: float = 0.0
     packings: Sequence[Packing] = ()
+    streams: Sequence[Stream] = ()
     memory: Memory = field(default_factory=Memory)
     list_rows: int = FIRST_ROWS
     _layout: _Layout | None = None
@@ -194,14 +198,21 @@ class LoopPlan:
         state = _Run(self, self._layout)
         if not state.begin(values):
             return None
-        try:
-            while not state.turn():
-                if step is not None:
-                    step.check_cancelled()
-        except RefusedError as error:  # a turn has no effects: all of them can be done again
-            if error.is_full:
-                self.list_rows = min(2 * self.list_rows, MOST_ROWS)
-            return None
+        with ExitStack() as held:
+            for stream in self.streams:
+                held.enter_context(stream.lock)
+            drawn = [stream.state for stream in self.streams]
+            try:
+                while not state.turn():
+                    if step is not None:
+                        step.check_cancelled()
+            except RefusedError as error:
+                # A turn has no effects but that it draws: all of them can be done again.
+                for stream, before in zip(self.streams, drawn, strict=True):
+                    stream.state = before
+                if error.is_full:
+                    self.list_rows = min(2 * self.list_rows, MOST_ROWS)
+                return None
         return state.end(values)
 
 

@@ -11,8 +11,9 @@ import numpy as np
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.cpu.copies import bind_copies
-from sparkflow_runtime.codegen.cpu.repeat import Call, Read, Step
+from sparkflow_runtime.codegen.cpu.repeat import Call, Check, Read, Step
 from sparkflow_runtime.codegen.cpu.repeat_ir import MOST_ARRAYS
+from sparkflow_runtime.codegen.ir.builder import KernelBuilder
 from sparkflow_runtime.codegen.tiles.fixed_products import DTYPES as PRODUCT_DTYPES, Product
 from sparkflow_runtime.compiler.fusion.finish import FusedKernel
 from sparkflow_runtime.compiler.known import Known
@@ -28,13 +29,18 @@ from sparkflow_runtime.compiler.loops.plan import (
 )
 from sparkflow_runtime.compiler.loops.pointers import Cell, NotNativeError, Pointers
 from sparkflow_runtime.compiler.plan import Unit
+from sparkflow_runtime.compiler.specialise import serial_machine_code
 from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.node import ARG, RETVAL, Endpoint, Node
 from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.machine_call import CallSite, Stream
 
 _PRODUCT_S: Final = 5e-11
 _BYTE_S: Final = 2e-10
 """About what a multiplication of a product takes, and what is done with a byte."""
+_FAILURE: Final = Cell((), np.dtype(np.int32))
+"""What a call sets to other than 0 where it refuses what it was given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +62,7 @@ def plan_loop(
     condition: LoopFunction,
     body: LoopFunction,
     bind: Callable[[FusedKernel], Callable[..., bool]],
-    taped_places: Callable[[str], Sequence[str]],
+    context: KernelContext,
     threads: int = 1,
 ) -> LoopPlan:
     """A loop in machine code.
@@ -65,24 +71,24 @@ def plan_loop(
         condition: What tells whether there is another turn.
         body: The turn.
         bind: Binds a kernel.
-        taped_places: What the function of a name records, see `ops.kernel.FunctionTable`.
+        context: What the kernels of nodes are bound to; it has the functions.
         threads: Products are split in at most so many parts.
 
     Raises:
         NotNativeError: A turn does something that only Python can, or a shape changes.
     """
-    return _Planner(bind, taped_places, threads).plan(condition, body)
+    return _Planner(bind, context, threads).plan(condition, body)
 
 
 class _Planner:
     def __init__(
         self,
         bind: Callable[[FusedKernel], Callable[..., bool]],
-        taped_places: Callable[[str], Sequence[str]],
+        context: KernelContext,
         threads: int,
     ) -> None:
         self.bind = bind
-        self.taped_places = taped_places
+        self.context = context
         self.pointers = Pointers()
         self.arguments: list[int | None] = []
         self.lists: list[LoopList] = []
@@ -90,7 +96,13 @@ class _Planner:
         self.steady: set[int] = set()
         self.packings: list[Packing] = []
         self.threads = threads
+        self.streams: list[Stream] = []
         self.turn_s = 0.0
+
+    def taped_places(self, name: str) -> Sequence[str]:
+        """What the function of a name records, see `ops.kernel.FunctionTable`."""
+        assert self.context.functions is not None
+        return self.context.functions.taped(name)
 
     def plan(self, condition: LoopFunction, body: LoopFunction) -> LoopPlan:
         pointers = self.pointers
@@ -141,6 +153,7 @@ class _Planner:
             pointers.borrowed,
             self.turn_s + _BYTE_S * sum(each.size_bytes for each in cells if each is not None),
             self.packings,
+            self.streams,
         )
 
     def pack(self, product: Product, right: int) -> int | None:
@@ -255,15 +268,51 @@ class _FunctionSteps:
             for slot, endpoint in enumerate(node.inputs):
                 self._places[Endpoint(node.name, slot)] = self.array(endpoint)
             return []
-        return self._moves(node)
+        made = self._moves(node) or self._machine_call(node)
+        if made is None:
+            raise NotNativeError(f"{node.op} is Python's")
+        return made
 
-    def _moves(self, node: Node) -> list[Step]:
-        """Copies of pieces of the inputs, where that is all that the node does."""
+    def _machine_call(self, node: Node) -> list[Step] | None:
+        """The call that the op says that the node is, and a look at whether it went well."""
+        known = [self._function.known[endpoint] for endpoint in node.inputs]
+        op = registry.lookup(node.op)
+        outputs = [
+            Endpoint(node.name, slot) for slot in range(len(op.signature.output_dtypes(node.attrs)))
+        ]
+        shapes, output_shapes = (
+            [each.full_shape for each in group]
+            for group in (known, [self._function.known[each] for each in outputs])
+        )
+        if None in shapes or None in output_shapes:
+            return None
+        constants, given = [each.value for each in known], [each.dtype for each in known]
+        site = CallSite(
+            shapes,  # type: ignore[arg-type]  # none is None
+            constants,
+            given,
+            output_shapes,  # type: ignore[arg-type]  # none is None
+            self._planner.context,
+        )
+        call = op.machine_call(node, site)
+        if call is None:
+            return None
+        arrays = [self.array(node.inputs[place]) for place in call.inputs]
+        arrays += [self._new(each) for each in outputs]
+        if call.stream is not None:
+            self._planner.streams.append(call.stream)
+        if not call.can_fail:
+            return [Call(call.kernel, tuple(arrays))]
+        failure = self._pointers.of(_FAILURE)
+        return [Call(call.kernel, (*arrays, failure)), Check(failure)]
+
+    def _moves(self, node: Node) -> list[Step] | None:
+        """Copies of pieces of the inputs, where that is all that the node does; else None."""
         inputs = [self._function.known[endpoint] for endpoint in node.inputs]
         moved = moved_inputs(node, inputs)
         pieces = pieces_of(node, inputs, moved) if moved else None
         if pieces is None:
-            raise NotNativeError(f"{node.op} is Python's")
+            return None
         sources = [self.array(node.inputs[place]) for place in moved]
         if len(sources) >= MOST_ARRAYS:
             raise NotNativeError("too many tensors are joined")
@@ -311,22 +360,38 @@ class _FunctionSteps:
         return tuple(stack), (rows, columns)
 
     def _call(self, fused: FusedKernel) -> list[Step]:
-        if fused.checks or any(output.divisor is not None for output in fused.outputs):
-            raise NotNativeError("something is left to do when a kernel has run")
         arrays = [self.array(endpoint) for endpoint in fused.inputs]
         named = [(endpoint, self.array(source)) for endpoint, source in fused.copies.items()]
+        divisions: list[Step] = []
         for output in fused.outputs:
             number = self._pointers.new(self._function.known[output.endpoints[0]])
             arrays.append(number)
+            if output.divisor is not None:
+                divided = self._pointers.of(self._pointers.cell(number))
+                divisions.append(self._division(number, divided, output.divisor))
+                number = divided
             named += [(endpoint, number) for endpoint in output.endpoints]
+        failures = [self._pointers.of(_FAILURE) for _ in fused.checks]
+        arrays += failures
         if len(arrays) > MOST_ARRAYS:
             raise NotNativeError("a kernel has too many arrays")
         steps: list[Step] = []
         if fused.kernel.outputs:
             steps.append(Call(self._planner.bind(fused), tuple(arrays)))
+        steps += [*map(Check, failures), *divisions]
         for endpoint, number in named:
             steps += self._name(endpoint, number)
         return steps
+
+    def _division(self, source: int, target: int, divisor: float) -> Call:
+        """The step that divides an array."""
+        cell = self._pointers.cell(source)
+        size = math.prod(cell.shape)
+        sizes = (size,) if size > 1 else ()
+        builder = KernelBuilder(len(sizes))
+        value = builder.input(dtypes.as_dtype(cell.dtype), (True,) * len(sizes))
+        builder.output(builder.call("divide", value, divisor))
+        return Call(serial_machine_code(builder.build(), sizes), (source, target))
 
     def _name(self, endpoint: Endpoint, number: int) -> list[Step]:
         """Says that an array is this tensor, or a copy of it if dimensions of size 1 differ."""

@@ -6,8 +6,8 @@ towards zero as C does, `FloorDiv` and `FloorMod` down as Python does, division 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,9 +25,17 @@ from sparkflow_runtime.dtypes import (
     uint8,
 )
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops.elementwise.elementwise_table import REAL_KERNELS_ON_GPU, binary
-from sparkflow_runtime.ops.op import Array
+from sparkflow_runtime.ops.elementwise.elementwise_table import (
+    REAL_KERNELS_ON_GPU,
+    BinaryOp,
+    binary,
+)
+from sparkflow_runtime.ops.fusion import Fused, Fusion, NotFusableError, is_uniform
+from sparkflow_runtime.ops.op import Array, NodeView, Op
 from sparkflow_runtime.ops.signature import type_attr
+
+if TYPE_CHECKING:
+    from sparkflow_runtime.codegen.ir.builder import Value
 
 _FIELD = FLOATING | COMPLEX
 _ADDABLE = _FIELD | SIGNED | {uint8}
@@ -68,6 +76,43 @@ def _floor_mod(xp: Any, x: Array, y: Array, out: Array | None = None) -> Array:
     zero = rest == 0
     rest = xp.where(zero, xp.copysign(rest, y), rest)
     return xp.add(rest, xp.where(~zero & ((rest < 0) != (y < 0)), y, xp.zeros_like(y)), out=out)
+
+
+def _has_own_kernel(op: Op, node: NodeView) -> bool:
+    """Whether kernels can divide this dtype: int32 also, if the divisor turns out to be known."""
+    return node.attrs["T"] is int32 or BinaryOp.is_fusable(op, node)  # type: ignore[arg-type]
+
+
+def _fuse_floor_div(op: Op, fusion: Fusion) -> Sequence[Fused]:
+    """Integers by way of float64, which has all quotients of int32."""
+    if fusion.dtypes[0] is not int32:
+        return BinaryOp.fuse(op, fusion)  # type: ignore[arg-type]
+    x, _, quotient = _divided(fusion)
+    return [fusion.like(x, quotient)]
+
+
+def _fuse_floor_mod(op: Op, fusion: Fusion) -> Sequence[Fused]:
+    """Likewise."""
+    if fusion.dtypes[0] is not int32:
+        return BinaryOp.fuse(op, fusion)  # type: ignore[arg-type]
+    x, divisor, quotient = _divided(fusion)
+    return [fusion.like(x, x.value - quotient * divisor)]
+
+
+def _divided(fusion: Fusion) -> tuple[Fused, int, Value]:
+    """The int32 x, the constant y, and their quotient, rounded down.
+
+    Raises:
+        NotFusableError: Nobody knows what y is, or it takes a kernel that looks at it.
+    """
+    constant, shape = fusion.constants[1], fusion.output_shapes[0]
+    if constant is None or not is_uniform(constant) or int(constant.flat[0]) in (0, -1):
+        raise NotFusableError("the divisor is not known, or special")
+    divisor, builder = int(constant.flat[0]), fusion.builder
+    dims = fusion.align(shape, [0])
+    x = Fused(fusion.input(0, dims), shape, dims)
+    exact = builder.call("divide", builder.cast(x.value, float64), float(divisor))
+    return x, divisor, builder.cast(builder.call("floor", exact), int32)
 
 
 def _integer_pow(xp: Any, x: Array, y: Array, out: Array | None = None) -> Array:
@@ -181,7 +226,15 @@ binary(
     flops=1,
 )
 binary("DivNoNan", _FIELD, "where(y == 0, 0.0, x / y)", _div_no_nan_gradient)
-binary("FloorDiv", REAL, "floor(x / y)", kernel=_floor_div, integer_kernel=_integer_floor_div)
+binary(
+    "FloorDiv",
+    REAL,
+    "floor(x / y)",
+    kernel=_floor_div,
+    integer_kernel=_integer_floor_div,
+    is_fusable=_has_own_kernel,
+    fuse=_fuse_floor_div,
+)
 binary(
     "TruncateDiv",
     REAL,
@@ -197,6 +250,8 @@ binary(
     _floor_mod_gradient,
     kernel=_floor_mod,
     integer_kernel=_checked_division("remainder"),
+    is_fusable=_has_own_kernel,
+    fuse=_fuse_floor_mod,
 )
 for _name in ("Mod", "TruncateMod"):
     binary(

@@ -6,17 +6,20 @@ the rows of an embedding that a batch used.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from sparkflow_runtime import shapes
+from sparkflow_runtime.codegen.rows import fixed_rows
 from sparkflow_runtime.dtypes import INDEX, PLAIN, int16, int32, string
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.indexing.segment import SUMMED_BY_INDEX, sum_by_segment
 from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.machine_call import CallSite, MachineCall
 from sparkflow_runtime.ops.native import row_kernels
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
@@ -92,6 +95,10 @@ class Gather(Op):
         """Fills the array with the slices; on the host only."""
         return gather_into if context.xp is np else None
 
+    def machine_call(self, node: NodeView, site: CallSite) -> MachineCall | None:
+        """Copies of rows."""
+        return _call_of_rows(site)
+
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Any, ...]:
         """Sparse: the rows of dy at indices."""
         params, indices = op.inputs
@@ -108,6 +115,16 @@ def gather_into(params: Array, indices: Array, out: Array) -> None:
         raise InvalidArgumentError(message=_OF_SCALARS)
     if row_kernels.gather(params, indices, out) is None:
         out[...] = _take(np, params, indices, 0)
+
+
+def _call_of_rows(site: CallSite) -> MachineCall | None:
+    (rows, *row), indices = site.shapes[0], site.shapes[1]
+    number, index = site.dtypes[:2]
+    if number not in PLAIN or index not in fixed_rows.INDICES:
+        return None
+    row_bytes = math.prod(row) * number.size
+    kernel = fixed_rows.bind_gather(index, math.prod(indices), rows, row_bytes)
+    return MachineCall(kernel, (0, 1), can_fail=True)
 
 
 def _take(xp: Any, params: Array, indices: Array, axis: int) -> Array:
@@ -198,6 +215,13 @@ class GatherV2(Op):
                 gather_into(params, indices, out)
 
         return fill
+
+    def machine_call(self, node: NodeView, site: CallSite) -> MachineCall | None:
+        """Copies of rows; none along other dimensions."""
+        axis = site.constants[2]
+        if axis is None or int(axis) or node.attrs["batch_dims"]:
+            return None
+        return _call_of_rows(site)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Any, ...]:
         """Sparse along the first dimension; dense, as a sum by index, along another."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.codegen.ir.kernel import DTYPES
 from sparkflow_runtime.dtypes import (
     INDEX,
     PLAIN,
@@ -25,6 +26,7 @@ from sparkflow_runtime.dtypes import (
 )
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.fusion import Fused, Fusion, fit
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.native import row_kernels
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
@@ -105,6 +107,22 @@ class OneHot(Op):
             _fill_one_hot(indices, on_value, off_value, position, out)
 
         return run
+
+    def is_fusable(self, node: NodeView) -> bool:
+        """Where kernels have both kinds of numbers."""
+        return node.attrs["T"] in DTYPES and node.attrs["TI"] in INDEX
+
+    def fuse(self, fusion: Fusion) -> Sequence[Fused]:
+        """A comparison of every position with the index."""
+        shape, builder = fusion.output_shapes[0], fusion.builder
+        axis = _one_hot_axis(fusion.attrs["axis"], len(fusion.shapes[0]))
+        dims = fit(fusion.space, shape, [None] * len(shape), [size > 1 for size in shape])
+        indices = builder.cast(fusion.input(0, dims[:axis] + dims[axis + 1 :]), int64)
+        along = dims[axis]
+        position = builder.constant(0, int64) if along is None else builder.index(along)
+        on, off = (fusion.input(number, ()) for number in (2, 3))
+        value = builder.call("where", builder.call("equal", position, indices), on, off)
+        return [Fused(value, shape, dims)]
 
 
 def _fill_one_hot(indices: Array, on_value: Array, off_value: Array, axis: int, out: Array) -> None:

@@ -5,19 +5,22 @@ Lookups followed by such sums are in `sparse_segment`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from sparkflow_runtime import shapes
+from sparkflow_runtime.codegen.rows import fixed_rows
 from sparkflow_runtime.dtypes import FLOATING, INDEX, NUMERIC, REAL, DType, bool_, int16, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.elementwise.elementwise_table import conjugated
 from sparkflow_runtime.ops.kernels.combining import combine_at, elements_of_rows
+from sparkflow_runtime.ops.machine_call import CallSite, MachineCall
 from sparkflow_runtime.ops.native import row_kernels
-from sparkflow_runtime.ops.op import Array, Inference, Op
+from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import type_attr
 from sparkflow_runtime.ops.static import (
@@ -246,6 +249,15 @@ class UnsortedSegmentSum(_UnsortedSegment):
     def combine(self, xp: Any, rows: Array, ids: Array, count: int) -> Array:
         """The sums."""
         return sum_by_segment(xp, rows, ids, count)
+
+    def machine_call(self, node: NodeView, site: CallSite) -> MachineCall | None:
+        """Sums of rows."""
+        number, index = site.dtypes[:2]
+        if number not in fixed_rows.NUMBERS or index not in fixed_rows.INDICES:
+            return None
+        segments, *row = site.output_shapes[0]
+        sizes = math.prod(site.shapes[1]), segments, math.prod(row)
+        return MachineCall(fixed_rows.bind_segment_sum(index, number, *sizes), (0, 1), True)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """Each slice gets the gradient of its segment, dropped ones zero."""

@@ -8,16 +8,19 @@ the same graph gives the same numbers on both. They are not the numbers TensorFl
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from sparkflow_runtime.codegen.cpu import random_numbers
 from sparkflow_runtime.dtypes import FLOATING, INDEX, REAL, DType, bfloat16, int64
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.inference import same_as, value_of
 from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.machine_call import CallSite, MachineCall
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import int_attr, type_attr
@@ -58,6 +61,15 @@ class RandomStream:
         self.generator = np.random.Generator(philox)
         self.lock = threading.Lock()
 
+    @property
+    def state(self) -> Any:
+        """Where the generator is, as numpy says it; may be set."""
+        return self.generator.bit_generator.state
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self.generator.bit_generator.state = state
+
 
 S = TypeVar("S", bound=RandomStream)
 
@@ -76,7 +88,7 @@ def stream_of(session: Resources, name: str, kind: type[S], make: Callable[[], S
         stream = make()
         waiting = session.get_or_create("", WAITING_STATES, dict, dict)
         if name in waiting:
-            stream.generator.bit_generator.state = waiting.pop(name)
+            stream.state = waiting.pop(name)
         return stream
 
     return session.get_or_create("", name, kind, made)
@@ -168,6 +180,16 @@ class RandomUniform(_Filled):
     """Numbers in [0, 1), all equally likely."""
 
     fill = np.random.Generator.random
+
+    def machine_call(self, node: NodeView, site: CallSite) -> MachineCall | None:
+        """The same numbers."""
+        dtype = node.attrs["dtype"]
+        if not random_numbers.is_as_numpys(dtype):
+            return None
+        stream = self._stream(node, site.context)
+        count = math.prod(site.output_shapes[0])
+        kernel = random_numbers.bind_uniform(stream.generator, dtype, count)
+        return MachineCall(kernel, (), stream=stream)
 
     @staticmethod
     def draw(generator: np.random.Generator, attrs: Any, shape: HostArray) -> HostArray:

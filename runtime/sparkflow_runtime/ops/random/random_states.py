@@ -62,7 +62,7 @@ def read_states(session: Resources) -> bytes:
     found = {}
     for name, stream in session.items(RandomStream):
         with stream.lock:
-            found[name] = _plain(stream.generator.bit_generator.state)
+            found[name] = _plain(stream.state)
     return json.dumps(found, sort_keys=True).encode()
 
 
@@ -90,7 +90,7 @@ def write_states(session: Resources, states: bytes) -> None:
             waiting[name] = state
             continue
         with stream.lock:
-            stream.generator.bit_generator.state = state
+            stream.state = state
 
 
 def _plain(state: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sparkflow_runtime.codegen.rows import fixed_rows
 from sparkflow_runtime.dtypes import (
     COMPLEX,
     FLOATING,
@@ -26,6 +27,7 @@ from sparkflow_runtime.ops.elementwise.elementwise_table import conjugated
 from sparkflow_runtime.ops.inference import one_per_element_read, same_as
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.kernels.joining import concatenated
+from sparkflow_runtime.ops.machine_call import CallSite, MachineCall
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, type_attr
@@ -236,6 +238,20 @@ class _ArgOp(Op):
             _fill_positions(function, value, self._axis(value, dimension), out)
 
         return run
+
+    def machine_call(self, node: NodeView, site: CallSite) -> MachineCall | None:
+        """A walk along the dimension."""
+        shape, axis = site.shapes[0], site.constants[1]
+        number, position = site.dtypes[0], node.attrs["output_type"]
+        if axis is None or number not in fixed_rows.NUMBERS or position not in fixed_rows.INDICES:
+            return None
+        place = _checked_axis(self.op_type, int(axis), shape)
+        if not shape[place]:
+            return None
+        before, behind = prod(shape[:place]), prod(shape[place + 1 :])
+        sizes = before, shape[place], behind
+        is_least = self.function == "argmin"
+        return MachineCall(fixed_rows.bind_extreme(number, position, is_least, sizes), (0,))
 
     def _axis(self, value: Array, dimension: Array) -> int:
         position = _checked_axis(self.op_type, scalar(dimension, "dimension"), value.shape)

@@ -9,6 +9,8 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.cpu.loops import compile_kernel
 from sparkflow_runtime.codegen.cpu.repeat import (
     Call,
+    Check,
+    Choose,
     Clear,
     Look,
     Loop,
@@ -244,3 +246,35 @@ def test_a_kernel_of_several_parts() -> None:
     memory = Memory(*counters(), one, other, np.zeros(size, np.float32))
     counting(3, Call(shared, (3, 4, 5))).program(memory.swap(0, 1)).run(memory.pointers, 10)
     np.testing.assert_allclose(memory.arrays[5], np.tanh(one + 1), rtol=1e-5)
+
+
+def test_a_turn_does_one_of_two_lists_of_steps() -> None:
+    """What was doubled once is halved the next time; the choice follows the number of the turn."""
+    x, wide = np.float32([1, 2, 3]), np.zeros(3, np.float32)
+    memory = Memory(*counters(), np.array(False), x, wide)
+    early = kernel(1, lambda b, i: b.call("less", i, 2), dtypes.int32, size=1)
+    one, ten = (kernel(1, lambda b, a, n=n: b.call("add", a, float(n))) for n in (1, 10))
+    nested = Choose(3, (Call(one, (4, 5)),), (Call(ten, (4, 5)), Call(ten, (4, 5))))
+    choice = Choose(3, (nested,), (Call(ten, (4, 5)),))
+    loop = counting(5, Call(early, (0, 3)), choice)
+    loop.program(memory.swap(0, 1) + memory.swap(4, 5)).run(memory.pointers, 100)
+    assert memory.arrays[5].tolist() == [33, 34, 35]  # twice 1, thrice 10
+
+
+@pytest.mark.parametrize("is_chosen", [False, True])
+def test_one_list_may_be_empty(is_chosen: bool) -> None:
+    memory = Memory(
+        *counters(), np.array(is_chosen), np.float32([1, 2, 3]), np.zeros(3, np.float32)
+    )
+    one = kernel(1, lambda b, a: b.call("add", a, 1.0))
+    counting(1, Choose(3, (), (Call(one, (4, 5)),))).program([]).run(memory.pointers, 1)
+    assert memory.arrays[5].tolist() == ([0, 0, 0] if is_chosen else [2, 3, 4])
+
+
+def test_a_check_ends_the_run() -> None:
+    memory = Memory(*counters(), np.array(0, np.int32))
+    loop = counting(5, Check(3)).program(memory.swap(0, 1))
+    assert loop.run(memory.pointers, 2) == (2, False)
+    memory.arrays[3][...] = 1
+    with pytest.raises(RefusedError):
+        loop.run(memory.pointers, 2)

@@ -1,0 +1,144 @@
+"""Rows gathered, summed and searched where all sizes are known: for code that calls the kernels.
+
+`sparse_rows` serves tables of any size, asks the processor for rows early, and shares its work
+between threads. These are called in every turn of a loop, for some rows. Nothing is checked but
+indices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from sparkflow_runtime.codegen.machine import entry, native
+from sparkflow_runtime.codegen.machine.llvm_text import Code, Value
+from sparkflow_runtime.dtypes import DType, float32, float64, int32, int64
+from sparkflow_runtime.once import latest
+
+_KINDS: Final = {float32: "float", float64: "double", int32: "i32", int64: "i64"}
+INDICES: Final = (int32, int64)
+NUMBERS: Final = (*INDICES, float32, float64)
+_KNOWN_BYTES: Final = 64
+"""Rows of fewer bytes have kernels of their own: no call copies them."""
+
+
+def bind_gather(index: DType, count: int, rows: int, row_bytes: int) -> Callable[..., bool]:
+    """A function of a table, indices and what it fills: `out[i] = table[indices[i]]`.
+
+    Args:
+        index: int32 or int64.
+        count: Of indices.
+        rows: Of the table. An index that it has not is said by a last array, an int32.
+        row_bytes: Of a row.
+    """
+    known = row_bytes if row_bytes < _KNOWN_BYTES else 0
+    return _gather(index, known).bind((count, rows, row_bytes), [entry.NOT_COUNTED] * 4, 0)
+
+
+def bind_segment_sum(
+    index: DType, number: DType, count: int, segments: int, row: int
+) -> Callable[..., bool]:
+    """A function of rows, their segments and the sums of segments, which it sets.
+
+    Args:
+        index: Of segments: int32 or int64. Rows of negative ones are dropped.
+        number: Of the elements, one of `NUMBERS`.
+        count: Of rows.
+        segments: How many there are. One beyond is said by a last array, an int32.
+        row: Elements of a row.
+    """
+    sizes = (count, segments, row)
+    return _segment_sum(index, number).bind(sizes, [entry.NOT_COUNTED] * 4, 0)
+
+
+def bind_extreme(
+    number: DType, position: DType, is_least: bool, shape: tuple[int, int, int]
+) -> Callable[..., bool]:
+    """A function of an array and of the positions that it fills: those of extremes, as numpy's.
+
+    Args:
+        number: Of the array, one of `NUMBERS`.
+        position: int32 or int64.
+        is_least: Whether the smallest elements are looked for.
+        shape: Elements before, along and behind the axis.
+    """
+    return _extreme(number, position, is_least).bind(shape, [entry.NOT_COUNTED] * 2, 0)
+
+
+def _index(code: Code, index: DType, indices: str, place: Value) -> str:
+    """An element of an array of indices, as int64."""
+    kind = _KINDS[index]
+    found = code.load(kind, code.at(kind, indices, place), index.size)
+    return found if kind == "i64" else code.let(f"sext {kind} {found} to i64")
+
+
+@latest(64)
+def _gather(index: DType, row_bytes: int) -> native.Body:
+    code = Code()
+    count, rows, size = code.sizes(3)
+    width: Value = row_bytes or size
+    table, indices, out, failure = code.arrays(4)
+    code.store("i32", 0, failure, 4)
+    with code.loop(0, count) as i:
+        at = _index(code, index, indices, i)
+        outside = code.compare("uge", at, rows)
+        with code.when(outside):
+            code.store("i32", 1, failure, 4)
+        with code.unless(outside):
+            source = code.at("i8", table, code.multiply(at, width))
+            code.copy(code.at("i8", out, code.multiply(i, width)), source, width)
+    return native.body(code.module())
+
+
+@latest(16)
+def _segment_sum(index: DType, number: DType) -> native.Body:
+    code, kind = Code(), _KINDS[number]
+    count, segments, row = code.sizes(3)
+    rows, ids, sums, failure = code.arrays(4)
+    code.store("i32", 0, failure, 4)
+    code.clear(sums, code.multiply(code.multiply(segments, row), number.size))
+    add = "fadd" if number.is_floating else "add"
+    with code.loop(0, count) as i:
+        at = _index(code, index, ids, i)
+        with code.when(code.compare("sge", at, segments)):
+            code.store("i32", 1, failure, 4)
+        with code.when(code.compare("ult", at, segments)):
+            source = code.at(kind, rows, code.multiply(i, row))
+            target = code.at(kind, sums, code.multiply(at, row))
+            with code.loop(0, row) as k:
+                place = code.at(kind, target, k)
+                term = code.load(kind, code.at(kind, source, k), number.size)
+                total = code.load(kind, place, number.size)
+                code.store(kind, code.let(f"{add} {kind} {total}, {term}"), place, number.size)
+    return native.body(code.module())
+
+
+@latest(16)
+def _extreme(number: DType, position: DType, is_least: bool) -> native.Body:
+    code, kind = Code(), _KINDS[number]
+    before, along, behind = code.sizes(3)
+    array, out = code.arrays(2)
+    best, where = code.variable(kind), code.variable("i64")
+    relation = "lt" if is_least else "gt"
+    with code.loop(0, before) as i, code.loop(0, behind) as j:
+        first = code.at(kind, array, code.add(code.multiply(i, code.multiply(along, behind)), j))
+        code.set(best, code.load(kind, first, number.size), kind)
+        code.set(where, 0)
+        with code.loop(1, along) as k:
+            value = code.load(kind, code.at(kind, first, code.multiply(k, behind)), number.size)
+            so_far = code.get(best, kind)
+            if number.is_floating:  # the first that is no number counts
+                is_better = code.let(f"fcmp u{relation} {kind} {value}, {so_far}")
+                is_better = code.both(is_better, code.let(f"fcmp ord {kind} {so_far}, {so_far}"))
+            else:
+                is_better = code.let(f"icmp s{relation} {kind} {value}, {so_far}")
+            code.set(
+                best, code.let(f"select i1 {is_better}, {kind} {value}, {kind} {so_far}"), kind
+            )
+            code.set(where, code.select(is_better, k, code.get(where)))
+        found: str = code.get(where)
+        if position is int32:
+            found = code.let(f"trunc i64 {found} to i32")
+        into, to = _KINDS[position], code.add(code.multiply(i, behind), j)
+        code.store(into, found, code.at(into, out, to), position.size)
+    return native.body(code.module())
