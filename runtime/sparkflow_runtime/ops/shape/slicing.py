@@ -8,15 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sparkflow_runtime.dtypes import INDEX, int16, int32
+from sparkflow_runtime.codegen.cpu import parts
+from sparkflow_runtime.codegen.cpu.parts import Along
+from sparkflow_runtime.dtypes import INDEX, PLAIN, DType, int16, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.inference import value_of
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.kernels.filling import copying, remembering
+from sparkflow_runtime.ops.machine_call import CallSite, MachineCall
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
-from sparkflow_runtime.ops.shape.strided import Masks, StridedSpec, static_shape
+from sparkflow_runtime.ops.shape.strided import Masks, StridedSpec, parts_along, static_shape
 from sparkflow_runtime.ops.signature import int_attr, type_attr
 from sparkflow_runtime.ops.static import (
     STRINGS_ON_HOST,
@@ -70,6 +73,15 @@ class Slice(Op):
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Copies the part."""
         return copying(self.bind(node, context), inputs=3)
+
+    def machine_call(self, node: NodeView, site: CallSite) -> MachineCall | None:
+        """A copy of the part."""
+        part = site.output_shapes[0]
+        dims = [
+            Along(size, taken, number)
+            for number, (size, taken) in enumerate(zip(site.shapes[0], part, strict=True))
+        ]
+        return _call_of_part(dims, site.dtypes[0], site.dtypes[1], (0, 1))
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """dx: dy surrounded by zeros."""
@@ -203,6 +215,15 @@ class StridedSlice(Op):
         """Copies the part."""
         return copying(self.bind(node, context), inputs=4)
 
+    def machine_call(self, node: NodeView, site: CallSite) -> MachineCall | None:
+        """A copy of the part."""
+        strides = site.constants[3]
+        if strides is None:
+            return None
+        part = site.output_shapes[0]
+        dims = parts_along(site.shapes[0], part, strides, Masks.of(node.attrs))
+        return _call_of_part(dims, site.dtypes[0], site.dtypes[1], (0, 1))
+
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """dx: dy at the places that were taken, zero elsewhere."""
         x, begin, end, strides = op.inputs
@@ -262,11 +283,35 @@ class StridedSliceGrad(Op):
 
         return run
 
+    def machine_call(self, node: NodeView, site: CallSite) -> MachineCall | None:
+        """A copy of the part into zeros."""
+        strides = site.constants[3]
+        if strides is None:
+            return None
+        part = site.shapes[4]
+        dims = parts_along(site.output_shapes[0], part, strides, Masks.of(node.attrs))
+        return _call_of_part(dims, site.dtypes[4], site.dtypes[1], (4, 1), puts=True)
+
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """The same slice of the gradient."""
         _, begin, end, strides, _ = op.inputs
         masks = {name: op.attr(name) for name in _MASKS}
         return None, None, None, None, g.StridedSlice(dy, begin, end, strides, **masks)
+
+
+def _call_of_part(
+    dims: Sequence[Along] | None,
+    number: DType,
+    index: DType,
+    inputs: tuple[int, int],
+    puts: bool = False,
+) -> MachineCall | None:
+    if dims is None or number not in PLAIN or index not in parts.INDICES:
+        return None
+    if len(dims) > parts.MOST_DIMENSIONS:
+        return None
+    kernel = parts.bind_part(dims, number.size, index, puts)
+    return MachineCall(kernel, inputs, can_fail=True)
 
 
 def _strided_index(masks: Masks) -> Callable[..., tuple[Any, ...]]:

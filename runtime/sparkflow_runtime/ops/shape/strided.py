@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from sparkflow_runtime.codegen.cpu.parts import Along
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.op import Array
 from sparkflow_runtime.ops.static import bracketed
@@ -116,6 +117,42 @@ def static_shape(
         elif entry is not _NUMBER:
             sizes[axis] = None if dim is None else len(range(*entry.indices(dim)))
     return _assembled(entries, len(shape), sizes)
+
+
+def parts_along(
+    whole: Sequence[int], part: Sequence[int], strides: Array, masks: Masks
+) -> list[Along] | None:
+    """What the slice is along each dimension of the input, whatever its first bounds are.
+
+    Args:
+        whole: The input's shape.
+        part: The output's.
+        strides: The strides.
+        masks: The masks.
+
+    Returns:
+        None where strides are others than 1.
+    """
+    count = strides.size
+    entries = _entries(range(count), [None] * count, strides.tolist(), masks)
+    sizes, found, axis = list(part), list[Along](), 0
+    covered = _covered_by_ellipsis(entries, len(whole))
+    for number, entry in enumerate(entries):
+        if entry is None:
+            del sizes[0]
+        elif entry is Ellipsis:
+            found += [Along(whole[axis + n], sizes.pop(0), None) for n in range(covered)]
+            axis += covered
+        else:
+            is_number = isinstance(entry, int)
+            if not is_number and strides[number] != 1:
+                return None
+            starts_first = not is_number and masks.begin & 1 << number
+            taken = 1 if is_number else sizes.pop(0)
+            start = None if starts_first else number
+            found.append(Along(whole[axis], taken, start, wraps=True))
+            axis += 1
+    return found
 
 
 def _assembled(entries: Sequence[Entry], rank: int, sizes: Mapping[int, Dim]) -> Shape:

@@ -47,6 +47,12 @@ TURNS: dict[str, Callable[..., Any]] = {
     "sums by segment": lambda i, h, t: tf.unsorted_segment_sum(h + t[:2], tf.stack([i % 2, -1]), 2),
     "rests and quotients": lambda i, h, t: h + tf.cast(i % 3 + (i - 3) // 2, tf.float32) * t[:2],
     "rests of negative ones": lambda i, h, t: h + tf.cast((2 - i) % -3, tf.float32) * t[:2],
+    "a row by index": lambda i, h, t: h + t[i],
+    "an element": lambda i, h, t: h + t[6 - i, i % 3],
+    "a column": lambda i, h, t: h * t[:, i % 3, None][:2],
+    "from the end": lambda i, h, t: h + t[-i - 1, ...],
+    "the last dimension": lambda i, h, t: h + t[..., 2 - i % 3][:3],
+    "a slice": lambda i, h, t: h + tf.stop_gradient(tf.slice(t, [i % 5, 0], [2, 3])),
     "uniform numbers": lambda i, h, t: h + t[:2] * tf.random_uniform([2, 3], seed=3),
     "dropout": lambda i, h, t: tf.nn.dropout(h + t[:2], rate=0.5, seed=4),
 }
@@ -78,6 +84,11 @@ def test_double_precision_draws_what_numpy_draws(native_runs: list[int]) -> None
     ("turn", "message"),
     [
         (lambda i, h: h + tf.gather(tf.constant(TABLE[:2]), i), r"indices = 2 is not in \[0, 2\)"),
+        (lambda i, h: h + tf.constant(TABLE)[:2][i], "slice index 2 of dimension 0 out of bounds"),
+        (
+            lambda i, h: h + tf.slice(tf.constant(TABLE), [6, i], [1, 2])[0, 0],
+            "begin|size",
+        ),
         (
             lambda i, h: tf.unsorted_segment_sum(tf.reshape(h, [1, 3]), [i], 2)[0],
             r"segment_ids\[0\] = 2 is out of range",
