@@ -14,7 +14,7 @@ from typing import Any
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.machine import native, threads
 from sparkflow_runtime.compiler.known import Known, find_known
-from sparkflow_runtime.compiler.loops.planner import LoopFunction, plan_loop
+from sparkflow_runtime.compiler.loops.planner import LoopFunction, Shapes, plan_loop
 from sparkflow_runtime.compiler.loops.pointers import NotNativeError
 from sparkflow_runtime.compiler.specialise import find_units, machine_code, serial_machine_code
 from sparkflow_runtime.ir.function import Function
@@ -22,8 +22,6 @@ from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.kernel import BoundFunction, FunctionTable, KernelContext, StepContext
 
-Shapes = tuple[tuple[int, ...] | None, ...]
-"""Of the variables; None for those without one: tapes, variables of the graph."""
 Plan = Callable[[str, Shapes], BoundFunction | None]
 """Gives a function as planned for arguments of these shapes; None where it cannot be."""
 
@@ -62,12 +60,18 @@ def bind_loop(
     general = registry.lookup(node.op).bind(node, replace(context, functions=functions))
     if not native.available():
         return general
+
+    def branch(name: str, shapes: Shapes) -> LoopFunction:
+        function = define(name)
+        return _loop_function(function, _known(function, shapes))
+
     try:
         made = plan_loop(
             _loop_function(condition, _known(condition, shapes)),
             _loop_function(body, known_body),
             lambda fused: machine_code(fused.kernel, fused.sizes, is_in_turn=True),
             context,
+            branch,
             threads.count(),
         )
     except NotNativeError:

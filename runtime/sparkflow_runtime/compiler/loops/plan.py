@@ -8,7 +8,7 @@ belong to the plan, and what leaves a run is copied; stacks are too large for th
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
@@ -17,6 +17,7 @@ import numpy as np
 
 from sparkflow_runtime.codegen.cpu.repeat import (
     Call,
+    Choose,
     Loop,
     Move,
     Program,
@@ -48,20 +49,97 @@ SHORT_S: Final = 0.005
 """Where turns took less than this in all, four times as many come next."""
 
 
+Rows: TypeAlias = tuple[np.ndarray[Any, Any], bool]
+"""An array whose rows are the values of a tensor, from the first turn on; or, with False, one that
+is its value in every turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class BranchTape:
+    """What the branches of a turn record, each in the turns in which it is chosen.
+
+    Attributes:
+        flag: Number of the pointer to what chooses.
+        names: The functions that are chosen where it holds, and where it does not.
+        taped: Per function the numbers of the pointers whose values are recorded, None for no tape.
+    """
+
+    flag: int
+    names: tuple[str, str]
+    taped: tuple[tuple[Recorded, ...] | None, tuple[Recorded, ...] | None]
+
+
+Recorded: TypeAlias = "int | BranchTape"
+"""Number of the pointer to what is recorded, or what branches record."""
+
+
+@dataclass(frozen=True, slots=True)
+class BranchColumns:
+    """The tapes of a branch in every turn.
+
+    Attributes:
+        of: What was recorded.
+        flags: What was chosen.
+        columns: Per function its columns; those of turns in which it was not chosen say nothing.
+    """
+
+    of: BranchTape
+    flags: Rows
+    columns: tuple[Sequence[Column] | None, Sequence[Column] | None]
+
+    def named(self, function: str) -> Sequence[Column]:
+        """The columns of a function."""
+        found = self.columns[self.of.names.index(function)]
+        assert found is not None
+        return found
+
+    def entry(self, turn: int) -> list[tuple[Any, ...]]:
+        """The tape of the call in one turn."""
+        is_chosen = self.flags[0][turn] if self.flags[1] else self.flags[0]
+        columns = self.columns[0 if is_chosen else 1]
+        return [] if columns is None else [_entry(columns, turn)]
+
+
+Column: TypeAlias = "Rows | BranchColumns"
+
+
+def _entry(columns: Sequence[Column], turn: int) -> tuple[Any, ...]:
+    found: list[Any] = []
+    for each in columns:
+        if isinstance(each, BranchColumns):
+            found.append(each.entry(turn))
+        else:
+            found.append(each[0][turn] if each[1] else each[0])
+    return tuple(found)
+
+
 class StackTape:
     """The tape of a loop: one stack per tensor, see `ops.tape`.
 
     Args:
         turns: How often the body ran.
-        columns: Per tensor the array whose rows are its values, from the first turn on; or one
-            array that is its value in every turn.
+        columns: What was recorded of each tensor.
     """
 
     __slots__ = ("columns", "turns")
 
-    def __init__(self, turns: int, columns: Sequence[tuple[np.ndarray[Any, Any], bool]]) -> None:
+    def __init__(self, turns: int, columns: Sequence[Column]) -> None:
         self.turns = turns
         self.columns = columns
+
+    def rows(self, path: Sequence[tuple[str, int]]) -> Rows:
+        """What was recorded of a tensor.
+
+        Args:
+            path: A function and a place on its tape; of branches within branches, one pair each,
+                from the body of the loop inwards.
+        """
+        found: Column = self.columns[path[0][1]]
+        for function, place in path[1:]:
+            assert isinstance(found, BranchColumns)
+            found = found.named(function)[place]
+        assert not isinstance(found, BranchColumns)
+        return found
 
     def __len__(self) -> int:
         return self.turns
@@ -70,15 +148,22 @@ class StackTape:
         if not -self.turns <= turn < self.turns:
             raise IndexError(f"The tape has {self.turns} turns, not turn {turn}")
         turn %= self.turns
-        return tuple([array[turn] if moves else array for array, moves in self.columns])
+        return _entry(self.columns, turn)
 
 
 @dataclass(slots=True)
 class TapeReading:
-    """How the body reads a tape that it is given: which argument, and what of it."""
+    """How the body reads a tape that it is given: which argument, and what of it.
+
+    Attributes:
+        argument: Which one.
+        path: See `StackTape.rows`.
+        target: Number of the pointer that is set.
+        stack, row_bytes, rows: See `repeat.Read`.
+    """
 
     argument: int
-    place: int
+    path: tuple[tuple[str, int], ...]
     target: int
     stack: int
     row_bytes: int
@@ -115,7 +200,16 @@ class WithFactor:
     packed: Call
 
 
-TurnStep: TypeAlias = Step | WithFactor
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """As `repeat.Choose`, before it is known which factors stay."""
+
+    condition: int
+    then: tuple[TurnStep, ...]
+    otherwise: tuple[TurnStep, ...]
+
+
+TurnStep: TypeAlias = "Step | WithFactor | Branch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +224,9 @@ class LoopSteps:
         """The loop of runs in which these factors are packed."""
 
         def chosen(step: TurnStep) -> Step:
+            if isinstance(step, Branch):
+                then, otherwise = (tuple(map(chosen, e)) for e in (step.then, step.otherwise))
+                return Choose(step.condition, then, otherwise)
             if not isinstance(step, WithFactor):
                 return step
             return step.packed if step.factor in packed else step.plain
@@ -147,7 +244,7 @@ class LoopPlan:
         arguments: Numbers of the pointers to the variables; None for tapes.
         results: Numbers of the pointers to their next values; None where they stay.
         constants: Arrays by the number of their pointers.
-        taped: Numbers of the pointers whose values are recorded, None for no tape.
+        taped: What is recorded, None for no tape.
         tapes: Readings of tapes given as arguments.
         lists: The lists among the variables that are read or written.
         borrowed: Numbers of the pointers that steps set.
@@ -163,7 +260,7 @@ class LoopPlan:
     arguments: list[int | None]
     results: list[int | None]
     constants: dict[int, np.ndarray[Any, Any]]
-    taped: tuple[int, ...] | None
+    taped: tuple[Recorded, ...] | None
     tapes: list[TapeReading]
     lists: list[LoopList]
     borrowed: set[int]
@@ -235,6 +332,17 @@ class _Variable:
     stack: int | None = None
 
 
+def _numbers(recorded: Iterable[Recorded] | None) -> Iterator[int]:
+    """The pointers to all that is recorded."""
+    for each in recorded or ():
+        if isinstance(each, BranchTape):
+            yield each.flag
+            for branch in each.taped:
+                yield from _numbers(branch)
+        else:
+            yield each
+
+
 class _Layout:
     """What is the same in every run: pointers to memory of the plan, and how pointers move."""
 
@@ -248,7 +356,7 @@ class _Layout:
         self._moves: list[Move] = []
         for place, constant in plan.constants.items():
             self.pointers[place] = constant.ctypes.data
-        recorded = set(plan.taped or ())
+        recorded = set(_numbers(plan.taped))
         settled = {*plan.constants, *plan.borrowed}
         settled |= {each.target for each in plan.packings}
         for position, (number, result) in enumerate(zip(plan.arguments, plan.results, strict=True)):
@@ -366,7 +474,7 @@ class _Run:
             tape = values[each.argument]
             if not isinstance(tape, StackTape):
                 return False
-            array, moves = tape.columns[each.place]
+            array, moves = tape.rows(each.path)
             cell = self._plan.cells[each.target]
             assert cell is not None
             row = array.shape[1:] if moves else array.shape
@@ -443,7 +551,17 @@ class _Run:
             return (*results, [])
         return (*results, StackTape(self._turns, [self._column(each) for each in plan.taped]))
 
-    def _column(self, number: int) -> tuple[np.ndarray[Any, Any], bool]:
+    def _column(self, recorded: Recorded) -> Column:
+        if isinstance(recorded, BranchTape):
+            flags = self._rows(recorded.flag)
+            then, otherwise = (
+                None if each is None else [self._column(every) for every in each]
+                for each in recorded.taped
+            )
+            return BranchColumns(recorded, flags, (then, otherwise))
+        return self._rows(recorded)
+
+    def _rows(self, number: int) -> Rows:
         found = self._layout.on_stack.get(number)
         if found is not None:
             stack, shift = found

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -20,9 +20,12 @@ from sparkflow_runtime.compiler.known import Known
 from sparkflow_runtime.compiler.loops.lists import ListSteps, LoopList
 from sparkflow_runtime.compiler.loops.moves import moved_inputs, pieces_of
 from sparkflow_runtime.compiler.loops.plan import (
+    Branch,
+    BranchTape,
     LoopPlan,
     LoopSteps,
     Packing,
+    Recorded,
     TapeReading,
     TurnStep,
     WithFactor,
@@ -33,6 +36,7 @@ from sparkflow_runtime.compiler.specialise import serial_machine_code
 from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.node import ARG, RETVAL, Endpoint, Node
 from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.control.control_flow import If
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.machine_call import CallSite, Stream
 
@@ -58,11 +62,37 @@ class LoopFunction:
     known: Mapping[Endpoint, Known]
 
 
+Shapes: TypeAlias = tuple[tuple[int, ...] | None, ...]
+"""Of arguments; None for those without one: tapes, variables of the graph."""
+BranchOf: TypeAlias = Callable[[str, Shapes], LoopFunction]
+"""Gives a function, planned for arguments of these shapes."""
+
+
+@dataclass(frozen=True, slots=True)
+class TapePart:
+    """A tape that the loop is given, or one that a branch recorded in one of its turns.
+
+    Attributes:
+        argument: Which argument is the tape.
+        path: What leads to the part, see `StackTape.rows`.
+        at: Number of the pointer to the turn's number; None for the whole tape.
+    """
+
+    argument: int
+    path: tuple[tuple[str, int], ...] = ()
+    at: int | None = None
+
+
+Place: TypeAlias = int | BranchTape | TapePart | None
+"""What a tensor is: the number of the pointer to an array, a tape, or, with None, a list."""
+
+
 def plan_loop(
     condition: LoopFunction,
     body: LoopFunction,
     bind: Callable[[FusedKernel], Callable[..., bool]],
     context: KernelContext,
+    branch: BranchOf,
     threads: int = 1,
 ) -> LoopPlan:
     """A loop in machine code.
@@ -72,12 +102,13 @@ def plan_loop(
         body: The turn.
         bind: Binds a kernel.
         context: What the kernels of nodes are bound to; it has the functions.
+        branch: Gives the function of a name that turns may call.
         threads: Products are split in at most so many parts.
 
     Raises:
         NotNativeError: A turn does something that only Python can, or a shape changes.
     """
-    return _Planner(bind, context, threads).plan(condition, body)
+    return _Planner(bind, context, branch, threads).plan(condition, body)
 
 
 class _Planner:
@@ -85,12 +116,15 @@ class _Planner:
         self,
         bind: Callable[[FusedKernel], Callable[..., bool]],
         context: KernelContext,
+        branch: BranchOf,
         threads: int,
     ) -> None:
         self.bind = bind
         self.context = context
+        self.branch = branch
         self.pointers = Pointers()
         self.arguments: list[int | None] = []
+        self.places: list[Place] = []
         self.lists: list[LoopList] = []
         self.tapes: list[TapeReading] = []
         self.steady: set[int] = set()
@@ -112,12 +146,16 @@ class _Planner:
             changes = body.function.results[number].inputs[0] != argument
             if known.dtype is not dtypes.variant:
                 self.arguments.append(pointers.new(known))
+                self.places.append(self.arguments[-1])
                 if not changes:
                     self.steady.add(len(pointers.cells) - 1)
                 continue
             self.arguments.append(None)
+            self.places.append(TapePart(number))
             self.lists.append(LoopList(number, pointers.plain(), changes))
-        turn = _FunctionSteps(self, body, may_change=True)
+        arguments = [Endpoint(node.name, 0) for node in body.function.args]
+        lists = {arguments[each.argument]: each for each in self.lists}
+        turn = _FunctionSteps(self, body, self.places, lists, may_change=True)
         steps = turn.steps()
         ends = [node.inputs[0] for node in body.function.results]
         count = len(self.arguments)
@@ -128,8 +166,10 @@ class _Planner:
         results = self._results(found[:count], steps)
         taped = None
         if body.function.taped is not None:
-            taped = tuple(self._recorded(each, steps) for each in found[count:])
-        question = _FunctionSteps(self, condition, may_change=False)
+            taped = tuple(self.recorded(each, steps) for each in found[count:])
+        arguments = [Endpoint(node.name, 0) for node in condition.function.args]
+        lists = {arguments[each.argument]: each for each in self.lists}
+        question = _FunctionSteps(self, condition, self.places, lists, may_change=False)
         asking = question.steps()
         flag = question.array(condition.function.results[0].inputs[0])
         if pointers.cell(flag) != Cell((), np.dtype(np.bool_)):
@@ -170,7 +210,7 @@ class _Planner:
         self.packings.append(Packing(right, target, product.bind_packing()))
         return target
 
-    def _results(self, found: list[int | None], steps: list[TurnStep]) -> list[int | None]:
+    def _results(self, found: Sequence[Place], steps: list[TurnStep]) -> list[int | None]:
         pointers = self.pointers
         results: list[int | None] = []
         taken = {*self.arguments, *pointers.constants, *pointers.borrowed}
@@ -178,7 +218,7 @@ class _Planner:
             if argument == result:
                 results.append(None)
                 continue
-            if argument is None or result is None:
+            if argument is None or not isinstance(result, int):
                 raise NotNativeError("a variable becomes a list, or a list another one")
             if pointers.cells[argument] != pointers.cells[result]:
                 raise NotNativeError("a variable changes its shape")
@@ -187,10 +227,15 @@ class _Planner:
             results.append(number)
         return results
 
-    def _recorded(self, number: int | None, steps: list[TurnStep]) -> int:
-        if number is None:
+    def recorded(self, place: Place, steps: list[TurnStep]) -> Recorded:
+        """What is recorded of a tensor; steps get those that are needed for it."""
+        if isinstance(place, BranchTape):
+            flag = place.flag
+            is_borrowed = flag in self.pointers.borrowed
+            return replace(place, flag=self._copied(flag, steps) if is_borrowed else flag)
+        if place is None or isinstance(place, TapePart):
             raise NotNativeError("a list is recorded")
-        return self._copied(number, steps) if number in self.pointers.borrowed else number
+        return self._copied(place, steps) if place in self.pointers.borrowed else place
 
     def _copied(self, number: int, steps: list[TurnStep]) -> int:
         """A pointer to a copy, made at the end of the turn."""
@@ -200,15 +245,21 @@ class _Planner:
 
 
 class _FunctionSteps:
-    """The steps of the condition or the body."""
+    """The steps of the condition, of the body, or of a branch in one of them."""
 
-    def __init__(self, planner: _Planner, function: LoopFunction, may_change: bool) -> None:
+    def __init__(
+        self,
+        planner: _Planner,
+        function: LoopFunction,
+        arguments: Sequence[Place],
+        lists: Mapping[Endpoint, LoopList],
+        may_change: bool,
+    ) -> None:
         self._planner = planner
         self._pointers = planner.pointers
         self._function = function
-        self._places: dict[Endpoint, int] = {}
-        arguments = [Endpoint(node.name, 0) for node in function.function.args]
-        lists = {arguments[each.argument]: each for each in planner.lists}
+        self._arguments = arguments
+        self._places: dict[Endpoint, int | BranchTape | TapePart] = {}
         known = function.known
         self.lists = ListSteps(planner.pointers, lists, known, self.array, may_change)
 
@@ -224,8 +275,8 @@ class _FunctionSteps:
                 steps += self._single(unit.node)
         return steps
 
-    def place(self, endpoint: Endpoint) -> int | None:
-        """The pointer to a tensor; None for a tape or a list."""
+    def place(self, endpoint: Endpoint) -> Place:
+        """What a tensor is."""
         if endpoint in self._places:
             return self._places[endpoint]
         if self.lists.list_at_end(endpoint) is not None:
@@ -233,7 +284,7 @@ class _FunctionSteps:
         node = self._function.function.body[endpoint.node]
         if node.op == ARG:
             index: int = node.attrs["index"]
-            return self._planner.arguments[index]
+            return self._arguments[index]
         known = self._function.known[endpoint]
         if known.value is None:
             raise NotNativeError(f"{endpoint} is made by Python")
@@ -241,10 +292,18 @@ class _FunctionSteps:
         self._pointers.constants[number] = np.array(known.value, order="C")
         return number
 
+    def _variant(self, endpoint: Endpoint) -> Place:
+        """What tape a tensor may be; a list of the loop may pass for one until it is read."""
+        node = self._function.function.body[endpoint.node]
+        if node.op != ARG:
+            return self._places.get(endpoint)
+        index: int = node.attrs["index"]
+        return self._arguments[index]
+
     def array(self, endpoint: Endpoint) -> int:
         """The pointer to an array."""
         number = self.place(endpoint)
-        if number is None:
+        if not isinstance(number, int):
             raise NotNativeError(f"{endpoint} is no array")
         return number
 
@@ -255,6 +314,8 @@ class _FunctionSteps:
 
     def _single(self, node: Node) -> Sequence[TurnStep]:
         op = registry.lookup(node.op)
+        if isinstance(op, If):
+            return [self._branch(node)]
         turns = op.matrix_product(node)
         if turns is not None:
             return [self._product(node, turns)]
@@ -272,6 +333,42 @@ class _FunctionSteps:
         if made is None:
             raise NotNativeError(f"{node.op} is Python's")
         return made
+
+    def _branch(self, node: Node) -> Branch:
+        """One of two functions: both write to the same arrays."""
+        condition, *given = node.inputs
+        flag = self.array(condition)
+        if self._pointers.cell(flag) != Cell((), np.dtype(np.bool_)):
+            raise NotNativeError("what chooses a branch is not one truth value")
+        places = [
+            self._variant(each)
+            if self._function.known[each].dtype is dtypes.variant
+            else self.array(each)
+            for each in given
+        ]
+        shapes = tuple(self._function.known[endpoint].full_shape for endpoint in given)
+        count = len(node.attrs["Tout"])
+        targets = [self._new(Endpoint(node.name, slot)) for slot in range(count)]
+        names = (node.attrs["then_branch"], node.attrs["else_branch"])
+        branches: list[tuple[TurnStep, ...]] = []
+        taped: list[tuple[Recorded, ...] | None] = []
+        for name in names:
+            called = self._planner.branch(name, shapes)
+            inner = _FunctionSteps(self._planner, called, places, {}, may_change=False)
+            steps = inner.steps()
+            ends = [result.inputs[0] for result in called.function.results]
+            for end, target in zip(ends[:count], targets, strict=True):
+                number = inner.array(end)
+                if self._pointers.cell(number) != self._pointers.cell(target):
+                    raise NotNativeError("branches have results of other shapes")
+                steps.append(self._pointers.copy(number, target))
+            taped.append(None)
+            if called.function.taped is not None:
+                recorded = [self._planner.recorded(inner.place(e), steps) for e in ends[count:]]
+                taped[-1] = tuple(recorded)
+            branches.append(tuple(steps))
+        self._places[Endpoint(node.name, count)] = BranchTape(flag, names, (taped[0], taped[1]))
+        return Branch(flag, branches[0], branches[1])
 
     def _machine_call(self, node: Node) -> list[Step] | None:
         """The call that the op says that the node is, and a look at whether it went well."""
@@ -402,17 +499,23 @@ class _FunctionSteps:
 
     def _read(self, unit: Unit) -> list[Step]:
         tape, index = unit.node.inputs
-        source = self._function.function.body[tape.node]
-        at = self.place(index)
-        if source.op != ARG or at is None:
+        source = self._variant(tape)
+        if not isinstance(source, TapePart):
             raise NotNativeError("a tape is made in the loop")
-        recorded = list(self._planner.taped_places(unit.node.attrs["function"]))
+        at = self.array(index) if source.at is None else source.at
+        function = unit.node.attrs["function"]
+        recorded = list(self._planner.taped_places(function))
         steps: list[Step] = []
         for slot, name in enumerate(unit.node.attrs["names"]):
-            target = self._new(Endpoint(unit.node.name, slot))
+            made = Endpoint(unit.node.name, slot)
+            path = (*source.path, (function, recorded.index(name)))
+            if self._function.known[made].dtype is dtypes.variant:
+                self._places[made] = TapePart(source.argument, path, at)
+                continue
+            target = self._new(made)
             self._pointers.borrowed.add(target)
             stack, row_bytes, rows = (self._pointers.plain() for _ in range(3))
-            argument, place = source.attrs["index"], recorded.index(name)
-            self._planner.tapes.append(TapeReading(argument, place, target, stack, row_bytes, rows))
+            reading = TapeReading(source.argument, path, target, stack, row_bytes, rows)
+            self._planner.tapes.append(reading)
             steps.append(Read(at, stack, row_bytes, rows, target))
         return steps

@@ -126,3 +126,52 @@ def test_what_was_drawn_by_a_loop_that_python_repeats_is_drawn_again() -> None:
     np.testing.assert_array_equal(few, plain.random(10, np.float32))
     plain = np.random.Generator(np.random.Philox(key=np.array([87654321, 9], np.uint64)))
     np.testing.assert_array_equal(many, plain.random(1000, np.float32))
+
+
+def nested(i: Any, h: Any, t: Any) -> Any:
+    def small() -> Any:
+        return tf.cond(i % 2 > 0, lambda: tf.tanh(h * t[:2]), lambda: h)
+
+    return tf.cond(tf.reduce_sum(h) > 0, small, lambda: h * h + t[2:4])
+
+
+BRANCHES: dict[str, Callable[..., Any]] = {
+    "by turns": lambda i, h, t: tf.cond(i % 2 > 0, lambda: tf.tanh(h * t[:2]), lambda: h + t[3:5]),
+    "by what was computed": lambda i, h, t: tf.cond(
+        tf.reduce_sum(h) > 0, lambda: tf.exp(h - 1.0), lambda: tf.matmul(h, t[:3]) + 0.5
+    ),
+    "with nothing done": lambda i, h, t: tf.cond(i > 2, lambda: h, lambda: h * t[:2] * h),
+    "two results": lambda i, h, t: sum(
+        tf.cond(i > 1, lambda: (h * h, t[0]), lambda: (t[4:6] * h, t[i] * t[0]))
+    ),
+    "that look up": lambda i, h, t: h + tf.cond(i < 3, lambda: t[i], lambda: tf.gather(t, 6 - i)),
+    "that draw": lambda i, h, t: (
+        h + tf.cond(i < 3, lambda: t[0], lambda: tf.random_uniform([3], seed=1) * h[0])
+    ),
+    "in branches": nested,
+}
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+def test_branches_in_turns_and_their_gradients(name: str, native_runs: list[int]) -> None:
+    table = tf.placeholder(tf.float32, TABLE.shape), TABLE
+    start = tf.placeholder(tf.float32, [2, 3]), TABLE[2:4] * 0.5
+    limit, feed = turns_and(table, start)
+    end = loop(lambda i, h: BRANCHES[name](i, h, table[0]), limit, start[0])
+    compare((with_gradients(end, table[0], start[0]), feed), [0, 1, 2, 6])
+    assert len(native_runs) >= 8
+
+
+def test_a_gradient_that_is_pythons_reads_what_branches_recorded(native_runs: list[int]) -> None:
+    """The gradient of a slice pads by numbers that a turn computes, which is left to Python."""
+    table = tf.placeholder(tf.float32, TABLE.shape), TABLE
+    start = tf.placeholder(tf.float32, [2, 3]), TABLE[2:4] * 0.5
+
+    def turn(i: Any, h: Any) -> Any:
+        part = tf.slice(table[0], [i % 5, 0], [2, 3])
+        return tf.cond(i % 2 > 0, lambda: tf.tanh(h * part), lambda: h * h + part)
+
+    limit, feed = turns_and(table, start)
+    fetches = with_gradients(loop(turn, limit, start[0]), table[0], start[0])
+    compare((fetches, feed), [0, 1, 2, 5])
+    assert len(native_runs) == 8  # of sixteen: those forward
