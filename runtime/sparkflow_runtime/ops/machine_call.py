@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sparkflow_runtime.dtypes import DType
 
 if TYPE_CHECKING:
-    from sparkflow_runtime.ops.kernel import KernelContext
+    from sparkflow_runtime.resources.container import Resources
 
 
 class Stream(Protocol):
@@ -34,14 +34,14 @@ class CallSite:
         constants: Values of the inputs that are known, else None.
         dtypes: Of the inputs.
         output_shapes: Of the outputs.
-        context: What its kernels are bound to.
+        session: What outlives a step of the session, see `ops.kernel.KernelContext`.
     """
 
     shapes: Sequence[tuple[int, ...]]
     constants: Sequence[Any]
     dtypes: Sequence[DType]
     output_shapes: Sequence[tuple[int, ...]]
-    context: KernelContext
+    session: Resources
 
 
 @dataclass(frozen=True, slots=True)

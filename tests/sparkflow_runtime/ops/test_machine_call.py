@@ -29,7 +29,7 @@ def site_of(g: EagerBuilder, operation: Any) -> CallSite:
         arrays,
         [each.dtype for each in operation.inputs],
         [each.shape for each in outputs],
-        g.context,
+        g.context.session,
     )
 
 

@@ -389,7 +389,7 @@ class _FunctionSteps:
             constants,
             given,
             output_shapes,  # type: ignore[arg-type]  # none is None
-            self._planner.context,
+            self._planner.context.session,
         )
         call = op.machine_call(node, site)
         if call is None:

@@ -105,7 +105,7 @@ class RandomOp(Op):
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:
         """Draws and puts the numbers on the device."""
-        stream = self._stream(node, context)
+        stream = self._stream(node, context.session)
         xp, draw, attrs = context.xp, self.draw, node.attrs
 
         def kernel(*inputs: Array) -> Array:
@@ -121,7 +121,7 @@ class RandomOp(Op):
         draw_into = self.filler(node.attrs)
         if draw_into is None:
             return None
-        stream = self._stream(node, context)
+        stream = self._stream(node, context.session)
 
         def fill(*arrays: Array) -> None:
             with stream.lock:
@@ -135,10 +135,10 @@ class RandomOp(Op):
         """What fills an array with the numbers that `draw` would give; None where nothing does."""
         return None
 
-    def _stream(self, node: NodeView, context: KernelContext) -> RandomStream:
+    def _stream(self, node: NodeView, session: Resources) -> RandomStream:
         """The stream that the session's other compiled steps use too."""
         seeds = node.attrs["seed"], node.attrs["seed2"]
-        return stream_of(context.session, node.name, RandomStream, lambda: RandomStream(*seeds))
+        return stream_of(session, node.name, RandomStream, lambda: RandomStream(*seeds))
 
 
 class _OfShape(RandomOp):
@@ -186,7 +186,7 @@ class RandomUniform(_Filled):
         dtype = node.attrs["dtype"]
         if not random_numbers.is_as_numpys(dtype):
             return None
-        stream = self._stream(node, site.context)
+        stream = self._stream(node, site.session)
         count = math.prod(site.output_shapes[0])
         kernel = random_numbers.bind_uniform(stream.generator, dtype, count)
         return MachineCall(kernel, (), stream=stream)
