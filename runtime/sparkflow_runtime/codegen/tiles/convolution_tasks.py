@@ -29,7 +29,7 @@ PARALLEL_PRODUCTS: Final = 1_000_000
 """Multiplications from which several threads pay; a hand-over takes microseconds."""
 
 
-def _tile() -> tuple[int, int]:
+def tile() -> tuple[int, int]:
     """Rows and vectors of a tile: its sums, a row of factors and one more fill the registers.
 
     Fewer rows than registers would allow where there are 32: every row needs an address, too.
@@ -129,15 +129,15 @@ def _form(dtype: np.dtype[Any], depthwise: bool, by_image: bool, rows: int, colu
         rows: How many rows there are in all.
         columns: The same.
     """
-    tile, vectors = _tile()
-    if not by_image and rows < 8 * tile:
+    height, vectors = tile()
+    if not by_image and rows < 8 * height:
         # A few rows more or less per tile, so that the last one is not half empty.
-        tile = min(range(tile, tile // 2, -1), key=lambda each: -(-rows // each) * each)
+        height = min(range(height, height // 2, -1), key=lambda each: -(-rows // each) * each)
     lanes = host.host().vector_bytes // dtype.itemsize
     panels, rest = divmod(columns, vectors * lanes)
     element = ELEMENTS[dtype.char]
     broadcast = not depthwise
-    return Form(element, lanes, tile, vectors, broadcast, by_image, panels > 0, -(-rest // lanes))
+    return Form(element, lanes, height, vectors, broadcast, by_image, panels > 0, -(-rest // lanes))
 
 
 def by_image_task(

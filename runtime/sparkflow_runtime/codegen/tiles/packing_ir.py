@@ -152,21 +152,6 @@ class PackingWriter(Writer):
                     value = code.load(self._form.element, self._at(line, k), vectors.size_bytes)
                     code.store(self._form.element, value, self._at(place, n), vectors.size_bytes)
 
-    def _turned(self, square: list[str]) -> list[str]:
-        """The transposed square: as many perfect shuffles of its lines as it has bits."""
-        code, kind, lanes = self._code, self._vectors.kind, self._form.lanes
-        masks = []
-        for start in (0, lanes // 2):
-            pairs = [f"i32 {start + n // 2 + n % 2 * lanes}" for n in range(lanes)]
-            masks.append(f"<{lanes} x i32> <{', '.join(pairs)}>")
-        for _ in range(lanes.bit_length() - 1):
-            square = [
-                code.let(f"shufflevector {kind} {a}, {kind} {b}, {mask}")
-                for a, b in zip(square[: lanes // 2], square[lanes // 2 :], strict=True)
-                for mask in masks
-            ]
-        return square
-
 
 class _Packer(PackingWriter):
     def _write(self) -> None:

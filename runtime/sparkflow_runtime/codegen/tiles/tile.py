@@ -42,6 +42,21 @@ class Writer:
     def _at(self, base: str, index: Value) -> str:
         return self._code.at(self._vectors.element, base, index)
 
+    def _turned(self, square: list[str]) -> list[str]:
+        """The transposed square: as many perfect shuffles of its lines as it has bits."""
+        code, kind, lanes = self._code, self._vectors.kind, self._vectors.lanes
+        masks = []
+        for start in (0, lanes // 2):
+            pairs = [f"i32 {start + n // 2 + n % 2 * lanes}" for n in range(lanes)]
+            masks.append(f"<{lanes} x i32> <{', '.join(pairs)}>")
+        for _ in range(lanes.bit_length() - 1):
+            square = [
+                code.let(f"shufflevector {kind} {a}, {kind} {b}, {mask}")
+                for a, b in zip(square[: lanes // 2], square[lanes // 2 :], strict=True)
+                for mask in masks
+            ]
+        return square
+
 
 class Tile:
     """Sums in registers.

@@ -1,20 +1,25 @@
 """Machine code for convolution nodes, chosen by the shapes of the inputs, and where not to use it.
 
-A convolution of single pixels is a product of matrices. Others have kernels of their own
-(`codegen.convolution`), but for what numpy's way does better: gradients by filters that are too
-large to be kept near, and gradients by images of very few channels.
+A convolution of single pixels is a product of matrices. Others have kernels of their own: minimal
+filtering where that pays (`codegen.tiles.winograd_kernels`), else sums over windows
+(`codegen.tiles.convolution_kernels`), but for what numpy's way does better: gradients by filters
+that are too large to be kept near, and gradients by images of very few channels.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from sparkflow_runtime.codegen.tiles import convolution_kernels as convolution
+from sparkflow_runtime.codegen.tiles import (
+    convolution_kernels as convolution,
+    winograd_kernels as winograd,
+)
 from sparkflow_runtime.dtypes import as_dtype
 from sparkflow_runtime.ops.kernels.by_shape import Chosen
 from sparkflow_runtime.ops.native.channels_last import in_data_format
@@ -31,6 +36,16 @@ Measured 2026-11-21 for 8 images of 7×7×512 and 512 filters of 3×3: 63 GFLOP/
 """
 FEW_CHANNELS: Final = 2
 """Up to so many channels, numpy's gradient by images is faster."""
+VARIABLE: Final = "TF_ENABLE_WINOGRAD_NONFUSED"
+"""TensorFlow's name for this choice, which it asks for on GPUs: 0 or false switches it off."""
+
+_DIRECT = (convolution.forward, convolution.input_gradient, convolution.filter_gradient)
+_FILTERED = (winograd.forward, winograd.input_gradient, winograd.filter_gradient)
+
+
+def filtering_is_wanted(environ: Mapping[str, str]) -> bool:
+    """Whether an environment lets convolutions be computed by minimal filtering."""
+    return environ.get(VARIABLE, "").strip().lower() not in ("0", "false")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +102,9 @@ class Chooser:
         """
         geometry = self._geometry(*inputs)
         images, filters, windows = geometry.images, geometry.filters, geometry.windows
-        kernel = None
         if min(filters) < 1 or geometry.groups > 1:
             return None
-        if not self._depthwise and _is_pointwise(windows):
-            kernel = self._pointwise(filters)
-        elif not self._is_better_left(filters):
-            make = (convolution.forward, convolution.input_gradient, convolution.filter_gradient)
-            kernel = make[self._member](self._dtype, images, filters, windows, self._depthwise)
+        kernel = self._kernel(geometry)
         if kernel is None:
             return None
         outputs = filters[-1] * (filters[-2] if self._depthwise else 1)
@@ -112,8 +122,26 @@ class Chooser:
             lambda inputs, out: fill((inputs[first], inputs[second]), out),
         )
 
+    def _kernel(self, geometry: Geometry) -> convolution.Kernel | None:
+        images, filters, windows = geometry.images, geometry.filters, geometry.windows
+        if self._depthwise:
+            make = _DIRECT[self._member]
+            return make(self._dtype, images, filters, windows, depthwise=True)
+        if _is_pointwise(windows):
+            return self._pointwise(filters)
+        sizes = (images, filters, windows)
+        if (
+            filtering_is_wanted(os.environ)
+            and winograd.is_possible(self._dtype, *sizes)
+            and winograd.pays(*sizes, self._member)
+        ):
+            return _FILTERED[self._member](self._dtype, *sizes)
+        if self._is_better_left(filters):
+            return None
+        return _DIRECT[self._member](self._dtype, *sizes)
+
     def _is_better_left(self, filters: Sequence[int]) -> bool:
-        if self._depthwise or self._member == FORWARD:
+        if self._member == FORWARD:
             return False
         if self._member == BY_FILTER:
             return math.prod(filters) * self._dtype.itemsize > SUMS_BYTES

@@ -1,0 +1,124 @@
+"""Which kernels convolution nodes get; that these are right is tested beside them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparkflow_runtime.codegen.machine import native
+from sparkflow_runtime.ops.convolution import conv_native
+from sparkflow_runtime.ops.convolution.conv_native import (
+    BY_FILTER,
+    BY_IMAGE,
+    FORWARD,
+    VARIABLE,
+    Chooser,
+    filtering_is_wanted,
+)
+from sparkflow_runtime.ops.convolution.conv_ops import (
+    Conv2D,
+    Conv2DBackpropFilter,
+    Conv2DBackpropInput,
+)
+from sparkflow_runtime.ops.windows import Layout
+
+pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
+
+Array = np.ndarray[Any, Any]
+OPS = (Conv2D, Conv2DBackpropInput, Conv2DBackpropFilter)
+
+
+@pytest.fixture
+def chosen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The kernels that were chosen since."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    found: list[str] = []
+
+    def watched(way: str, make: Any, *given: Any, **more: Any) -> Any:
+        found.append(way)
+        return make(*given, **more)
+
+    for way in ("_DIRECT", "_FILTERED"):
+        makers = [partial(watched, way, make) for make in getattr(conv_native, way)]
+        monkeypatch.setattr(conv_native, way, tuple(makers))
+    return found
+
+
+def run(
+    member: int, images: Array, filters: Array, data_format: str = "NHWC", strides: Any = (1, 1)
+) -> Array | None:
+    layout = Layout(strides, (1, 1), "SAME", ((0, 0), (0, 0)), data_format)
+    op = OPS[member]
+    shape = images.shape if data_format == "NHWC" else tuple(np.take(images.shape, (0, 2, 3, 1)))
+    counts = [window.count for window in layout.windows(shape[1:3], filters.shape[:2])]
+    outputs = filters.shape[3]
+    size = (shape[0], *counts, outputs) if data_format == "NHWC" else (shape[0], outputs, *counts)
+    dy = np.random.default_rng(5).standard_normal(size).astype(images.dtype)
+    inputs = {
+        FORWARD: (images, filters),
+        BY_IMAGE: (np.array(images.shape, np.int32), filters, dy),
+        BY_FILTER: (images, np.array(filters.shape, np.int32), dy),
+    }[member]
+    geometry = partial(op.geometry, layout)
+    choice = Chooser(member, images.dtype, data_format, False, geometry)(*inputs)
+    if choice is None:
+        return None
+    out = np.full(choice.shape, np.nan, images.dtype)
+    assert choice.fill(inputs, out)
+    return out
+
+
+def draw(*shape: int, dtype: Any = np.float32) -> Array:
+    return np.random.default_rng(4).standard_normal(shape).astype(dtype)
+
+
+@pytest.mark.parametrize("member", range(3))
+def test_minimal_filtering_where_it_pays(member: int, chosen: list[str]) -> None:
+    run(member, draw(4, 28, 28, 32), draw(3, 3, 32, 32))
+    assert chosen == ["_FILTERED"]
+    run(member, draw(4, 28, 28, 32), draw(3, 3, 32, 32), strides=(2, 2))
+    run(member, draw(4, 28, 28, 32, dtype=np.float64), draw(3, 3, 32, 32, dtype=np.float64))
+    run(member, draw(1, 4, 4, 3), draw(3, 3, 3, 4))
+    assert chosen == ["_FILTERED", "_DIRECT", "_DIRECT", "_DIRECT"]
+
+
+@pytest.mark.parametrize("member", range(3))
+@pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
+def test_it_can_be_switched_off(
+    member: int, data_format: str, chosen: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = draw(4, 14, 14, 32) if data_format == "NHWC" else draw(4, 32, 14, 14)
+    filters = draw(3, 3, 32, 64)
+    filtered = run(member, images, filters, data_format)
+    monkeypatch.setenv(VARIABLE, "0")
+    direct = run(member, images, filters, data_format)
+    assert chosen == ["_FILTERED", "_DIRECT"]
+    assert filtered is not None
+    assert direct is not None
+    np.testing.assert_allclose(filtered, direct, rtol=0, atol=1e-5 * np.abs(direct).max())
+    assert not np.array_equal(filtered, direct)
+
+
+def test_what_switches_it_off() -> None:
+    assert filtering_is_wanted({})
+    assert filtering_is_wanted({VARIABLE: "1"})
+    for text in ("0", "false", " False "):
+        assert not filtering_is_wanted({VARIABLE: text})
+
+
+def test_single_pixels_are_a_product(chosen: list[str]) -> None:
+    images, filters = draw(2, 3, 4, 5), draw(1, 1, 5, 6)
+    found = run(FORWARD, images, filters)
+    assert found is not None
+    np.testing.assert_allclose(found, images @ filters[0, 0], rtol=1e-5, atol=1e-5)
+    assert chosen == []
+
+
+def test_gradients_that_numpy_does_better_are_left_to_it(chosen: list[str]) -> None:
+    assert run(BY_IMAGE, draw(2, 6, 6, 1), draw(3, 3, 1, 8)) is None
+    assert run(BY_FILTER, draw(1, 3, 3, 384), draw(3, 3, 384, 384)) is None
+    assert run(FORWARD, draw(1, 3, 3, 384), draw(3, 3, 384, 384)) is not None
+    assert chosen == ["_DIRECT"]
