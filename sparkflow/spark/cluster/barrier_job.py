@@ -14,7 +14,7 @@ from typing import Any
 from pyspark import InheritableThread
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
-from sparkflow.spark.cluster.events import Event, JobEnded, Post, TaskEntered, TaskRegistered
+from sparkflow.spark.cluster.events import Event, JobEnded, TaskEntered, TaskRegistered
 from sparkflow.spark.cluster.scheduling.profiles import NONE, Profiles
 from sparkflow.spark.cluster.scheduling.slots import describe_session_slots
 from sparkflow.spark.cluster.task import RESULT_SCHEMA, JobConfig, run_task
@@ -38,7 +38,7 @@ class SparkJob:
         action: Blocks until the job has ended.
         group: Unique per job: its tag, and its job group if the caller has none.
         description: What Spark's UI shows.
-        post: Receives `JobEnded`.
+        post: Receives the end.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class SparkJob:
         action: Callable[[], object],
         group: str,
         description: str,
-        post: Post,
+        post: Callable[[JobEnded], None],
     ) -> None:
         self._action = action
         self._tag = group
@@ -156,7 +156,7 @@ class GangJob(SparkJob):
         config: JobConfig,
         group: str,
         description: str,
-        post: Post,
+        post: Callable[[JobEnded], None],
         profiles: Profiles = NONE,
     ) -> None:
         self._layout = config.layout

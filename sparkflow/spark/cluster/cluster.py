@@ -157,7 +157,8 @@ class Cluster:
         _log.info("the tasks start in %s", self.gang)
         config = replace(config, driver=joined(host, server.port), barrier=self.gang.barrier)
         name = self._name if self._jobs == 1 else f"{self._name}-{self._jobs}"
-        job = GangJob(self._rows, config, name, self._description, post, self._profiles)
+        ended = server.job_ended
+        job = GangJob(self._rows, config, name, self._description, ended, self._profiles)
         return server, job
 
 

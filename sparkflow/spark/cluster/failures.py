@@ -137,9 +137,18 @@ def is_cause(event: Event) -> bool:
 def may_be_later(event: Event) -> bool:
     """Whether this cause may have an earlier one, whose report is still under way.
 
-    After a loss training begins again in any case, and what else went wrong comes again.
+    After the loss of a task training begins again in any case, and what else went wrong comes
+    again. Where Spark tells of a lost executor first, which task has gone is heard a moment later.
     """
+    if isinstance(event, JobEnded):
+        return _is_loss(event)
     return isinstance(event, TaskFailed) and is_cause(event) and not event.lost
+
+
+def is_whole(failures: Sequence[Event]) -> bool:
+    """Whether both are known: that Spark lost an executor, and a task that went with it."""
+    is_gone = any(isinstance(each, TaskGone) for each in failures)
+    return is_gone and any(isinstance(each, JobEnded) and _is_loss(each) for each in failures)
 
 
 def to_exception(failures: Sequence[Event]) -> Exception:

@@ -13,10 +13,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from sparkflow.spark.cluster.events import (
     ClusterRefused,
+    JobEnded,
     Post,
     RowsReady,
     TaskEntered,
@@ -210,6 +212,16 @@ class RegistrationServer:
         with self._changed:
             self._put(self._board.over(reason))
 
+    def job_ended(self, event: JobEnded) -> None:
+        """Takes that Spark's job has ended, and posts it.
+
+        If it failed, a task whose connection broke meanwhile is not waited for: it is lost.
+        """
+        if event.error is not None:
+            with self._changed:
+                self._put(replace(self._board, job_failed=True))
+        self._post(event)
+
     def close(self) -> None:
         """Ends all tasks and stops listening. May be called more than once."""
         self.end("The driver has stopped")
@@ -336,8 +348,8 @@ class RegistrationServer:
             if silent_s < self._silent_s:
                 silent_s = 0.0
             if self._changed.wait_for(
-                lambda: self._board.is_settled(name, board.attempt), _GRACE_S
-            ):
+                lambda: self._board.is_decided(name, board.attempt), _GRACE_S
+            ) and self._board.is_settled(name, board.attempt):
                 return
             given_up, event = self._board.given_up(name, silent_s)
             self._put(given_up)

@@ -87,6 +87,7 @@ class TaskBoard:
         states_asked: How often they were asked.
         entered: Where there is no barrier stage, by task the Spark task that does its work.
         ended: Why training is over, "" if it ended well; None while it goes on.
+        job_failed: Whether Spark's job has, so that no task comes back.
     """
 
     layout: ClusterLayout
@@ -104,6 +105,7 @@ class TaskBoard:
     states_asked: int = 0
     entered: Mapping[TaskName, Entry] = field(default_factory=dict)
     ended: str | None = None
+    job_failed: bool = False
 
     # ------------------------------------------------------------------ what the driver asks
 
@@ -301,6 +303,10 @@ class TaskBoard:
         """Seconds since the last heartbeat of a task; 0 if there was none."""
         heard = self.progress.get(task)
         return now_s - heard.heard_s if heard is not None else 0.0
+
+    def is_decided(self, task: TaskName, attempt: int) -> bool:
+        """Whether it is known what has become of a task whose connection broke in an attempt."""
+        return self.job_failed or self.is_settled(task, attempt)
 
     def is_settled(self, task: TaskName, attempt: int) -> bool:
         """Whether a task whose connection broke in an attempt needs not be given up.

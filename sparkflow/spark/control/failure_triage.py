@@ -15,6 +15,7 @@ from sparkflow.spark.cluster.failures import (
     ORDER_WAIT_S,
     is_cause,
     is_failure,
+    is_whole,
     lost_worker,
     may_be_later,
     to_exception,
@@ -82,8 +83,9 @@ class FailureTriage(Generic[Message]):
             return replace(self, aside=(*self.aside, message)), None
         if self.until is None and self._is_echo(failure):
             return self, None
-        # Nothing comes after the end of the job.
-        is_last = self.until is not None and isinstance(failure, JobEnded)
+        # Nothing comes after the end of the job, but which task was lost with an executor.
+        is_end = isinstance(failure, JobEnded) and not may_be_later(failure)
+        is_last = self.until is not None and is_end
         return self._with(failure, now, settles=is_last)
 
     def raised(
@@ -128,7 +130,7 @@ class FailureTriage(Generic[Message]):
             until = min(until, now + ORDER_WAIT_S)
         found = replace(self, failures=(*self.failures, failure), until=until)
         causes = filter(is_cause, found.failures)
-        if settles or not all(map(may_be_later, causes)):
+        if settles or is_whole(found.failures) or not all(map(may_be_later, causes)):
             return found._settled()
         return found, None
 

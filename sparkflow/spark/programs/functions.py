@@ -156,7 +156,7 @@ class FunctionJob:
         )
         name = f"sparkflow-run-{uuid.uuid4().hex[:8]}"
         action = functools.partial(self._run_all, config, context, name, turn)
-        job = SparkJob(context, action, name, "SparkCluster.run", self._events.put)
+        job = SparkJob(context, action, name, "SparkCluster.run", server.job_ended)
         job.start()
         try:
             self._await_returns(server)

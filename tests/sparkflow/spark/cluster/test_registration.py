@@ -15,6 +15,7 @@ import pytest
 from sparkflow.spark.cluster.events import (
     ClusterRefused,
     Event,
+    JobEnded,
     RowsReady,
     TaskEntered,
     TaskFailed,
@@ -22,7 +23,7 @@ from sparkflow.spark.cluster.events import (
     TaskLeft,
     TaskRegistered,
 )
-from sparkflow.spark.cluster.registration import RegistrationServer
+from sparkflow.spark.cluster.registration import _GRACE_S, RegistrationServer
 from sparkflow.spark.cluster.registration_client import RegistrationClient
 from sparkflow.spark.cluster.task_board import Progress
 from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
@@ -147,6 +148,29 @@ def test_a_broken_connection_is_noticed(driver: Driver) -> None:
     assert _following(driver, ps.client, TaskName("ps", 0)) is not None
     driver.streams.pop().cancel()  # type: ignore[attr-defined]  # grpc's own
     assert driver.event() == TaskGone(TaskName("ps", 0), "node7")
+
+
+@pytest.mark.parametrize("comes_first", ["the end", "the break"])
+def test_a_task_of_a_job_that_failed_is_not_waited_for(driver: Driver, comes_first: str) -> None:
+    client = _both_registered(driver)[0]
+    board = driver.server._board
+    name = min(board.tasks)
+    driver.server._board = board.follows(name, client)
+    breaking = threading.Thread(target=driver.server._lose, args=(name, client))
+    ended = JobEnded(RuntimeError("ExecutorLostFailure"))
+    begun = time.monotonic()
+    if comes_first == "the end":
+        driver.server.job_ended(ended)
+        breaking.start()
+    else:
+        breaking.start()
+        driver.server.job_ended(ended)
+    heard = [driver.event(), driver.event()]
+    breaking.join(TIMEOUT_S)
+    assert ended in heard
+    assert TaskGone(name, "node7") in heard
+    # Else it would have been waited for, as long as Spark's own report is.
+    assert time.monotonic() - begun < _GRACE_S
 
 
 @pytest.mark.parametrize(("ago_s", "is_silent"), [(2.99, True), (1.0, False)])

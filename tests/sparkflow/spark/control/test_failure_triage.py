@@ -68,6 +68,29 @@ def test_a_cause_settles_at_once() -> None:
     assert isinstance(action.error, InvalidArgumentError)
 
 
+def test_spark_may_tell_of_a_lost_executor_before_the_loss_of_its_task_is_heard() -> None:
+    lost = JobEnded(RuntimeError("Could not recover: ExecutorLostFailure (executor 1 exited)"))
+    gone = TaskGone(WORKER, "node7")
+    for first in (lost, gone):
+        waiting, action = NEW.heard(first, first, 5.0)
+        assert action is None
+        second = gone if first is lost else lost
+        _, action = waiting.heard(second, second, 5.1)
+        assert isinstance(action, Settle)
+        assert "worker task 1 on node7 has gone: it was killed" in str(action.error)
+        assert "The Spark job failed: Could not recover" in str(action.error)
+    # Consequences do not keep it from being heard, nor does it stay away for long.
+    waiting, _ = NEW.heard(CUT, CUT, 4.0)
+    waiting, action = waiting.heard(lost, lost, 5.0)
+    assert (action, waiting.until) == (None, 5.0 + ORDER_WAIT_S)
+    _, action = waiting.ticked(6.0)
+    assert isinstance(action, Settle)
+    assert isinstance(action.error, LostTaskError)
+    # What was not lost is known at once.
+    wrong = JobEnded(RuntimeError("Job 3 cancelled"))
+    assert isinstance(NEW.heard(wrong, wrong, 5.0)[1], Settle)
+
+
 def test_an_earlier_failure_of_a_task_may_be_heard_later() -> None:
     later, first = (TaskFailed(WORKER, "node7", text, time_s=t) for text, t in (("b", 2), ("a", 1)))
     waiting, action = NEW.heard(later, later, 5.0)
