@@ -135,9 +135,12 @@ def _size(value: Any) -> int | None:
         return value
     if isinstance(value, Dimension):
         return value.value
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    # Here, for what is neither `int` nor a dimension is rare, and a first step loads little.
+    from sparkflow._api.integers import as_integer
+
+    size = as_integer(value)
+    if size is None:
         raise TypeError(f"A dimension is an integer or None, got {value!r}")
-    size = int(value.__index__())
     if size < 0:
         raise ValueError(f"Dimension {size} must be >= 0")
     return size

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from sparkflow._api import export
+from sparkflow._api.integers import as_integer
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import (
@@ -52,7 +51,7 @@ def StrongHashSpec(key: Sequence[int]) -> HasherSpec:
     """
     if len(key) != 2:
         raise ValueError(f"key must have size 2, received {key}")
-    if any(isinstance(each, bool) or not isinstance(each, int | np.integer) for each in key):
+    if any(as_integer(each) is None for each in key):
         raise TypeError(f"Invalid key {key}. Must be unsigned integer values.")
     return HasherSpec("stronghash", list(key))
 

@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
-import numpy as np
-
 import sparkflow as tf
+from sparkflow._api.integers import as_integer
 from sparkflow.graph.default_stack import DefaultStack
 from sparkflow.spark.cluster_layout import stage_job
 from sparkflow.spark.graphs.measuring import (
@@ -53,16 +52,17 @@ def stage(index: int) -> Callable[[Any], str]:
         TypeError: `index` is no integer.
         ValueError: It is negative, or there are fewer stages.
     """
-    if isinstance(index, bool) or not isinstance(index, int | np.integer):
+    number = as_integer(index)
+    if number is None:
         raise TypeError(f"stage takes an integer, got {index!r}")
-    if index < 0:
-        raise ValueError(f"stage({index}): stages are numbered from 0")
+    if number < 0:
+        raise ValueError(f"stage({number}): stages are numbered from 0")
     count = _numbers.top()
-    if count is not None and count > 1 and index >= count:
+    if count is not None and count > 1 and number >= count:
         raise ValueError(
-            f"stage({index}) was requested, but modelParallel={count} has stages 0 to {count - 1}"
+            f"stage({number}) was requested, but modelParallel={count} has stages 0 to {count - 1}"
         )
-    job = stage_job(int(index)) if count is not None and count > 1 else ""
+    job = stage_job(number) if count is not None and count > 1 else ""
 
     def device_of(op: Any) -> str:
         if not job or registry.find(op.type).is_variable or "/job:" in op.device:

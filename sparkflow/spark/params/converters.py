@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from sparkflow._api.integers import as_integer
 from sparkflow._api.unknown_names import closest
 from sparkflow.spark.endpoints import Ports
 
@@ -60,9 +61,9 @@ def integer(minimum: int) -> Callable[[Any], int]:
     """Integers of at least `minimum`."""
 
     def convert(value: Any) -> int:
-        if isinstance(value, bool) or not hasattr(value, "__index__"):
+        number = as_integer(value)
+        if number is None:
             raise TypeError(f"an integer is needed, got {value!r}")
-        number = int(value.__index__())
         if number < minimum:
             raise ValueError(f"must be at least {minimum}, got {number}")
         return number

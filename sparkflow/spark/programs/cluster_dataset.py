@@ -11,6 +11,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from sparkflow._api.integers import as_integer
 from sparkflow.data import sources, structure
 from sparkflow.data.dataset import Dataset
 from sparkflow.spark.cluster_layout import ClusterLayout
@@ -231,11 +232,12 @@ def whole_number(name: str, value: Any, least: int = 1) -> int:
         ValueError: It is smaller than `least`.
         TypeError: It is no whole number.
     """
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    number = as_integer(value)
+    if number is None:
         raise TypeError(f"{name} must be a whole number, got {value!r}")
-    if value < least:
-        raise ValueError(f"{name} must be {least} or more, got {value}")
-    return int(value)
+    if number < least:
+        raise ValueError(f"{name} must be {least} or more, got {number}")
+    return number
 
 
 def _by_name(columns: Columns) -> dict[str, Any]:

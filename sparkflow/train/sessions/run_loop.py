@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from sparkflow._api import export
+from sparkflow._api.integers import as_integer
 from sparkflow.session.loops import LoopUpdate, StepLoop
 from sparkflow.session.session import BaseSession
 from sparkflow.train.sessions.coordinator import Coordinator
@@ -167,10 +168,11 @@ def _run_monitored(session: Any, request: LoopRequest) -> bool:
 def _check_steps(num_steps: Any) -> None:
     if num_steps is None:
         return
-    if isinstance(num_steps, bool) or not hasattr(num_steps, "__index__"):
+    number = as_integer(num_steps)
+    if number is None:
         raise TypeError(f"num_steps must be a whole number or None, got {num_steps!r}")
-    if num_steps < 0:
-        raise ValueError(f"num_steps must not be negative, got {num_steps}; None has no limit")
+    if number < 0:
+        raise ValueError(f"num_steps must not be negative, got {number}; None has no limit")
 
 
 def _asked(stop: Stop) -> Callable[[], bool]:
