@@ -148,7 +148,10 @@ def _computed(
     arrays = [None if each is None else each.whole for each in result or ()]
     if not arrays or any(array is None for array in arrays):
         return None
-    return tuple(np.array(array) for array in arrays)
+    made = tuple(np.array(array) for array in arrays)
+    for array in made:
+        array.setflags(write=False)  # as constants: kernels may remember what they made of them
+    return made
 
 
 def _filled(

@@ -29,6 +29,7 @@ def test_the_arithmetic_of_shapes_is_done_once() -> None:
     )
     assert found["more"].value.tolist() == [6]
     assert found["shape"].value.tolist() == [3, 4]
+    assert not any(found[name].value.flags.writeable for name in ("shape", "count", "more"))
 
 
 def test_tensors_of_one_number_take_no_memory() -> None:

@@ -55,6 +55,9 @@ class Distribution:
     def _refresh(self) -> None:
         self.probabilities = self._weights / self._weights.sum()
         self._cumulated = np.cumsum(self.probabilities)
+        possible = np.flatnonzero(self.probabilities)
+        self._possible = len(possible)
+        self._last = int(possible[-1]) if len(possible) else 0
 
     def learn(self, classes: HostArray) -> None:
         """Counts classes seen, where that is meant to matter."""
@@ -70,27 +73,24 @@ class Distribution:
         Raises:
             InvalidArgumentError: More different classes are asked for than have a probability.
         """
-        possible = int(np.count_nonzero(self.probabilities))
-        if unique and count > possible:
+        if unique and count > self._possible:
             raise InvalidArgumentError(
-                message=f"Sampler's range is too small: {count} different classes of {possible}"
+                message="Sampler's range is too small: "
+                f"{count} different classes of {self._possible}"
             )
         if not unique:
             return self._draw(generator, count), count
-        found: dict[int, None] = {}
-        tries = 0
-        while len(found) < count:
-            for each in self._draw(generator, count).tolist():
-                tries += 1
-                found.setdefault(each)
-                if len(found) == count:
-                    break
-        return np.array(list(found), np.int64), tries
+        found, tries = np.empty(0, np.int64), 0
+        while True:
+            seen = np.concatenate([found, self._draw(generator, count)])
+            places = np.sort(np.unique(seen, return_index=True)[1])  # as they were drawn first
+            if len(places) >= count:
+                return seen[places[:count]], tries + int(places[count - 1]) + 1 - len(found)
+            found, tries = seen[places], tries + count
 
     def _draw(self, generator: np.random.Generator, count: int) -> HostArray:
         drawn = np.searchsorted(self._cumulated, generator.random(count), side="right")
-        last = int(np.flatnonzero(self.probabilities)[-1])
-        return np.minimum(drawn, last).astype(np.int64)
+        return np.minimum(drawn, self._last).astype(np.int64)
 
     def expected(self, classes: HostArray, count: int, tries: int) -> HostArray:
         """How often each of `classes` is expected among samples that took `tries` draws."""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
+from sparkflow_runtime.ops.nn.candidate_sampling import Distribution
 
 
 def drawn(function, runs=1, **arguments):
@@ -45,6 +46,19 @@ def test_unique_samples_differ():
     assert len(set(samples.tolist())) == 5
     assert (true > 0).all()
     assert (true < 1).all()
+
+
+@pytest.mark.parametrize(("classes", "count"), [(5, 5), (50, 40), (1000, 64)])
+def test_unique_samples_are_the_first_ones_in_the_order_of_the_draws(classes, count):
+    weights = np.log1p(1.0 / np.arange(1, classes + 1))
+    for seed in range(10):
+        found, tries = Distribution(weights).sample(np.random.default_rng(seed), count, True)
+        generator, drawn = np.random.default_rng(seed), []
+        while len(set(drawn)) < count:
+            one_by_one, _ = Distribution(weights).sample(generator, count, False)
+            drawn += one_by_one.tolist()
+        assert found.tolist() == list(dict.fromkeys(drawn))[:count]
+        assert len(set(drawn[:tries])) == count > len(set(drawn[: tries - 1]))
 
 
 def test_learned_classes_become_likely():
