@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from sparkflow_runtime import dtypes
+from sparkflow_runtime.codegen.cpu.addresses import list_begins, list_ends
 from sparkflow_runtime.codegen.cpu.loops import UnsupportedKernel, compile_kernel
 from sparkflow_runtime.codegen.cpu.repeat import Call, Clear, Look, Put, Step
 from sparkflow_runtime.codegen.cpu.repeat_ir import ListField
@@ -256,33 +257,28 @@ class RunningList:
     ) -> None:
         self._of = of
         self._value = value
-        count = len(value.items)
-        self._kept: list[Any] = [zeros]
+        count = len(value)
         self.length = np.array(count, np.int32)
-        self.control = np.zeros(len(ListField), np.int64)
-        self.control[ListField.LENGTH] = count
         cell = of.cell
         if cell is None:
+            self.control = np.array([0, count, 0, 0, 0, 0, 0], np.int64)
             return
-        assert zeros is not None
         capacity = max(count, rows) if of.grows else count
+        self.control = np.array([0, count, capacity, 0, cell.size_bytes, 0, of.grows], np.int64)
         self._rows = np.zeros(capacity, _ROWS)
-        self._rows[:count] = self._addresses(value, cell)
-        self.control[ListField.ROWS] = self._rows.ctypes.data
-        self.control[ListField.CAPACITY] = capacity
-        self.control[ListField.ROW_BYTES] = cell.size_bytes
-        self.control[ListField.ZEROS] = zeros.ctypes.data
-        self.control[ListField.GROWS] = of.grows
+        self._memory = self._rows
         if of.is_changed:
             room = 1 << max(capacity - 1, 0).bit_length()  # few sizes of memory are asked for
             self._memory = take((room, *cell.shape), cell.dtype)
-            self.control[ListField.MEMORY] = self._memory.ctypes.data
-
-    def _addresses(self, value: TensorList, cell: Cell) -> Any:
         block = value.block
-        if block is not None and block.flags.c_contiguous:
-            self._kept.append(block)
-            return block.ctypes.data + np.arange(len(block)) * cell.size_bytes
+        self._block = block if block is not None and block.flags.c_contiguous else self._memory
+        is_known = list_begins()(self._rows, zeros, self._memory, self._block, self.control)
+        assert is_known, "arrays are numpy's"
+        if self._block is self._memory and not value.is_unset:
+            self._rows[:count] = self._addresses(value)
+
+    def _addresses(self, value: TensorList) -> list[int]:
+        self._kept: list[Any] = []
         found = []
         for item in value.items:
             if item is None:
@@ -297,19 +293,18 @@ class RunningList:
         """The list after the last turn."""
         if not self._of.is_changed or self._of.cell is None:
             return self._value
-        count = int(self.control[ListField.LENGTH])
-        size_bytes = self._of.cell.size_bytes
-        rows, memory = self._rows[:count], self._memory
-        own = memory.ctypes.data + np.arange(count) * size_bytes
-        is_own = rows == own
-        if count and is_own.all():
-            written = [memory[place, ...] for place in range(count)]
-            return TensorList(written, self._value.dtype, memory[:count])
+        count, memory = int(self.control[ListField.LENGTH]), self._memory
+        written = np.empty((), np.int64)
+        list_ends()(written, self.control)
+        if count and written == count:
+            return TensorList.rows_of(memory[:count])
+        rows = self._rows[:count]
+        own = int(self.control[ListField.MEMORY]) + np.arange(count) * self._of.cell.size_bytes
         before = self._value.items
         items = [
             memory[place, ...] if is_written else before[place] if address else None
             for place, (is_written, address) in enumerate(
-                zip(is_own.tolist(), rows.tolist(), strict=True)
+                zip((rows == own).tolist(), rows.tolist(), strict=True)
             )
         ]
         return TensorList(items, self._value.dtype)
@@ -330,8 +325,8 @@ def fits(of: LoopList, value: Any, values: Sequence[Any]) -> bool:
             other = values[argument]
             if type(other) is not TensorList:
                 return False
-            number = len(other.items)
-        if number != len(value.items):
+            number = len(other)
+        if number != len(value):
             return False
     cell = of.cell
     if cell is None:
@@ -339,8 +334,10 @@ def fits(of: LoopList, value: Any, values: Sequence[Any]) -> bool:
     if value.dtype != cell.dtype:
         return False
     if value.block is not None:
-        return _is(value.block, Cell((len(value.items), *cell.shape), cell.dtype))
-    return all(item is None or _is(item, cell) for item in value.items)
+        block = value.block
+        is_array = type(block) is np.ndarray
+        return is_array and block.shape[1:] == cell.shape and block.dtype == cell.dtype
+    return value.is_unset or all(item is None or _is(item, cell) for item in value.items)
 
 
 def _is(array: Any, cell: Cell) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from sparkflow_runtime.codegen.cpu.addresses import bind_addresses
 from sparkflow_runtime.codegen.cpu.repeat import (
     Call,
     Choose,
@@ -119,13 +120,15 @@ class StackTape:
     Args:
         turns: How often the body ran.
         columns: What was recorded of each tensor.
+        maker: What makes such tapes, all with columns of the same kinds; None for no such thing.
     """
 
-    __slots__ = ("columns", "turns")
+    __slots__ = ("columns", "maker", "turns")
 
-    def __init__(self, turns: int, columns: Sequence[Column]) -> None:
+    def __init__(self, turns: int, columns: Sequence[Column], maker: object = None) -> None:
         self.turns = turns
         self.columns = columns
+        self.maker = maker
 
     def rows(self, path: Sequence[tuple[str, int]]) -> Rows:
         """What was recorded of a tensor.
@@ -383,8 +386,55 @@ class _Layout:
                 else:
                     self._memory(place, found)
         self.factors = [self._lines(each.target) for each in plan.packings]
+        self.zeros = {
+            each.argument: np.zeros(each.cell.shape, each.cell.dtype)
+            for each in plan.lists
+            if each.cell is not None
+        }
+        self.tapes = [
+            [each for each in plan.tapes if each.argument == argument]
+            for argument in sorted({each.argument for each in plan.tapes})
+        ]
+        self.rows = [np.array([each.rows for each in tape]) for tape in self.tapes]
+        self.known_makers: list[object] = [None] * len(self.tapes)
+        self._addresses = self._bind_addresses()
         self.plain = plan.steps.loop(()).program(self._moves)
         self._programs = {frozenset[int](): self.plain}
+
+    def _bind_addresses(self) -> Callable[..., bool]:
+        targets: list[list[tuple[int, int]]] = [
+            [(number, shift * cell.size_bytes) for number, shift in shifted]
+            for cell, shifted in self.stacks
+        ]
+        targets += [
+            [(each.number, 0)]
+            for each in self.variables
+            if each.buffers is None and each.stack is None
+        ]
+        targets += [[(each.stack, 0), (each.target, 0)] for tape in self.tapes for each in tape]
+        for each in self._plan.lists:
+            targets.append([(each.control, 0)])
+            targets += [] if each.length is None else [[(each.length, 0)]]
+        return bind_addresses(targets)
+
+    def point(
+        self,
+        pointers: np.ndarray[Any, Any],
+        stacks: Sequence[np.ndarray[Any, Any]],
+        unchanged: Sequence[np.ndarray[Any, Any]],
+        taped: Sequence[np.ndarray[Any, Any]],
+        lists: Sequence[np.ndarray[Any, Any]],
+    ) -> bool:
+        """Sets the pointers to what every run has of its own.
+
+        Args:
+            pointers: Of a run.
+            stacks: Of this run, before the first turn.
+            unchanged: The variables that stay, in their order.
+            taped: What each reading reads, tape by tape.
+            lists: Per list its block, and its length where turns ask for it.
+        """
+        return self._addresses(*stacks, *unchanged, *taped, *lists, pointers)
 
     def program(self, packed: frozenset[int]) -> Program:
         """The steps of runs in which these factors are packed."""
@@ -437,7 +487,7 @@ class _Run:
 
     def begin(self, values: Sequence[Any]) -> bool:
         """Takes the variables; returns whether they are what the plan was made for."""
-        self._point_to_stacks()
+        unchanged = self._unchanged
         for variable in self._layout.variables:
             cell = variable.cell
             array = np.asarray(values[variable.position])
@@ -448,10 +498,13 @@ class _Run:
             elif variable.stack is not None:
                 self._stacks[variable.stack][0] = array
             else:
-                array = array if array.flags.c_contiguous else array.copy()
-                self._unchanged[variable.number] = array
-                self._pointers[variable.number] = array.ctypes.data
-        if not (self._begin_tapes(values) and self._begin_lists(values)):
+                unchanged[variable.number] = array if array.flags.c_contiguous else array.copy()
+        stay = [*unchanged.values()]
+        taped: list[np.ndarray[Any, Any]] = []
+        lists: list[np.ndarray[Any, Any]] = []
+        if not (self._begin_tapes(values, taped) and self._begin_lists(values, lists)):
+            return False
+        if not self._layout.point(self._pointers, self._stacks, stay, taped, lists):
             return False
         if self._plan.packings:
             self._pack()
@@ -468,40 +521,48 @@ class _Run:
         )
         self._program = layout.program(packed)
 
-    def _begin_tapes(self, values: Sequence[Any]) -> bool:
-        addresses: dict[int, int] = {}
-        for each in self._plan.tapes:
-            tape = values[each.argument]
+    def _begin_tapes(self, values: Sequence[Any], taped: list[np.ndarray[Any, Any]]) -> bool:
+        layout = self._layout
+        for place, readings in enumerate(layout.tapes):
+            tape = values[readings[0].argument]
             if not isinstance(tape, StackTape):
                 return False
-            array, moves = tape.rows(each.path)
+            found = [tape.rows(each.path) for each in readings]
+            if tape.maker is None or tape.maker is not layout.known_makers[place]:
+                if not self._are_read(readings, found):
+                    return False
+                layout.known_makers[place] = tape.maker
+            self._pointers[layout.rows[place]] = len(tape)
+            for each, (array, moves) in zip(readings, found, strict=True):
+                taped.append(array)
+                if not moves:
+                    self._unchanged[each.target] = array
+        return True
+
+    def _are_read(self, readings: Sequence[TapeReading], found: Sequence[Rows]) -> bool:
+        """Whether these are the arrays that are to be read; says of each how far its rows are."""
+        for each, (array, moves) in zip(readings, found, strict=True):
             cell = self._plan.cells[each.target]
             assert cell is not None
             row = array.shape[1:] if moves else array.shape
             if row != cell.shape or array.dtype != cell.dtype or not array.flags.c_contiguous:
                 return False
-            if not moves:
-                self._unchanged[each.target] = array
-            address = addresses.get(id(array))
-            if address is None:
-                address = addresses[id(array)] = array.ctypes.data
-            self._pointers[each.stack] = self._pointers[each.target] = address
-            self._pointers[each.row_bytes] = cell.size_bytes if moves else 0
-            self._pointers[each.rows] = len(tape)
+            row_bytes = cell.size_bytes if moves else 0
+            self._pointers[each.row_bytes] = self._layout.pointers[each.row_bytes] = row_bytes
         return True
 
-    def _begin_lists(self, values: Sequence[Any]) -> bool:
-        plan, pointers = self._plan, self._pointers
+    def _begin_lists(self, values: Sequence[Any], lists: list[np.ndarray[Any, Any]]) -> bool:
+        plan = self._plan
         for each in plan.lists:
             value = values[each.argument]
             if not fits(each, value, values):
                 return False
-            zeros = None if each.cell is None else np.zeros(each.cell.shape, each.cell.dtype)
+            zeros = self._layout.zeros.get(each.argument)
             running = RunningList(each, value, plan.list_rows, plan.memory.take, zeros)
             self._lists[each.argument] = running
-            pointers[each.control] = running.control.ctypes.data
+            lists.append(running.control)
             if each.length is not None:
-                pointers[each.length] = running.length.ctypes.data
+                lists.append(running.length)
         return True
 
     def _new_stack(self, cell: Cell) -> np.ndarray[Any, Any]:
@@ -549,7 +610,8 @@ class _Run:
             results[position] = running.end()
         if plan.taped is None:
             return (*results, [])
-        return (*results, StackTape(self._turns, [self._column(each) for each in plan.taped]))
+        columns = [self._column(each) for each in plan.taped]
+        return (*results, StackTape(self._turns, columns, self._layout))
 
     def _column(self, recorded: Recorded) -> Column:
         if isinstance(recorded, BranchTape):

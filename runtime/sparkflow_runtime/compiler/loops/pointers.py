@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,15 +20,20 @@ class NotNativeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A pointer's target: what one row or buffer holds."""
+    """A pointer's target: what one row or buffer holds.
+
+    Attributes:
+        shape: Of the array.
+        dtype: Of the array.
+        size_bytes: Of the memory it needs.
+    """
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    size_bytes: int = field(init=False, compare=False)
 
-    @property
-    def size_bytes(self) -> int:
-        """Of the memory it needs."""
-        return math.prod(self.shape) * self.dtype.itemsize
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size_bytes", math.prod(self.shape) * self.dtype.itemsize)
 
 
 class Pointers:

@@ -26,19 +26,51 @@ SHAPE_TYPE = type_attr(frozenset({dtypes.int32, dtypes.int64}))
 class TensorList:
     """The value of a list.
 
-    Attributes:
+    Args:
         items: The elements; None where nothing was set.
+        dtype: Of the elements.
+
+    Attributes:
         dtype: The numpy dtype of the elements.
         block: An array whose rows the elements are, from the first to the last; None where there
             is none.
+        is_unset: Whether it is known that nothing was set.
     """
 
-    __slots__ = ("block", "dtype", "items")
+    __slots__ = ("_count", "_items", "block", "dtype", "is_unset")
 
-    def __init__(self, items: list[Any], dtype: Any, block: Any = None) -> None:
-        self.items = items
+    def __init__(self, items: list[Any], dtype: Any) -> None:
+        self._items: list[Any] | None = items
+        self._count = len(items)
         self.dtype = dtype
-        self.block = block
+        self.block: Any = None
+        self.is_unset = False
+
+    @classmethod
+    def rows_of(cls, block: Any) -> TensorList:
+        """A list of the rows of an array: views, which are made when they are asked for."""
+        made = cls([], block.dtype)
+        made._items, made._count, made.block = None, len(block), block
+        return made
+
+    @classmethod
+    def unset(cls, count: int, dtype: Any) -> TensorList:
+        """A list of so many elements that are not set."""
+        made = cls([], dtype)
+        made._items, made._count, made.is_unset = None, count, True
+        return made
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def items(self) -> list[Any]:
+        """The elements; None where nothing was set."""
+        if self._items is None:
+            block = self.block
+            places = range(self._count)
+            self._items = [None if block is None else block[place, ...] for place in places]
+        return self._items
 
 
 def element_shape_of(given: Any) -> Shape:
@@ -123,7 +155,7 @@ class TensorListReserve(ListOp):
             raise InvalidArgumentError(
                 message=f"The num_elements to reserve must be a non negative number, but got {size}"
             )
-        return TensorList([None] * int(size), element_dtype.as_numpy_dtype)
+        return TensorList.unset(int(size), element_dtype.as_numpy_dtype)
 
 
 @register
@@ -140,7 +172,7 @@ class TensorListLength(ListOp):
 
     def compute(self, xp: Any, value: TensorList) -> Any:
         """The length."""
-        return xp.asarray(len(value.items), np.int32)
+        return xp.asarray(len(value), np.int32)
 
 
 @register
@@ -333,7 +365,7 @@ class TensorListFromTensor(ListOp):
             raise InvalidArgumentError(
                 message="TensorListFromTensor requires a tensor of rank at least 1, got a scalar"
             )
-        return TensorList([xp.asarray(row) for row in tensor], tensor.dtype, tensor)
+        return TensorList.rows_of(tensor)
 
     def gradient(self, g: Any, op: Any, dlist: Any) -> tuple[Any, None]:
         """The list's elements stacked again."""

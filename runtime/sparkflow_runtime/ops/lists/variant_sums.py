@@ -69,5 +69,5 @@ class UnsetLike(ListOp):
     def compute(self, xp: Any, value: Any) -> Any:
         """Nones, or an empty table for a tape."""
         if isinstance(value, TensorList):
-            return TensorList([None] * len(value.items), value.dtype)
+            return TensorList.unset(len(value), value.dtype)
         return {}

@@ -1,5 +1,6 @@
 """Lists while a loop runs: which ones fit, and what becomes of them."""
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,11 @@ def of(**settings: Any) -> LoopList:
         (TensorList([ONE.astype(np.float64)], np.float32), False),
         (TensorList([ONE], np.float64), False),
         (TensorList([None, np.float32(1)], np.float32), False),
-        (TensorList([ONE, OTHER], np.float32, np.stack([ONE, OTHER])), True),
-        (TensorList([ONE, OTHER], np.float32, np.stack([ONE, OTHER, ONE])), False),
+        (TensorList.rows_of(np.stack([ONE, OTHER])), True),
+        (TensorList.rows_of(np.stack([ONE, OTHER]).astype(np.float64)), False),
+        (TensorList.rows_of(np.zeros((2, 3), np.float32)), False),
+        (TensorList.unset(5, np.float32), True),
+        (TensorList.unset(5, np.float64), False),
         ({}, False),
         (None, False),
     ],
@@ -88,3 +92,19 @@ def test_elements_that_do_not_lie_in_order_are_copied() -> None:
     strided = np.arange(8.0, dtype=np.float32)[::4]
     running = RunningList(of(), TensorList([strided], np.float32), 0, take, np.zeros(2, np.float32))
     assert running._rows[0] != strided.ctypes.data
+
+
+def test_rows_of_a_block_are_read_where_they_are() -> None:
+    block = np.arange(6, dtype=np.float32).reshape(3, 2)
+    for given in (block, np.asfortranarray(block)):
+        running = RunningList(of(), TensorList.rows_of(given), 0, take, np.zeros(2, np.float32))
+        found = [(ctypes.c_float * 2).from_address(address) for address in running._rows.tolist()]
+        assert [[*row] for row in found] == block.tolist()
+    assert running._rows[1] != given[1].ctypes.data
+
+
+def test_what_is_not_set_has_no_rows() -> None:
+    running = RunningList(of(), TensorList.unset(3, np.float32), 0, take, np.zeros(2, np.float32))
+    assert running._rows.tolist() == [0, 0, 0]
+    assert running.control[ListField.MEMORY] == running._memory.ctypes.data
+    assert running.end().items == [None] * 3
