@@ -217,6 +217,16 @@ CASES += [
         expected=np.array([np.nan, 4, 1, np.inf, 1, 1, 1]),
     ),
     OpCase("Pow", [np.array([-2.0, 3.0]), np.array([2.0, 2.0])], gradient=(0,)),
+    *(
+        OpCase(
+            "Pow",
+            [np.array([[-1.5, 0.25, 2.0]]), exponent],
+            expected=np.power,
+            gradient=(0,),
+            dtypes=[dtypes.float32, dtypes.float64],
+        )
+        for exponent in (np.array(3.0), np.array([-2.0]), np.array([[16.0]]), np.array([[[3.0]]]))
+    ),
 ]
 
 Y, DY = POSITIVE, X

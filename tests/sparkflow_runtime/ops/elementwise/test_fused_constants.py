@@ -1,4 +1,4 @@
-"""Division of int32 by constants, in kernels that compute more than that."""
+"""Division of int32 by constants and powers of them, in kernels that compute more than that."""
 
 import numpy as np
 import pytest
@@ -30,3 +30,19 @@ def test_no_number_is_divided_by_zero() -> None:
         for _ in range(3):
             with pytest.raises(tf.errors.InvalidArgumentError, match="division by zero"):
                 session.run(quotient)
+
+
+@pytest.mark.parametrize("exponent", [1.0, 2.0, 3.0, 5.0, 7.0, 16.0, -1.0, -2.0, -3.0, 0.5, 17.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_powers_are_numpys(exponent: float, dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(specialise, "EARLY", 0)
+    monkeypatch.setattr(specialise, "SIGHTINGS", 1)
+    numbers = np.array([1.5, -1.25, 0.0, -0.0, np.inf, -np.inf, np.nan, 1e-3, -7.0], dtype)
+    with tf.Graph().as_default(), tf.Session() as session, np.errstate(all="ignore"):
+        x = tf.placeholder(dtype, numbers.shape)
+        power = tf.pow(x, exponent)
+        for _ in range(3):
+            alone, among_others = session.run([power, power * 2 + 1], {x: numbers})
+            expected = np.power(numbers, dtype(exponent))
+            np.testing.assert_allclose(alone, expected, rtol=2e-6)
+            np.testing.assert_allclose(among_others, expected * 2 + 1, rtol=2e-6)
