@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from sparkflow_runtime.dtypes import INDEX, float32, int32, int64
-from sparkflow_runtime.ops.indexing.segment import sum_by_segment
 from sparkflow_runtime.ops.inference import sizes
 from sparkflow_runtime.ops.native import row_kernels
+from sparkflow_runtime.ops.native.equal_rows import sum_by_segment
 from sparkflow_runtime.ops.op import Array, Inference, Op
 from sparkflow_runtime.ops.registry import lookup, register
 from sparkflow_runtime.ops.signature import type_attr

@@ -17,10 +17,11 @@ from sparkflow_runtime.codegen.rows import fixed_rows
 from sparkflow_runtime.dtypes import INDEX, PLAIN, int16, int32, string
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
-from sparkflow_runtime.ops.indexing.segment import SUMMED_BY_INDEX, sum_by_segment
+from sparkflow_runtime.ops.indexing.segment import SUMMED_BY_INDEX
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.machine_call import CallSite, MachineCall
 from sparkflow_runtime.ops.native import row_kernels
+from sparkflow_runtime.ops.native.equal_rows import sum_by_segment
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, int_attr, string_attr, type_attr

@@ -19,7 +19,7 @@ from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.elementwise.elementwise_table import conjugated
 from sparkflow_runtime.ops.kernels.combining import combine_at, elements_of_rows
 from sparkflow_runtime.ops.machine_call import CallSite, MachineCall
-from sparkflow_runtime.ops.native import row_kernels
+from sparkflow_runtime.ops.native.equal_rows import sum_by_segment
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import type_attr
@@ -33,36 +33,6 @@ from sparkflow_runtime.shapes import Shape
 ON_HOST: Mapping[str, frozenset[DType] | None] = {"CPU": None}
 SUMMED_BY_INDEX: Mapping[str, frozenset[DType] | None] = {"CPU": None, "GPU": FLOATING | INDEX}
 """The kernels of ops made of `sum_by_segment`: a GPU adds atomically in these types only."""
-
-
-def sum_by_segment(
-    xp: Any, data: Array, ids: Array, count: int, sources: Array | None = None
-) -> Array:
-    """Row s of the result is the sum of the rows of `data` whose id is s.
-
-    Without machine code `np.add.at` on flat positions beats sorting with `reduceat` and `bincount`
-    per column: 4096 rows of 64 float32 into 10,000 segments take 0.6 ms against 2.1 and 8.6 ms
-    (numpy 2.4, 2026-11-21).
-
-    Args:
-        xp: numpy or cupy.
-        data: [rows, ...].
-        ids: [rows] integers in [0, count).
-        count: The number of segments.
-        sources: [rows] numbers of the rows to take instead of all of `data` in turn.
-    """
-    if xp is np and (found := row_kernels.sum_rows(data, ids, count, sources)) is not None:
-        return found
-    if sources is not None:
-        data = data[sources]
-    sums = xp.zeros((count, *data.shape[1:]), data.dtype)
-    if data.size:
-        where = elements_of_rows(xp, ids, sums[:1].size)
-        if data.dtype == np.bool_:
-            sums.reshape(-1)[where[data.reshape(-1)]] = True
-        else:
-            combine_at(xp, "add", sums.reshape(-1), where, data.reshape(-1))
-    return sums
 
 
 def mean_by_segment(

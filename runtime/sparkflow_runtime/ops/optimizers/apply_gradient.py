@@ -20,6 +20,7 @@ from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.native.equal_rows import sum_duplicates
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.optimizers import gpu_update, native_update, update_rules
 from sparkflow_runtime.ops.optimizers.update import (
@@ -29,7 +30,6 @@ from sparkflow_runtime.ops.optimizers.update import (
     require_rows,
     require_same_shape,
     same_static_shape,
-    sum_duplicates,
 )
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import Attr, bool_attr, type_attr

@@ -18,6 +18,7 @@ import numpy as np
 from sparkflow_runtime.dtypes import INDEX, bfloat16, float32
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.native import narrow_kernels, row_kernels
+from sparkflow_runtime.ops.native.equal_rows import sum_duplicates
 from sparkflow_runtime.ops.op import Array, Inference, NodeView
 from sparkflow_runtime.ops.optimizers import native_update, update_rules
 from sparkflow_runtime.ops.optimizers.apply_gradient import DenseUpdate, RowUpdate
@@ -25,7 +26,6 @@ from sparkflow_runtime.ops.optimizers.update import (
     BLOCK_ELEMENTS,
     LockOrder,
     require_same_shape,
-    sum_duplicates,
 )
 from sparkflow_runtime.ops.registry import lookup, register
 from sparkflow_runtime.ops.signature import Attr, int_attr, string_attr, type_attr
@@ -140,7 +140,7 @@ class NarrowRowUpdate(NarrowUpdate, RowUpdate):
         assert self.indices_at is not None
         grad, indices = inputs[self.grad_at], inputs[self.indices_at]
         self.require_fitting(np, variable, arrays[0], grad, indices)
-        rows, update = _summed(indices, np.ascontiguousarray(grad))
+        rows, update = sum_duplicates(np, indices, np.ascontiguousarray(grad))
         held = [_taken(array, rows) for array in arrays]
         held[0] = widened(held[0])
         step(update, held, inputs)
@@ -198,18 +198,6 @@ def _mixed(number: int) -> int:
 def widened(array: Array) -> Array:
     """The same numbers as float32."""
     return narrow_kernels.widened(array)
-
-
-def _summed(indices: Array, grad: Array) -> tuple[Array, Array]:
-    """As `update.sum_duplicates`; in the order in which rows come first where machine code does."""
-    found = row_kernels.distinct(indices)
-    if found is None:
-        return sum_duplicates(np, indices, grad)
-    first, number = found
-    if first.size == indices.size:
-        return indices, grad
-    sums = row_kernels.sum_rows(grad, number, first.size)
-    return sum_duplicates(np, indices, grad) if sums is None else (indices[first], sums)
 
 
 def _taken(array: Array, rows: Array) -> Array:

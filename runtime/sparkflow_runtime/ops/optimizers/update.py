@@ -10,7 +10,6 @@ from typing import Any
 
 from sparkflow_runtime import shapes
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops.kernels.combining import combine_at, elements_of_rows
 from sparkflow_runtime.ops.op import Array, Inference
 from sparkflow_runtime.resources.variable import Variable
 from sparkflow_runtime.shapes import Shape
@@ -98,28 +97,6 @@ def require_rows(xp: Any, variable: Variable, array: Array, indices: Array) -> N
             message=f"indices[{where}] = {int(indices.reshape(-1)[at])} is not in [0, {rows}), "
             f"the rows of variable {variable.name!r}"
         )
-
-
-def sum_duplicates(xp: Any, indices: Array, values: Array) -> tuple[Array, Array]:
-    """Distinct indices and, for each, the sum of its rows of `values`.
-
-    Args:
-        xp: numpy or cupy.
-        indices: [n] integers.
-        values: [n, ...].
-
-    Returns:
-        Indices and sums in ascending order of the indices; both arguments as they are when no index
-        appears twice.
-    """
-    distinct, position = xp.unique(indices, return_inverse=True)
-    if distinct.size == indices.size:
-        return indices, values
-    sums = xp.zeros((distinct.size, *values.shape[1:]), values.dtype)
-    row_size = sums[:1].size
-    where = elements_of_rows(xp, position, row_size)
-    combine_at(xp, "add", sums.reshape(-1), where, values.reshape(-1))
-    return distinct, sums
 
 
 def in_blocks(xp: Any, apply: Apply, grad: Array, arrays: Sequence[Array]) -> None:

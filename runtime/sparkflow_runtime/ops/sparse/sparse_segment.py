@@ -16,8 +16,8 @@ from sparkflow_runtime.ops.indexing.segment import (
     mean_by_segment,
     rows_text,
     sorted_count,
-    sum_by_segment,
 )
+from sparkflow_runtime.ops.native.equal_rows import sum_by_segment
 from sparkflow_runtime.ops.op import Array, Inference, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, type_attr

@@ -6,7 +6,8 @@ import pytest
 from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.dtypes import bfloat16, float32, int64
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.optimizers import narrow_update, update
+from sparkflow_runtime.ops.native import equal_rows
+from sparkflow_runtime.ops.optimizers import narrow_update
 from support.eager import EagerBuilder
 
 NARROW = bfloat16.as_numpy_dtype
@@ -61,7 +62,7 @@ def wide_run(op, node, values):
     twin, given = op.twin, dict(zip((a.name for a in op.signature.inputs), values, strict=True))
     grad, rows = given[op.grad], slice(None)
     if op.indices_at is not None:
-        rows, grad = update.sum_duplicates(np, given["indices"], grad)
+        rows, grad = equal_rows.sum_duplicates(np, given["indices"], grad)
     wide = [given[name].astype(np.float32)[rows] for name in op.refs]
     others = [
         grad if arg.name == twin.grad else given[arg.name]
