@@ -1,13 +1,13 @@
 """Machine code for the gradient of convolutions by filters, by minimal filtering.
 
-Three bodies, one after another: tiles of images and of dy are transformed; their products are added
-up over tiles, each of the 36 and each panel of outputs by itself; and the sums are transformed into
-the gradient. No sum depends on how many threads there are. See `winograd_ir`.
+Tiles of images and of dy are transformed (`tiles_text`); their products are added up over tiles,
+each of the 36 and each panel of outputs by itself (`sums_text`); and the sums are transformed into
+the gradient (`finish_text`). Where all tiles are one group, the last two are one body, whose sums
+stay in a cache (`panels_text`). No sum depends on how many threads there are. See `winograd_ir`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import repeat
 
 from sparkflow_runtime.codegen.machine.llvm_text import Value
@@ -38,6 +38,14 @@ def sums_text(form: Form) -> str:
 def finish_text(form: Form) -> str:
     """Transforms sums; the loop is over channels, the arrays are sums and the gradient."""
     return _Finish(form).text()
+
+
+def panels_text(form: Form) -> str:
+    """Both of the last; the loop is over panels, and in them over chunks of channels.
+
+    Arrays are both tiles, the gradient, scratch.
+    """
+    return _Panels(form).text()
 
 
 class _Tiles(Transforms):
@@ -78,45 +86,85 @@ class _Tiles(Transforms):
         self._spread(self._both_ways(transform, count, load), target, plane)
 
 
-class _Sums(Transforms):
-    def _write(self) -> None:
+class _Steps(Transforms):
+    def __init__(self, form: Form) -> None:
+        super().__init__(form)
+        self._tile = Tile(self._vectors, form.rows, form.vectors)
+
+    def _add_up(
+        self,
+        factors: tuple[str, str],
+        out: str,
+        channels: Value,
+        adds: str | None = None,
+    ) -> None:
+        """[channels, tiles] by one panel, [tiles, panel].
+
+        Args:
+            factors: Both, the first one as [tiles, channels].
+            out: Where the result goes.
+            channels: How many there are.
+            adds: Whether it is added to what is there.
+        """
         code, size, form, vectors = self._code, self._size, self._form, self._vectors
-        tiles, factors, sums = code.arrays(3)
-        count, pitch = size(Field.GROUP), size(Field.LEFT_PITCH)
-        tile = Tile(vectors, form.rows, form.vectors)
-        part = tile.part(form.rows, [None] * form.vectors)
+        left, right = factors
+        count, out_pitch = size(Field.GROUP), size(Field.OUT_PITCH)
+        part = self._tile.part(form.rows, [None] * form.vectors)
         unrolled = code.let(f"and i64 {count}, {-UNROLLED}")
+        with code.loop(0, channels, form.rows) as channel:
+            here = self._at(left, channel)
+            part.clear()
+            for start, stop, steps in ((0, unrolled, UNROLLED), (unrolled, count, 1)):
+                with code.loop(start, stop, steps) as first:
+                    for step in range(steps):
+                        now = code.add(first, step)
+                        b = part.load(self._at(right, code.multiply(now, form.panel)))
+                        a = self._at(here, code.multiply(now, size(Field.LEFT_PITCH)))
+                        part.add_products(
+                            (repeat(vectors.broadcast(a, r)) for r in range(form.rows)), b
+                        )
+            outs = [
+                self._at(out, code.multiply(code.add(channel, r), out_pitch))
+                for r in range(form.rows)
+            ]
+            if adds is not None:
+                with code.when(adds):
+                    part.add_what_is_at(outs)
+            part.store(outs)
+
+    def _give(self, source: str, target: str, mask: str | None) -> None:
+        """Transforms sums into a vector of the gradient, all taps of a channel."""
+        code = self._code
+        tap = code.multiply(self._size(Field.CHANNELS), self._size(Field.OUTPUTS))
+        for i, line in enumerate(self._gathered(source, self._form.taps)):
+            for j, value in enumerate(line):
+                place = code.multiply(tap, i * self._form.taps + j)
+                self._vectors.store(value, target, place, mask)
+
+    def _factors(self, tiles: str, factors: str, product: Value, panel: Value) -> tuple[str, str]:
+        """Both sides of one of the products."""
+        code, size = self._code, self._size
+        left = self._at(tiles, code.multiply(product, size(Field.LEFT_PLANE)))
+        right = self._at(factors, code.multiply(product, size(Field.RIGHT_PLANE)))
+        step = code.multiply(size(Field.GROUP), self._form.panel)
+        return left, self._at(right, code.multiply(panel, step))
+
+
+class _Sums(_Steps):
+    def _write(self) -> None:
+        code, size = self._code, self._size
+        tiles, factors, sums = code.arrays(3)
         adds = code.compare("ne", size(Field.ADDS), 0)
         with code.loop("%lo", "%hi") as number:
             product = code.let(f"sdiv i64 {number}, {size(Field.PANELS)}")
             panel = code.subtract(number, code.multiply(product, size(Field.PANELS)))
-            left = self._at(tiles, code.multiply(product, size(Field.LEFT_PLANE)))
-            right = self._at(factors, code.multiply(product, size(Field.RIGHT_PLANE)))
-            right = self._at(right, code.multiply(panel, code.multiply(count, form.panel)))
             out = self._at(sums, code.multiply(product, size(Field.OUT_PLANE)))
-            out = self._at(out, code.multiply(panel, form.panel))
-            with code.loop(0, size(Field.CHANNELS), form.rows) as channel:
-                here = self._at(left, channel)
-                part.clear()
-                for start, stop, steps in ((0, unrolled, UNROLLED), (unrolled, count, 1)):
-                    with code.loop(start, stop, steps) as first:
-                        for step in range(steps):
-                            now = code.add(first, step)
-                            b = part.load(self._at(right, code.multiply(now, form.panel)))
-                            a = self._at(here, code.multiply(now, pitch))
-                            part.add_products(
-                                (repeat(vectors.broadcast(a, r)) for r in range(form.rows)), b
-                            )
-                outs = [
-                    self._at(out, code.multiply(code.add(channel, r), size(Field.OUT_PITCH)))
-                    for r in range(form.rows)
-                ]
-                with code.when(adds):
-                    part.add_what_is_at(outs)
-                part.store(outs)
+            out = self._at(out, code.multiply(panel, self._form.panel))
+            both = self._factors(tiles, factors, product, panel)
+            self._add_up(both, out, size(Field.CHANNELS), adds)
 
 
-class _Finish(Transforms):
+class _Finish(_Steps):
     def _write(self) -> None:
         code, size, form = self._code, self._size, self._form
         sums, out = code.arrays(2)
@@ -124,11 +172,32 @@ class _Finish(Transforms):
         with code.loop("%lo", "%hi") as channel:
             source = self._at(sums, code.multiply(channel, size(Field.OUT_PITCH)))
             target = self._at(out, code.multiply(channel, outputs))
-            tap = code.multiply(size(Field.CHANNELS), outputs)
             for output, mask in self._each_vector(outputs, form.outputs_rest):
-                there = self._at(target, output)
-                lines: Sequence[Sequence[str]] = self._gathered(self._at(source, output), form.taps)
-                for i, line in enumerate(lines):
-                    for j, value in enumerate(line):
-                        place = code.multiply(tap, i * form.taps + j)
-                        self._vectors.store(value, there, place, mask)
+                self._give(self._at(source, output), self._at(target, output), mask)
+
+
+class _Panels(_Steps):
+    def _write(self) -> None:
+        code, size, form = self._code, self._size, self._form
+        tiles, factors, out, scratch = code.arrays(4)
+        sums = self._at(scratch, code.multiply("%part", size(Field.PART)))
+        with (
+            code.loop("%lo", "%hi") as panel,
+            code.loop(0, size(Field.CHANNELS), size(Field.CHUNK)) as channel,
+        ):
+            rest = code.subtract(size(Field.CHANNELS), channel)
+            count = code.smaller(size(Field.CHUNK), rest)
+            with code.loop(0, PRODUCTS) as product:
+                left, right = self._factors(tiles, factors, product, panel)
+                target = self._at(sums, code.multiply(product, size(Field.OUT_PLANE)))
+                self._add_up((self._at(left, channel), right), target, count)
+            with code.loop(0, count) as number:
+                source = self._at(sums, code.multiply(number, form.panel))
+                line = code.multiply(code.add(channel, number), size(Field.OUTPUTS))
+                for v in range(form.vectors):
+                    output = code.add(code.multiply(panel, form.panel), v * form.lanes)
+                    inside = code.subtract(size(Field.OUTPUTS), output)
+                    mask = self._vectors.first(inside) if form.outputs_rest else None
+                    with code.when(code.compare("sgt", inside, 0)):
+                        there = self._at(out, code.add(line, output))
+                        self._give(self._at(source, v * form.lanes), there, mask)

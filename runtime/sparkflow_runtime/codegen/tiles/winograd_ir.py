@@ -22,11 +22,10 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from itertools import repeat
 from typing import Final
 
 from sparkflow_runtime.codegen.machine.llvm_text import Value
-from sparkflow_runtime.codegen.tiles.tile import Tile, Writer
+from sparkflow_runtime.codegen.tiles.tile import Writer
 
 POINTS: Final = 6
 """Elements of a tile, in each of two dimensions."""
@@ -80,6 +79,8 @@ class Field(IntEnum):
     ADDS = 21
     """Whether a gradient by filters is added to what is there."""
     PANELS = 22
+    CHUNK = 23
+    """Channels that are worked on at once, where panel by panel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,24 +112,6 @@ class Form:
     def panel(self) -> int:
         """Columns of a panel."""
         return self.vectors * self.lanes
-
-
-def filters_text(form: Form) -> str:
-    """Transforms filters; the loop is over channels, the arrays are filters, transformed ones."""
-    return _Filters(form).text()
-
-
-def turned_filters_text(form: Form) -> str:
-    """The same for filters backwards whose outputs are the other ones' channels.
-
-    The loop is over vectors of channels, which lie one beside the other.
-    """
-    return _TurnedFilters(form).text()
-
-
-def convolution_text(form: Form) -> str:
-    """Convolves; the loop is over tiles. Arrays are images, transformed filters, out, scratch."""
-    return _Convolution(form).text()
 
 
 class Transforms(Writer):
@@ -278,158 +261,3 @@ class Transforms(Writer):
 
     def _place(self, places: str, number: int) -> str:
         return self._code.load("ptr", self._code.at("ptr", places, number))
-
-
-class _Filters(Transforms):
-    def _write(self) -> None:
-        code, size, form = self._code, self._size, self._form
-        filters, out = code.arrays(2)
-        with code.loop("%lo", "%hi") as channel:
-            line = self._at(filters, code.multiply(channel, size(Field.FILTER_CHANNEL)))
-            for output, target in self._each_output(out):
-                there = self._at(target, code.multiply(channel, form.panel))
-                inside = self._vectors.first(code.subtract(size(Field.OUTPUTS), output))
-
-                def load(i: int, j: int, output: Value = output, inside: str = inside) -> str:
-                    tap = code.multiply(size(Field.FILTER_TAP), i * form.taps + j)
-                    return self._vectors.load(self._at(line, tap), output, inside)
-
-                done = self._both_ways(self._of_filter, form.taps, load)
-                self._spread(done, there, Field.RIGHT_PLANE)
-
-    def _each_output(self, out: str) -> Iterator[tuple[Value, str]]:
-        """Vectors of outputs, of all panels, and where that of channel 0 goes."""
-        code, form = self._code, self._form
-        with code.loop(0, self._size(Field.PANELS)) as panel:
-            depth = code.multiply(panel, self._size(Field.CHANNELS))
-            target = self._at(out, code.multiply(depth, form.panel))
-            for v in range(form.vectors):
-                output = code.add(code.multiply(panel, form.panel), v * form.lanes)
-                yield output, self._at(target, v * form.lanes)
-
-
-class _TurnedFilters(_Filters):
-    """Squares of as many channels as outputs are turned in registers, tap by tap."""
-
-    def _write(self) -> None:
-        code, size, form, vectors = self._code, self._size, self._form, self._vectors
-        filters, out = code.arrays(2)
-        taps, square = form.taps**2, form.lanes**2
-        turned = code.variable(f"[{taps * square} x float]")
-        last = code.subtract(size(Field.OUTPUTS), 1)
-        with code.loop("%lo", "%hi") as block:
-            channel = code.multiply(block, form.lanes)
-            here = self._at(filters, channel)
-            rest = code.smaller(form.lanes, code.subtract(size(Field.CHANNELS), channel))
-            mask = vectors.first(rest) if form.channels_rest else None
-            for output, target in self._each_output(out):
-                lines = [
-                    code.multiply(
-                        code.smaller(code.add(output, n), last), size(Field.FILTER_OUTPUT)
-                    )
-                    for n in range(form.lanes)
-                ]
-                for tap in range(taps):
-                    beside = self._at(here, code.multiply(size(Field.FILTER_TAP), taps - 1 - tap))
-                    read = [vectors.load(self._at(beside, line), 0, mask) for line in lines]
-                    for n, each in enumerate(self._turned(read)):
-                        vectors.store(each, turned, tap * square + n * form.lanes)
-                with code.loop(0, rest) as inside:
-                    now = self._at(turned, code.multiply(inside, form.lanes))
-
-                    def load(i: int, j: int, now: str = now) -> str:
-                        return vectors.load(now, (i * form.taps + j) * square)
-
-                    there = code.multiply(code.add(channel, inside), form.panel)
-                    done = self._both_ways(self._of_filter, form.taps, load)
-                    self._spread(done, self._at(target, there), Field.RIGHT_PLANE)
-
-
-class _Convolution(Transforms):
-    def __init__(self, form: Form) -> None:
-        super().__init__(form)
-        self._tile = Tile(self._vectors, form.rows, form.vectors)
-        self._sources = self._code.variable(f"[{PRODUCTS} x ptr]")
-        self._targets = self._code.variable(f"[{form.tile**2} x ptr]")
-
-    def _write(self) -> None:
-        code, size = self._code, self._size
-        images, filters, out, scratch = code.arrays(4)
-        zeros = self._at(scratch, code.multiply("%part", size(Field.PART)))
-        code.clear(zeros, code.multiply(size(Field.LEFT_PITCH), 4))
-        aside = self._at(zeros, size(Field.LEFT_PITCH))
-        tiles = self._at(aside, size(Field.OUT_PITCH))
-        sums = self._at(tiles, code.multiply(size(Field.LEFT_PLANE), PRODUCTS))
-        with code.loop("%lo", "%hi", size(Field.GROUP)) as first:
-            count = code.smaller(size(Field.GROUP), code.subtract("%hi", first))
-            self._take(images, first, count, tiles, zeros)
-            with code.loop(0, PRODUCTS) as product:
-                left = self._at(tiles, code.multiply(product, size(Field.LEFT_PLANE)))
-                right = self._at(filters, code.multiply(product, size(Field.RIGHT_PLANE)))
-                target = self._at(sums, code.multiply(product, size(Field.OUT_PLANE)))
-                self._multiply(left, right, target, count)
-            self._give(sums, first, count, out, aside)
-
-    def _take(self, images: str, first: str, count: str, tiles: str, zeros: str) -> None:
-        """Transforms tiles; the last one is done again until there are whole tiles of rows."""
-        code, size, form = self._code, self._size, self._form
-        up = code.let(f"sdiv i64 {code.add(count, form.rows - 1)}, {form.rows}")
-        last = code.subtract(count, 1)
-        shape = size(Field.HEIGHT), size(Field.WIDTH), size(Field.CHANNELS)
-        origin = size(Field.TOP), size(Field.LEFT)
-        with code.loop(0, code.multiply(up, form.rows)) as number:
-            tile = self._tile_at(code.add(first, code.smaller(number, last)))
-            self._places(images, tile, POINTS, origin, shape, zeros, self._sources)
-            target = self._at(tiles, code.multiply(number, size(Field.LEFT_PITCH)))
-            for channel, mask in self._each_vector(shape[2], form.channels_rest):
-
-                def load(i: int, j: int, channel: Value = channel, mask: str | None = mask) -> str:
-                    place = self._place(self._sources, i * POINTS + j)
-                    return self._vectors.load(place, channel, mask)
-
-                done = self._both_ways(self._of_tile, POINTS, load)
-                self._spread(done, self._at(target, channel), Field.LEFT_PLANE)
-
-    def _multiply(self, left: str, right: str, out: str, count: str) -> None:
-        """[tiles, channels] by [channels, outputs]."""
-        code, size, form, vectors = self._code, self._size, self._form, self._vectors
-        channels, pitch = size(Field.CHANNELS), size(Field.LEFT_PITCH)
-        unrolled = code.let(f"and i64 {channels}, {-UNROLLED}")
-        part = self._tile.part(form.rows, [None] * form.vectors)
-        with code.loop(0, size(Field.PANELS)) as panel:
-            depth = code.multiply(code.multiply(panel, channels), form.panel)
-            factors = self._at(right, depth)
-            beside = self._at(out, code.multiply(panel, form.panel))
-            with code.loop(0, count, form.rows) as row:
-                lefts = [
-                    self._at(left, code.multiply(code.add(row, r), pitch)) for r in range(form.rows)
-                ]
-                part.clear()
-                for start, stop, steps in ((0, unrolled, UNROLLED), (unrolled, channels, 1)):
-                    with code.loop(start, stop, steps) as k:
-                        for step in range(steps):
-                            now = code.add(k, step)
-                            b = part.load(self._at(factors, code.multiply(now, form.panel)))
-                            part.add_products(
-                                (repeat(vectors.broadcast(each, now)) for each in lefts), b
-                            )
-                below = self._at(beside, code.multiply(row, size(Field.OUT_PITCH)))
-                part.store(
-                    self._at(below, code.multiply(size(Field.OUT_PITCH), r))
-                    for r in range(form.rows)
-                )
-
-    def _give(self, sums: str, first: str, count: str, out: str, aside: str) -> None:
-        """Transforms sums into outputs; what is outside of the result goes aside."""
-        code, size, form = self._code, self._size, self._form
-        shape = size(Field.OUT_HEIGHT), size(Field.OUT_WIDTH), size(Field.OUTPUTS)
-        with code.loop(0, count) as number:
-            tile = self._tile_at(code.add(first, number))
-            self._places(out, tile, form.tile, (0, 0), shape, aside, self._targets)
-            source = self._at(sums, code.multiply(number, size(Field.OUT_PITCH)))
-            for output, mask in self._each_vector(shape[2], form.outputs_rest):
-                lines = self._gathered(self._at(source, output), form.tile)
-                for i, line in enumerate(lines):
-                    for j, value in enumerate(line):
-                        place = self._place(self._targets, i * form.tile + j)
-                        self._vectors.store(value, place, output, mask)

@@ -8,17 +8,18 @@ from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.codegen.tiles import winograd_gradient_ir as gradient
 from sparkflow_runtime.codegen.tiles.winograd_ir import UNROLLED
 from tests.sparkflow_runtime.codegen.tiles.test_instructions import PROCESSORS, blocks, count
-from tests.sparkflow_runtime.codegen.tiles.test_winograd_ir import TILES, form_of
+from tests.sparkflow_runtime.codegen.tiles.test_winograd_convolution_ir import TILES, form_of
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="makes machine code")
 
 
+@pytest.mark.parametrize("is_by_panels", [False, True])
 @pytest.mark.parametrize("name", list(PROCESSORS))
-def test_the_innermost_loop_of_the_sums_adds_in_registers(name: str) -> None:
+def test_the_innermost_loop_of_the_sums_adds_in_registers(name: str, is_by_panels: bool) -> None:
     product, spill = PROCESSORS[name][3:]
     rows, vectors = TILES[name]
     most = rows * vectors * UNROLLED
-    text = gradient.sums_text(form_of(name))
+    text = (gradient.panels_text if is_by_panels else gradient.sums_text)(form_of(name))
     inner = [block for block in blocks(name, text) if count(product, block) == most]
     assert len(inner) == 1
     assert count(spill, inner[0]) == 0

@@ -135,6 +135,20 @@ def test_groups_of_tiles(group: int, gradient_group: int, monkeypatch: pytest.Mo
     check((3, 18, 13, 5, 6, 3, "SAME"))
 
 
+@pytest.mark.usefixtures("_threads")
+@pytest.mark.parametrize("most", [0, 24])
+def test_panels_of_outputs(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for filters that are larger than a cache, with several chunks and groups."""
+    monkeypatch.setattr(winograd, "FILTERS_AT_ONCE", 0)
+    monkeypatch.setattr(winograd, "TILES_AT_ONCE", 0)
+    monkeypatch.setattr(winograd, "PANEL_GROUP", most or 1000)
+    monkeypatch.setattr(winograd, "CHUNK", 32)
+    monkeypatch.setattr(winograd, "GRADIENT_GROUP", 1000)  # all tiles at once, too
+    monkeypatch.setattr(winograd, "GRADIENT_CHUNK", 8)
+    for geometry in (GEOMETRIES[0], GEOMETRIES[4], GEOMETRIES[6], (3, 18, 13, 70, 48, 3, "VALID")):
+        check(geometry)
+
+
 @pytest.mark.parametrize("geometry", [GEOMETRIES[4], GEOMETRIES[6]], ids=str)
 def test_results_do_not_depend_on_the_number_of_threads(
     geometry: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
@@ -268,5 +282,6 @@ def test_when_it_pays() -> None:
         assert all(pays(*usual))
     assert all(pays(64, 14, 32, 64, 5))
     assert not any(pays(1, 7, 512, 512))  # more filters than images
-    assert not any(pays(8, 4, 2048, 2048))  # hundreds of megabytes of filters
+    assert all(pays(8, 7, 512, 512))
+    assert pays(64, 14, 1024, 1024) == [True, True, False]  # sums of 150 MB, several times
     assert not pays(64, 28, 1, 32)[0]  # nothing to add up over

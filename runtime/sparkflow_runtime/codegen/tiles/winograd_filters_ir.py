@@ -1,0 +1,114 @@
+"""Machine code that transforms filters for minimal filtering; see `winograd_ir`.
+
+Transformed filters lie product by product and panel by panel: [36, panels, channels, panel].
+"""
+
+from __future__ import annotations
+
+from sparkflow_runtime.codegen.machine.llvm_text import Value
+from sparkflow_runtime.codegen.tiles.winograd_ir import Field, Form, Transforms
+
+
+def filters_text(form: Form, is_turned: bool) -> str:
+    """Transforms filters; the loop is over vectors of channels.
+
+    The arrays are the filters and the transformed ones.
+
+    Args:
+        form: What is fixed.
+        is_turned: See `FilterTransforms`.
+    """
+    return _Filters(form, is_turned).text()
+
+
+class FilterTransforms(Transforms):
+    """What bodies write that transform filters.
+
+    Args:
+        form: What is fixed.
+        is_turned: Filters are taken backwards, and their outputs are the channels here, which so
+            lie beside one another: squares of as many channels as outputs are turned in registers.
+    """
+
+    def __init__(self, form: Form, is_turned: bool) -> None:
+        super().__init__(form)
+        self._is_turned = is_turned
+        if is_turned:
+            self._square = self._code.variable(f"[{form.taps**2 * form.lanes**2} x float]")
+
+    def _take_filters(
+        self, filters: str, channels: tuple[Value, Value], output: Value, target: str
+    ) -> None:
+        """Transforms those of one vector of outputs.
+
+        Args:
+            filters: Where they are.
+            channels: The first one, and how many.
+            output: The first one.
+            target: Where that of the first channel goes; the others follow a panel apart.
+        """
+        code, form = self._code, self._form
+        first, count = channels
+        if self._is_turned:
+            with code.loop(0, count, form.lanes) as done:
+                rest = code.smaller(form.lanes, code.subtract(count, done))
+                there = self._at(target, code.multiply(done, form.panel))
+                self._take_square(filters, (code.add(first, done), rest), output, there)
+            return
+        inside = self._vectors.first(code.subtract(self._size(Field.OUTPUTS), output))
+        with code.loop(0, count) as done:
+            channel = code.multiply(code.add(first, done), self._size(Field.FILTER_CHANNEL))
+            line = self._at(filters, channel)
+
+            def load(i: int, j: int) -> str:
+                tap = code.multiply(self._size(Field.FILTER_TAP), i * form.taps + j)
+                return self._vectors.load(self._at(line, tap), output, inside)
+
+            done_here = self._both_ways(self._of_filter, form.taps, load)
+            there = self._at(target, code.multiply(done, form.panel))
+            self._spread(done_here, there, Field.RIGHT_PLANE)
+
+    def _take_square(
+        self, filters: str, channels: tuple[Value, Value], output: Value, target: str
+    ) -> None:
+        """The same for a vector of channels or less."""
+        code, size, form, vectors = self._code, self._size, self._form, self._vectors
+        first, count = channels
+        taps, square = form.taps**2, form.lanes**2
+        here = self._at(filters, first)
+        last = code.subtract(size(Field.OUTPUTS), 1)
+        mask = vectors.first(count) if form.channels_rest else None
+        lines = [
+            code.multiply(code.smaller(code.add(output, n), last), size(Field.FILTER_OUTPUT))
+            for n in range(form.lanes)
+        ]
+        for tap in range(taps):
+            beside = self._at(here, code.multiply(size(Field.FILTER_TAP), taps - 1 - tap))
+            read = [vectors.load(self._at(beside, line), 0, mask) for line in lines]
+            for n, each in enumerate(self._turned(read)):
+                vectors.store(each, self._square, tap * square + n * form.lanes)
+        with code.loop(0, count) as channel:
+            now = self._at(self._square, code.multiply(channel, form.lanes))
+
+            def load(i: int, j: int) -> str:
+                return vectors.load(now, (i * form.taps + j) * square)
+
+            there = self._at(target, code.multiply(channel, form.panel))
+            done = self._both_ways(self._of_filter, form.taps, load)
+            self._spread(done, there, Field.RIGHT_PLANE)
+
+
+class _Filters(FilterTransforms):
+    def _write(self) -> None:
+        code, size, form = self._code, self._size, self._form
+        filters, out = code.arrays(2)
+        first = code.multiply("%lo", form.lanes)
+        last = code.smaller(code.multiply("%hi", form.lanes), size(Field.CHANNELS))
+        channels = first, code.subtract(last, first)
+        with code.loop(0, size(Field.PANELS)) as panel:
+            depth = code.add(code.multiply(panel, size(Field.CHANNELS)), first)
+            target = self._at(out, code.multiply(depth, form.panel))
+            for v in range(form.vectors):
+                output = code.add(code.multiply(panel, form.panel), v * form.lanes)
+                there = self._at(target, v * form.lanes)
+                self._take_filters(filters, channels, output, there)
