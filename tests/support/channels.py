@@ -10,7 +10,7 @@ from sparkflow_runtime.errors import AbortedError, NotFoundError
 from sparkflow_runtime.transport.channel.asking import Asker
 from sparkflow_runtime.transport.channel.opening import Opened
 from sparkflow_runtime.transport.channel.reactor import Reactor
-from sparkflow_runtime.transport.channel.serving import Serving, Sink
+from sparkflow_runtime.transport.channel.serving import Answer, Serving, Sink
 from sparkflow_runtime.transport.waking import Waker
 
 WAIT_S = 20
@@ -29,6 +29,7 @@ class Task:
         self.finished: list[int] = []
         self.changed = threading.Condition()
         self.barrier = threading.Barrier(2)
+        self.later: list[Answer] = []
         self.answer: Callable[[Sequence[Any]], Sequence[Any]] = lambda args: [2 * a for a in args]
 
     def sink(self, key: str) -> Sink:
@@ -50,12 +51,17 @@ class Task:
     def unsubscribe(self, step_id: int, key: str, sink: Sink, gone: bool) -> None:
         self._note(self.gone, f"{key} {gone}")
 
-    def call(self, step_id: int, text: bytes, args: Sequence[Any]) -> Sequence[Any]:
+    def call(
+        self, step_id: int, text: bytes, args: Sequence[Any], later: Answer
+    ) -> Sequence[Any] | None:
         self._note(self.called, step_id)
         if text == b"fail":
             raise NotFoundError(message="no such thing")
         if text == b"meet":
             self.barrier.wait(WAIT_S)
+        if text == b"later":
+            self._note(self.later, later)
+            return None
         return self.answer(args)
 
     def abandon(self, step_id: int) -> None:

@@ -196,7 +196,7 @@ def compile_partition(
     if functions:
         context = with_functions(context, functions)
     blocks = may_block(functions)
-    program = _in_strands(nodes, context, blocks) or _straight(nodes, context)
+    program = _in_strands(nodes, context, blocks) or compile_straight(nodes, context)
     tried = found_beside_readers(nodes, blocks)
     if not tried or context.xp is not np:
         return program
@@ -221,8 +221,16 @@ def _rehearsal(
     return rehearse
 
 
-def _straight(nodes: Sequence[Node], context: KernelContext) -> Program:
-    """The program of nodes that run one after the other, in the order given."""
+def compile_straight(nodes: Sequence[Node], context: KernelContext) -> Program:
+    """The program of nodes that run one after the other, in the order given.
+
+    Args:
+        nodes: As for `compile_partition`.
+        context: The same.
+
+    Raises:
+        OpError: As `compile_partition`.
+    """
     if context.observe is None and context.xp is np:
         count = 1 + max((node.attrs["index"] for node in nodes if node.op == ARG), default=-1)
         stages = split(nodes, count)
@@ -260,7 +268,7 @@ def _in_strands(
         if gives or is_function or number in made.copying:
             program = _Compiler(strand, context, is_function=True).compile()
         else:
-            program = _straight(strand, context)
+            program = compile_straight(strand, context)
         copies = gives or number in made.copying
         own = fetched if copies and not is_function else None
         before = len(made.before[number])

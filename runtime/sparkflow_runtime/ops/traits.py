@@ -116,6 +116,8 @@ class Effects(_Described):
             does: then what does not depend on it goes on meanwhile. A kernel with `takes_step` has
             to wait in `resources.waiting.wait_for`, or within `resources.turns.others_go_on`; of
             others nobody sees when they wait.
+        parks: Whether it waits for nothing but a request of `resources.parking`, so that a run can
+            be left there.
         checks: Whether it hands on its input as it is, or fails where that is not as it should be.
         copyable: Whether a copy of the node does what the node does, although it is stateful.
         draws: Whether it draws random numbers.
@@ -131,6 +133,7 @@ class Effects(_Described):
     takes_step: ClassVar[bool] = False
     is_loop: ClassVar[bool] = False
     may_block: ClassVar[bool] = False
+    parks: ClassVar[bool] = False
     checks: ClassVar[bool] = False
     copyable: ClassVar[bool] = False
     draws: ClassVar[bool] = False

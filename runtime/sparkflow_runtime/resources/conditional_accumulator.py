@@ -7,23 +7,48 @@ float16 and bfloat16 are added in float32 and rounded once, when they are taken.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import DType, wide
-from sparkflow_runtime.errors import AbortedError, CancelledError, InvalidArgumentError
+from sparkflow_runtime.errors import (
+    AbortedError,
+    CancelledError,
+    InvalidArgumentError,
+    OpError,
+)
+from sparkflow_runtime.resources.parking import Request, requested, tell
 from sparkflow_runtime.resources.waiting import Cancellation, wait_for
 from sparkflow_runtime.shapes import Shape
 
 S = TypeVar("S")
 
 
+@dataclass(slots=True, eq=False)
+class _Taking(Request):
+    """A request for the sum, once so many gradients are in.
+
+    Attributes:
+        num_required: So many.
+        sum, count: What it got, until that is made `taken`.
+        taken: What the op gives.
+    """
+
+    num_required: int = 0
+    sum: Any = None
+    count: int = 0
+    taken: Any = None
+
+
 class _Accumulator(Generic[S]):
     """A sum behind a condition. Safe to use from several threads.
 
-    `_lock` guards `_sum`, `_count`, `_awaited`, `_step`, `_stopped` and `_closed`.
+    Who takes is served in the order in which they came, as far as enough gradients are in for them.
+    `_lock` guards `_sum`, `_count`, `_takings`, `_step`, `_stopped` and `_closed`.
 
     Args:
         name: For messages.
@@ -39,7 +64,7 @@ class _Accumulator(Generic[S]):
         self.mean = mean
         self._sum: S | None = None
         self._count = 0
-        self._awaited: set[int] = set()  # at what counts those that wait are to look again
+        self._takings: list[_Taking] = []  # that are not done
         self._step = 0
         self._stopped = False
         self._closed = False
@@ -65,15 +90,35 @@ class _Accumulator(Generic[S]):
         """
         with self._lock:
             self._stopped = True
-            self._changed.notify_all()
+            ended = self._end_all()
+        tell(ended)
 
     def close(self) -> None:
         """Ends all waiting with AbortedError, for whoever drops the accumulator."""
         with self._lock:
             self._closed = True
-            self._changed.notify_all()
+            ended = self._end_all()
+        tell(ended)
+
+    def park(self, request: Request, on_done: Callable[[], None]) -> bool:
+        """See `parking.Owner`."""
+        with self._lock:
+            if request.done:
+                return False
+            request.on_done = on_done
+        return True
+
+    def give_up(self, request: Request, error: OpError) -> None:
+        """See `parking.Owner`."""
+        with self._lock:
+            if request.done:
+                return
+            self._takings = [each for each in self._takings if each is not request]
+            request.fail(error)
+        tell([request])
 
     def _add(self, local_step: int, gradient: S) -> bool:
+        served: list[_Taking] = []
         with self._lock:
             if local_step < self._step:
                 return False
@@ -81,33 +126,81 @@ class _Accumulator(Generic[S]):
                 self._first(gradient) if self._sum is None else self._added(self._sum, gradient)
             )
             self._count += 1
-            if self._awaited and min(self._awaited) <= self._count:
-                self._awaited.clear()
-                self._changed.notify_all()
+            if self._takings:
+                served = self._serve()
+        tell(served)
         return True
 
-    def _take(self, num_required: int, cancellation: Cancellation) -> tuple[S, int]:
+    def _ask(self, num_required: int) -> _Taking:
+        """Takes the sum, or comes to stand in line for it."""
+        taking = _Taking(num_required=num_required)
+        with self._lock:
+            refusal = self._refusal()
+            if refusal is not None:
+                raise refusal
+            self._takings.append(taking)
+            self._serve()  # nobody else: they would have been served before
+        return taking
+
+    def _serve(self) -> list[_Taking]:
+        """Gives the sum to the first who can have it; those that are done now."""
+        for taking in self._takings:
+            if taking.num_required <= self._count and self._sum is not None:
+                taking.sum, taking.count = self._sum, self._count
+                self._sum, self._count = None, 0
+                self._step += 1
+                self._takings.remove(taking)
+                taking.done = True
+                self._changed.notify_all()
+                return [taking]
+        return []
+
+    def _refusal(self) -> OpError | None:
+        """Why nobody can take anything."""
+        if self._closed:
+            return AbortedError(message=f"Accumulator {self.name!r} was dropped by its task")
+        if self._stopped:
+            return CancelledError(
+                message=f"Taking gradients from accumulator {self.name!r} was stopped"
+            )
+        return None
+
+    def _end_all(self) -> list[_Taking]:
+        ended, self._takings = self._takings, []
+        for taking in ended:
+            refusal = self._refusal()
+            assert refusal is not None
+            taking.fail(refusal)
+        self._changed.notify_all()
+        return ended
+
+    def _take(self, num_required: int, cancellation: Cancellation) -> Any:
+        """What `_made` makes of the sum and the number of gradients, once so many are in."""
         if num_required < 1:
             raise InvalidArgumentError(
                 message=f"Argument num_required must be positive, got {num_required}"
             )
+        taking = requested(lambda: self._ask(num_required), self)
+        if not taking.done:
+            self._wait(taking, cancellation)
+        if taking.error is not None:
+            raise taking.error
+        if taking.sum is not None:  # a run that was parked asks again for what it has
+            taking.taken = self._made(taking.sum, taking.count)
+            taking.sum = None
+        return taking.taken
 
-        def attempt() -> tuple[S, int] | None:
-            if self._closed:
-                raise AbortedError(message=f"Accumulator {self.name!r} was dropped by its task")
-            if self._stopped:
-                raise CancelledError(
-                    message=f"Taking gradients from accumulator {self.name!r} was stopped"
-                )
-            if self._count < num_required or self._sum is None:
-                self._awaited.add(num_required)
-                return None
-            taken = self._sum, self._count
-            self._sum, self._count = None, 0
-            self._step += 1
-            return taken
+    def _wait(self, taking: _Taking, cancellation: Cancellation) -> None:
+        try:
+            wait_for(self._changed, lambda: True if taking.done else None, cancellation)
+        except BaseException:
+            with self._lock:
+                if not taking.done:
+                    self._takings.remove(taking)
+            raise
 
-        return wait_for(self._changed, attempt, cancellation)
+    def _made(self, total: S, count: int) -> Any:
+        raise NotImplementedError(type(self).__name__)
 
     def _first(self, gradient: S) -> S:
         """The sum of one gradient, which stays when that is overwritten."""
@@ -152,7 +245,9 @@ class ConditionalAccumulator(_Accumulator[Any]):
             AbortedError: The accumulator was dropped.
             CancelledError, ...: What ended the waiting step.
         """
-        total, count = self._take(num_required, cancellation)
+        return self._take(num_required, cancellation)
+
+    def _made(self, total: Any, count: int) -> Any:
         if self.mean and total.dtype.kind in "fc":
             np.divide(total, total.dtype.type(count), out=total)  # nobody else has it
         elif self.mean:
@@ -238,15 +333,18 @@ class SparseConditionalAccumulator(_Accumulator[Rows]):
 
         Raises as `ConditionalAccumulator.take`.
         """
-        rows, _ = self._take(num_required, cancellation)
-        values = rows.values
+        taken: tuple[Any, Any, Any] = self._take(num_required, cancellation)
+        return taken
+
+    def _made(self, total: Rows, count: int) -> tuple[Any, Any, Any]:
+        values = total.values
         if self.mean:
-            counts = rows.counts.astype(values.dtype)
+            counts = total.counts.astype(values.dtype)
             values = values / counts.reshape(-1, *[1] * (values.ndim - 1))
         first = self._begins(values.ndim)[0]
         sizes = [-1 if first is None else first, *values.shape[1:]]
         values = values.astype(self.dtype.as_numpy_dtype, copy=False)
-        return rows.indices, values, np.array(sizes, np.int64)
+        return total.indices, values, np.array(sizes, np.int64)
 
     def _begins(self, rank: int) -> tuple[int | None, ...]:
         """What the accumulator's shape says of a whole of a rank: it may know fewer dimensions."""

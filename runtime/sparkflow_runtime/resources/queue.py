@@ -12,7 +12,7 @@ import itertools
 import random
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -21,6 +21,7 @@ import numpy as np
 from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import DType, as_dtype, string
 from sparkflow_runtime.errors import CancelledError, InvalidArgumentError, OpError, OutOfRangeError
+from sparkflow_runtime.resources.parking import Request, requested, tell
 from sparkflow_runtime.resources.waiting import Cancellation, wait_for
 from sparkflow_runtime.shapes import Shape
 
@@ -29,7 +30,7 @@ Element: TypeAlias = tuple[Any, ...]
 
 
 @dataclass(slots=True, eq=False)
-class Operation:
+class Operation(Request):
     """A request to a queue, done at once or later.
 
     Attributes:
@@ -38,7 +39,6 @@ class Operation:
         takes: Whether this is a request to take elements out.
         closes: Whether this is a request to close.
         allow_fewer: Whether a closed queue may answer with the elements it has left.
-        done: Whether the request is over, with `error` or without.
     """
 
     elements: deque[Element] = field(default_factory=deque)
@@ -46,18 +46,11 @@ class Operation:
     takes: bool = False
     closes: bool = False
     allow_fewer: bool = False
-    done: bool = False
-    error: OpError | None = None
 
     @property
     def kind(self) -> str:
         """What error texts call it."""
         return "Close" if self.closes else "Dequeue" if self.takes else "Enqueue"
-
-    def fail(self, error: OpError) -> None:
-        """Ends the request with an error."""
-        self.error = error
-        self.done = True  # last: who sees it may look at the rest without the queue's lock
 
 
 class Store(Protocol):
@@ -198,7 +191,7 @@ class QueueState:
 
     def enqueue(self, elements: Sequence[Element]) -> Operation:
         """Asks to put in elements, in order."""
-        return self._submit(self._enqueues, Operation(deque(elements)))
+        return self._submit(self._enqueues, Operation(elements=deque(elements)))
 
     def dequeue(self, count: int, allow_fewer: bool = False) -> Operation:
         """Asks for `count` elements; for at least one if `allow_fewer` and the queue is closed."""
@@ -295,8 +288,8 @@ class QueueState:
 class Queue:
     """A queue that steps of several sessions share. Safe to use from several threads.
 
-    `_lock` guards `_state` and `_waiting`. Arrays are copied when they enter, so that what happens
-    to their source later (a variable, for instance) does not reach the queue.
+    `_lock` guards `_state`, `_waiting` and `_parked`. Arrays are copied when they enter, so that
+    what happens to their source later (a variable, for instance) does not reach the queue.
 
     Args:
         state: The rules, empty and open.
@@ -322,6 +315,7 @@ class Queue:
         self._lock = threading.Lock()  # entered by itself: a condition does that in Python
         self._changed = threading.Condition(self._lock)
         self._waiting: list[Operation] = []
+        self._parked: list[Operation] = []  # of runs that wait in no thread
 
     def enqueue(self, components: Sequence[Any], step: Cancellation) -> None:
         """Puts in one element; blocks while the queue is full.
@@ -330,7 +324,7 @@ class Queue:
             InvalidArgumentError: A component has the wrong dtype or shape.
             CancelledError: The queue is closed, or was while this waited.
         """
-        self._run(self._submit_enqueue([tuple(self._checked(components))]), step)
+        self._run(lambda: self._submit_enqueue([tuple(self._checked(components))]), step)
 
     def enqueue_many(self, components: Sequence[Any], step: Cancellation) -> None:
         """Puts in one element per row of the components; blocks while the queue is full.
@@ -341,11 +335,14 @@ class Queue:
             CancelledError: The queue is closed, or was while this waited.
         """
         rows = int(np.shape(components[0])[0]) if np.ndim(components[0]) else 0
-        arrays = self._checked(components, rows)
-        if not rows:
-            return  # nothing to wait for, even where the queue is full or closed
-        elements = [tuple(array[row, ...] for array in arrays) for row in range(rows)]
-        self._run(self._submit_enqueue(elements), step)
+
+        def ask() -> Operation:
+            arrays = self._checked(components, rows)
+            elements = [tuple(array[row, ...] for array in arrays) for row in range(rows)]
+            # Without rows there is nothing to wait for, even where the queue is full or closed.
+            return self._submit_enqueue(elements) if rows else Operation(done=True)
+
+        self._run(ask, step)
 
     def dequeue(self, step: Cancellation) -> Element:
         """Takes out one element; blocks while there is none.
@@ -353,7 +350,7 @@ class Queue:
         Raises:
             OutOfRangeError: The queue is closed and empty.
         """
-        return self._run(self._submit_dequeue(1, False), step).elements[0]
+        return self._run(lambda: self._submit_dequeue(1, False), step).elements[0]
 
     def dequeue_many(self, count: int, step: Cancellation, allow_fewer: bool = False) -> Element:
         """Takes out `count` elements, stacked along a new first axis; blocks until they are there.
@@ -377,7 +374,7 @@ class Queue:
             raise InvalidArgumentError(message=f"Input 'n' must be >= 0, but is {count}")
         elements: Sequence[Element] = ()
         if count:
-            elements = self._run(self._submit_dequeue(count, allow_fewer), step).elements
+            elements = self._run(lambda: self._submit_dequeue(count, allow_fewer), step).elements
         return tuple(
             _stack([element[i] for element in elements], dtype, shape)
             for i, (dtype, shape) in enumerate(zip(self.component_types, known, strict=True))
@@ -391,16 +388,11 @@ class Queue:
         Raises:
             CancelledError: It is closed already (unless `cancel_pending_enqueues`).
         """
-        with self._lock:
-            operation = self._state.close(cancel_pending_enqueues)
-            self._changed.notify_all()
-        self._run(operation, step)
+        self._run(lambda: self._submit(lambda: self._state.close(cancel_pending_enqueues)), step)
 
     def close(self) -> None:
         """Closes the queue at once, for whoever drops it; waiting operations end with errors."""
-        with self._lock:
-            self._state.close(True)
-            self._changed.notify_all()
+        self._submit(lambda: self._state.close(True))
 
     def __len__(self) -> int:
         with self._lock:
@@ -423,26 +415,51 @@ class Queue:
         with self._lock:
             return self._state.closed
 
-    def _submit_enqueue(self, elements: Sequence[Element]) -> Operation:
+    def park(self, request: Request, on_done: Callable[[], None]) -> bool:
+        """See `parking.Owner`."""
+        assert isinstance(request, Operation)
         with self._lock:
-            operation = self._state.enqueue(elements)
-            self._notify()
-        return operation
+            if request.done:
+                return False
+            request.on_done = on_done
+            self._parked.append(request)
+        return True
+
+    def give_up(self, request: Request, error: OpError) -> None:
+        """See `parking.Owner`: it loses its place, and what it took out goes back."""
+        assert isinstance(request, Operation)
+        with self._lock:
+            if not request.done:
+                self._state.withdraw(request)
+                request.fail(_cancelled(request, error))
+            served = self._served()
+        tell(served)
+
+    def _submit_enqueue(self, elements: Sequence[Element]) -> Operation:
+        return self._submit(lambda: self._state.enqueue(elements))
 
     def _submit_dequeue(self, count: int, allow_fewer: bool) -> Operation:
+        return self._submit(lambda: self._state.dequeue(count, allow_fewer))
+
+    def _submit(self, ask: Callable[[], Operation]) -> Operation:
         with self._lock:
-            operation = self._state.dequeue(count, allow_fewer)
-            self._notify()
+            operation = ask()
+            served = self._served()
+        tell(served)
         return operation
 
-    def _notify(self) -> None:
-        """Wakes those that wait if one of them need not any more."""
-        for each in self._waiting:
-            if each.done:
-                self._changed.notify_all()
-                return
+    def _served(self) -> list[Operation]:
+        """Wakes those that wait if one of them need not any more; those of parked runs to tell."""
+        if any(each.done for each in self._waiting):
+            self._changed.notify_all()
+        if not any(each.done for each in self._parked):
+            return []
+        served = [each for each in self._parked if each.done]
+        self._parked = [each for each in self._parked if not each.done]
+        return served
 
-    def _run(self, operation: Operation, step: Cancellation) -> Operation:
+    def _run(self, ask: Callable[[], Operation], step: Cancellation) -> Operation:
+        operation = requested(ask, self)
         if not operation.done:
             self._wait(operation, step)
         if operation.error is not None:
@@ -458,9 +475,10 @@ class Queue:
             with self._lock:
                 if not operation.done:
                     self._state.withdraw(operation)
-                    self._changed.notify_all()
+                served = self._served()
+            tell(served)
             if isinstance(error, CancelledError):
-                raise CancelledError(message=f"{operation.kind} operation was cancelled") from error
+                raise _cancelled(operation, error) from error
             raise
         finally:
             with self._lock:
@@ -492,6 +510,13 @@ class Queue:
                 )
             arrays.append(array)
         return arrays
+
+
+def _cancelled(operation: Operation, error: OpError) -> OpError:
+    """What an operation ends with whose step has ended with this error."""
+    if isinstance(error, CancelledError):
+        return CancelledError(message=f"{operation.kind} operation was cancelled")
+    return error
 
 
 def _stack(values: Sequence[Any], dtype: DType, shape: Shape) -> Any:

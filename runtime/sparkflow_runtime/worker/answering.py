@@ -20,10 +20,12 @@ from sparkflow_runtime.errors import (
 from sparkflow_runtime.worker.step import Shortcuts
 
 if TYPE_CHECKING:
+    from sparkflow_runtime.compiler.parts import Parts
     from sparkflow_runtime.device.shared_memory import SharedArena
     from sparkflow_runtime.transport.channel.opening import Opened
-    from sparkflow_runtime.transport.channel.serving import Serving, Sink
-    from sparkflow_runtime.worker.worker import Worker
+    from sparkflow_runtime.transport.channel.serving import Answer, Serving, Sink
+    from sparkflow_runtime.worker.parted import Outcome
+    from sparkflow_runtime.worker.worker import RegisteredGraph, Worker
 
 CLIENTS_STEP: Final = 1 << 63
 """Numbers from here on are of steps that a client asks the task's master for."""
@@ -135,6 +137,14 @@ def _keep_small(
     return True
 
 
+def _keep(
+    kept: list[Any], values: Sequence[Any], lent: Sequence[int], check: Callable[[], None]
+) -> bool:
+    """Keeps a bundle of any size that goes with the results."""
+    kept += [np.array(value) for value in values]
+    return True
+
+
 class Answering:
     """The channels that others have opened to a task. Safe to use from several threads.
 
@@ -180,7 +190,9 @@ class Answering:
             if gone:
                 step.abort(UnavailableError(message=f"{sink.receiver} is gone"))
 
-    def call(self, step_id: int, text: bytes, args: Sequence[Any]) -> Sequence[Any]:
+    def call(
+        self, step_id: int, text: bytes, args: Sequence[Any], later: Answer
+    ) -> Sequence[Any] | None:
         """See `serving.Task`: runs a partition; its results come back in ascending order."""
         if step_id >= CLIENTS_STEP:
             return self._master().call(step_id, text, args)
@@ -201,6 +213,14 @@ class Answering:
                 message=f"The step takes {len(program.args)} arguments, got {len(args)}"
             )
         by_index = dict(zip(sorted(program.args), args, strict=True))
+        parts = graph.parts()
+        if parts is not None:
+            left = shortcuts or Shortcuts()
+            if parts.received <= left.given.keys() and parts.sent <= left.taken.keys():
+                if asked.ends:
+                    left.taken[asked.ends] = partial(_keep, last)
+                self._begin(graph, parts, step_id, by_index, left, last, asked.alone, later)
+                return None
         if graph.last_sent:
             from sparkflow_runtime.transport.channel.serving import send_with_reply
 
@@ -213,6 +233,41 @@ class Answering:
                 worker.finish_step(step_id)
         results = dict(zip(program.results, values, strict=True))
         return [*(results[index] for index in sorted(results)), *last]
+
+    def _begin(
+        self,
+        graph: RegisteredGraph,
+        parts: Parts,
+        step_id: int,
+        args: dict[int, Any],
+        shortcuts: Shortcuts,
+        last: list[Any],
+        alone: bool,
+        later: Answer,
+    ) -> None:
+        """Runs a partition whose runs can be left, and then those that it ends the waits of."""
+        from sparkflow_runtime.resources.parking import run_to_completion
+
+        worker = self._worker
+
+        def answer(outcome: Outcome) -> None:
+            if alone:
+                worker.finish_step(step_id)
+            if isinstance(outcome, BaseException):
+                later(outcome)
+                return
+            later([*(outcome[index] for index in sorted(outcome)), *last])
+
+        run = partial(worker.run_parted, graph, parts, step_id, args, shortcuts, answer)
+        try:
+            if parts.holds_up:
+                run()
+            else:
+                run_to_completion(run)
+        except BaseException:  # it was not begun
+            if alone:
+                worker.finish_step(step_id)
+            raise
 
     def abandon(self, step_id: int) -> None:
         """See `serving.Task`."""

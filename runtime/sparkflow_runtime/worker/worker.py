@@ -29,6 +29,7 @@ from sparkflow_runtime.errors import (
 from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.node import RECEIVE, SEND, Node
 from sparkflow_runtime.once import Once
+from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.rendezvous.table import EndOfLoop, RendezvousTable, StepRendezvous
 from sparkflow_runtime.resources.container import Resources
@@ -37,6 +38,7 @@ from sparkflow_runtime.worker.sessions import WorkerSessions
 from sparkflow_runtime.worker.step import Shortcuts, Step
 
 if TYPE_CHECKING:
+    from sparkflow_runtime.compiler.parts import Parts
     from sparkflow_runtime.compiler.run.traced import TracedPartition
     from sparkflow_runtime.device.shared_memory import SharedArena
     from sparkflow_runtime.protos.device_attributes_pb2 import DeviceAttributes
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from sparkflow_runtime.worker.answering import Answering
     from sparkflow_runtime.worker.groups import Groups
     from sparkflow_runtime.worker.loop import Listen, LoopEnd, LoopTerms, LoopUpdate
+    from sparkflow_runtime.worker.parted import Outcome
 
 _NO_FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType({})
 _NOBODY: Final = Alone()
@@ -64,6 +67,8 @@ class RegisteredGraph:
         traced: Makes the same partition for steps that are recorded, once.
         wanted: The keys of the bundles that it takes from other tasks, by task.
         last_sent: The key of the bundle with which it ends, "" where something else comes last.
+        parts: Makes the same partition so that its runs can be left where they wait, once; gives
+            None where they cannot be.
     """
 
     session: str
@@ -73,6 +78,7 @@ class RegisteredGraph:
     traced: Callable[[], TracedPartition]
     wanted: Mapping[str, Sequence[str]]
     last_sent: str
+    parts: Callable[[], Parts | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +251,17 @@ class Worker:
         takes_step = program.needs_step or program.loops
         is_last_sent = nodes[-1].op == SEND and not program.in_strands
         last_sent = nodes[-1].attrs["key"] if is_last_sent else ""
-        graph = RegisteredGraph(session, program, takes_step, number, traced, wanted, last_sent)
+        parts = Once[None, "Parts | None"]()
+        leaves = device.gpu is None and not functions and _can_be_left(nodes, program)
+
+        def in_parts() -> Parts | None:
+            from sparkflow_runtime.compiler.parts import compile_parts
+
+            return parts.get(None, lambda: compile_parts(nodes, context)) if leaves else None
+
+        graph = RegisteredGraph(
+            *(session, program, takes_step, number, traced, wanted, last_sent), in_parts
+        )
         handle = f"{session}/{next(self._numbers)}"
         with self._lock:
             found.graphs[handle] = graph
@@ -313,6 +329,45 @@ class Worker:
             raise
         end(ended_well=True)
         return values
+
+    def run_parted(
+        self,
+        graph: RegisteredGraph,
+        parts: Parts,
+        step_id: int,
+        args: Mapping[int, Any],
+        shortcuts: Shortcuts,
+        on_end: Callable[[Outcome], None],
+    ) -> None:
+        """Begins to run a partition once; returns when it has ended, or waits for others.
+
+        Args:
+            graph: The partition.
+            parts: Its `parts`. It takes nothing from other tasks, and sends them nothing, but what
+                `shortcuts` says.
+            step_id: Shared by all partitions of the step.
+            args: Fed values by number.
+            shortcuts: See `run`.
+            on_end: Gets the results by number, or why there are none, once; in any thread.
+
+        Raises:
+            OpError: The step is over; `on_end` is not called.
+        """
+        from sparkflow_runtime.worker.parted import PartedRun
+
+        rendezvous = self.rendezvous.find(step_id)
+        rendezvous.session = graph.session
+        step, end = self._begin(step_id, rendezvous, graph.wanted, shortcuts=shortcuts)
+
+        def ended(outcome: Outcome) -> None:
+            if isinstance(outcome, BaseException):
+                rendezvous.abort(outcome)
+                end()
+            else:
+                end(ended_well=True)
+            on_end(outcome)
+
+        PartedRun(parts, step, args, ended).go_on()
 
     def run_loop(
         self,
@@ -488,6 +543,16 @@ class Worker:
                 return device
         have = ", ".join(device.name for device in self.devices)
         raise NotFoundError(message=f"{self.task} has no device {name}; it has {have}")
+
+
+def _can_be_left(nodes: Sequence[Node], program: Program) -> bool:
+    if program.loops or program.in_strands or program.rehearse is not None:
+        return False
+    if not any(registry.lookup(node.op).parks for node in nodes):
+        return False
+    from sparkflow_runtime.compiler.parts import can_be_left
+
+    return can_be_left(nodes)
 
 
 def _nothing() -> None:

@@ -1,7 +1,7 @@
 """Synchronous replicas: the same numbers as one process, backups, stale gradients, ends."""
 
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import numpy as np
 import pytest
@@ -153,6 +153,50 @@ def test_a_backup_worker_s_gradient_is_dropped():
         session.run(tf.global_variables_initializer())
         session.run(once.train, once.feed(slice(None)))
         np.testing.assert_allclose(before, session.run(once.w), rtol=1e-6)
+
+
+def test_a_replica_that_is_killed_while_it_waits_takes_no_token():
+    """Its run is parked at the parameter server, in no thread: nothing of it is left there."""
+    with LocalCluster(num_ps=1, num_workers=2, processes=True) as cluster, tf.Graph().as_default():
+        with tf.device("/job:ps/task:0"):
+            tokens = tf.FIFOQueue(-1, [tf.int64], [[]], shared_name="tokens")
+            given = tf.placeholder(tf.int64, [None])
+            put, taken, size = tokens.enqueue_many([given]), tokens.dequeue(), tokens.size()
+        with ExitStack() as stack:
+            sessions = []
+            for task in (0, 1):
+                filters = ["/job:ps", f"/job:worker/task:{task}"]
+                config = tf.ConfigProto(device_filters=filters)
+                sessions.append(tf.Session(cluster.target("worker", task), config=config))
+            stack.callback(sessions[0].close)
+            found, failed = [], []
+
+            def take(task):
+                try:
+                    found.append((task, int(sessions[task].run(taken))))
+                except tf.errors.OpError as error:
+                    failed.append(error)
+
+            for number in range(3):  # so that they know the step, and call it over the channel
+                for session in sessions:
+                    session.run(put, {given: [number]})
+                    assert session.run(taken) == number
+            killed = threading.Thread(target=take, args=(1,), daemon=True)
+            killed.start()
+            pause = threading.Event()
+            pause.wait(0.3)
+            left = threading.Thread(target=take, args=(0,), daemon=True)
+            left.start()
+            pause.wait(0.3)
+            cluster.kill("worker", 1)
+            killed.join(DEADLINE_S)
+            assert len(failed) == 1
+            sessions[0].run(put, {given: [7]})
+            left.join(DEADLINE_S)
+            assert found == [(0, 7)]
+            assert sessions[0].run(size) == 0
+            with suppress(tf.errors.UnavailableError):
+                sessions[1].close()
 
 
 def test_stale_gradients_are_dropped_by_step():

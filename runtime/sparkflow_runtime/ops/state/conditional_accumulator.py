@@ -186,6 +186,7 @@ class TakesGradient(_AccumulatorOp):
     gives_collected = True
     takes_step = True
     may_block = True
+    parks = True
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """The kernel, see `take` in `resources.conditional_accumulator`."""

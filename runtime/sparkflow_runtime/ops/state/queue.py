@@ -219,6 +219,7 @@ class _Waits(_QueueOp):
 
     takes_step = True
     may_block = True
+    parks = True
 
     def infer(self, node: Inference) -> list[Shape]:
         """Outputs of unknown shape, which only the queue knows.
@@ -346,6 +347,7 @@ class QueueCloseV2(_QueueOp):
     attrs = {"cancel_pending_enqueues": bool_attr(False)}
     takes_step = True
     may_block = True
+    parks = True
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """The kernel, see `resources.queue.Queue.request_close`."""

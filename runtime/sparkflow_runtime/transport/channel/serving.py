@@ -7,15 +7,16 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from sparkflow_runtime.device.shared_memory import SharedArena
 from sparkflow_runtime.errors import OpError, UnavailableError, from_status, to_status
+from sparkflow_runtime.resources.parking import at_the_end
 from sparkflow_runtime.transport.channel import frames
 from sparkflow_runtime.transport.channel.buffers import BufferPool
-from sparkflow_runtime.transport.channel.end import End
+from sparkflow_runtime.transport.channel.end import HELD_BYTES, End
 from sparkflow_runtime.transport.channel.frames import Header, Kind
 from sparkflow_runtime.transport.channel.layout import Describer, parse
 from sparkflow_runtime.transport.channel.memory import LEAST_SHARED_BYTES
@@ -24,6 +25,9 @@ from sparkflow_runtime.transport.channel.reactor import Reactor
 
 _CREDIT_CHECK_S = 0.2
 
+Outcome: TypeAlias = Sequence[Any] | BaseException
+"""The results of a call, or why there are none."""
+Answer = Callable[[Outcome], None]
 Check = Callable[[], None]
 """Raises what ended the step, if something did."""
 
@@ -37,11 +41,20 @@ class Task(Protocol):
     def unsubscribe(self, step_id: int, key: str, sink: Sink, gone: bool) -> None:
         """Takes that back; `gone`: because the other task is gone."""
 
-    def call(self, step_id: int, text: bytes, args: Sequence[Any]) -> Sequence[Any]:
-        """Does what is asked for; blocks until it is done.
+    def call(
+        self, step_id: int, text: bytes, args: Sequence[Any], later: Answer
+    ) -> Sequence[Any] | None:
+        """Does what is asked for; blocks until it is done, or until it waits for other steps.
+
+        Args:
+            step_id: The step it belongs to.
+            text: What is asked for.
+            args: Arrays.
+            later: Gets what becomes of it where this gives None: once, in any thread, which may be
+                this one before this returns.
 
         Raises:
-            OpError: It failed.
+            OpError: It failed; `later` is not called.
         """
 
     def abandon(self, step_id: int) -> None:
@@ -344,17 +357,51 @@ class Serving(End):
                 layout = parse(head[header.text_bytes :], header.tensors)
                 args = self.memory.read(layout, header, head, body)
             text = self.memory.text(header, head)
-            results = self._task.call(step_id, text, args)
-            message = self.describe(results)
+            outcome = self._task.call(step_id, text, args, partial(self._answer_later, number))
         except Exception as error:
+            self._answer(number, error)
+        else:
+            if outcome is not None:
+                self._answer(number, outcome)
+        finally:
+            _answered.serving = None
+
+    def _answer_later(self, number: int, outcome: Outcome) -> None:
+        """Answers a call in a thread that may have others to continue, which are not to wait."""
+        at_the_end(self._answer_all, (number, outcome))
+
+    def _answer_all(self, answers: list[tuple[int, Outcome]]) -> None:
+        """Answers calls together; what would take long is sent by another thread."""
+        small: list[tuple[int, Outcome]] = []
+        has_room = self.wire.has_room()
+        for number, outcome in answers:
+            if has_room and _is_small(outcome):
+                small.append((number, outcome))
+            else:
+                self._reactor.hand_over(partial(self._answer, number, outcome))
+        for place, (number, outcome) in enumerate(reversed(small), 1):
+            self._answer(number, outcome, is_held=place < len(small))
+
+    def _answer(self, number: int, outcome: Outcome, is_held: bool = False) -> None:
+        """Answers a call; `is_held`: another answer follows at once."""
+        try:
+            if isinstance(outcome, BaseException):
+                raise outcome
+            message = self.describe(outcome)
+        except BaseException as error:
             refusal = frames.pack_status(error)
             self.post(frames.pack(Kind.REFUSAL, number, text=refusal))
             return
         finally:
-            _answered.serving = None
             with self._lock:
                 del self._running[number]
         try:
-            self.send(Kind.REPLY, number, 0, b"", message)
+            self.send(Kind.REPLY, number, 0, b"", message, is_held=is_held)
         except OpError as error:
             self.close(error)
+
+
+def _is_small(outcome: Outcome) -> bool:
+    if isinstance(outcome, BaseException):
+        return True
+    return sum(np.asarray(value).nbytes for value in outcome) <= HELD_BYTES

@@ -130,6 +130,16 @@ class Wire:
 
     # ------------------------------------------------------------------------------ sending
 
+    def has_room(self) -> bool:
+        """Whether to send a small frame ends at once, for all that can be seen."""
+        if self.closed is not None:
+            return True  # it is refused
+        if self._writing.locked():
+            return False
+        room = select.poll()
+        room.register(self._fd, select.POLLOUT)
+        return bool(room.poll(0))
+
     def hold(self, head: bytes, body: bytes) -> None:
         """Has a frame go with the next one that is sent, which its sender does at once.
 

@@ -12,8 +12,10 @@ from sparkflow_runtime.errors import (
     CancelledError,
     InvalidArgumentError,
     NotFoundError,
+    OpError,
     UnavailableError,
 )
+from sparkflow_runtime.resources.parking import run_to_completion
 from sparkflow_runtime.transport.channel import frames
 from sparkflow_runtime.transport.channel.asking import AHEAD, PendingCall
 from sparkflow_runtime.transport.channel.frames import Kind
@@ -272,3 +274,70 @@ def test_a_body_of_another_size_is_refused(channel: Channel) -> None:
     channel.asker.wire.send(head, [np.ones(2)], 16)
     with pytest.raises(InvalidArgumentError, match="its tensors need"):
         channel.asker.result(pending, channel.waker())
+
+
+def later_call(channel: Channel, step_id: int) -> PendingCall:
+    """A call that has come, and is not answered yet."""
+    before = len(channel.task.later)
+    call = channel.asker.call(step_id, b"later", [])
+    channel.task.until(lambda: len(channel.task.later) > before)
+    return call
+
+
+def test_a_call_can_be_answered_later_by_another_thread(channel: Channel) -> None:
+    calls = [later_call(channel, step_id) for step_id in (1, 2)]
+    assert channel.call(b"", np.float32(2)) == [4]  # and no thread is in the midst of them
+    first, second = channel.task.later
+    threading.Thread(target=second, args=([np.arange(3)],)).start()
+    (result,) = channel.asker.result(calls[1], channel.waker())
+    np.testing.assert_array_equal(result, np.arange(3))
+    first(AbortedError(message="no more"))
+    with pytest.raises(AbortedError, match="no more"):
+        channel.asker.result(calls[0], channel.waker())
+
+
+def test_answers_of_one_thread_go_together(
+    channel: Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The asker is woken once, and no large answer keeps small ones waiting."""
+    own, sent, large = threading.get_ident(), [], np.arange(1 << 16)
+    send = channel.serving.wire.send
+
+    def count(*args: Any, **about: Any) -> None:
+        sent.append(threading.get_ident())
+        send(*args, **about)
+
+    monkeypatch.setattr(channel.serving.wire, "send", count)
+    calls = [later_call(channel, step_id) for step_id in range(4)]
+    outcomes = ([1], NotFoundError(message="none"), [large], [2])
+
+    def answer() -> None:
+        for later, outcome in zip(channel.task.later, outcomes, strict=True):
+            later(outcome)
+        assert not sent
+
+    run_to_completion(answer)
+    assert channel.asker.result(calls[0], channel.waker()) == [1]
+    assert channel.asker.result(calls[3], channel.waker()) == [2]
+    with pytest.raises(NotFoundError, match="none"):
+        channel.asker.result(calls[1], channel.waker())
+    np.testing.assert_array_equal(channel.asker.result(calls[2], channel.waker())[0], large)
+    assert sent.count(own) == 2  # the last two are one message; a refusal is one of its own
+    assert len(set(sent)) == 2  # the large one by another thread
+
+
+def test_the_end_of_the_asker_abandons_what_is_answered_later(channel: Channel) -> None:
+    later_call(channel, 9)
+    channel.asker.close()
+    channel.task.until(lambda: channel.task.abandoned == [9])
+    assert channel.closed.wait(WAIT_S)
+    channel.task.later[0]([1])  # nobody hears it
+    assert channel.serving._running == {}
+
+
+@pytest.mark.parametrize("outcome", [[object()], [np.zeros(2), None]])
+def test_what_cannot_be_sent_is_refused_when_it_comes_later(channel: Channel, outcome: Any) -> None:
+    call = later_call(channel, 9)
+    channel.task.later[0](outcome)
+    with pytest.raises(OpError):
+        channel.asker.result(call, channel.waker())

@@ -1,0 +1,113 @@
+"""A run of a partition in parts, which is left where it would wait; see `resources.parking`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeAlias
+
+from sparkflow_runtime.compiler.parts import Parts
+from sparkflow_runtime.errors import CancelledError, OpError
+from sparkflow_runtime.ops.kernel import StepContext
+from sparkflow_runtime.resources.parking import (
+    Owner,
+    Parked,
+    Request,
+    Visit,
+    elsewhere,
+    soon,
+)
+
+Outcome: TypeAlias = dict[int, Any] | BaseException
+"""The results of a run by number, or why it failed."""
+
+
+class PartedRun:
+    """One run.
+
+    `go_on` is called by one thread at a time: who begins the run, then who ends a wait of it, of
+    which there is one at a time.
+
+    Args:
+        parts: What runs.
+        step: The running step.
+        args: What is fed, by number.
+        on_end: Called once, in the thread in which it ends; raises nothing.
+    """
+
+    __slots__ = ("_number", "_on_end", "_parts", "_results", "_step", "_undo", "_values", "_visit")
+
+    def __init__(
+        self,
+        parts: Parts,
+        step: StepContext,
+        args: Mapping[int, Any],
+        on_end: Callable[[Outcome], None],
+    ) -> None:
+        self._parts = parts
+        self._step = step
+        self._values = dict(args)
+        self._results: dict[int, Any] = {}
+        self._on_end = on_end
+        self._number = 0
+        self._visit = Visit()
+        self._undo: Callable[[], None] | None = None
+
+    def go_on(self) -> None:
+        """Runs what can be run now."""
+        undo, self._undo = self._undo, None
+        if undo is not None:
+            undo()
+        try:
+            while self._number < len(self._parts.parts):
+                awaited = self._attempt()
+                if awaited is not None and self._park(*awaited):
+                    return  # and somebody else may run it now
+        except BaseException as error:
+            self._on_end(error)
+        else:
+            self._on_end(self._results)
+
+    def _attempt(self) -> tuple[Owner, Request] | None:
+        """Runs the next part; where it cannot go on, says for what it waits."""
+        part = self._parts.parts[self._number]
+        try:
+            found = part.run(self._visit, self._step, self._values)
+        except Parked as parked:  # Without a circle: its traceback holds what the step computed.
+            return parked.owner, parked.request
+        most = self._parts.num_results
+        for number, value in zip(part.results, found, strict=True):
+            if number < most:
+                self._results[number] = value
+            else:
+                self._values[self._parts.num_args + number - most] = value
+        self._number += 1
+        self._visit = Visit()
+        return None
+
+    def _park(self, owner: Owner, request: Request) -> bool:
+        """Whether somebody will continue this; if not, what it waits for is there."""
+        undo = self._undo = self._step.on_cancel(partial(self._give_up, owner, request))
+        if owner.park(request, self._continue):
+            return True
+        self._undo = None
+        undo()
+        return False
+
+    def _give_up(self, owner: Owner, request: Request) -> None:
+        """The step has ended."""
+        error: OpError = CancelledError(
+            message="The step was cancelled while it waited for another one"
+        )
+        try:
+            self._step.check_cancelled()
+        except OpError as raised:
+            error = raised
+        owner.give_up(request, error)
+
+    def _continue(self) -> None:
+        """What it waited for is there, or will not come."""
+        if self._parts.holds_up:
+            elsewhere(self.go_on)
+        else:
+            soon(self.go_on, self._parts.parts[self._number].is_short)
