@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sparkflow_runtime import shapes
-from sparkflow_runtime.dtypes import NUMERIC, int32
+from sparkflow_runtime.dtypes import NUMERIC, as_dtype, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.elementwise.elementwise_table import conjugated
+from sparkflow_runtime.ops.native.matrix_products import bind_product
 from sparkflow_runtime.ops.op import Array, Inference, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import int_attr, string_attr, type_attr
@@ -152,6 +155,9 @@ class Einsum(Op):
                         message=f"Expected dimension {label!r} to have one size, got "
                         f"{sizes[label]} and {size}"
                     )
+        plan = _product_of(equation) if xp is np else None
+        if plan is not None and values[0].dtype in (np.float32, np.float64):
+            return plan.product(*values)
         unique = "".join(dict.fromkeys(output.labels))
         target = unique if not output.has_ellipsis else _ELLIPSIS + unique
         left = ",".join(each.text for each in inputs)
@@ -171,6 +177,94 @@ class Einsum(Op):
         return [
             _gradient(g, index, list(op.inputs), inputs, output, dy) for index in range(len(inputs))
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """An equation that is a stack of products of matrices.
+
+    Attributes:
+        left, right: The order of the factors' dimensions: those of the stack, then those of the
+            matrices, which are turned where their last dimension is not the one summed over (left)
+            or is (right).
+        counts: How many dimensions stand for the stack, for rows, for columns, and are summed over.
+        turns: Whether the factors are turned.
+        order: That of the output's dimensions among stack, rows and columns.
+    """
+
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    counts: tuple[int, int, int, int]
+    turns: tuple[bool, bool]
+    order: tuple[int, ...]
+
+    def product(self, left: Array, right: Array) -> Array:
+        """The output of the equation."""
+        left, right = left.transpose(self.left), right.transpose(self.right)
+        stacked, rows, columns, summed = self.counts
+        first = [stacked, summed, rows] if self.turns[0] else [stacked, rows, summed]
+        second = [stacked, columns, summed] if self.turns[1] else [stacked, summed, columns]
+        stack = left.shape[:stacked]
+        row_sizes, column_sizes = (
+            each.shape[stacked + (summed if is_behind else 0) :][:count]
+            for each, is_behind, count in (
+                (left, self.turns[0], rows),
+                (right, not self.turns[1], columns),
+            )
+        )
+        multiply = _multiply(left.dtype.type, *self.turns)
+        made = multiply(_grouped(left, first), _grouped(right, second))
+        return made.reshape((*stack, *row_sizes, *column_sizes)).transpose(self.order)
+
+
+def _grouped(array: Array, counts: Sequence[int]) -> Array:
+    """The array with one dimension for so many each."""
+    sizes, place = [], 0
+    for count in counts:
+        sizes.append(math.prod(array.shape[place : place + count]))
+        place += count
+    return array.reshape(sizes)
+
+
+@functools.cache
+def _multiply(
+    kind: type[Any], turns_left: bool, turns_right: bool
+) -> Callable[[Array, Array], Array]:
+    def turn(array: Array) -> Array:
+        return array.swapaxes(-1, -2)
+
+    turns = (turn if each else None for each in (turns_left, turns_right))
+    return bind_product(np, as_dtype(kind), *turns)
+
+
+@functools.lru_cache(256)
+def _product_of(equation: str) -> _Product | None:
+    """How an equation of two inputs is products of matrices; None where it is something else."""
+    if equation.count(",") != 1:
+        return None
+    (first, second), output = parse(equation, 2)
+    if any(each.has_ellipsis for each in (first, second, output)):
+        return None
+    x, y, z = first.labels, second.labels, output.labels
+    if any(len(set(each)) < len(each) for each in (x, y, z)):
+        return None
+    stack = [label for label in z if label in x and label in y]
+    rows = [label for label in z if label not in y]
+    columns = [label for label in z if label not in x]
+    summed = [label for label in x if label not in z]
+    if not summed or set(summed) != set(y) - set(z):
+        return None  # nothing is multiplied in the way of matrices, or something summed before
+    turns = x[-1] not in summed, y[-1] in summed
+    left = [*stack, *summed, *rows] if turns[0] else [*stack, *rows, *summed]
+    right = [*stack, *columns, *summed] if turns[1] else [*stack, *summed, *columns]
+    made = [*stack, *rows, *columns]
+    return _Product(
+        tuple(map(x.index, left)),
+        tuple(map(y.index, right)),
+        (len(stack), len(rows), len(columns), len(summed)),
+        turns,
+        tuple(map(made.index, z)),
+    )
 
 
 def _options(xp: Any, values: Sequence[Array]) -> dict[str, Any]:

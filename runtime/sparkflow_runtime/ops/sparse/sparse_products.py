@@ -15,6 +15,7 @@ from sparkflow_runtime.dtypes import INDEX, NUMERIC, bfloat16, float32, int64
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.elementwise.elementwise_table import conjugated
+from sparkflow_runtime.ops.indexing.segment import sum_by_segment
 from sparkflow_runtime.ops.op import Array, Inference, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, type_attr
@@ -82,9 +83,7 @@ class SparseTensorDenseMatMul(Op):
                 f"vs. {right.shape[0]}. Did you forget a transpose?"
             )
         factors = np.conj(values) if adjoint_a and values.dtype.kind == "c" else values
-        result = np.zeros((size, right.shape[1]), values.dtype)
-        np.add.at(result, rows, factors[:, None] * right[columns])
-        return result
+        return sum_by_segment(np, factors[:, None] * right[columns], rows, size)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor | None]:
         """Of the elements: products of rows; of b: the adjoint product."""
