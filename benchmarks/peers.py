@@ -39,27 +39,39 @@ CASES = {
     "dynamic_rnn": "the same by tf.nn.dynamic_rnn",
 }
 PACKAGES = ("numpy", "llvmlite")
-_COMPETITOR = str(Path(__file__).with_name("peers_competitor.py"))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    add_call_options(parser, 5, 0.15, CASES)
+    compare_all("peers", __doc__, CASES, "peers_competitor.py")
+
+
+def compare_all(name: str, description: str | None, cases: Mapping[str, str], script: str) -> None:
+    """Runs the cases with all competitors, and prints the table.
+
+    Args:
+        name: Of the benchmark.
+        description: For `--help`.
+        cases: What they are, by name.
+        script: The competitors'.
+    """
+    parser = argparse.ArgumentParser(description=description)
+    add_call_options(parser, 5, 0.15, cases)
     parser.add_argument("--competitors", nargs="+", default=list(COMPETITORS), choices=COMPETITORS)
     add_interpreter_options(parser, "jax")
     options = parser.parse_args()
     pythons = interpreters(options)
     pythons |= {INLINE: pythons[THEIRS]}
-    report = Report("peers", PACKAGES, options)
+    report = Report(name, PACKAGES, options)
     rows = []
     software: dict[str, None] = {}
+    path = str(Path(__file__).with_name(script))
     for threads in options.threads:
-        commands = {name: [_COMPETITOR, name, str(threads)] for name in options.competitors}
+        commands = {each: [path, each, str(threads)] for each in options.competitors}
         with started(commands, threads, pythons) as competitors:
             software |= dict.fromkeys(each.software for each in competitors if each.software)
             for case in options.cases:
                 times = best_of_theirs(compare(competitors, case, options.rounds, options.round_s))
-                rows.append(row(CASES[case], threads, times))
+                rows.append(row(cases[case], threads, times))
                 print(case, threads, "done", file=sys.stderr)
     caption = f"Time per call, median of {options.rounds} rounds ({', '.join(software)})"
     headings = ["case", "threads", *COLUMNS, "fastest other / sparkflow", "fastest"]

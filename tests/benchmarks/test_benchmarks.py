@@ -209,6 +209,23 @@ def test_peers_are_compared_in_one_table():
     assert cells[1].endswith("±0%")
 
 
+def test_programs_are_compared_in_the_same_table():
+    """A loop, gradients alone, an optimizer and what is only computed; not how fast they are."""
+    cases = ["branch", "rows_gradient", "mlp_16", "clusters"]
+    arguments = ["--round-s", "0.001", "--threads", "1", "--competitors", "sparkflow", "torch"]
+    found = rows(run("programs", *arguments, "--cases", *cases).stdout)
+    assert len(found) == len(cases) + 2  # with the heading and its line
+    threads, ours, *_ = found["while_loop, 100 turns with a branch"]
+    assert threads == "1"
+    assert ours.endswith("±0%")
+
+
+@pytest.mark.nightly
+def test_every_program_runs():
+    arguments = ["--round-s", "0.001", "--threads", "1", "--competitors", "sparkflow", "torch"]
+    assert len(rows(run("programs", *arguments).stdout)) > 20
+
+
 def test_the_better_setting_of_tensorflow_counts_and_who_is_fastest_is_said():
     program = (
         "from peers import INLINE, best_of_theirs, row\n"

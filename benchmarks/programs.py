@@ -1,0 +1,22 @@
+"""Programs of the kinds that people train, beside TensorFlow, JAX and PyTorch, in one table.
+
+    python benchmarks/programs.py --record --tensorflow-python P --torch-python P --jax-python P
+
+They are others than those of `peers.py`, which the code was tuned with; each is written once, in
+`programs_cases.py`. The table is as that of `peers.py`.
+"""
+
+from __future__ import annotations
+
+from peers import compare_all
+from programs_cases import PROGRAMS
+
+CASES = {name: program.text for name, program in PROGRAMS.items()}
+
+
+def main() -> None:
+    compare_all("programs", __doc__, CASES, "programs_competitor.py")
+
+
+if __name__ == "__main__":
+    main()

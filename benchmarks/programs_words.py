@@ -1,0 +1,251 @@
+# ruff: noqa: D102 - the words are those of the libraries
+"""The words in which `programs_cases.py` writes programs, as each library says them.
+
+A program is written once. What it needs beside Python's operators are the methods below; the
+classes have the same ones. Loops are `while_loop` with tensor arrays, `lax.scan`, and Python's
+`for`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+EPSILON = 1e-5
+Turn = Callable[[Sequence[Any], Sequence[Any]], tuple[Sequence[Any], Any]]
+"""From a state and the rows of a turn to the next state and what is kept of the turn."""
+
+
+class TensorFlowWords:
+    """TensorFlow 1's, which are sparkflow's."""
+
+    def __init__(self, tf: Any) -> None:
+        self.tf = tf
+        self.sigmoid, self.tanh, self.square, self.exp = tf.sigmoid, tf.tanh, tf.square, tf.exp
+        self.relu, self.elu, self.softmax = tf.nn.relu, tf.nn.elu, tf.nn.softmax
+        self.softplus, self.rsqrt, self.gather = tf.nn.softplus, tf.rsqrt, tf.gather
+        self.concat, self.reshape, self.transpose = tf.concat, tf.reshape, tf.transpose
+        self.split, self.argmax, self.argmin, self.cond = tf.split, tf.argmax, tf.argmin, tf.cond
+        self.sums, self.segment_sum = tf.reduce_sum, tf.unsorted_segment_sum
+
+    def matmul(self, a: Any, b: Any, transpose_b: bool = False) -> Any:
+        return self.tf.matmul(a, b, transpose_b=transpose_b)
+
+    def sum(self, x: Any, axis: int | None = None, keep: bool = False) -> Any:
+        return self.tf.reduce_sum(x, axis, keepdims=keep)
+
+    def mean(self, x: Any, axis: int | None = None) -> Any:
+        return self.tf.reduce_mean(x, axis)
+
+    def max(self, x: Any, axis: int) -> Any:
+        return self.tf.reduce_max(x, axis)
+
+    def rows(self, table: Any, ids: Any) -> Any:
+        return self.tf.nn.embedding_lookup(table, ids)
+
+    def ones(self, *shape: int) -> Any:
+        return self.tf.ones(shape)
+
+    def zeros(self, *shape: int) -> Any:
+        return self.tf.zeros(shape)
+
+    def entropy(self, logits: Any, labels: Any) -> Any:
+        tf = self.tf
+        each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+        return tf.reduce_mean(each)
+
+    def binary_entropy(self, logits: Any, labels: Any) -> Any:
+        tf = self.tf
+        each = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
+        return tf.reduce_mean(each)
+
+    def layer_norm(self, x: Any, scale: Any, offset: Any) -> Any:
+        mean, variance = self.tf.nn.moments(x, [-1], keepdims=True)
+        return (x - mean) * self.tf.rsqrt(variance + EPSILON) * scale + offset
+
+    def batch_norm(self, x: Any, scale: Any, offset: Any) -> Any:
+        mean, variance = self.tf.nn.moments(x, [0])
+        return self.tf.nn.batch_normalization(x, mean, variance, offset, scale, EPSILON)
+
+    def attention(self, q: Any, k: Any, v: Any, is_causal: bool) -> Any:
+        scores = self.matmul(q, k, True) * int(q.shape[-1]) ** -0.5
+        if is_causal:
+            scores += causal_mask(int(q.shape[-2]))
+        return self.matmul(self.softmax(scores), v)
+
+    def loop(self, turns: int, turn: Callable[[Any, Any], Any], start: Any) -> Any:
+        def step(i: Any, h: Any) -> Any:
+            return i + 1, turn(i, h)
+
+        return self.tf.while_loop(lambda i, _: i < turns, step, (0, start))[1]
+
+    def scan(self, turn: Turn, state: Sequence[Any], rows: Sequence[Any], turns: int) -> Any:
+        tf = self.tf
+        arrays = [tf.TensorArray(each.dtype, turns).unstack(each) for each in rows]
+
+        def step(i: Any, kept: Any, *state: Any) -> Any:
+            state, made = turn(state, [each.read(i) for each in arrays])
+            return i + 1, kept.write(i, made), *state
+
+        start = (0, tf.TensorArray(tf.float32, turns), *state)
+        return tf.while_loop(lambda i, *_: i < turns, step, start)[1].stack()
+
+
+class JaxWords:
+    """JAX's."""
+
+    def __init__(self, jax: Any) -> None:
+        jnp = jax.numpy
+        self.jax, self.jnp, self.lax = jax, jnp, jax.lax
+        self.sigmoid, self.relu, self.elu = jax.nn.sigmoid, jax.nn.relu, jax.nn.elu
+        self.tanh, self.square, self.exp, self.rsqrt = jnp.tanh, jnp.square, jnp.exp, jax.lax.rsqrt
+        self.softmax, self.softplus, self.concat = jax.nn.softmax, jax.nn.softplus, jnp.concatenate
+        self.reshape, self.transpose, self.split = jnp.reshape, jnp.transpose, jnp.split
+        self.argmax, self.argmin, self.cond = jnp.argmax, jnp.argmin, jax.lax.cond
+        self.segment_sum = jax.ops.segment_sum
+
+    def matmul(self, a: Any, b: Any, transpose_b: bool = False) -> Any:
+        return self.jnp.matmul(a, self.jnp.swapaxes(b, -1, -2) if transpose_b else b)
+
+    def sum(self, x: Any, axis: int | None = None, keep: bool = False) -> Any:
+        return self.jnp.sum(x, axis, keepdims=keep)
+
+    def mean(self, x: Any, axis: int | None = None) -> Any:
+        return self.jnp.mean(x, axis)
+
+    def max(self, x: Any, axis: int) -> Any:
+        return self.jnp.max(x, axis)
+
+    def rows(self, table: Any, ids: Any) -> Any:
+        return table[ids]
+
+    gather = rows
+
+    def ones(self, *shape: int) -> Any:
+        return self.jnp.ones(shape)
+
+    def zeros(self, *shape: int) -> Any:
+        return self.jnp.zeros(shape)
+
+    def entropy(self, logits: Any, labels: Any) -> Any:
+        chances = self.jax.nn.log_softmax(logits)
+        return -self.jnp.mean(self.jnp.take_along_axis(chances, labels[..., None], -1))
+
+    def binary_entropy(self, logits: Any, labels: Any) -> Any:
+        return self.jnp.mean(self.softplus(logits) - logits * labels)
+
+    def layer_norm(self, x: Any, scale: Any, offset: Any) -> Any:
+        mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+        return (x - mean) * self.rsqrt(variance + EPSILON) * scale + offset
+
+    def batch_norm(self, x: Any, scale: Any, offset: Any) -> Any:
+        return (x - x.mean(0)) * self.rsqrt(x.var(0) + EPSILON) * scale + offset
+
+    def attention(self, q: Any, k: Any, v: Any, is_causal: bool) -> Any:
+        scores = self.matmul(q, k, True) * q.shape[-1] ** -0.5
+        if is_causal:
+            scores += causal_mask(q.shape[-2])
+        return self.matmul(self.softmax(scores), v)
+
+    def loop(self, turns: int, turn: Callable[[Any, Any], Any], start: Any) -> Any:
+        def step(h: Any, i: Any) -> Any:
+            return turn(i, h), None
+
+        return self.lax.scan(step, start, self.jnp.arange(turns))[0]
+
+    def scan(self, turn: Turn, state: Sequence[Any], rows: Sequence[Any], turns: int) -> Any:
+        return self.lax.scan(turn, tuple(state), tuple(rows))[1]
+
+
+class TorchWords:
+    """PyTorch's.
+
+    Args:
+        torch: The module.
+        sparse: Whether gradients of tables have only the rows that were looked up.
+    """
+
+    def __init__(self, torch: Any, sparse: bool) -> None:
+        functional = torch.nn.functional
+        self.torch, self.functional, self._sparse = torch, functional, sparse
+        self.sigmoid, self.tanh, self.square, self.exp = (
+            torch.sigmoid,
+            torch.tanh,
+            torch.square,
+            torch.exp,
+        )
+        self.relu, self.elu, self.softplus = torch.relu, functional.elu, functional.softplus
+        self.rsqrt, self.reshape = torch.rsqrt, torch.reshape
+        self.argmax, self.argmin = torch.argmax, torch.argmin
+        self.entropy = functional.cross_entropy
+        self.binary_entropy = functional.binary_cross_entropy_with_logits
+
+    def matmul(self, a: Any, b: Any, transpose_b: bool = False) -> Any:
+        return a @ (b.transpose(-1, -2) if transpose_b else b)
+
+    def softmax(self, x: Any) -> Any:
+        return self.torch.softmax(x, -1)
+
+    def sum(self, x: Any, axis: int | None = None, keep: bool = False) -> Any:
+        return x.sum() if axis is None else x.sum(axis, keepdim=keep)
+
+    def mean(self, x: Any, axis: int | None = None) -> Any:
+        return x.mean() if axis is None else x.mean(axis)
+
+    def max(self, x: Any, axis: int) -> Any:
+        return x.amax(axis)
+
+    def concat(self, parts: Sequence[Any], axis: int) -> Any:
+        return self.torch.cat(list(parts), axis)
+
+    def split(self, x: Any, parts: int, axis: int) -> Any:
+        return self.torch.chunk(x, parts, axis)
+
+    def transpose(self, x: Any, order: Sequence[int]) -> Any:
+        return x.permute(*order)
+
+    def rows(self, table: Any, ids: Any) -> Any:
+        return self.functional.embedding(ids, table, sparse=self._sparse)
+
+    def gather(self, table: Any, ids: Any) -> Any:
+        return table[ids]
+
+    def segment_sum(self, x: Any, ids: Any, count: int) -> Any:
+        return self.torch.zeros(count, x.shape[1]).index_add_(0, ids, x)
+
+    def ones(self, *shape: int) -> Any:
+        return self.torch.ones(shape)
+
+    def zeros(self, *shape: int) -> Any:
+        return self.torch.zeros(shape)
+
+    def layer_norm(self, x: Any, scale: Any, offset: Any) -> Any:
+        return self.functional.layer_norm(x, (x.shape[-1],), scale, offset, EPSILON)
+
+    def batch_norm(self, x: Any, scale: Any, offset: Any) -> Any:
+        return self.functional.batch_norm(x, None, None, scale, offset, True, 0.0, EPSILON)
+
+    def attention(self, q: Any, k: Any, v: Any, is_causal: bool) -> Any:
+        return self.functional.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
+
+    def cond(self, condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
+        return then() if condition else otherwise()
+
+    def loop(self, turns: int, turn: Callable[[Any, Any], Any], start: Any) -> Any:
+        for i in range(turns):
+            start = turn(i, start)
+        return start
+
+    def scan(self, turn: Turn, state: Sequence[Any], rows: Sequence[Any], turns: int) -> Any:
+        kept = []
+        for i in range(turns):
+            state, made = turn(state, [each[i] for each in rows])
+            kept.append(made)
+        return self.torch.stack(kept)
+
+
+def causal_mask(size: int) -> Any:
+    """What is added to scores so that nothing later is seen: [size, size] float32."""
+    return np.where(np.tri(size) > 0, 0, -1e9).astype(np.float32)
