@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime.codegen.cpu.repeat_ir import ListField
+from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.compiler.loops.lists import LoopList, RunningList, fits
 from sparkflow_runtime.compiler.loops.pointers import Cell
 from sparkflow_runtime.ops.lists.tensor_list import TensorList
 
+pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 FLOAT = np.dtype(np.float32)
 CELL = Cell((2,), FLOAT)
 ONE, OTHER = np.float32([1, 2]), np.float32([3, 4])
