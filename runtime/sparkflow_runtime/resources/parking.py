@@ -157,8 +157,8 @@ class _Todo:
         if self.short and len(self.last) < MOST_GATHERED:
             return self.short.popleft()
         if self.last:
-            call, given = self.last.popitem()
-            return partial(call, given)
+            call = next(iter(self.last))
+            return partial(call, self.last.pop(call))
         if not self.long:
             return None
         first = self.long.popleft()
@@ -215,7 +215,8 @@ def at_the_end(call: Callable[[list[T]], None], given: T) -> None:
     """Calls something after the short calls that this thread is to do soon, or else at once.
 
     Args:
-        call: Gets all that was given for it until then; raises nothing.
+        call: Gets all that was given for it until then; raises nothing. Whichever was the first to
+            be given something is called first.
         given: What it is to get.
     """
     todo = _this_thread.todo

@@ -20,7 +20,8 @@ class _Spare:
     def __init__(self, call: Callable[[], object]) -> None:
         self._call: Callable[[], object] | None = call
         self._given = threading.Semaphore(0)
-        threading.Thread(target=self._work, name="sparkflow-strand", daemon=True).start()
+        self.thread = threading.Thread(target=self._work, name="sparkflow-strand", daemon=True)
+        self.thread.start()
 
     def give(self, call: Callable[[], object]) -> None:
         self._call = call
@@ -57,6 +58,11 @@ def start_thread(call: Callable[[], object]) -> None:
         _Spare(call)
     else:
         spare.give(call)
+
+
+def idle_threads() -> set[threading.Thread]:
+    """Those that have no call, and end when none comes."""
+    return {each.thread for each in list(_idle)}
 
 
 os.register_at_fork(after_in_child=_idle.clear)  # threads do not follow into a forked child

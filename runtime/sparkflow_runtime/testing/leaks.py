@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final, TypeVar
 
+from sparkflow_runtime.resources.spare_threads import idle_threads
 from sparkflow_runtime.server import Server
 
 SETTLE_S: Final = 10.0
@@ -87,7 +88,8 @@ def _wait_for_none(left: Callable[[], T], settle_s: float) -> T:
 
 
 def _threads() -> set[threading.Thread]:
-    return {thread for thread in threading.enumerate() if thread.is_alive()}
+    """Those that run, but for what waits for a call of anybody in the process."""
+    return {thread for thread in threading.enumerate() if thread.is_alive()} - idle_threads()
 
 
 def _files() -> set[str]:

@@ -9,6 +9,7 @@ import sparkflow as tf
 from sparkflow_runtime.errors import OpError
 from sparkflow_runtime.testing.leaks import assert_idle, assert_no_steps, assert_nothing_left
 from sparkflow_runtime.testing.local_cluster import LocalCluster
+from sparkflow_runtime.worker.parted import PartedRun
 
 WAIT_S = 20
 CANCELLED = (tf.errors.CancelledError, tf.errors.AbortedError, tf.errors.UnavailableError)
@@ -131,3 +132,78 @@ def test_a_failure_on_one_task_ends_all_and_is_what_the_user_sees(cluster, kind)
     assert "bad_division" in text
     assert "/job:worker/replica:0/task:2" in text
     assert "test_cancellation.py" in text
+
+
+@pytest.fixture
+def parked(monkeypatch):
+    """Is set once a run is parked at another task, where it holds no thread."""
+    event = threading.Event()
+    park = PartedRun._park
+
+    def noting(run, *what):
+        is_parked = park(run, *what)
+        if is_parked:
+            event.set()
+        return is_parked
+
+    monkeypatch.setattr(PartedRun, "_park", noting)
+    return event
+
+
+def step_at_one_task(kind):
+    """A fetch of a parameter server, which waits for nothing but the op."""
+    with tf.device("/job:ps/task:0"):
+        return kind()
+
+
+PARKED_KINDS = [blocked_dequeue, blocked_enqueue, blocked_gradient]
+
+
+@pytest.mark.parametrize("kind", PARKED_KINDS)
+def test_closing_the_session_ends_a_parked_run(cluster, parked, kind):
+    sess = tf.Session(cluster.target("worker", 0))
+    fetch, errors = step_at_one_task(kind), []
+
+    def run():
+        try:
+            sess.run(fetch)
+        except (OpError, RuntimeError) as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert parked.wait(WAIT_S)
+    sess.close()
+    thread.join(WAIT_S)
+    assert [isinstance(error, (*CANCELLED, RuntimeError)) for error in errors] == [True]
+    assert_idle(cluster.servers)
+
+
+@pytest.mark.parametrize("kind", PARKED_KINDS)
+def test_a_deadline_ends_a_parked_run_which_takes_nothing_any_more(cluster, parked, kind):
+    fetch = step_at_one_task(kind)
+    with tf.device("/job:ps/task:0"):
+        queue = tf.FIFOQueue(-1, tf.float32, [[]], shared_name="of_the_deadline")
+        put, taken = queue.enqueue(3.0), queue.dequeue()
+    with tf.Session(cluster.target("worker", 0)) as sess:
+        for what in (fetch, taken):
+            with pytest.raises(tf.errors.DeadlineExceededError):
+                sess.run(what, options=tf.RunOptions(timeout_in_ms=300))
+            assert parked.is_set()
+        assert_no_steps(cluster.servers)
+        sess.run(put)
+        assert sess.run(taken) == 3.0
+
+
+@pytest.mark.parametrize("kind", PARKED_KINDS)
+def test_a_failure_on_another_task_ends_a_parked_run(cluster, parked, kind):
+    def fail(_):
+        assert parked.wait(WAIT_S)
+        raise ValueError("after the other one was parked")
+
+    with tf.device("/job:worker/task:2"):
+        bad = tf.py_func(fail, [0.0], tf.float32)
+    with tf.Session(cluster.target("worker", 0)) as sess:
+        with pytest.raises(tf.errors.InvalidArgumentError, match="after the other one was parked"):
+            sess.run([step_at_one_task(kind), bad])
+        assert_no_steps(cluster.servers)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from sparkflow_runtime.resources import spare_threads
-from sparkflow_runtime.resources.spare_threads import start_thread
+from sparkflow_runtime.resources.spare_threads import idle_threads, start_thread
 from support.waiting import wait_until
 
 WAIT_S = 20.0
@@ -59,3 +59,19 @@ def test_a_thread_without_a_call_ends_and_is_not_given_one() -> None:
     assert not first.is_alive()
     assert spare_threads._idle == []
     assert run() is not first
+
+
+def test_threads_without_a_call_are_known() -> None:
+    thread = run()
+    wait_until(lambda: idle_threads() == {thread}, WAIT_S)
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def call() -> None:
+        begun.set()
+        goes_on.wait(WAIT_S)
+
+    start_thread(call)
+    assert begun.wait(WAIT_S)
+    assert idle_threads() == set()
+    goes_on.set()
+    wait_until(lambda: idle_threads() == {thread}, WAIT_S)

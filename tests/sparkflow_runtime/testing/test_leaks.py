@@ -2,9 +2,11 @@ import socket
 import subprocess
 import sys
 import threading
+from functools import partial
 
 import pytest
 
+from sparkflow_runtime.resources.spare_threads import idle_threads, start_thread
 from sparkflow_runtime.testing.leaks import assert_idle, assert_nothing_left
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 
@@ -32,6 +34,21 @@ def test_a_thread_a_socket_and_a_process_are_found() -> None:
     with pytest.raises(AssertionError, match="Processes are left"), assert_nothing_left(0.05):
         child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.DEVNULL)
     child.wait(60)
+
+
+def test_a_thread_that_waits_for_calls_of_the_process_is_nobody_s() -> None:
+    called, end = threading.Event(), threading.Event()
+    with assert_nothing_left():
+        start_thread(called.set)
+        assert called.wait(60)
+
+    def occupy() -> None:
+        for _ in range(len(idle_threads()) + 1):  # one of them in a thread that is new
+            start_thread(partial(end.wait, 60))
+
+    with pytest.raises(AssertionError, match="'sparkflow-strand'"), assert_nothing_left(0.05):
+        occupy()
+    end.set()
 
 
 def test_a_server_that_holds_a_step_or_a_session_is_named() -> None:
