@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -262,11 +262,16 @@ class ConditionalAccumulator(_Accumulator[Any]):
         return np.add(total, gradient, out=total)
 
 
+SumEqual: TypeAlias = Callable[[Any, Any], tuple[Any, Any, Any]]
+"""Adds up rows of equal index: of [n] indices and [n, ...] values the distinct indices, the sum of
+each one's rows, and which of the distinct ones each of the n is."""
+
+
 class Rows:
     """Rows by index, with the number of gradients each was in.
 
     Args:
-        indices: [n] different integers, ascending.
+        indices: [n] different integers.
         values: [n, ...].
         counts: [n] integers.
     """
@@ -278,19 +283,28 @@ class Rows:
         self.values = values
         self.counts = counts
 
-    @staticmethod
-    def summed(indices: Any, values: Any, counts: Any) -> Rows:
-        """Rows of equal index added up."""
-        distinct, where = np.unique(indices, return_inverse=True)
-        sums = np.zeros((distinct.size, *values.shape[1:]), wide(values.dtype))
-        np.add.at(sums, where, values)
-        numbers = np.zeros(distinct.size, np.int64)
-        np.add.at(numbers, where, counts)
-        return Rows(distinct, sums, numbers)
+    def sorted(self) -> Rows:
+        """The same in ascending order of the indices."""
+        order = np.argsort(self.indices)
+        return Rows(self.indices[order], self.values[order], self.counts[order])
 
 
 class SparseConditionalAccumulator(_Accumulator[Rows]):
-    """Sums or means of rows; a mean is over the gradients that have the row, as in TensorFlow."""
+    """Sums or means of rows; a mean is over the gradients that have the row, as in TensorFlow.
+
+    Args:
+        name: For messages.
+        dtype: Of the gradients.
+        shape: Of the whole that they are rows of, as far as it is known.
+        mean: Whether what is taken are means rather than sums.
+        sum_equal: How rows of equal index are added up, into memory that nobody else has.
+    """
+
+    def __init__(
+        self, name: str, dtype: DType, shape: Shape, mean: bool, sum_equal: SumEqual
+    ) -> None:
+        super().__init__(name, dtype, shape, mean)
+        self._sum_equal = sum_equal
 
     def apply(self, local_step: int, indices: Any, values: Any, shape: Any) -> bool:
         """Adds rows, unless their step is over; whether they were added. Does not block.
@@ -324,8 +338,9 @@ class SparseConditionalAccumulator(_Accumulator[Rows]):
                 message=f"Index {int(indices.max())} is outside the shape {shapes.text(whole)} of "
                 f"a gradient for accumulator {self.name!r}"
             )
-        once = Rows.summed(indices, values, np.zeros(indices.size, np.int64))
-        once.counts += 1
+        values = values.astype(wide(values.dtype), copy=False)
+        distinct, sums, _ = self._sum_equal(indices, values)
+        once = Rows(distinct, sums, np.ones(distinct.size, np.int64))
         return self._add(local_step, once)
 
     def take(self, num_required: int, cancellation: Cancellation) -> tuple[Any, Any, Any]:
@@ -337,14 +352,15 @@ class SparseConditionalAccumulator(_Accumulator[Rows]):
         return taken
 
     def _made(self, total: Rows, count: int) -> tuple[Any, Any, Any]:
-        values = total.values
+        rows = total.sorted()
+        values = rows.values
         if self.mean:
-            counts = total.counts.astype(values.dtype)
+            counts = rows.counts.astype(values.dtype)
             values = values / counts.reshape(-1, *[1] * (values.ndim - 1))
         first = self._begins(values.ndim)[0]
         sizes = [-1 if first is None else first, *values.shape[1:]]
         values = values.astype(self.dtype.as_numpy_dtype, copy=False)
-        return total.indices, values, np.array(sizes, np.int64)
+        return rows.indices, values, np.array(sizes, np.int64)
 
     def _begins(self, rank: int) -> tuple[int | None, ...]:
         """What the accumulator's shape says of a whole of a rank: it may know fewer dimensions."""
@@ -353,11 +369,13 @@ class SparseConditionalAccumulator(_Accumulator[Rows]):
 
     def _added(self, total: Rows, gradient: Rows) -> Rows:
         self._check_shape(gradient.values, (None, *total.values.shape[1:]))
-        return Rows.summed(
+        distinct, sums, number = self._sum_equal(
             np.concatenate([total.indices, gradient.indices]),
             np.concatenate([total.values, gradient.values]),
-            np.concatenate([total.counts, gradient.counts]),
         )
+        counts = np.concatenate([total.counts, gradient.counts])
+        counts = np.bincount(number, counts, distinct.size).astype(np.int64)
+        return Rows(distinct, sums, counts)
 
     def _check_rows(self, indices: Any, values: Any) -> None:
         if indices.ndim != 1 or values.shape[:1] != indices.shape:

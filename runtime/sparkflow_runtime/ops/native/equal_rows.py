@@ -68,3 +68,13 @@ def sum_duplicates(xp: Any, indices: Array, values: Array) -> tuple[Array, Array
     if distinct.size == indices.size:
         return indices, values
     return distinct, sum_by_segment(xp, values, number, distinct.size)
+
+
+def sum_equal(indices: Array, values: Array) -> tuple[Array, Array, Array]:
+    """As `sum_duplicates` in numpy, but always into new arrays.
+
+    Returns:
+        The distinct indices, the sums, and which of them each of the indices is.
+    """
+    distinct, number = numbered(np, indices)
+    return distinct, sum_by_segment(np, values, number, distinct.size), number

@@ -16,6 +16,7 @@ from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.inference import scalars, sizes
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
+from sparkflow_runtime.ops.native.equal_rows import sum_equal
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, shape_attr, string_attr, type_attr
@@ -41,6 +42,8 @@ class _MakesAccumulator(_AccumulatorOp):
         "reduction_type": string_attr("MEAN", frozenset({"MEAN", "SUM"})),
     }
     kind: ClassVar[type[Any]]
+    given: ClassVar[tuple[Any, ...]] = ()
+    """What such an accumulator is made with, beside what the node says."""
     infer = sizes((2,))
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
@@ -52,7 +55,7 @@ class _MakesAccumulator(_AccumulatorOp):
         name = node.attrs["shared_name"] or node.name
         asked = node.attrs["dtype"], node.attrs["shape"], node.attrs["reduction_type"] == "MEAN"
         found = context.resources.get_or_create(
-            node.attrs["container"], name, self.kind, lambda: self.kind(name, *asked)
+            node.attrs["container"], name, self.kind, lambda: self.kind(name, *asked, *self.given)
         )
         if (found.dtype, found.shape, found.mean) != asked:
             raise InvalidArgumentError(
@@ -75,6 +78,7 @@ class SparseConditionalAccumulator(_MakesAccumulator):
     """An accumulator of rows."""
 
     kind = resource.SparseConditionalAccumulator
+    given = (sum_equal,)
 
 
 @register

@@ -45,6 +45,15 @@ def test_what_is_distinct_stays_as_it_is() -> None:
     assert sums is values
 
 
+def test_sums_of_what_is_distinct_are_new_arrays() -> None:
+    indices, values = np.array([4, 2]), np.ones((2, 3), np.float32)
+    found, sums, number = equal_rows.sum_equal(indices, values)
+    np.testing.assert_array_equal(found[number], indices)
+    np.testing.assert_array_equal(sums, values)
+    assert not np.shares_memory(sums, values)
+    assert not np.shares_memory(found, indices)
+
+
 def test_values_come_in_their_order() -> None:
     values = np.float32([1e8, 1, -1e8, 1])
     found, sums = equal_rows.sum_duplicates(np, np.array([5, 5, 5, 5]), values)

@@ -7,6 +7,7 @@ import pytest
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import AbortedError, CancelledError, InvalidArgumentError
+from sparkflow_runtime.ops.native.equal_rows import sum_equal
 from sparkflow_runtime.resources.conditional_accumulator import (
     ConditionalAccumulator,
     SparseConditionalAccumulator,
@@ -129,7 +130,7 @@ def test_wrong_gradients_are_refused():
         accumulator.apply(0, np.zeros(2))
     with pytest.raises(InvalidArgumentError, match="must be positive, got 0"):
         accumulator.take(0, FakeStep())
-    rows = SparseConditionalAccumulator("s", dtypes.float32, (4, 2), mean=True)
+    rows = SparseConditionalAccumulator("s", dtypes.float32, (4, 2), True, sum_equal)
     two = np.zeros([2, 2], np.float32)
     for indices, shape, message in (
         ([0, 1, 2], (), "one row of values"),
@@ -146,7 +147,7 @@ def test_sums_of_16_bits_do_not_stand_still(dtype, mean):
     """256 + 1 is 256 in bfloat16, and 2048 + 1 is 2048 in float16."""
     count, kind = 2500, dtype.as_numpy_dtype
     whole = ConditionalAccumulator("a", dtype, (2,), mean)
-    rows = SparseConditionalAccumulator("b", dtype, (4, 2), mean)
+    rows = SparseConditionalAccumulator("b", dtype, (4, 2), mean, sum_equal)
     value = np.array([1, 2], kind)
     for _ in range(count):
         whole.apply(0, value)
