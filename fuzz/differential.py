@@ -18,6 +18,7 @@ import random
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -101,7 +102,8 @@ def loops(seed: int) -> None:
             states = [state]
             for _ in range(draw.randint(1, 5)):
                 make = draw.choice(_STEPS)
-                states.append(make(draw, draw.choice(states), read, w, rows, units))
+                states.append(make(At(draw, read, w, rows, units, turn), draw.choice(states)))
+                states[-1].set_shape([rows, units])  # of a part that a turn begins, it is not known
             last = states[-1]
             item = draw.choice(
                 [last, last[0], last[:, None], tf.reduce_sum(last), tf.tanh(last)[None]]
@@ -129,39 +131,113 @@ def loops(seed: int) -> None:
         np.testing.assert_allclose(once, expected, rtol=2e-3, atol=1e-3 * largest)
 
 
-_Step = Callable[[random.Random, Any, Any, Any, int, int], Any]
+@dataclass(frozen=True, slots=True)
+class At:
+    """Where in a loop a step is drawn.
+
+    Attributes:
+        draw: Draws.
+        read: What the turn reads.
+        w: [units, units].
+        rows, units: The shape of states.
+        turn: A scalar of int32, from 0.
+    """
+
+    draw: random.Random
+    read: Any
+    w: Any
+    rows: int
+    units: int
+    turn: Any
 
 
-def _added(draw: random.Random, a: Any, read: Any, w: Any, rows: int, units: int) -> Any:
-    shape = read.shape.as_list()
-    fits = shape and (len(shape) == 1 or shape[0] == rows)
-    return a + tf.reshape(read, [-1, units]) if fits else a + read
+_Step = Callable[[At, Any], Any]
+"""From a state another one: [rows, units]."""
 
 
-def _turned(draw: random.Random, a: Any, read: Any, w: Any, rows: int, units: int) -> Any:
-    return tf.reshape(tf.transpose(tf.reshape(a, [rows, units, 1]), [2, 0, 1]), [rows, units])
+def _added(at: At, a: Any) -> Any:
+    shape = at.read.shape.as_list()
+    fits = shape and (len(shape) == 1 or shape[0] == at.rows)
+    return a + tf.reshape(at.read, [-1, at.units]) if fits else a + at.read
 
 
-def _squeezed(draw: random.Random, a: Any, read: Any, w: Any, rows: int, units: int) -> Any:
-    wide = tf.expand_dims(tf.sigmoid(a), draw.choice([0, 1, 2]))
-    return tf.reshape(tf.squeeze(wide) * 1, [rows, units])
+def _turned(at: At, a: Any) -> Any:
+    turned = tf.transpose(tf.reshape(a, [at.rows, at.units, 1]), [2, 0, 1])
+    return tf.reshape(turned, [at.rows, at.units])
 
 
-def _chosen(draw: random.Random, a: Any, read: Any, w: Any, rows: int, units: int) -> Any:
+def _squeezed(at: At, a: Any) -> Any:
+    wide = tf.expand_dims(tf.sigmoid(a), at.draw.choice([0, 1, 2]))
+    return tf.reshape(tf.squeeze(wide) * 1, [at.rows, at.units])
+
+
+def _chosen(at: At, a: Any) -> Any:
     flat = tf.reshape(a, [1, -1])
-    return tf.reshape(tf.where(tf.reshape(a, [-1])[:1] > 0, flat, -flat), [rows, units])
+    return tf.reshape(tf.where(tf.reshape(a, [-1])[:1] > 0, flat, -flat), [at.rows, at.units])
 
 
-_STEPS: Final[list[_Step]] = [
-    lambda draw, a, read, w, rows, units: tf.tanh(a),
-    lambda draw, a, read, w, rows, units: tf.matmul(a, w, transpose_b=draw.random() < 0.5),
-    lambda draw, a, read, w, rows, units: tf.concat([a[:, 1:], a[:, :1]], 1),
-    lambda draw, a, read, w, rows, units: a * tf.nn.softmax(a),
-    lambda draw, a, read, w, rows, units: a - tf.reduce_mean(a, draw.choice([0, 1]), keepdims=True),
-    lambda draw, a, read, w, rows, units: tf.pad(a, [[0, 1], [0, 0]])[1:] + a,
-    lambda draw, a, read, w, rows, units: tf.stack(tf.unstack(a)[::-1]),
+def _branched(at: At, a: Any) -> Any:
+    """One of two steps by the turn or by the state; a branch may have branches of its own."""
+    steps = at.draw.choices([*_PLAIN, *_PLACED, _branched], k=2)
+    holds = at.draw.choice([tf.equal(at.turn % 2, 0), at.turn > 1, tf.reduce_sum(a) > 0.1])
+    ways = [functools.partial(step, at, at.draw.choice([a, tf.sigmoid(a)])) for step in steps]
+    return tf.reshape(tf.cond(holds, *ways), [at.rows, at.units])
+
+
+def _looked_up(at: At, a: Any) -> Any:
+    """Rows of the matrix by numbers that the turn or the state gives."""
+    given = at.draw.choice(
+        [
+            tf.argmax(a, 1, output_type=at.draw.choice([tf.int32, tf.int64])),
+            tf.argmin(tf.abs(a), 1),
+            (tf.range(at.rows) + at.turn) % at.units,
+            tf.fill([at.rows], at.turn // 2 % at.units),
+        ]
+    )
+    return a + at.draw.choice([tf.gather, tf.nn.embedding_lookup])(at.w, given)
+
+
+def _part(at: At, a: Any) -> Any:
+    """A row of the matrix, or of the state, that begins where the turn says."""
+    row = at.turn % at.units
+    return a * at.draw.choice(
+        [
+            at.w[row],
+            tf.slice(at.w, [row, 0], [1, at.units]),
+            at.w[row : row + 1],
+            a[-1 - at.turn % at.rows],
+            tf.reshape(at.w[:, row], [1, -1]),
+        ]
+    )
+
+
+def _summed(at: At, a: Any) -> Any:
+    groups = (tf.range(at.rows) * 2 + at.turn) % (at.rows + 1) - at.draw.choice([0, 1])
+    return tf.math.unsorted_segment_sum(a, groups, at.rows + 1)[: at.rows] + a / 2
+
+
+def _labelled(at: At, a: Any) -> Any:
+    labels = at.draw.choice([tf.argmax(a, 1), (tf.range(at.rows) + at.turn) % at.units])
+    if at.draw.random() < 0.5:
+        return a - tf.one_hot(labels, at.units, dtype=a.dtype)
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=a)
+    return a * at.draw.choice([tf.reduce_mean(losses), tf.expand_dims(losses, 1)])
+
+
+_PLAIN: Final[list[_Step]] = [
+    lambda at, a: tf.tanh(a),
+    lambda at, a: tf.matmul(a, at.w, transpose_b=at.draw.random() < 0.5),
+    lambda at, a: tf.concat([a[:, 1:], a[:, :1]], 1),
+    lambda at, a: a * tf.nn.softmax(a),
+    lambda at, a: a - tf.reduce_mean(a, at.draw.choice([0, 1]), keepdims=True),
+    lambda at, a: a - tf.reduce_mean(a),
+    lambda at, a: tf.pad(a, [[0, 1], [0, 0]])[1:] + a,
+    lambda at, a: tf.stack(tf.unstack(a)[::-1]),
     *[_added, _turned, _squeezed, _chosen],
 ]
+_PLACED: Final[list[_Step]] = [_looked_up, _part, _summed, _labelled]
+"""Those that depend on numbers which only a turn knows."""
+_STEPS: Final = [*_PLAIN, *_PLACED, _branched, _branched]
 
 WAYS: Final[Mapping[str, Callable[[int], None]]] = {
     "plans": plans,
