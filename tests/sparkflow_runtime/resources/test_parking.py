@@ -20,6 +20,7 @@ from sparkflow_runtime.errors import (
     InvalidArgumentError,
     OutOfRangeError,
 )
+from sparkflow_runtime.ops.native.equal_rows import sum_equal
 from sparkflow_runtime.resources import parking
 from sparkflow_runtime.resources.conditional_accumulator import (
     ConditionalAccumulator,
@@ -300,7 +301,7 @@ def test_several_sums_are_taken_once_each() -> None:
 
 
 def test_rows_are_waited_for() -> None:
-    rows = SparseConditionalAccumulator("s", dtypes.float32, (4, 1), mean=True)
+    rows = SparseConditionalAccumulator("s", dtypes.float32, (4, 1), True, sum_equal)
     run = Run(lambda: [each.tolist() for each in rows.take(1, FakeStep())])
     rows.apply(0, np.array([2]), np.array([[3]], np.float32), ())
     assert run.wait() == [[2], [[3]], [4, 1]]
