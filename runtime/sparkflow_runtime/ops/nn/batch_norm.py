@@ -108,7 +108,15 @@ class _Normalisation(Op):
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
         """The same, with the normalised images made in the array given; not of float16."""
-        return _filling(context.xp, node.attrs) if _is_of_one_type(node.attrs) else None
+        if not _is_of_one_type(node.attrs):
+            return None
+        plain = _filling(context.xp, node.attrs)
+        if not _has_machine_code(context, node.attrs):
+            return plain
+        from sparkflow_runtime.ops.nn import batch_norm_native
+
+        rank, epsilon = len(node.attrs["data_format"]), node.attrs["epsilon"]
+        return batch_norm_native.bind(rank, epsilon, _showing(node.attrs), plain)
 
     def bind_out_gpu(self, node: NodeView, gpu: Gpu) -> Callable[..., Any] | None:
         """The same in few walks through the images."""
@@ -148,6 +156,25 @@ def _is_of_one_type(attrs: Mapping[str, Any]) -> bool:
 def _scales_in_its_type(attrs: Mapping[str, Any]) -> bool:
     """The same of a gradient, whose later versions take the scale in float32."""
     return _is_of_one_type(attrs) and ("U" not in attrs or attrs["T"] is float32)
+
+
+def _has_machine_code(context: KernelContext, attrs: Mapping[str, Any]) -> bool:
+    return context.xp is np and has_channels_last(attrs["data_format"])
+
+
+def _showing(
+    attrs: Mapping[str, Any],
+) -> Callable[[Sequence[Array], tuple[Array, Array]], tuple[Array, Array]] | None:
+    """What gives the outputs of mean and variance in training, of inputs and moments."""
+    if not attrs["is_training"]:
+        return None
+    share = attrs["exponential_avg_factor"]
+
+    def shown(inputs: Sequence[Array], moments: tuple[Array, Array]) -> tuple[Array, Array]:
+        x, scale, _, mean, variance = inputs
+        return _shown(x, scale, mean, variance, moments, share)
+
+    return shown
 
 
 def _filling(xp: Any, attrs: Mapping[str, Any]) -> Callable[..., None]:
@@ -304,7 +331,18 @@ class _NormalisationGrad(Op):
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
         """The same, in the arrays given; not of float16."""
-        return self._filling(context.xp, node.attrs) if _scales_in_its_type(node.attrs) else None
+        attrs = node.attrs
+        if not _scales_in_its_type(attrs):
+            return None
+        inputs = len(self.signature.inputs)
+        plain = self._filling(context.xp, attrs)
+        if not _has_machine_code(context, attrs):
+            return plain
+        from sparkflow_runtime.ops.nn import batch_norm_native
+
+        rank, epsilon = len(attrs["data_format"]), attrs["epsilon"]
+        run = batch_norm_native.bind_gradient(rank, epsilon, attrs["is_training"], plain)
+        return lambda *arrays: run(*arrays[: inputs + 3])
 
     def _filling(self, xp: Any, given: Mapping[str, Any]) -> Callable[..., None]:
         attrs = given["epsilon"], given["data_format"], given["is_training"]
