@@ -1,7 +1,7 @@
 """Machine code for convolution nodes, chosen by the shapes of the inputs, and where not to use it.
 
 A convolution of single pixels is a product of matrices. Others have kernels of their own: minimal
-filtering where that pays (`codegen.tiles.winograd_kernels`), else sums over windows
+filtering where that pays (`codegen.winograd.winograd_kernels`), else sums over windows
 (`codegen.tiles.convolution_kernels`), but for what numpy's way does better: gradients by filters
 that are too large to be kept near, and gradients by images of very few channels.
 """
@@ -16,10 +16,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from sparkflow_runtime.codegen.tiles import (
-    convolution_kernels as convolution,
-    winograd_kernels as winograd,
-)
+from sparkflow_runtime.codegen.tiles import convolution_kernels as convolution
+from sparkflow_runtime.codegen.winograd import winograd_kernels as winograd
 from sparkflow_runtime.dtypes import as_dtype
 from sparkflow_runtime.ops.kernels.by_shape import Chosen
 from sparkflow_runtime.ops.native.channels_last import in_data_format

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime.codegen.machine import host, native
-from sparkflow_runtime.codegen.tiles import winograd_filters_ir as filters_ir
-from sparkflow_runtime.codegen.tiles.winograd_ir import POINTS, PRODUCTS, Field, Form
-from tests.sparkflow_runtime.codegen.tiles.test_winograd_ir import Numbers
+from sparkflow_runtime.codegen.winograd import winograd_filters_ir as filters_ir
+from sparkflow_runtime.codegen.winograd.winograd_ir import POINTS, PRODUCTS, Field, Form
+from tests.sparkflow_runtime.codegen.winograd.test_winograd_ir import Numbers
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="makes machine code")
 

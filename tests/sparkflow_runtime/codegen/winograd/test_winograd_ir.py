@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparkflow_runtime.codegen.tiles import winograd_ir
-from sparkflow_runtime.codegen.tiles.winograd_ir import POINTS, Form
+from sparkflow_runtime.codegen.winograd import winograd_ir
+from sparkflow_runtime.codegen.winograd.winograd_ir import POINTS, Form
 
 
 class Numbers(winograd_ir.Transforms):

@@ -12,7 +12,7 @@ from itertools import repeat
 
 from sparkflow_runtime.codegen.machine.llvm_text import Value
 from sparkflow_runtime.codegen.tiles.tile import Tile
-from sparkflow_runtime.codegen.tiles.winograd_ir import (
+from sparkflow_runtime.codegen.winograd.winograd_ir import (
     POINTS,
     PRODUCTS,
     UNROLLED,

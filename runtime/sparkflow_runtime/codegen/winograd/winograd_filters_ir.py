@@ -6,7 +6,7 @@ Transformed filters lie product by product and panel by panel: [36, panels, chan
 from __future__ import annotations
 
 from sparkflow_runtime.codegen.machine.llvm_text import Value
-from sparkflow_runtime.codegen.tiles.winograd_ir import Field, Form, Transforms
+from sparkflow_runtime.codegen.winograd.winograd_ir import Field, Form, Transforms
 
 
 def filters_text(form: Form, is_turned: bool) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sparkflow_runtime.codegen.machine import native
-from sparkflow_runtime.codegen.tiles import winograd_convolution_ir as convolution_ir
-from sparkflow_runtime.codegen.tiles.winograd_ir import PRODUCTS, UNROLLED, Form
+from sparkflow_runtime.codegen.winograd import winograd_convolution_ir as convolution_ir
+from sparkflow_runtime.codegen.winograd.winograd_ir import PRODUCTS, UNROLLED, Form
 from tests.sparkflow_runtime.codegen.tiles.test_instructions import PROCESSORS, blocks, count
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="makes machine code")

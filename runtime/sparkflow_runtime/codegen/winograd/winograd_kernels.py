@@ -16,15 +16,15 @@ import numpy as np
 
 from sparkflow_runtime.codegen.machine import host, native, scratch, threads as pools
 from sparkflow_runtime.codegen.machine.entry import NOT_COUNTED
-from sparkflow_runtime.codegen.tiles import (
+from sparkflow_runtime.codegen.tiles.convolution_geometry import Array, Window
+from sparkflow_runtime.codegen.tiles.convolution_kernels import Kernel
+from sparkflow_runtime.codegen.tiles.convolution_tasks import PARALLEL_PRODUCTS, tile
+from sparkflow_runtime.codegen.winograd import (
     winograd_convolution_ir as convolution_ir,
     winograd_filters_ir as filters_ir,
     winograd_gradient_ir as gradient_ir,
 )
-from sparkflow_runtime.codegen.tiles.convolution_geometry import Array, Window
-from sparkflow_runtime.codegen.tiles.convolution_kernels import Kernel
-from sparkflow_runtime.codegen.tiles.convolution_tasks import PARALLEL_PRODUCTS, tile
-from sparkflow_runtime.codegen.tiles.winograd_ir import POINTS, PRODUCTS, Field, Form
+from sparkflow_runtime.codegen.winograd.winograd_ir import POINTS, PRODUCTS, Field, Form
 
 GROUP: Final = 48
 """Tiles that are worked on at once: transformed, with their sums, they stay in a cache.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from sparkflow_runtime.codegen.machine import native
-from sparkflow_runtime.codegen.tiles import winograd_gradient_ir as gradient
-from sparkflow_runtime.codegen.tiles.winograd_ir import UNROLLED
+from sparkflow_runtime.codegen.winograd import winograd_gradient_ir as gradient
+from sparkflow_runtime.codegen.winograd.winograd_ir import UNROLLED
 from tests.sparkflow_runtime.codegen.tiles.test_instructions import PROCESSORS, blocks, count
-from tests.sparkflow_runtime.codegen.tiles.test_winograd_convolution_ir import TILES, form_of
+from tests.sparkflow_runtime.codegen.winograd.test_winograd_convolution_ir import TILES, form_of
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="makes machine code")
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime.codegen.machine import native, threads
-from sparkflow_runtime.codegen.tiles import convolution_kernels, winograd_kernels as winograd
+from sparkflow_runtime.codegen.tiles import convolution_kernels
+from sparkflow_runtime.codegen.winograd import winograd_kernels as winograd
 from sparkflow_runtime.ops.convolution.conv_arithmetic import (
     convolve,
     filter_gradient,
