@@ -98,7 +98,8 @@ def _classifier(
     norm: str = "",
 ) -> Program:
     logits = _mlp(len(sizes) - 1, act, norm)
-    data = {"x": _normal(rows, sizes[0]), "y": _ids(sizes[-1], rows)}
+    data = {"x": _normal(rows, sizes[0]) / np.float32(np.sqrt(sizes[0]))}
+    data["y"] = _ids(sizes[-1], rows)
 
     def loss(w: Any, p: Any, d: Any) -> Any:
         return w.entropy(logits(w, p, d["x"]), d["y"])
