@@ -163,10 +163,12 @@ class Code:
         with self.loop(start, stop) as turn:
             yield [turn]
 
-    def call(self, result: str, function: str, *arguments: tuple[str, Value]) -> str:
+    def call(
+        self, result: str, function: str, *arguments: tuple[str, Value], flags: str = ""
+    ) -> str:
         """The result of a function that the module declares; `arguments` are kinds and values."""
         self._declare(result, function, arguments)
-        return self.let(f"call {result} @{function}({_given(arguments)})")
+        return self.let(f"call {flags} {result} @{function}({_given(arguments)})")
 
     def invoke(self, function: str, *arguments: tuple[str, Value]) -> None:
         """Calls a function without a result."""
@@ -278,6 +280,16 @@ class Vectors:
         """`a · b + c`, rounded once where the processor can."""
         v = self.kind
         return self.code.call(v, f"llvm.fmuladd.{self.suffix}", (v, a), (v, b), (v, c))
+
+    def total(self, value: str) -> str:
+        """The sum of the elements, in any order."""
+        return self.code.call(
+            self.element,
+            f"llvm.vector.reduce.fadd.{self.suffix}",
+            (self.element, "0.0"),
+            (self.kind, value),
+            flags="reassoc",
+        )
 
     def first(self, count: Value) -> str:
         """The mask of the first `count` lanes."""

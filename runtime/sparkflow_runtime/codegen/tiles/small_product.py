@@ -60,6 +60,33 @@ class _Writer(Writer):
         self._product(left, right, out)
 
     def _product(self, left: str, right: str, out: str) -> None:
+        code, size = self._code, self._sizes
+        is_deep = code.compare("sge", size[Size.K], self._vectors.lanes)
+        is_vector = code.both(is_deep, code.compare("eq", size[Size.N], 1))
+        for stride in (Size.LEFT_DEPTH, Size.RIGHT_DEPTH):
+            is_vector = code.both(is_vector, code.compare("eq", size[stride], 1))
+        with code.when(is_vector):
+            self._with_vector(left, right, out)
+        with code.unless(is_vector):
+            self._with_matrix(left, right, out)
+
+    def _with_vector(self, left: str, right: str, out: str) -> None:
+        """Every row of the left factor times the only column of the right one, lying in order."""
+        code, size, vectors = self._code, self._sizes, self._vectors
+        sums = code.variable(vectors.kind)
+        with code.loop(0, size[Size.M]) as row:
+            line = self._at(left, code.multiply(row, size[Size.LEFT_ROW]))
+            code.set(sums, "zeroinitializer", vectors.kind)
+            with code.loop(0, size[Size.K], vectors.lanes) as k:
+                mask = vectors.first(code.subtract(size[Size.K], k))
+                first, second = (vectors.load(each, k, mask) for each in (line, right))
+                total = vectors.multiply_add(first, second, code.get(sums, vectors.kind))
+                code.set(sums, total, vectors.kind)
+            found = vectors.total(code.get(sums, vectors.kind))
+            place = self._at(out, code.multiply(row, self._out_row))
+            code.store(vectors.element, found, place, vectors.size_bytes)
+
+    def _with_matrix(self, left: str, right: str, out: str) -> None:
         code, size, vectors = self._code, self._sizes, self._vectors
         turned = code.variable(f"[{MOST * MOST} x {vectors.element}]")
         factor = code.variable("ptr", None)

@@ -9,7 +9,9 @@ pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 
 
 @pytest.mark.parametrize(("lanes", "rows"), [(4, 4), (8, 4), (16, 8), (4, 1)])
-@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (5, 9, 3), (15, 33, 64)])
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(1, 1, 1), (5, 9, 3), (15, 33, 64), (9, 1, 64), (3, 1, 21)]
+)
 def test_forms_of_other_processors(lanes: int, rows: int, m: int, n: int, k: int) -> None:
     numbers = np.random.default_rng(0)
     left, right = numbers.normal(size=(m, k)), numbers.normal(size=(n, k))
