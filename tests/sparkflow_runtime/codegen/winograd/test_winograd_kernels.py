@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -148,6 +149,22 @@ def test_panels_of_outputs(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(winograd, "GRADIENT_CHUNK", 8)
     for geometry in (GEOMETRIES[0], GEOMETRIES[4], GEOMETRIES[6], (3, 18, 13, 70, 48, 3, "VALID")):
         check(geometry)
+
+
+@pytest.mark.parametrize(
+    ("vector_bytes", "tile"), [(64, (8, 2)), (32, (6, 2)), (16, (6, 4)), (16, (6, 2))]
+)
+def test_vectors_of_other_processors(
+    vector_bytes: int, tile: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wider or shorter ones than here, where LLVM makes two of one."""
+    other = SimpleNamespace(host=lambda: SimpleNamespace(vector_bytes=vector_bytes))
+    monkeypatch.setattr(winograd, "host", other)
+    monkeypatch.setattr(winograd, "tile", lambda: tile)
+    check((2, 9, 11, 21, 37, 3, "SAME"))
+    monkeypatch.setattr(winograd, "FILTERS_AT_ONCE", 0)
+    monkeypatch.setattr(winograd, "GRADIENT_GROUP", 1000)
+    check((2, 9, 11, 21, 37, 3, "SAME"))
 
 
 @pytest.mark.parametrize("geometry", [GEOMETRIES[4], GEOMETRIES[6]], ids=str)
