@@ -84,6 +84,7 @@ class RemoteLink:
         self._peers = peers
         self._results: dict[str, tuple[int, ...]] = {}
         self._apart: set[str] = set()  # partitions whose last bundle is large
+        self._texts: dict[str, dict[Run, bytes]] = {}  # of calls, by partition
         self._channel = rpc.channel(address, tls)
         peer = f"Task {task} at {address}"
         self._stub = rpc.Stub(self._channel, WORKER_SERVICE, shown_at(token, address), peer)
@@ -144,6 +145,7 @@ class RemoteLink:
         """See `links.WorkerLink`."""
         for handle in [each for each in self._results if each.startswith(f"{session}/")]:
             del self._results[handle]
+            self._texts.pop(handle, None)
             self._apart.discard(handle)
         open_channel = None if self._peers is None else self._peers.open_channel(self._task)
         if open_channel is not None:
@@ -195,7 +197,7 @@ class RemoteLink:
                 else:
                     future.set_result(dict(zip(results, map(own, call.results), strict=True)))
 
-            asker.call(step.id, pack_run(Run(session, handle)), given, finish)
+            asker.call(step.id, self._text(Run(session, handle)), given, finish)
             return InBackground(step, future)
 
         def done(call: PendingCall) -> None:
@@ -209,7 +211,7 @@ class RemoteLink:
             if read is not None:
                 ends = "" if handle in self._apart else opening.ends
                 run = Run(session, handle, False, opening.brings, opening.reads, ends)
-                brought = _WithBundle(asker, step, pack_run(run), given, done, results)
+                brought = _WithBundle(asker, step, self._text(run), given, done, results)
                 step.shortcuts.given.update(read)
                 if ends:
                     missing = partial(self._apart.add, handle)
@@ -218,12 +220,20 @@ class RemoteLink:
                 step.shortcuts.held.add(self._task)
                 return brought
             step.shortcuts.told[self._task] = Told(handle, opening.reads)
-        text = pack_run(Run(session, handle, is_alone))
+        text = self._text(Run(session, handle, is_alone))
         on_done = None if is_alone else done
         pending = asker.call(
             step.id, text, given, on_done, is_attended=True, is_held=step.has_part_here
         )
         return _AtChannel(asker, pending, results, is_alone)
+
+    def _text(self, run: Run) -> bytes:
+        """The text of a call, which is the same in every step."""
+        texts = self._texts.setdefault(run.handle, {})
+        text = texts.get(run)
+        if text is None:
+            text = texts[run] = pack_run(run)
+        return text
 
     def _run_graph(
         self,

@@ -6,7 +6,7 @@ import contextlib
 import struct
 import threading
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -31,8 +31,11 @@ CLIENTS_STEP: Final = 1 << 63
 """Numbers from here on are of steps that a client asks the task's master for."""
 MOST_KEPT_BYTES: Final = 1 << 14
 """A bundle of more bytes does not go with results, for which it is copied."""
+_MOST_CALLS: Final = 8
+"""So many calls of a partition are remembered; there are two at most."""
 _NAMES: Final = struct.Struct("<BHH")
 _SIZE: Final = struct.Struct("<H")
+_MALFORMED: Final = "A malformed call"
 _ALONE: Final = 1
 _BRINGS: Final = 2
 _ENDS: Final = 4
@@ -72,7 +75,6 @@ class Run(NamedTuple):
     ends: str = ""
 
 
-@lru_cache(maxsize=4096)
 def pack_run(run: Run) -> bytes:
     """The text of a call.
 
@@ -87,23 +89,35 @@ def pack_run(run: Run) -> bytes:
     return text
 
 
-@lru_cache(maxsize=4096)
 def unpack_run(text: bytes) -> Run:
     """What a call says.
 
     Raises:
         InvalidArgumentError: It is none.
     """
+    session, handle = _partition(text)
     with contextlib.suppress(UnicodeDecodeError, struct.error):
         flags, first, second = _NAMES.unpack_from(text)
-        names = text[_NAMES.size : _NAMES.size + first + second]
         keys = _keys(text[_NAMES.size + first + second :])
         ends = keys.pop() if flags & _ENDS and len(keys) > 1 else ""
-        if len(names) == first + second and bool(keys) == bool(flags & _BRINGS):
-            session, handle = names[:first].decode(), names[first:].decode()
+        if bool(keys) == bool(flags & _BRINGS):
             brings, unasked = (keys[0], tuple(keys[1:])) if keys else ("", ())
             return Run(session, handle, bool(flags & _ALONE), brings, unasked, ends)
-    raise InvalidArgumentError(message="A malformed call")
+    raise InvalidArgumentError(message=_MALFORMED)
+
+
+def _partition(text: bytes) -> tuple[str, str]:
+    """The session and the handle that a call names.
+
+    Raises:
+        InvalidArgumentError: It is none.
+    """
+    with contextlib.suppress(UnicodeDecodeError, struct.error):
+        _, first, second = _NAMES.unpack_from(text)
+        middle, end = _NAMES.size + first, _NAMES.size + first + second
+        if len(text) >= end:
+            return text[_NAMES.size : middle].decode(), text[middle:end].decode()
+    raise InvalidArgumentError(message=_MALFORMED)
 
 
 def _keys(text: bytes) -> list[str]:
@@ -197,8 +211,12 @@ class Answering:
         if step_id >= CLIENTS_STEP:
             return self._master().call(step_id, text, args)
         worker = self._worker
-        asked = unpack_run(text)
-        graph = worker.graph(asked.session, asked.handle)
+        graph = worker.graph(*_partition(text))
+        asked = graph.calls.get(text)
+        if asked is None:
+            if len(graph.calls) >= _MOST_CALLS:
+                graph.calls.clear()
+            asked = graph.calls[text] = unpack_run(text)
         program = graph.program
         shortcuts: Shortcuts | None = None
         last: list[Any] = []

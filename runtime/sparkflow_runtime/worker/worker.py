@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats
     from sparkflow_runtime.transport.channel.address import ChannelAddress
     from sparkflow_runtime.transport.peers import Peers, StepReceiver
-    from sparkflow_runtime.worker.answering import Answering
+    from sparkflow_runtime.worker.answering import Answering, Run
     from sparkflow_runtime.worker.groups import Groups
     from sparkflow_runtime.worker.loop import Listen, LoopEnd, LoopTerms, LoopUpdate
     from sparkflow_runtime.worker.parted import Outcome
@@ -69,6 +69,7 @@ class RegisteredGraph:
         last_sent: The key of the bundle with which it ends, "" where something else comes last.
         parts: Makes the same partition so that its runs can be left where they wait, once; gives
             None where they cannot be.
+        calls: What calls of it say, by their text.
     """
 
     session: str
@@ -79,6 +80,7 @@ class RegisteredGraph:
     wanted: Mapping[str, Sequence[str]]
     last_sent: str
     parts: Callable[[], Parts | None]
+    calls: dict[bytes, Run] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
