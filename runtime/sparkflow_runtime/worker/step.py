@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -17,6 +18,8 @@ from sparkflow_runtime.rendezvous.table import EndOfLoop, StepRendezvous
 if TYPE_CHECKING:
     from sparkflow_runtime.resources.collectives.collective_exchange import Meeting
     from sparkflow_runtime.transport.channel.readings import Told
+    from sparkflow_runtime.transport.peers import Peers, StepReceiver
+    from sparkflow_runtime.worker.alone import Alone
     from sparkflow_runtime.worker.groups import Groups
 
 
@@ -55,6 +58,71 @@ class Receiver(Protocol):
 
     def cancel(self) -> None:
         """Ends waiting."""
+
+
+class RunReceiver:
+    """The receiver of a run, made when there is something to receive.
+
+    Most runs receive nothing, and which do is not known beforehand: a partition that takes nothing
+    may have a collective, whose ranks exchange bundles. Used by all threads of the run.
+
+    Args:
+        peers: The other tasks.
+        step_id: The step.
+        rendezvous: Of the step.
+    """
+
+    __slots__ = ("_forget", "_is_over", "_lock", "_made", "_peers", "_rendezvous", "_step_id")
+
+    def __init__(self, peers: Peers | Alone, step_id: int, rendezvous: StepRendezvous) -> None:
+        self._peers = peers
+        self._step_id = step_id
+        self._rendezvous = rendezvous
+        self._lock = threading.Lock()  # of the three that follow
+        self._made: StepReceiver | Alone | None = None
+        self._forget: Callable[[], None] | None = None
+        self._is_over = False
+
+    def ask(
+        self,
+        wanted: Mapping[str, Sequence[str]],
+        loops: bool,
+        told: Mapping[str, Told],
+        held: Collection[str],
+    ) -> None:
+        """See `transport.peers.StepReceiver`."""
+        self._get().ask(wanted, loops, told, held)
+
+    def receive(self, task: str, key: str, iteration: int, more: bool) -> tuple[Any, ...] | None:
+        """See `transport.peers.StepReceiver`."""
+        return self._get().receive(task, key, iteration, more)
+
+    def transport(self, task: str, key: str) -> str:
+        """See `transport.peers.StepReceiver`."""
+        return self._get().transport(task, key)
+
+    def cancel(self, ended_well: bool = False) -> None:
+        """See `transport.peers.StepReceiver`; may be called again."""
+        with self._lock:
+            self._is_over = True
+            made, forget, self._forget = self._made, self._forget, None
+        if forget is not None:
+            forget()
+        if made is not None:
+            made.cancel(ended_well)
+
+    def _get(self) -> StepReceiver | Alone:
+        if self._made is not None:
+            return self._made
+        with self._lock:
+            if self._made is None:
+                made = self._peers.receiver(self._step_id)
+                if self._is_over:
+                    made.cancel()
+                else:
+                    self._forget = self._rendezvous.on_abort(made.cancel)
+                self._made = made
+            return self._made
 
 
 class Step:

@@ -35,7 +35,7 @@ from sparkflow_runtime.rendezvous.table import EndOfLoop, RendezvousTable, StepR
 from sparkflow_runtime.resources.container import Resources
 from sparkflow_runtime.worker.alone import Alone
 from sparkflow_runtime.worker.sessions import WorkerSessions
-from sparkflow_runtime.worker.step import Shortcuts, Step
+from sparkflow_runtime.worker.step import RunReceiver, Shortcuts, Step
 
 if TYPE_CHECKING:
     from sparkflow_runtime.compiler.parts import Parts
@@ -44,15 +44,13 @@ if TYPE_CHECKING:
     from sparkflow_runtime.protos.device_attributes_pb2 import DeviceAttributes
     from sparkflow_runtime.protos.step_stats_pb2 import DeviceStepStats
     from sparkflow_runtime.transport.channel.address import ChannelAddress
-    from sparkflow_runtime.transport.peers import Peers, StepReceiver
+    from sparkflow_runtime.transport.peers import Peers
     from sparkflow_runtime.worker.answering import Answering, Run
     from sparkflow_runtime.worker.groups import Groups
     from sparkflow_runtime.worker.loop import Listen, LoopEnd, LoopTerms, LoopUpdate
     from sparkflow_runtime.worker.parted import Outcome
 
 _NO_FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType({})
-_NOBODY: Final = Alone()
-"""Of whom a partition receives that takes nothing from other tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -499,14 +497,10 @@ class Worker:
                 wanted = {task: keys for task, keys in left.items() if keys}
         with self._lock:
             peers = self._peers
-        receiver: StepReceiver | Alone = _NOBODY
-        forget: Callable[[], None] = _nothing
-        if wanted or (shortcuts is not None and shortcuts.awaited):  # which may not come so
-            receiver = peers.receiver(step_id)
-            forget = rendezvous.on_abort(receiver.cancel)
+        receiver = RunReceiver(peers, step_id, rendezvous)
         if shortcuts is None:
             if wanted:
-                receiver.ask(wanted, num_steps > 1)
+                receiver.ask(wanted, num_steps > 1, {}, ())
             peers.flush()  # calls of the same step, which go along with that
         else:
             if wanted:
@@ -523,7 +517,6 @@ class Worker:
         def finish(ended_well: bool = False) -> None:
             with self._lock:
                 self._running.discard(step)
-            forget()
             receiver.cancel(ended_well)
 
         return step, finish
@@ -555,10 +548,6 @@ def _can_be_left(nodes: Sequence[Node], program: Program) -> bool:
     from sparkflow_runtime.compiler.parts import can_be_left
 
     return can_be_left(nodes)
-
-
-def _nothing() -> None:
-    """There is nothing to take back."""
 
 
 def _but(keys: Sequence[str], coming: Collection[str]) -> list[str]:
