@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import numpy as np
 from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import NUMERIC, as_dtype, int32
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.once import latest, once
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.elementwise.elementwise_table import conjugated
 from sparkflow_runtime.ops.native.matrix_products import bind_product
@@ -226,7 +226,7 @@ def _grouped(array: Array, counts: Sequence[int]) -> Array:
     return array.reshape(sizes)
 
 
-@functools.cache
+@once
 def _multiply(
     kind: type[Any], turns_left: bool, turns_right: bool
 ) -> Callable[[Array, Array], Array]:
@@ -237,7 +237,7 @@ def _multiply(
     return bind_product(np, as_dtype(kind), *turns)
 
 
-@functools.lru_cache(256)
+@latest(256)
 def _product_of(equation: str) -> _Product | None:
     """How an equation of two inputs is products of matrices; None where it is something else."""
     if equation.count(",") != 1:
