@@ -168,7 +168,8 @@ class Code:
     ) -> str:
         """The result of a function that the module declares; `arguments` are kinds and values."""
         self._declare(result, function, arguments)
-        return self.let(f"call {flags} {result} @{function}({_given(arguments)})")
+        kind = f"{flags} {result}" if flags else result
+        return self.let(f"call {kind} @{function}({_given(arguments)})")
 
     def invoke(self, function: str, *arguments: tuple[str, Value]) -> None:
         """Calls a function without a result."""

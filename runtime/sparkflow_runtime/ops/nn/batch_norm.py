@@ -106,6 +106,11 @@ class _Normalisation(Op):
         rest = [xp.zeros((0,), kind)] if len(self.signature.outputs) == 6 else []
         return (y.astype(x.dtype, copy=False), *shown, *kept, *rest)
 
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """`compute`, in machine code where `bind_out` has it: the results are the same."""
+        rest = len(self.signature.outputs) - 5
+        return _made(super().bind(node, context), self.bind_out, node, context, (0, 4, rest))
+
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
         """The same, with the normalised images made in the array given; not of float16."""
         if not _is_of_one_type(node.attrs):
@@ -160,6 +165,41 @@ def _scales_in_its_type(attrs: Mapping[str, Any]) -> bool:
 
 def _has_machine_code(context: KernelContext, attrs: Mapping[str, Any]) -> bool:
     return context.xp is np and has_channels_last(attrs["data_format"])
+
+
+def _made(
+    general: Callable[..., Any],
+    bind_out: Callable[[NodeView, KernelContext], Callable[..., Any] | None],
+    node: NodeView,
+    context: KernelContext,
+    form: tuple[int, int, int],
+) -> Callable[..., Any]:
+    """A kernel that returns what machine code fills, and else what the general one does.
+
+    Args:
+        general: The kernel in numpy.
+        bind_out: Gives the kernel that fills arrays.
+        node: The node.
+        context: What kernels are bound to.
+        form: Which input is the images, before scale; how many outputs are vectors, behind the
+            images; how many are empty.
+    """
+    fill = bind_out(node, context) if _has_machine_code(context, node.attrs) else None
+    if fill is None:
+        return general
+    images, vectors, empty = form
+    rank = len(node.attrs["data_format"])
+
+    def run(*inputs: Array) -> Any:
+        x, scale = inputs[images : images + 2]
+        if x.ndim != rank or scale.shape != x.shape[-1:]:
+            return general(*inputs)
+        made = [np.empty(x.shape, x.dtype), *(np.empty_like(scale) for _ in range(vectors))]
+        outputs = (*made, *(np.zeros(0, scale.dtype) for _ in range(empty)))
+        fill(*inputs, *outputs)
+        return outputs
+
+    return run
 
 
 def _showing(
@@ -328,6 +368,10 @@ class _NormalisationGrad(Op):
         _fill_gradients(xp, (*given, mean, variance), attrs, (dx, dscale, doffset))
         empty = xp.zeros((0,), kind)
         return dx.astype(x.dtype, copy=False), dscale, doffset, empty, empty
+
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """`compute`, in machine code where `bind_out` has it: the results are the same."""
+        return _made(super().bind(node, context), self.bind_out, node, context, (1, 2, 2))
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
         """The same, in the arrays given; not of float16."""
