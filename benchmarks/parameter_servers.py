@@ -164,7 +164,12 @@ TRAINING = {
         "examples",
         both(times_theirs, 2.5, 6, "loop"),
     ),
-    "mlp_sync": Row("the same, synchronous", _MLP, "examples", [times_theirs(2.5, "loop tcp")]),
+    "mlp_sync": Row(
+        "MLP 784-256-128-10, batch 100, SGD, synchronous",
+        _MLP,
+        "examples",
+        [times_theirs(2.5, "loop tcp")],
+    ),
     "mlp_large_async": Row(
         "MLP 784-1024-1024-10, batch 512, Adam, asynchronous",
         _MLP_LARGE,
@@ -172,7 +177,10 @@ TRAINING = {
         both(times_theirs, 1.2, 1.2, "loop"),
     ),
     "mlp_large_sync": Row(
-        "the same, synchronous", _MLP_LARGE, "examples", both(times_theirs, 1.2, 1.2, "loop")
+        "MLP 784-1024-1024-10, batch 512, Adam, synchronous",
+        _MLP_LARGE,
+        "examples",
+        both(times_theirs, 1.2, 1.2, "loop"),
     ),
 }
 EMBEDDINGS = {
@@ -183,7 +191,10 @@ EMBEDDINGS = {
         both(times_theirs, 1.5, 1.5, "loop"),
     ),
     "embedding_sync": Row(
-        "the same, synchronous", _EMBEDDING, "examples", both(times_theirs, 1.5, 1.5, "loop")
+        "embedding 1M × 64, batch 4096, Adagrad, synchronous",
+        _EMBEDDING,
+        "examples",
+        both(times_theirs, 1.5, 1.5, "loop"),
     ),
 }
 GROUPS = (EXCHANGES, COUNTS, TRAINING, EMBEDDINGS)
