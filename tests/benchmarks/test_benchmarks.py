@@ -64,6 +64,16 @@ def test_parameter_servers_are_compared_with_bare_sockets():
         assert "TensorFlow is left out" in done.stderr
 
 
+def test_no_two_cases_of_parameter_servers_have_one_name():
+    """Their tables are kept by it."""
+    code = "import parameter_servers as p; [print(r.text) for g in p.GROUPS for r in g.values()]"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=BENCHMARKS, capture_output=True, text=True, check=True
+    )
+    names = done.stdout.splitlines()
+    assert len(names) == len(set(names)) > 10
+
+
 def test_graphs_of_many_tasks_are_registered():
     found = rows(run("register_graph", "--tasks", "3", "6").stdout)
     number, nodes, total, per_task, growth, verdict = found["compiling"]
