@@ -21,16 +21,15 @@ from sparkflow_runtime.compiler.loops.lists import ListSteps, LoopList
 from sparkflow_runtime.compiler.loops.moves import moved_inputs, pieces_of
 from sparkflow_runtime.compiler.loops.plan import (
     Branch,
-    BranchTape,
     LoopPlan,
     LoopSteps,
     Packing,
-    Recorded,
     TapeReading,
     TurnStep,
     WithFactor,
 )
 from sparkflow_runtime.compiler.loops.pointers import Cell, NotNativeError, Pointers
+from sparkflow_runtime.compiler.loops.tapes import BranchTape, Recorded
 from sparkflow_runtime.compiler.plan import Unit
 from sparkflow_runtime.compiler.specialise import serial_machine_code
 from sparkflow_runtime.ir.function import Function

@@ -1,6 +1,6 @@
 """Loops whose turns look rows up, search, draw: calls of machine code that ops say they are."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,22 +8,10 @@ import pytest
 
 import sparkflow as tf
 from sparkflow_runtime.codegen.machine import native
-from support.loops import compare, spied_runs, turns_and, with_gradients
+from support.loops import compare, turns_and, with_gradients
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 TABLE = np.random.default_rng(0).uniform(-1, 1, (7, 3)).astype(np.float32)
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[None]:
-    with tf.Graph().as_default():
-        yield
-
-
-@pytest.fixture
-def native_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The numbers of turns that loops made in machine code."""
-    return spied_runs(monkeypatch)
 
 
 def loop(turn: Callable[..., Any], turns: Any, start: Any) -> Any:

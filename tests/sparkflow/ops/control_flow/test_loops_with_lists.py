@@ -2,7 +2,7 @@
 
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,22 +10,10 @@ import pytest
 
 import sparkflow as tf
 from sparkflow_runtime.codegen.machine import native
-from support.loops import Built, compare, spied_runs, turns_and, with_gradients
+from support.loops import Built, compare, turns_and, with_gradients
 
 SEEDS = [*range(4), *(pytest.param(n, marks=pytest.mark.nightly) for n in range(4, 40))]
 pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[None]:
-    with tf.Graph().as_default():
-        yield
-
-
-@pytest.fixture
-def native_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The numbers of turns that loops made in machine code."""
-    return spied_runs(monkeypatch)
 
 
 def rows(count: int, *shape: int, dtype: type = np.float32) -> tuple[Any, Any]:

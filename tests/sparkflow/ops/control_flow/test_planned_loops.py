@@ -1,7 +1,7 @@
 """Loops as users write them, planned and in machine code, beside programs that know no shapes."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,21 +9,9 @@ import pytest
 
 import sparkflow as tf
 from sparkflow_runtime.codegen.machine import native
-from support.loops import Built, compare, spied_runs, turns_and, vector, with_gradients
+from support.loops import Built, compare, turns_and, vector, with_gradients
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[None]:
-    with tf.Graph().as_default():
-        yield
-
-
-@pytest.fixture
-def native_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The numbers of turns that loops made in machine code."""
-    return spied_runs(monkeypatch)
 
 
 @pytest.mark.parametrize("turns", [[0, 1, 2], [255, 256, 257], [512, 513], [4095, 4096, 4097]])

@@ -1,15 +1,24 @@
-import numpy as np
+from typing import Any
+
 import pytest
 
-from sparkflow_runtime.compiler.loops.plan import StackTape
+from sparkflow_runtime.codegen.cpu.repeat import Call, Check, Choose
+from sparkflow_runtime.compiler.loops import plan
 
 
-def test_a_tape_has_the_turns_there_were() -> None:
-    stack, same = np.arange(6.0).reshape(3, 2), np.float32(7)
-    tape = StackTape(3, [(stack, True), (same, False)])
-    assert len(tape) == 3
-    assert [entry[0].tolist() for entry in (tape[0], tape[-1])] == [[0, 1], [4, 5]]
-    assert tape[1][1] == 7
-    for turn in (3, -4):
-        with pytest.raises(IndexError, match="3 turns"):
-            tape[turn]
+def _call(number: int) -> Call:
+    return Call(lambda: True, (number,))
+
+
+def test_products_whose_factors_are_packed_are_chosen_in_branches_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr(plan, "Loop", lambda *steps: made.append(steps))
+    first, second = (plan.WithFactor(_call(n), n, _call(n + 10)) for n in (1, 2))
+    branch = plan.Branch(5, (first, second), (Check(6),))
+    plan.LoopSteps([first], [branch, second], 7).loop({2})
+    ((condition, turn, flag),) = made
+    assert condition == [first.plain]
+    assert turn == [Choose(5, (first.plain, second.packed), (Check(6),)), second.packed]
+    assert flag == 7
