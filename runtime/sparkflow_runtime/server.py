@@ -9,7 +9,6 @@ from sparkflow_runtime.device.shared_memory import SharedArena
 from sparkflow_runtime.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
-    OpError,
     UnavailableError,
 )
 from sparkflow_runtime.master.cost_graph import CostModel
@@ -128,19 +127,21 @@ class Server:
             tls=tls,
         )
         self._listener: Listener | None = None
-        if available() and transport != "grpc":
-            try:
+        try:
+            if available() and transport != "grpc":
                 self._listener = self._listen(host, channel_port, advertised_host, insecure)
-            except BaseException:
-                self._server.stop(0)  # its port is free for another attempt
-                raise
-            self.worker.channel_address = self._listener.address
-        shown = advertised_host or host
-        shown = f"[{shown}]" if ":" in shown and not shown.startswith("[") else shown
-        self.address = f"{shown}:{self._server.port}"
-        trust(self.address)
-        self._stopped = False
-        self._link_cluster()
+                self.worker.channel_address = self._listener.address
+            shown = advertised_host or host
+            shown = f"[{shown}]" if ":" in shown and not shown.startswith("[") else shown
+            self.address = f"{shown}:{self._server.port}"
+            trust(self.address)
+            self._stopped = False
+            self._link_cluster()
+        except BaseException:
+            if self._listener is not None:
+                self._listener.stop()
+            self._server.stop()  # its port is free for another attempt
+            raise
 
     @property
     def port(self) -> int:
@@ -223,21 +224,17 @@ class Server:
     def _listen(
         self, host: str, port: int, advertised_host: str | None, insecure: bool
     ) -> Listener:
-        try:
-            return Listener(
-                self.task,
-                self.worker.incarnation,
-                host=host,
-                port=port,
-                advertised_host=advertised_host,
-                token=self._token,
-                insecure=insecure,
-                tls=self._tls,
-                on_opened=self.worker.answering.accept,
-            )
-        except OpError:
-            self._server.stop()
-            raise
+        return Listener(
+            self.task,
+            self.worker.incarnation,
+            host=host,
+            port=port,
+            advertised_host=advertised_host,
+            token=self._token,
+            insecure=insecure,
+            tls=self._tls,
+            on_opened=self.worker.answering.accept,
+        )
 
     def _links(self, filters: Sequence[str]) -> Mapping[str, WorkerLink]:
         return filtered({self.task: self._local, **self._remote}, filters, self.task)

@@ -1,4 +1,5 @@
 import itertools
+import socket
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -25,10 +26,12 @@ from sparkflow_runtime.protos.config_pb2 import ConfigProto
 from sparkflow_runtime.server import Server
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 from sparkflow_runtime.transport import rpc
+from sparkflow_runtime.transport.channel.reactor import available
 from sparkflow_runtime.transport.peers import WORKER_SERVICE
 from sparkflow_runtime.worker import service as worker_service
 from sparkflow_runtime.worker.worker import Worker
 from support.graphs import const, graph_def, node, variable
+from support.listening import listening
 
 
 def cluster_of(*addresses: str) -> ClusterDef:
@@ -128,8 +131,36 @@ def test_join_ends_with_stop_and_a_stopped_server_stays_stopped() -> None:
         server.start()
 
 
-def test_a_server_that_never_started_can_be_stopped() -> None:
-    Server(None, "worker", 0, port=0).stop()
+def test_a_server_that_never_started_leaves_nothing_that_listens() -> None:
+    before = listening()
+    server = Server(None, "worker", 0, port=0)
+    assert listening() > before
+    server.stop()
+    server.stop()
+    assert listening() == before
+
+
+def test_a_server_that_cannot_have_its_second_port_leaves_its_first_one() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        before = listening()
+        for port in (taken.getsockname()[1], -1, 1 << 16):
+            with pytest.raises(UnavailableError, match=f"tensor channels on .* port {port}: "):
+                Server(None, "worker", 0, port=0, channel_port=port)
+        assert listening() == before
+
+
+@pytest.mark.skipif(not available(), reason="tensors come by gRPC here")
+def test_whatever_fails_after_the_ports_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("no more memory")
+
+    before = listening()
+    for name in ("Peers", "trust", "Listener"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"sparkflow_runtime.server.{name}", fail)
+            with pytest.raises(OSError, match="no more memory"):
+                Server(None, "worker", 0, port=0)
+    assert listening() == before
 
 
 def test_a_session_waits_for_tasks_that_start_later() -> None:

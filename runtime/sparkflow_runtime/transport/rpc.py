@@ -219,18 +219,27 @@ class RpcServer:
             raise UnavailableError(
                 message=f"Cannot listen on {bracketed}:{port}. Is the port in use?"
             )
+        self._started = False
+        self._stopped = threading.Event()
         if guard is not None and token is not None:
             # The user's own token has another form at each port.
             guard.expect(token.at(self.port) if isinstance(token, security.UserToken) else token)
-        self._stopped = threading.Event()
 
     def start(self) -> None:
         """Begins to answer."""
         strangers.watch(self.port, self._most_strangers)
+        self._started = True
         self._server.start()
 
     def stop(self, grace_s: float = 0.5) -> None:
-        """Refuses new calls and ends running ones after `grace_s` seconds; returns when done."""
+        """Refuses new calls and ends running ones after `grace_s` seconds; returns when done.
+
+        The port is free then, also of a server that never began.
+        """
+        if not self._started:  # gRPC keeps the port of such a one for as long as the process lives
+            self._started = True
+            self._server.start()
+            grace_s = 0
         self._server.stop(grace_s).wait(grace_s + 5)
         strangers.forget(self.port)
         self._threads.shutdown(cancel_futures=True)
