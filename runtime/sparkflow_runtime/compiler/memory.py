@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
-ALIGNMENT_BYTES: Final = 64
-"""A cache line, and a vector register of AVX-512."""
+from sparkflow_runtime.device.host_memory import ALIGNMENT_BYTES
 
 
 @dataclass(frozen=True, slots=True)

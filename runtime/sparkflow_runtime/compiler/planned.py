@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from sparkflow_runtime.compiler.memory import ALIGNMENT_BYTES
+from sparkflow_runtime.device.host_memory import aligned_memory
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.ops import registry
 
@@ -171,6 +171,4 @@ class Planned:
     def _new_block(self) -> Any:
         if self.xp is not np:
             return self.xp.empty(self.block_bytes, np.uint8)  # a GPU's memory is aligned
-        raw = np.empty(self.block_bytes + ALIGNMENT_BYTES, np.uint8)
-        start = -raw.ctypes.data % ALIGNMENT_BYTES
-        return raw[start : start + self.block_bytes]
+        return aligned_memory(self.block_bytes)

@@ -22,8 +22,6 @@ from sparkflow_runtime.errors import InvalidArgumentError
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 PAGE_BYTES: Final = mmap.PAGESIZE
-ALIGNMENT_BYTES: Final = 64
-"""Of arrays in such files: a cache line, and a vector register of AVX-512."""
 
 
 @dataclass(frozen=True, slots=True)

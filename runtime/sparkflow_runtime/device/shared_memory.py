@@ -24,9 +24,9 @@ from numpy.typing import DTypeLike
 
 from sparkflow_runtime.device import memory_file
 from sparkflow_runtime.device.free_ranges import FreeRanges
+from sparkflow_runtime.device.host_memory import ALIGNMENT_BYTES
 from sparkflow_runtime.device.lent_memory import LentMemory, bytes_at
 from sparkflow_runtime.device.memory_file import (
-    ALIGNMENT_BYTES,
     MemoryFile,
     Segment,
     map_segment,

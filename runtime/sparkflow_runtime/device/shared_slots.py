@@ -19,9 +19,9 @@ from typing import Final
 import numpy as np
 
 from sparkflow_runtime.device.free_ranges import FreeRanges
+from sparkflow_runtime.device.host_memory import ALIGNMENT_BYTES
 from sparkflow_runtime.device.lent_memory import LentMemory, bytes_at
 from sparkflow_runtime.device.memory_file import (
-    ALIGNMENT_BYTES,
     Bytes,
     MemoryFile,
     Segment,

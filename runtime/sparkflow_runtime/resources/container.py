@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike
 
+from sparkflow_runtime.device.host_memory import aligned_empty
 from sparkflow_runtime.errors import InvalidArgumentError, NotFoundError
 
 if TYPE_CHECKING:
@@ -97,10 +98,10 @@ class Resources:
             dtype: Of the array.
 
         Returns:
-            A C-contiguous array with any content.
+            A C-contiguous array with any content, see `host_memory`.
         """
         if self._arena is None:
-            return np.empty(shape, dtype)
+            return aligned_empty(shape, dtype)
         return self._arena.allocate(shape, dtype)
 
     def note_moved(self, left: Any) -> None:

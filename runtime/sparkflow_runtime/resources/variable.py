@@ -6,8 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
+from sparkflow_runtime.device.host_memory import aligned_empty
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import FailedPreconditionError
 from sparkflow_runtime.shapes import Shape
@@ -45,7 +44,7 @@ class Variable:
         self.array: Any = None
         self.lock = threading.Lock()
         self.note_reshaped: Callable[[], None] = lambda: None
-        self.allocate: Callable[..., Any] = np.empty
+        self.allocate: Callable[..., Any] = aligned_empty
 
     def __setattr__(self, name: str, value: object) -> None:
         """Tells of another array, whoever sets it: peers may know where the last one is."""

@@ -2,7 +2,8 @@ import random
 
 import pytest
 
-from sparkflow_runtime.compiler.memory import ALIGNMENT_BYTES, Life, lay_out
+from sparkflow_runtime.compiler.memory import Life, lay_out
+from sparkflow_runtime.device.host_memory import ALIGNMENT_BYTES
 
 
 def peak(lives: list[Life]) -> int:

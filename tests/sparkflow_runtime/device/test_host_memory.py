@@ -1,10 +1,17 @@
-"""Memory that a step frees is there for the next one."""
+"""Memory that a step frees is there for the next one; arrays begin with a line of the cache."""
+
+from __future__ import annotations
 
 import platform
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.device.host_memory import aligned_empty, aligned_memory, is_aligned
+from sparkflow_runtime.resources.variable import Variable
 
 PROGRAM = """
 import resource, sys
@@ -35,3 +42,38 @@ def page_faults(mode):
 def test_steps_fault_no_pages_in_once_freed_memory_is_kept():
     assert page_faults("default") > 10_000  # else there would be nothing to gain
     assert page_faults("keep") < 100
+
+
+@pytest.mark.parametrize("shape", [(256,), (3, 5, 77), (1, 100_000)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8, np.complex64])
+def test_arrays_of_some_size_begin_with_a_line(shape: tuple[int, ...], dtype: type) -> None:
+    arrays = [aligned_empty(shape, dtype) for _ in range(5)]
+    for array in arrays:
+        assert (array.shape, array.dtype) == (shape, dtype)
+        assert array.flags.c_contiguous
+        assert array.flags.writeable
+        assert array.nbytes < 1024 or is_aligned(array)
+    assert not np.shares_memory(arrays[0], arrays[1])
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (0, 3), (4, 0, 2), (3,)])
+def test_small_and_empty_arrays(shape: tuple[int, ...]) -> None:
+    array = aligned_empty(shape, np.float32)
+    assert (array.shape, array.dtype) == (shape, np.float32)
+
+
+def test_texts_are_objects() -> None:
+    texts = aligned_empty((1000,), object)
+    assert (texts.shape, texts.dtype) == ((1000,), object)
+    assert texts[999] is None
+
+
+def test_memory_has_as_many_bytes_as_asked_for() -> None:
+    for size in (0, 1, 63, 64, 4097):
+        block = aligned_memory(size)
+        assert (block.size, block.dtype) == (size, np.uint8)
+        assert not size or is_aligned(block)  # numpy does not say where nothing begins
+
+
+def test_what_a_variable_allocates_is_aligned() -> None:
+    assert is_aligned(Variable("v", dtypes.float32, (64, 64)).allocate((64, 64), np.float32))

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime.device import memory_file, shared_memory
-from sparkflow_runtime.device.memory_file import ALIGNMENT_BYTES
+from sparkflow_runtime.device.host_memory import ALIGNMENT_BYTES
 from sparkflow_runtime.device.shared_memory import (
     FIRST_SEGMENT_BYTES,
     HUGE_BYTES,

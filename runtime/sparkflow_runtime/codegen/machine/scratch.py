@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-ALIGNMENT: Final = 64
-"""Bytes: a cache line, and the largest vector."""
+from sparkflow_runtime.device.host_memory import (
+    ALIGNMENT_BYTES as ALIGNMENT,
+    aligned_memory as aligned,
+)
+
+__all__ = ["ALIGNMENT", "aligned", "take"]
 
 _local = threading.local()
 
@@ -23,10 +27,3 @@ def take(size_bytes: int, purpose: str = "kernel") -> np.ndarray[Any, Any]:
         buffer = aligned(size_bytes)
         setattr(_local, purpose, buffer)
     return buffer
-
-
-def aligned(size_bytes: int) -> np.ndarray[Any, Any]:
-    """New memory, uint8, that begins with a line of the cache."""
-    memory = np.empty(size_bytes + ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % ALIGNMENT
-    return memory[start : start + size_bytes]
