@@ -307,7 +307,7 @@ def _close(links: Iterable[socket.socket]) -> None:
 def _listen_tcp(host: str, port: int) -> socket.socket:
     try:
         if not 0 <= port < 1 << 16:  # of a larger one the system takes the last 16 bits
-            raise ValueError("ports are from 0 to 65535")  # noqa: TRY301
+            raise ValueError("ports are from 0 to 65535")
         family, kind, protocol, _, place = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
