@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ import grpc
 
 from sparkflow_runtime.device.names import DeviceSpec
 from sparkflow_runtime.errors import (
+    AbortedError,
     CancelledError,
     FailedPreconditionError,
     InternalError,
@@ -61,6 +62,28 @@ CLOSE_TIMEOUT_S: Final = 5.0
 """How long closing a session waits for a worker that may hang."""
 
 
+@dataclass(slots=True)
+class _Partition:
+    """What is known of a partition elsewhere, as long as its session is open.
+
+    Attributes:
+        results: The numbers of its results, in ascending order.
+        ends_apart: Whether the bundle with which it ends is too large to go with them.
+        texts: Of calls, which are the same in every step.
+    """
+
+    results: tuple[int, ...]
+    ends_apart: bool = False
+    texts: dict[Run, bytes] = field(default_factory=dict)
+
+    def text(self, run: Run) -> bytes:
+        """The text of a call."""
+        text = self.texts.get(run)
+        if text is None:
+            text = self.texts[run] = pack_run(run)
+        return text
+
+
 class RemoteLink:
     """A worker reached over gRPC; its steps are run over the tensor channel where there is one.
 
@@ -82,9 +105,7 @@ class RemoteLink:
     ) -> None:
         self._task = task
         self._peers = peers
-        self._results: dict[str, tuple[int, ...]] = {}
-        self._apart: set[str] = set()  # partitions whose last bundle is large
-        self._texts: dict[str, dict[Run, bytes]] = {}  # of calls, by partition
+        self._partitions: dict[str, _Partition] = {}  # by handle
         self._channel = rpc.channel(address, tls)
         peer = f"Task {task} at {address}"
         self._stub = rpc.Stub(self._channel, WORKER_SERVICE, shown_at(token, address), peer)
@@ -143,10 +164,9 @@ class RemoteLink:
 
     def delete_session(self, session: str) -> None:
         """See `links.WorkerLink`."""
-        for handle in [each for each in self._results if each.startswith(f"{session}/")]:
-            del self._results[handle]
-            self._texts.pop(handle, None)
-            self._apart.discard(handle)
+        for handle in list(self._partitions):
+            if handle.startswith(f"{session}/"):
+                self._partitions.pop(handle, None)
         open_channel = None if self._peers is None else self._peers.open_channel(self._task)
         if open_channel is not None:
             open_channel.readings.forget(f"{session}/")
@@ -166,7 +186,7 @@ class RemoteLink:
         answer = self._call("RegisterGraph", request, worker_pb2.RegisterGraphResponse)
         handle = str(answer.graph_handle)
         indices = sorted(node.attrs["index"] for node in nodes if node.op == RETVAL)
-        self._results[handle] = tuple(indices)
+        self._partitions[handle] = _Partition(tuple(indices))
         return handle
 
     def begin(
@@ -187,7 +207,12 @@ class RemoteLink:
         if asker is None:
             return InBackground(step, self._run_graph(session, handle, step, args, record))
         given = [args[index] for index in sorted(args)]
-        results = self._results[handle]
+        partition = self._partitions.get(handle)
+        if partition is None:
+            raise AbortedError(
+                message=f"Graph {handle!r} is not registered with {self._task} any more"
+            )
+        results = partition.results
         if step.timeout_s is not None:
             future: Future[dict[int, Any]] = Future()
 
@@ -197,7 +222,7 @@ class RemoteLink:
                 else:
                     future.set_result(dict(zip(results, map(own, call.results), strict=True)))
 
-            asker.call(step.id, self._text(Run(session, handle)), given, finish)
+            asker.call(step.id, partition.text(Run(session, handle)), given, finish)
             return InBackground(step, future)
 
         def done(call: PendingCall) -> None:
@@ -209,31 +234,22 @@ class RemoteLink:
                 step.shortcuts = Shortcuts()
             read = asker.readings.find(handle, opening.reads)
             if read is not None:
-                ends = "" if handle in self._apart else opening.ends
+                ends = "" if partition.ends_apart else opening.ends
                 run = Run(session, handle, False, opening.brings, opening.reads, ends)
-                brought = _WithBundle(asker, step, self._text(run), given, done, results)
+                brought = _WithBundle(asker, step, partition.text(run), given, done, results)
                 step.shortcuts.given.update(read)
                 if ends:
-                    missing = partial(self._apart.add, handle)
-                    step.shortcuts.awaited[ends] = partial(brought.last_bundle, missing)
+                    step.shortcuts.awaited[ends] = partial(brought.last_bundle, partition)
                 step.shortcuts.taken[opening.brings] = brought.call
                 step.shortcuts.held.add(self._task)
                 return brought
             step.shortcuts.told[self._task] = Told(handle, opening.reads)
-        text = self._text(Run(session, handle, is_alone))
+        text = partition.text(Run(session, handle, is_alone))
         on_done = None if is_alone else done
         pending = asker.call(
             step.id, text, given, on_done, is_attended=True, is_held=step.has_part_here
         )
         return _AtChannel(asker, pending, results, is_alone)
-
-    def _text(self, run: Run) -> bytes:
-        """The text of a call, which is the same in every step."""
-        texts = self._texts.setdefault(run.handle, {})
-        text = texts.get(run)
-        if text is None:
-            text = texts[run] = pack_run(run)
-        return text
 
     def _run_graph(
         self,
@@ -419,13 +435,13 @@ class _WithBundle:
         )
         return True
 
-    def last_bundle(self, missing: Callable[[], None]) -> tuple[Any, ...] | None:
-        """Waits for the bundle with which it ends; None, and `missing` is told, if it is large."""
+    def last_bundle(self, partition: _Partition) -> tuple[Any, ...] | None:
+        """Waits for the bundle with which it ends; None, which is noted there, if it is large."""
         assert self.pending is not None, "A bundle is awaited before the one that it follows"
         values = self.asker.result(self.pending, Waker.of_this_thread(self.step.check))
         found = tuple(values[len(self.results) :])
         if not found:
-            missing()
+            partition.ends_apart = True
         return found or None
 
     def end(self, step: RunningStep) -> dict[int, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable
@@ -29,7 +30,8 @@ class Waker:
         found._check = check
         if found._woken:
             found._woken = False
-            os.eventfd_read(found._fd)
+            with contextlib.suppress(BlockingIOError):  # the word of two others was read at once
+                os.eventfd_read(found._fd)
         return found
 
     def fileno(self) -> int:
@@ -42,8 +44,8 @@ class Waker:
 
     def wake(self) -> None:
         """Has the thread look again; called by others, while they know that it waits."""
-        self._woken = True
         os.eventfd_write(self._fd, 1)
+        self._woken = True  # last: what is said of it is there to be read
 
     def __del__(self) -> None:
         """Closes its descriptor."""

@@ -1,11 +1,17 @@
+from typing import Any
+
 import numpy as np
 import pytest
 
+from sparkflow_runtime.errors import CancelledError
 from sparkflow_runtime.master.client import open_session
-from sparkflow_runtime.master.remote_link import import_update
+from sparkflow_runtime.master.remote_link import RemoteLink, import_update
+from sparkflow_runtime.master.running import Pending
+from sparkflow_runtime.protos.config_pb2 import RunOptions
 from sparkflow_runtime.protos.run_loop_pb2 import RunLoopUpdate
 from sparkflow_runtime.tensor_proto import export_tensor
 from sparkflow_runtime.testing.local_cluster import LocalCluster
+from sparkflow_runtime.transport.channel.address import Transport
 from support.graphs import const, graph_def, node
 
 
@@ -41,3 +47,29 @@ def test_calls_held_back_reach_tasks_that_wait_for_each_other(
             np.testing.assert_array_equal(found[0], 4 * value * value)
             np.testing.assert_array_equal(found[1], value + (found[0] if takes else value))
         session.close()
+
+
+@pytest.mark.parametrize("transport", ["auto", "grpc"])
+@pytest.mark.parametrize("timeout_ms", [0, 20_000])
+def test_a_step_that_begins_when_its_session_closes_says_so(
+    monkeypatch: pytest.MonkeyPatch, transport: Transport, timeout_ms: int
+) -> None:
+    place = "/job:ps/task:0"
+    graph = graph_def(const("a", [3.0], device=place), node("b", "Neg", "a", device=place))
+    options = RunOptions(timeout_in_ms=timeout_ms) if timeout_ms else None
+    with LocalCluster(1, 1, token="t", transport=transport) as cluster:
+        session = open_session(cluster.target("worker", 0), credentials=cluster.credentials)
+        session.extend(graph)
+        session.run(["b:0"], {}, [])
+        begin = RemoteLink.begin
+        late: list[RemoteLink] = []
+
+        def begin_late(link: RemoteLink, *args: Any, **options: Any) -> Pending:
+            session.close()
+            late.append(link)
+            return begin(link, *args, **options)
+
+        monkeypatch.setattr(RemoteLink, "begin", begin_late)
+        with pytest.raises(CancelledError, match=r"^Session has been closed\.$"):
+            session.run(["b:0"], {}, [], options)
+        assert late[0]._partitions == {}

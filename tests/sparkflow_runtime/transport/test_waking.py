@@ -1,5 +1,6 @@
 """A waker is readable once it was woken, and for one wait only."""
 
+import os
 import select
 import threading
 
@@ -53,3 +54,37 @@ def test_the_check_is_that_of_the_present_wait() -> None:
     with pytest.raises(ValueError, match="the step is over"):
         waker.check()
     Waker.of_this_thread(nothing).check()
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_a_word_may_come_while_the_next_wait_begins(
+    monkeypatch: pytest.MonkeyPatch, is_written: bool
+) -> None:
+    """`is_written`: it is there to be read, but its sender has not gone on yet."""
+    waker = Waker.of_this_thread(nothing)
+    write = os.eventfd_write
+    held, go_on = threading.Event(), threading.Event()
+
+    def hold(fd: int, value: int) -> None:
+        if is_written:
+            write(fd, value)
+        held.set()
+        assert go_on.wait(20)
+        if not is_written:
+            write(fd, value)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sparkflow_runtime.transport.waking.os.eventfd_write", hold)
+        thread = threading.Thread(target=waker.wake)
+        thread.start()
+        assert held.wait(20)
+        try:
+            if is_written:
+                patch.undo()
+                waker.wake()
+            Waker.of_this_thread(nothing)
+        finally:
+            go_on.set()
+            thread.join()
+    assert is_readable(waker) != is_written  # this wait looks again once more, or was told before
+    assert not is_readable(Waker.of_this_thread(nothing))
