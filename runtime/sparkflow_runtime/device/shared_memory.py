@@ -218,6 +218,8 @@ class SharedArena:
             parts = list(self._parts.values())
             self._parts.clear()
             self._left.clear()
+            self._moves = None
+        self._sweep()  # those two were returned while this had the lock
         for part in parts:
             part.file.close()
 

@@ -18,6 +18,7 @@ import gc
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final, TypeVar
@@ -93,15 +94,19 @@ def _threads() -> set[threading.Thread]:
 
 
 def _files() -> set[str]:
-    """Sockets, pipes and memory files of this process, as the kernel names them."""
-    found = set()
+    """The descriptors of this process that are sockets, pipes and memory files.
+
+    They are named as the kernel does, which names all memory files alike, with the file's number,
+    and which of those it is that one file has.
+    """
+    found: Counter[str] = Counter()
     with contextlib.suppress(FileNotFoundError):
         for path in Path("/proc/self/fd").iterdir():
             with contextlib.suppress(FileNotFoundError):  # the listing's own descriptor
                 target = os.readlink(path)
                 if target.startswith(_COUNTED):
-                    found.add(target)
-    return found
+                    found[f"{target} {path.stat().st_ino}"] += 1
+    return {f"{name} #{number}" for name, count in found.items() for number in range(count)}
 
 
 def _files_besides(known: set[str]) -> set[str]:

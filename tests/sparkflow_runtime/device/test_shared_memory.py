@@ -23,6 +23,7 @@ from sparkflow_runtime.device.shared_memory import (
     SharedArena,
 )
 from sparkflow_runtime.errors import InvalidArgumentError, ResourceExhaustedError
+from sparkflow_runtime.testing.leaks import assert_nothing_left
 
 needs_memory_files = pytest.mark.skipif(
     not SharedArena.available(), reason="needs memfd_create: Linux"
@@ -444,3 +445,12 @@ def test_a_process_reads_in_place_what_another_writes_and_survives_its_end():
     np.testing.assert_array_equal(view, np.arange(100_000) + 0.5)
     assert set(os.listdir("/dev/shm")) <= shm
     peer.close()
+
+
+def test_an_arena_that_is_closed_holds_nothing():
+    with assert_nothing_left():
+        arena = SharedArena()
+        assert arena.moves()[0] == 0
+        arena.note_moved(arena.allocate((1000,), np.float32))
+        arena.close()
+    assert arena.size_bytes == 0

@@ -8,7 +8,6 @@ the memory go through the unix socket, before the first place in it.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import struct
 import threading
@@ -46,7 +45,7 @@ class ChannelMemory:
     """What the two ends of a channel share, seen from one of them.
 
     What it lends may be asked for by several threads, and `_lock` guards those fields; what it
-    reads belongs to the thread that reads the channel.
+    reads belongs to the thread that reads the channel, but for `_slots`, which `_keeping` guards.
 
     Args:
         wire: Of the channel.
@@ -69,7 +68,10 @@ class ChannelMemory:
         self._told: set[int] = set()
         self._ring: SlotRing | None = None
         self._segments = MappedSegments()
+        # Apart from `_lock`, under which others send: who reads must not wait for that.
+        self._keeping = threading.Lock()
         self._slots: Segment | None = None
+        self._is_closed = False
         self._reader: SlotReader | None = None
 
     # ------------------------------------------------------------------------------- lending
@@ -137,8 +139,12 @@ class ChannelMemory:
                 except OSError:
                     self.least_bytes = frames.MAX_BODY_BYTES + 1
                     return None  # The socket does it, too.
-                self._send(_SLOTS, 0, ring.memory)
-                self._send(_TABLE, 0, ring.table)
+                try:
+                    self._send(_SLOTS, 0, ring.memory)
+                    self._send(_TABLE, 0, ring.table)
+                except BaseException:  # the other end is gone
+                    ring.close()
+                    raise
                 self._ring = ring
             return self._ring
 
@@ -167,18 +173,34 @@ class ChannelMemory:
         descriptor = take_descriptor()
         if descriptor is None:
             raise InvalidArgumentError(message=f"Memory {number} came without a descriptor")
-        segment = Segment(descriptor, size)
         self.is_read = True
         if kind == _ARENA:
             self._segments.attach(number, descriptor, size)
-        elif kind == _SLOTS and self._slots is None and self._reader is None:
-            self._slots = segment
-        elif kind == _TABLE and self._slots is not None:
-            slots, self._slots = self._slots, None
-            self._reader = SlotReader(slots, segment)
+        elif kind == _SLOTS and self._reader is None:
+            self._keep_slots(Segment(descriptor, size))
         else:
-            os.close(descriptor)
+            slots = self._take_slots()
+            if kind == _TABLE and slots is not None:
+                self._reader = SlotReader(slots, Segment(descriptor, size))
+                return
+            for each in (descriptor, *([slots.fd] if slots is not None else [])):
+                os.close(each)
             raise InvalidArgumentError(message=f"Memory of kind {kind} came out of turn")
+
+    def _keep_slots(self, slots: Segment) -> None:
+        """Keeps the memory of slots until their table comes, unless this is closed."""
+        with self._keeping:
+            is_wanted = self._slots is None and not self._is_closed
+            if is_wanted:
+                self._slots = slots
+        if not is_wanted:
+            os.close(slots.fd)
+            raise InvalidArgumentError(message="Memory of slots came out of turn")
+
+    def _take_slots(self) -> Segment | None:
+        with self._keeping:
+            slots, self._slots = self._slots, None
+            return slots
 
     def read(
         self, layout: Layout, header: Header, head: bytes, body: np.ndarray[Any, Any] | None
@@ -251,8 +273,9 @@ class ChannelMemory:
         if ring is not None:
             ring.close()
         self._segments.close()
-        if self._slots is not None:
-            with contextlib.suppress(OSError):
-                os.close(self._slots.fd)
-            self._slots = None
+        with self._keeping:
+            self._is_closed = True
+        slots = self._take_slots()
+        if slots is not None:
+            os.close(slots.fd)
         self._reader = None

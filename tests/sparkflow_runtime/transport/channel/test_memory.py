@@ -1,5 +1,6 @@
 """What a channel reads of the other task's memory."""
 
+import contextlib
 import os
 from collections.abc import Iterator
 
@@ -7,7 +8,8 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime.device.shared_memory import SharedArena
-from sparkflow_runtime.errors import InvalidArgumentError, OpError
+from sparkflow_runtime.errors import InvalidArgumentError, OpError, UnavailableError
+from sparkflow_runtime.testing.leaks import assert_nothing_left
 from sparkflow_runtime.transport.channel import frames, memory as channel_memory
 from sparkflow_runtime.transport.channel.frames import Header, Kind
 from sparkflow_runtime.transport.channel.memory import ChannelMemory
@@ -45,6 +47,47 @@ def test_memory_that_is_gone_leaves_the_descriptor_to_the_memory_that_comes(segm
 def test_memory_without_a_descriptor_is_refused():
     with pytest.raises(InvalidArgumentError, match="Memory 5 came without a descriptor"):
         ChannelMemory(None, None).attach(segment_frame(5, 4096), lambda: None)
+
+
+SLOTS, TABLE = 2, 3
+
+
+@pytest.mark.parametrize("kinds", [(TABLE,), (SLOTS,), (SLOTS, SLOTS), (SLOTS, TABLE, TABLE)])
+@pytest.mark.parametrize("closes_after", [0, 1, 9])
+def test_no_descriptor_stays_however_slots_come(segment, kinds, closes_after):
+    with assert_nothing_left():
+        memory = ChannelMemory(None, None)
+        for number, kind in enumerate(kinds):
+            if number == closes_after:
+                memory.close()
+            head = Header(Kind.SEGMENT, kind, 0, 0, 0, 0, 0, segment.size_bytes)
+            with contextlib.suppress(InvalidArgumentError, OSError):
+                memory.attach(head, lambda: os.dup(segment.fd))
+        if closes_after >= len(kinds):
+            memory.close()
+        del memory
+
+
+@pytest.mark.parametrize("told", [0, 1])
+def test_slots_that_the_other_end_cannot_be_told_of_are_closed(told):
+    class Wire:
+        """The other end goes after so many frames."""
+
+        transport = "unix"
+        left = told
+
+        def send(self, head, descriptors):
+            if not self.left:
+                raise UnavailableError(message="is gone")
+            self.left -= 1
+
+    if not SharedArena.available():
+        pytest.skip("this system has no memory of this kind")
+    with assert_nothing_left():
+        memory = ChannelMemory(Wire(), SharedArena())
+        with pytest.raises(UnavailableError):
+            memory.put([b"abc"], 3)
+        memory.close()
 
 
 @pytest.mark.skipif(not available(), reason="channels need Linux")
