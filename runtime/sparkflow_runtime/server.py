@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 
 from sparkflow_runtime.device.device import count_gpus
@@ -114,34 +115,33 @@ class Server:
         self._master = MasterService(self._make_session, self._links)
         self.worker.answering.clients = RepeatedRuns(self._master.find_callable)
         loops = LoopService(self._master.find)
-        self._server = rpc.RpcServer(
-            [
-                rpc.handlers(WORKER_SERVICE, worker_service.methods(self.worker)),
-                rpc.handlers(SERVICE, {**self._master.methods(), **loops.methods()}),
-                rpc.handlers(TENSORFLOW_SERVICE, self._master.methods()),
-            ],
-            host=host,
-            port=port,
-            token=token,
-            insecure=insecure,
-            tls=tls,
-        )
-        self._listener: Listener | None = None
-        try:
+        self._stopped = False
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.worker.close)
+            self._server = rpc.RpcServer(
+                [
+                    rpc.handlers(WORKER_SERVICE, worker_service.methods(self.worker)),
+                    rpc.handlers(SERVICE, {**self._master.methods(), **loops.methods()}),
+                    rpc.handlers(TENSORFLOW_SERVICE, self._master.methods()),
+                ],
+                host=host,
+                port=port,
+                token=token,
+                insecure=insecure,
+                tls=tls,
+            )
+            undo.callback(self._server.stop)  # its port is free for another attempt
+            self._listener: Listener | None = None
             if available() and transport != "grpc":
                 self._listener = self._listen(host, channel_port, advertised_host, insecure)
+                undo.callback(self._listener.stop)
                 self.worker.channel_address = self._listener.address
             shown = advertised_host or host
             shown = f"[{shown}]" if ":" in shown and not shown.startswith("[") else shown
             self.address = f"{shown}:{self._server.port}"
             trust(self.address)
-            self._stopped = False
             self._link_cluster()
-        except BaseException:
-            if self._listener is not None:
-                self._listener.stop()
-            self._server.stop()  # its port is free for another attempt
-            raise
+            undo.pop_all()
 
     @property
     def port(self) -> int:

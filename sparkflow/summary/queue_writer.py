@@ -31,7 +31,6 @@ class QueuedEventWriter:
     """
 
     def __init__(self, logdir: str, max_queue: int, flush_s: float, suffix: str) -> None:
-        self._file = EventFileWriter(logdir, suffix=suffix)
         self._max_queue = max(1, max_queue)
         self._flush_s = flush_s
         self._changed = threading.Condition()
@@ -39,6 +38,7 @@ class QueuedEventWriter:
         self._closing = False
         self._error: Exception | None = None
         self._thread: threading.Thread | None = None
+        self._file = EventFileWriter(logdir, suffix=suffix)
 
     def add(self, event: Event) -> None:
         """Hands on an event; waits for room in the queue.
@@ -51,8 +51,9 @@ class QueuedEventWriter:
             if self._closing:
                 return
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="event-writer", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._work, name="event-writer", daemon=True)
+                thread.start()
+                self._thread = thread
             self._await(lambda: len(self._waiting) < self._max_queue)
             self._waiting.append(event)
             self._changed.notify_all()

@@ -73,14 +73,14 @@ class MemoryFile:
             seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
             fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
             self._mapping = mmap.mmap(fd, size)
+            self._pid = os.getpid()
+            self._reserved = 0
+            self.bytes: Bytes = np.frombuffer(self._mapping, np.uint8)
+            self.address: int = self.bytes.ctypes.data
             if readers_write:
                 undo.pop_all()
             else:
                 fd = _reopen(fd, os.O_RDONLY)
-        self._pid = os.getpid()
-        self._reserved = 0
-        self.bytes: Bytes = np.frombuffer(self._mapping, np.uint8)
-        self.address: int = self.bytes.ctypes.data
         self.segment = Segment(fd, size)
 
     def reserve(self, end: int) -> None:

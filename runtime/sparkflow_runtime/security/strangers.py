@@ -79,10 +79,11 @@ class Strangers:
             # A forked child has none of its parent's threads.
             if os.path.isdir(_DESCRIPTORS) and not (self._thread and self._thread.is_alive()):
                 self._ended = threading.Event()
-                self._thread = threading.Thread(
+                thread = threading.Thread(
                     target=self._work, args=(self._ended,), name="strangers", daemon=True
                 )
-                self._thread.start()
+                thread.start()
+                self._thread = thread
 
     def forget(self, port: int) -> None:
         """Looks after a port no longer; nothing where it does not."""

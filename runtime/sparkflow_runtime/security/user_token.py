@@ -13,6 +13,7 @@ import os
 import secrets
 import stat
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -111,13 +112,12 @@ def _token_in(folder: Path, opened: int) -> UserToken:
     """The token in an open folder, which is made if there is none."""
     while True:
         try:
-            file = os.open(_FILE, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=opened)
+            with open(_FILE, "rb", opener=_opener(opened)) as stream:
+                _require_private(folder / _FILE, os.fstat(stream.fileno()))
+                text = stream.read(2 * TOKEN_BYTES + 1)
         except FileNotFoundError:
             _make(opened)
             continue
-        with os.fdopen(file, "rb") as stream:
-            _require_private(folder / _FILE, os.fstat(stream.fileno()))
-            text = stream.read(2 * TOKEN_BYTES + 1)
         if len(text) != 2 * TOKEN_BYTES or not text.isalnum():
             raise OSError(f"{_FILE} is damaged: remove it")
         return UserToken(text.decode("ascii"))
@@ -126,14 +126,19 @@ def _token_in(folder: Path, opened: int) -> UserToken:
 def _make(opened: int) -> None:
     """Makes the file, unless somebody else does so at the same time. It is whole or not there."""
     new = f".{_FILE}-{secrets.token_hex(8)}"
-    file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=opened)
     try:
-        with os.fdopen(file, "wb") as stream:
+        with open(new, "xb", opener=_opener(opened)) as stream:
             stream.write(new_token().encode("ascii"))
         with contextlib.suppress(FileExistsError):
             os.link(new, _FILE, src_dir_fd=opened, dst_dir_fd=opened)
     finally:
-        os.unlink(new, dir_fd=opened)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(new, dir_fd=opened)
+
+
+def _opener(folder: int) -> Callable[[str, int], int]:
+    """Opens what lies in an open folder; what is made there is for this user's eyes only."""
+    return lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o600, dir_fd=folder)
 
 
 def _require_private(path: Path, found: os.stat_result) -> None:

@@ -51,8 +51,12 @@ class FaultyLink:
         self._cut_at_bytes: int | None = None
         here, _, free = (listens or "127.0.0.1:0").rpartition(":")
         self._listener = socket.create_server((here, int(free)))
-        self.address = f"{here}:{self._listener.getsockname()[1]}"
-        threading.Thread(target=self._accept, name="faulty-link", daemon=True).start()
+        try:
+            self.address = f"{here}:{self._listener.getsockname()[1]}"
+            threading.Thread(target=self._accept, name="faulty-link", daemon=True).start()
+        except BaseException:
+            self._listener.close()
+            raise
 
     @property
     def passed_bytes(self) -> int:

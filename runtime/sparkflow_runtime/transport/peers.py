@@ -227,12 +227,12 @@ class Peers:
                 expected_incarnation=incarnation,
                 timeout_s=DIAL_TIMEOUT_S,
             )
-        except UnavailableError as error:
+            asker = Asker(opened, reactor, me.arena)
+        except (UnavailableError, OSError, RuntimeError) as error:  # no descriptor or thread, too
             if must:
                 raise
             self._do_without(task, str(error))
             return None
-        asker = Asker(opened, reactor, me.arena)
         with self._lock:
             has_moved = self._addresses.get(task) != where
             is_lost = task in self._lost

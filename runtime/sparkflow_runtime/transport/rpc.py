@@ -189,6 +189,8 @@ class RpcServer:
         if guard is not None:
             interceptors.append(guard)
         self._threads = DaemonThreads(MAX_THREADS, "rpc")
+        self._started = False
+        self._stopped = threading.Event()
         most = max_connections()
         self._most_strangers = most // 2
         self._server = grpc.server(
@@ -219,17 +221,20 @@ class RpcServer:
             raise UnavailableError(
                 message=f"Cannot listen on {bracketed}:{port}. Is the port in use?"
             )
-        self._started = False
-        self._stopped = threading.Event()
-        if guard is not None and token is not None:
-            # The user's own token has another form at each port.
-            guard.expect(token.at(self.port) if isinstance(token, security.UserToken) else token)
+        try:
+            if guard is not None and token is not None:
+                if isinstance(token, security.UserToken):
+                    token = token.at(self.port)  # it has another form at each port
+                guard.expect(token)
+        except BaseException:
+            self.stop()
+            raise
 
     def start(self) -> None:
         """Begins to answer."""
         strangers.watch(self.port, self._most_strangers)
-        self._started = True
         self._server.start()
+        self._started = True
 
     def stop(self, grace_s: float = 0.5) -> None:
         """Refuses new calls and ends running ones after `grace_s` seconds; returns when done.

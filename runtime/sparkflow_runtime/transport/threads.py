@@ -43,7 +43,8 @@ class DaemonThreads(Executor):
         """Runs `fn(*args, **kwargs)` in a thread and gives its future.
 
         Raises:
-            RuntimeError: `shutdown` was called, as the protocol of executors asks.
+            RuntimeError: `shutdown` was called, as the protocol of executors asks, or the process
+                cannot have a thread.
         """
         future: Future[T] = Future()
         with self._changed:
@@ -53,9 +54,19 @@ class DaemonThreads(Executor):
             if self._idle >= len(self._calls):
                 self._changed.notify()
             elif self._threads < self._max_threads:
-                self._threads += 1
-                threading.Thread(target=self._work, name=self._name, daemon=True).start()
+                self._start()
         return future
+
+    def _start(self) -> None:
+        """Starts a thread; those that there are must do where the process cannot have more."""
+        try:
+            threading.Thread(target=self._work, name=self._name, daemon=True).start()
+        except RuntimeError:
+            if not self._threads:
+                self._calls.pop()
+                raise
+        else:
+            self._threads += 1
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Lets every thread end after its call; does not wait for them, whatever `wait` says."""

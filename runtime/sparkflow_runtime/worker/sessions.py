@@ -129,8 +129,8 @@ class WorkerSessions(Generic[G]):
             self._sessions.setdefault(handle, made)
             self._changed.notify_all()
             if lease_s is not None and not self._watching:
-                self._watching = True
                 threading.Thread(target=self._watch, name="session-leases", daemon=True).start()
+                self._watching = True
         self._forget(doomed)
 
     def find(self, handle: str) -> WorkerSession[G]:

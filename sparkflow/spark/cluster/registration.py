@@ -132,7 +132,11 @@ class RegistrationServer:
             )
 
         self._server = (ports or Ports()).listen(host, 1, serve)
-        self._server.start()
+        try:
+            self._server.start()
+        except BaseException:
+            self._server.stop()
+            raise
         self.port = self._server.port
 
     def begin_attempt(self, feed_plan: str) -> int:

@@ -56,9 +56,10 @@ class FunctionProcess:
             name, "sparkflow.spark.programs.function_child", environment, self._read_answer
         )
         worker = name.index if name.job == "worker" else None
-        hosted = json.dumps({"worker": worker, "rows": list(rows)}).encode()
-        for part in (hosted, work):  # `result` tells what became of it
-            self._process.write(SIZE.pack(len(part)) + part)
+        with self._process.ended_on_error():
+            hosted = json.dumps({"worker": worker, "rows": list(rows)}).encode()
+            for part in (hosted, work):  # `result` tells what became of it
+                self._process.write(SIZE.pack(len(part)) + part)
 
     @property
     def lines(self) -> list[str]:

@@ -57,13 +57,14 @@ class TensorBoardServer:
             self._read,
         )
         asked = {"folder": folder, "host": host, "port": port}
-        self._process.write(json.dumps(asked).encode() + b"\n")
-        self._answered.wait(_START_S)
-        if "url" not in self._answer:
-            self._process.kill()
-            self._process.end()
-            why = self._answer.get("error") or self._process.tail(10) or "it said nothing"
-            raise SparkTrainingError(f"TensorBoard for {folder} did not start: {why}")
+        with self._process.ended_on_error():
+            self._process.write(json.dumps(asked).encode() + b"\n")
+            self._answered.wait(_START_S)
+            if "url" not in self._answer:
+                self._process.kill()
+                self._process.end()  # it has said all that it says
+                why = self._answer.get("error") or self._process.tail(10) or "it said nothing"
+                raise SparkTrainingError(f"TensorBoard for {folder} did not start: {why}")
         self.url = self._answer["url"]
 
     def close(self) -> None:

@@ -92,7 +92,11 @@ class Server:
             ) from error
         self._started = False
         if start:
-            self.start()
+            try:
+                self.start()
+            except BaseException:
+                self.stop()
+                raise
 
     @staticmethod
     def create_local_server(

@@ -117,3 +117,27 @@ def test_who_waits_for_a_call_that_never_began_learns_that_it_is_cancelled() -> 
     assert waiting.cancelled()
     release.set()
     assert running.result(60)
+
+
+def test_a_thread_that_the_process_cannot_have_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    threads = DaemonThreads(2, "pool-refused")
+    called: list[int] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        for number in range(3):
+            with pytest.raises(RuntimeError, match="can't start"):
+                threads.submit(called.append, number)
+    release = threading.Event()
+    first = threads.submit(release.wait, 10)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        second = threads.submit(called.append, 3)  # the one that there is does it
+    release.set()
+    wait([first, second], 10)
+    assert called == [3]
+    threads.shutdown()

@@ -164,7 +164,10 @@ class RepeatedRuns:
             if self._closed or time.monotonic() < self._dials_at:
                 return
             self._dials_at = float("inf")
-        threading.Thread(target=self._dial, name="dial-master", daemon=True).start()
+        try:
+            threading.Thread(target=self._dial, name="dial-master", daemon=True).start()
+        except RuntimeError as error:  # there are no more threads; runs go over gRPC meanwhile
+            self._note_dialled(RETRY_S, error)
 
     def _dial(self) -> None:
         retry_s = float("inf")
@@ -177,12 +180,16 @@ class RepeatedRuns:
                         self._asker, asker = asker, None
                 if asker is not None:
                     asker.close()
-        except OpError as error:
-            retry_s = RETRY_S
+        except (OpError, OSError, RuntimeError) as error:  # no descriptor or thread more, too
+            self._note_dialled(RETRY_S, error)
+        else:
+            self._note_dialled(retry_s)
+
+    def _note_dialled(self, retry_s: float, error: Exception | None = None) -> None:
+        if error is not None:
             _log.info("Runs on %s go over gRPC: %s", self._peer, error)
-        finally:
-            with self._lock:
-                self._dials_at = time.monotonic() + retry_s
+        with self._lock:
+            self._dials_at = time.monotonic() + retry_s
 
     def _open(self) -> Asker | None:
         """The channel to the master; None where it has none."""

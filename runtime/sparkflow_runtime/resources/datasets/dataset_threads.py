@@ -101,10 +101,9 @@ class _Prefetched(ElementIterator):
         if self._thread is None:
             if self._closed:
                 return None
-            self._thread = threading.Thread(
-                target=self._fill, name="sparkflow-prefetch", daemon=True
-            )
-            self._thread.start()
+            thread = threading.Thread(target=self._fill, name="sparkflow-prefetch", daemon=True)
+            thread.start()
+            self._thread = thread
         found: Any = wait_for(self._changed, self._take, step)
         if isinstance(found, Exception):
             raise found

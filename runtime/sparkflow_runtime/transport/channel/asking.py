@@ -161,7 +161,7 @@ class Asker(End):
         self._pools: dict[str, BufferPool] = {}
         self.takes_bundles = opened.minor >= handshake.TAKES_BUNDLES
         self.readings = Readings()
-        reactor.add(self)
+        self.be_read_by(reactor)
 
     @property
     def transport(self) -> str:

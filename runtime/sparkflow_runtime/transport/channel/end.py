@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from sparkflow_runtime.transport.channel.layout import Describer, Message
 from sparkflow_runtime.transport.channel.memory import LEAST_SHARED_BYTES, ChannelMemory
 from sparkflow_runtime.transport.channel.opening import Opened
 from sparkflow_runtime.transport.channel.wire import Wire
+
+if TYPE_CHECKING:
+    from sparkflow_runtime.transport.channel.reactor import Reactor
 
 HELD_BYTES: Final = 1 << 14
 """Larger bodies leave at once: they take longer to come than a second frame does."""
@@ -46,6 +49,18 @@ class End(abc.ABC):
         self.memory = ChannelMemory(self.wire, arena)
         self._describer = Describer(self.memory.locate, LEAST_SHARED_BYTES)
         self._describing = threading.Lock()
+
+    def be_read_by(self, reactor: Reactor) -> None:
+        """Has a reactor read it from now on; closes it where that cannot be.
+
+        Raises:
+            OSError, RuntimeError: See `Reactor.add`.
+        """
+        try:
+            reactor.add(self)
+        except BaseException:
+            self.wire.release()
+            raise
 
     @property
     def is_open(self) -> bool:

@@ -6,6 +6,7 @@ some tens) until its deadline, and keeps nobody waiting.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import selectors
@@ -96,27 +97,9 @@ class Listener:
         self._self = Self(task, incarnation, token)
         self._on_opened = on_opened
         self._context: ssl.SSLContext | None = tls.server_context() if tls is not None else None
-        self._doors = [_listen_tcp(host.strip("[]"), port)]
-        unix_name = new_unix_name()
-        try:
-            self._doors += [_listen_unix(unix_name)] if unix_name else []
-        except OSError as error:  # a sandbox may allow TCP only
-            _log.info("No unix socket: %s", error)
-            unix_name = ""
-        self.address = ChannelAddress(
-            (advertised_host or host).strip("[]"),
-            self._doors[0].getsockname()[1],
-            unix_name,
-            own_host_id(),
-        )
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopped = False
-        self._selector = selectors.DefaultSelector()
-        self._wake, self._woken = socket.socketpair()
-        self._selector.register(self._woken, selectors.EVENT_READ)
-        # A server that nobody stops is collected, and its sockets with it, without a warning.
-        weakref.finalize(self, _close, [*self._doors, self._wake, self._woken])
         self._callers: dict[Caller, None] = {}  # the one that came first is first
         # Those of them that have not introduced themselves, and the others, with the time when they
         # did.
@@ -125,7 +108,28 @@ class Listener:
         self._most = min(MAX_CALLERS, max(_LEAST_CALLERS, allowed_descriptors() // 8))
         self._closed_until: float | None = None
         self._full = False  # They are closed for want of places: the first free one opens them.
-        self._open_doors()
+        with contextlib.ExitStack() as undo:
+            self._doors = [undo.enter_context(_listen_tcp(host.strip("[]"), port))]
+            unix_name = new_unix_name()
+            try:
+                if unix_name:
+                    self._doors.append(undo.enter_context(_listen_unix(unix_name)))
+            except OSError as error:  # a sandbox may allow TCP only
+                _log.info("No unix socket: %s", error)
+                unix_name = ""
+            self.address = ChannelAddress(
+                (advertised_host or host).strip("[]"),
+                self._doors[0].getsockname()[1],
+                unix_name,
+                own_host_id(),
+            )
+            self._selector = undo.enter_context(selectors.DefaultSelector())
+            self._wake, self._woken = map(undo.enter_context, socket.socketpair())
+            self._selector.register(self._woken, selectors.EVENT_READ)
+            self._open_doors()
+            # A server that nobody stops is collected, and its sockets with it, without a warning.
+            weakref.finalize(self, _close, [*self._doors, self._wake, self._woken])
+            undo.pop_all()
 
     def start(self) -> None:
         """Begins to accept; nothing when it does already.
@@ -137,10 +141,9 @@ class Listener:
             if self._stopped:
                 raise FailedPreconditionError(message="A stopped listener cannot start again")
             if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._work, name="channel-listener", daemon=True
-                )
-                self._thread.start()
+                thread = threading.Thread(target=self._work, name="channel-listener", daemon=True)
+                thread.start()
+                self._thread = thread
 
     def stop(self) -> None:
         """Closes the doors and cuts off who has no open channel yet; returns when it is done.

@@ -72,23 +72,33 @@ class Reactor:
     # --------------------------------------------------------------------------------- ends
 
     def add(self, end: End) -> None:
-        """Reads an end from now on: all the time, or where it is left alone, as it says."""
+        """Reads an end from now on: all the time, or where it is left alone, as it says.
+
+        Raises:
+            OSError: There is no descriptor left for that.
+            RuntimeError: There is no thread left for that.
+        """
         fd = end.wire.fileno()
         with self._lock:
             self._ends[fd] = end
-            epoll, _, _ = self._open()
-            epoll.register(fd, _ONE_EVENT if end.is_always_read else _ITS_END)
-            if end.is_always_read:
-                self._watched.add(fd)
-            elif self._janitor is None:
-                self._janitor_wake = threading.Event()
-                self._janitor = threading.Thread(
-                    target=self._look_after,
-                    args=(self._janitor_wake,),
-                    name="channel-janitor",
-                    daemon=True,
-                )
-                self._janitor.start()
+            try:
+                epoll, _, _ = self._open()
+                epoll.register(fd, _ONE_EVENT if end.is_always_read else _ITS_END)
+                if end.is_always_read:
+                    self._watched.add(fd)
+                elif self._janitor is None:
+                    self._janitor_wake = threading.Event()
+                    janitor = threading.Thread(
+                        target=self._look_after,
+                        args=(self._janitor_wake,),
+                        name="channel-janitor",
+                        daemon=True,
+                    )
+                    janitor.start()
+                    self._janitor = janitor
+            except BaseException:  # the system has no descriptor or no thread more
+                self._remove_locked(end)
+                raise
 
     def resume(self, end: End) -> None:
         """Lets another thread read an end while this one does something that may block."""
@@ -118,13 +128,16 @@ class Reactor:
 
     def remove(self, end: End) -> None:
         """Forgets an end."""
-        fd = end.wire.fileno()
         with self._lock:
-            if self._ends.get(fd) is end:
-                del self._ends[fd]
-                self._watched.discard(fd)
-                self._unarmed.discard(fd)
-                self._forget(fd)
+            self._remove_locked(end)
+
+    def _remove_locked(self, end: End) -> None:
+        fd = end.wire.fileno()
+        if self._ends.get(fd) is end:
+            del self._ends[fd]
+            self._watched.discard(fd)
+            self._unarmed.discard(fd)
+            self._forget(fd)
 
     def _watch_those_left_alone(self, ends: list[End]) -> None:
         for end in ends:
@@ -164,7 +177,10 @@ class Reactor:
             self._arm(self._watch[2].fileno(), _ONE_EVENT)
             if self._idle:
                 return
-        threading.Thread(target=self._run_handed, name="channel-call", daemon=True).start()
+        try:
+            threading.Thread(target=self._run_handed, name="channel-call", daemon=True).start()
+        except RuntimeError as error:  # one that reads does it when it is done
+            _log.warning("A call waits for a thread: %s", error)
 
     def _run_handed(self) -> None:
         with self._lock:
@@ -178,15 +194,13 @@ class Reactor:
 
     def _open(self) -> tuple[select.epoll, Waker, Waker]:
         if self._watch is None:
-            self._watch = select.epoll(), Waker(), Waker()
-            self._watch[0].register(self._watch[1], select.EPOLLIN)
-            self._watch[0].register(self._watch[2], 0)
-            self._watch[2].wake()  # readable as soon as it is armed
+            watch = select.epoll(), Waker(), Waker()
+            watch[0].register(watch[1], select.EPOLLIN)
+            watch[0].register(watch[2], 0)
+            watch[2].wake()  # readable as soon as it is armed
+            self._watch = watch
         if self._idle == 0 and self._threads < MAX_THREADS:
-            self._threads += 1
-            self._idle += 1
-            args = (self._watch,)
-            threading.Thread(target=self._work, args=args, name="channel", daemon=True).start()
+            self._start(self._watch)
         elif self._idle == 0 and not self._is_full:
             self._is_full = True
             _log.warning(
@@ -196,6 +210,19 @@ class Reactor:
                 self._threads,
             )
         return self._watch
+
+    def _start(self, watch: tuple[select.epoll, Waker, Waker]) -> None:
+        """Starts a thread that reads; those that there are must do where it cannot have more."""
+        thread = threading.Thread(target=self._work, args=(watch,), name="channel", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            if not self._threads:
+                raise
+            _log.warning("Channels are read by %d threads: %s", self._threads, error)
+        else:
+            self._threads += 1
+            self._idle += 1
 
     def _arm(self, fd: int, events: int) -> None:
         if self._watch is not None:

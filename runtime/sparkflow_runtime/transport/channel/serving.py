@@ -239,7 +239,7 @@ class Serving(End):
         self._todo: list[tuple[bool, partial[None]]] = []  # whether it may block, and what
         self._pool = BufferPool()
         self._closed = False
-        reactor.add(self)
+        self.be_read_by(reactor)
 
     @property
     def transport(self) -> str:

@@ -65,7 +65,8 @@ class ChildProcess:
         self._stood_still_s = 0.0
         self._on_event = on_event
         self._process = PipedProcess(name, module, environment, self._read_events, on_line)
-        self.send(config)
+        with self._process.ended_on_error():
+            self.send(config)
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Writes one line to the child's stdin; nothing if it has ended, which `wait` tells."""

@@ -9,8 +9,8 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import IO, Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import IO, Any, Final
 
 from sparkflow.spark.cluster_layout import TaskName
 
@@ -52,10 +52,13 @@ class PipedProcess:
             stderr=subprocess.PIPE,
             env=dict(environment),
         )
-        self._line_reader = threading.Thread(target=self._read_lines, daemon=True)
-        self._output_reader = threading.Thread(target=self._read_output, args=(read,), daemon=True)
-        self._line_reader.start()
-        self._output_reader.start()
+        try:
+            self._line_reader = _started(self._read_lines)
+            self._output_reader = _started(self._read_output, read)
+        except BaseException:  # the system may have no more threads
+            with self._process:  # closes the pipes, and waits
+                self._process.kill()
+            raise
 
     @property
     def pid(self) -> int:
@@ -104,6 +107,16 @@ class PipedProcess:
         """Ends it at once; does not wait for it."""
         self._process.kill()
 
+    @contextlib.contextmanager
+    def ended_on_error(self) -> Iterator[None]:
+        """Ends it where the block fails: who constructs something around it has nobody else to."""
+        try:
+            yield
+        except BaseException:
+            self.kill()
+            self.end()
+            raise
+
     def end(self) -> None:
         """Ends it if it is there still, and waits until it has. May be called more than once."""
         stdin = self._process.stdin
@@ -134,6 +147,12 @@ class PipedProcess:
                 sys.stderr.flush()
                 if self._on_line is not None:
                     self._on_line(line)
+
+
+def _started(target: Callable[..., None], *args: Any) -> threading.Thread:
+    thread = threading.Thread(target=target, args=args, daemon=True)
+    thread.start()
+    return thread
 
 
 def describe_exit(code: int) -> str:

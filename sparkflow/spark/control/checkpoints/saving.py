@@ -54,10 +54,11 @@ class CheckpointWriter:
     def write(self, snapshot: Snapshot) -> None:
         """Begins to write; waits for the one before, so that no third one takes up memory."""
         self.wait()
-        self._thread = threading.Thread(
+        thread = threading.Thread(
             target=self._write, args=(snapshot,), name="checkpoint", daemon=True
         )
-        self._thread.start()
+        thread.start()
+        self._thread = thread
 
     def wait(self) -> None:
         """Blocks until nothing is being written."""

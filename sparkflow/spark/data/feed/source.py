@@ -104,9 +104,10 @@ class RowSource:
     def _wait_for_portion(self) -> float:
         """Waits until a portion is ready and returns the seconds; `_state` is held."""
         if self._thread is None and self._ended is None:
-            self._thread = threading.Thread(target=self._prepare, name=f"{self._use} data")
-            self._thread.daemon = True
-            self._thread.start()
+            name = f"{self._use} data"
+            thread = threading.Thread(target=self._prepare, name=name, daemon=True)
+            thread.start()
+            self._thread = thread
         started = time.perf_counter()
         while not self._ready:
             if self._ended is not None:

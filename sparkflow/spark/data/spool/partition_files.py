@@ -233,15 +233,22 @@ class JobFolders:
     """
 
     def __init__(self, directories: Iterable[str]) -> None:
-        self.paths = tuple(tempfile.mkdtemp(prefix="sparkflow-rows-", dir=d) for d in directories)
-        self._guard: subprocess.Popen[bytes] | None = subprocess.Popen(
-            ["/bin/sh", "-c", _GUARD, "sparkflow-rows", *self.paths],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            start_new_session=True,  # Ctrl-C in a terminal is for this process
-        )
+        self.paths: tuple[str, ...] = ()
+        self._guard: subprocess.Popen[bytes] | None = None
+        try:
+            for directory in directories:
+                self.paths += (tempfile.mkdtemp(prefix="sparkflow-rows-", dir=directory),)
+            self._guard = subprocess.Popen(
+                ["/bin/sh", "-c", _GUARD, "sparkflow-rows", *self.paths],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,  # Ctrl-C in a terminal is for this process
+            )
+        except BaseException:
+            self.remove()
+            raise
 
     def remove(self) -> None:
         """Removes them with what is there. Tasks that still write find no place to.

@@ -163,16 +163,39 @@ class _Chief:
         self._events: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
         local = next(iter(local_directories(os.environ)), None)
         self._folder = Path(tempfile.mkdtemp(prefix="sparkflow-chief-", dir=local))
+        self._outcome = self._folder / "outcome"
+        self._process: ChildProcess | None = None
+        try:
+            self.address = joined(host, self._start(config, host))
+        except BaseException:
+            self.close()
+            raise
+
+    def outcome(self) -> Iterator[pa.RecordBatch]:
+        """The rows that the client makes a model, or an error, of."""
+        self._wait_for("end", _END_S)
+        for path in sorted(self._outcome.iterdir()):
+            _, number, part = path.name.split("-", 2)
+            yield outcome_row(part, int(number), path.read_bytes())
+
+    def close(self) -> None:
+        """Ends the process and removes its files."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.end()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _start(self, config: ConnectConfig, host: str) -> int:
+        """Starts the process, and waits until it listens; its port."""
         work = self._folder / "work"
         work.write_bytes(config.work)
-        self._outcome = self._folder / "outcome"
         self._outcome.mkdir()
         left = config.remembered.value if config.remembered is not None else {}
         for part, content in left.items():
             (self._folder / part).write_bytes(content)
         environment = child_environment(os.environ, 1, 1)
         environment["CUDA_VISIBLE_DEVICES"] = ""
-        self._process = ChildProcess(
+        process = self._process = ChildProcess(
             CHIEF,
             {
                 "work": str(work),
@@ -187,25 +210,13 @@ class _Chief:
             self._events.put,
             module="sparkflow.spark.launch.connect.chief",
         )
-        threading.Thread(target=self._watch, daemon=True).start()
-        port = self._wait_for("address", _START_S)["port"]
-        self.address = joined(host, port)
 
-    def outcome(self) -> Iterator[pa.RecordBatch]:
-        """The rows that the client makes a model, or an error, of."""
-        self._wait_for("end", _END_S)
-        for path in sorted(self._outcome.iterdir()):
-            _, number, part = path.name.split("-", 2)
-            yield outcome_row(part, int(number), path.read_bytes())
+        def watch() -> None:
+            self._events.put({"event": "gone", "code": process.wait()})
 
-    def close(self) -> None:
-        """Ends the process and removes its files."""
-        self._process.kill()
-        self._process.end()
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _watch(self) -> None:
-        self._events.put({"event": "gone", "code": self._process.wait()})
+        threading.Thread(target=watch, daemon=True).start()
+        port: int = self._wait_for("address", _START_S)["port"]
+        return port
 
     def _wait_for(self, name: str, timeout_s: float) -> Mapping[str, Any]:
         while True:
@@ -217,6 +228,7 @@ class _Chief:
                     f"{timeout_s:g} s"
                 ) from None
             if event["event"] == "gone":
+                assert self._process is not None
                 raise SparkTrainingError(self._process.describe_end(event["code"]))
             if event["event"] == name:
                 return event

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime.errors import UnavailableError
+from sparkflow_runtime.testing.leaks import assert_nothing_left
 from sparkflow_runtime.transport.channel import reactor as reactor_module
 from sparkflow_runtime.transport.channel.reactor import Reactor, available
 from support.channels import WAIT_S, Channel
@@ -74,3 +75,42 @@ def test_a_reactor_without_channels_has_no_threads() -> None:
     assert made.reactor._watch is None
     with contextlib.suppress(UnavailableError):
         made.asker.ask(1, ["a"], loops=False)
+
+
+@pytest.fixture
+def no_threads(monkeypatch):
+    """The process cannot have more threads, until this is undone."""
+
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        yield patch
+
+
+@pytest.mark.skipif(not available(), reason="channels need Linux")
+def test_a_thread_that_the_process_cannot_have_is_asked_for_again(no_threads):
+    with assert_nothing_left():
+        made, (near, far) = Reactor(), socket.socketpair()
+        end = SimpleNamespace(wire=near, is_always_read=True, is_left_alone=False, attend=near.recv)
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="can't start"):
+                made.add(end)
+        assert made._watch is None
+        no_threads.undo()
+        came = threading.Event()
+        end.attend = came.set
+        made.add(end)
+        far.send(b"a")
+        assert came.wait(DEADLINE_S)
+        made.remove(end)
+        near.close()
+        far.close()
+
+
+def test_a_call_waits_for_a_thread_that_reads_where_it_cannot_have_its_own(reactor, no_threads):
+    done = threading.Event()
+    reactor._idle = 0  # the one that there is seems to be at work
+    reactor.hand_over(done.set)
+    assert done.wait(DEADLINE_S)
