@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sparkflow_runtime.device.shared_memory import SharedArena
-from sparkflow_runtime.transport.channel import dialling
+from sparkflow_runtime.transport.channel import dialling, wire
 from sparkflow_runtime.transport.channel.address import ChannelAddress
 from sparkflow_runtime.transport.channel.handshake import Self
 from sparkflow_runtime.transport.channel.listener import Listener
@@ -73,6 +73,17 @@ class Door:
 
 
 OpenDoor = Callable[..., Door]
+
+
+@pytest.fixture(autouse=True)
+def wires_of_the_test() -> Iterator[None]:
+    """Closes the sockets of wires that a test has made by themselves: ends release theirs."""
+    before = dict(wire._SOCKETS)
+    yield
+    for fd, made in list(wire._SOCKETS.items()):
+        if before.get(fd) is not made:
+            del wire._SOCKETS[fd]
+            made.close()
 
 
 @pytest.fixture(scope="module")
