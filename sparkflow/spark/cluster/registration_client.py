@@ -138,9 +138,9 @@ class RegistrationClient:
             return False  # the driver has stopped
         return bool(response.restart)
 
-    def heartbeat(self, task: TaskName, rows: int, steps: int) -> None:
-        """Says that the task lives, and how far it is. Never raises: it is said again."""
-        self._try(
+    def heartbeat(self, task: TaskName, rows: int, steps: int) -> OpError | None:
+        """Says that the task lives, and how far it is; what went wrong: it is said again."""
+        return self._try(
             "Heartbeat",
             rendezvous_pb2.HeartbeatRequest(job=task.job, task=task.index, rows=rows, steps=steps),
             rendezvous_pb2.HeartbeatResponse,
@@ -194,8 +194,9 @@ class RegistrationClient:
         """Closes the connection."""
         self._channel.close()
 
-    def _try(self, name: str, request: Any, response: Any) -> None:
+    def _try(self, name: str, request: Any, response: Any) -> OpError | None:
         try:
             self._stub.call(name, request, response.FromString, timeout_s=_REPORT_TIMEOUT_S)
-        except OpError:
-            return
+        except OpError as error:
+            return error
+        return None

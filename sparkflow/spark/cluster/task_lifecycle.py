@@ -291,10 +291,25 @@ class TaskLifecycle:
         self._client.report_state(describe_state(self._name, waits, self._steps.steps))
 
     def _beat(self) -> None:
+        """Says that this task lives; ends it where there has been no connection for long.
+
+        Where bytes were changed on their way, gRPC may never end a call whose connection is gone,
+        so that `_follow` does not hear of it.
+        """
         pause = threading.Event()
+        broken_s: float | None = None
         while True:
             rows = self._rows.rows if self._rows is not None else 0
-            self._client.heartbeat(self._name, rows, self._steps.steps)
+            failure = self._client.heartbeat(self._name, rows, self._steps.steps)
+            now = time.monotonic()
+            if not isinstance(failure, UnavailableError):
+                broken_s = None
+            elif broken_s is None:
+                broken_s = now
+            elif now - broken_s >= _REACH_AGAIN_S:
+                self._incoming.put(_Instruction(None, failure))
+                self._client.close()  # which ends what waits for an answer
+                return
             pause.wait(_HEARTBEAT_S)
 
 
