@@ -161,7 +161,7 @@ class Asker(End):
         self._pools: dict[str, BufferPool] = {}
         self.takes_bundles = opened.minor >= handshake.TAKES_BUNDLES
         self.readings = Readings()
-        self.be_read_by(reactor)
+        self.be_read(reactor.add)
 
     @property
     def transport(self) -> str:

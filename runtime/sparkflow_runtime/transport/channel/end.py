@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,9 +17,6 @@ from sparkflow_runtime.transport.channel.layout import Describer, Message
 from sparkflow_runtime.transport.channel.memory import LEAST_SHARED_BYTES, ChannelMemory
 from sparkflow_runtime.transport.channel.opening import Opened
 from sparkflow_runtime.transport.channel.wire import Wire
-
-if TYPE_CHECKING:
-    from sparkflow_runtime.transport.channel.reactor import Reactor
 
 HELD_BYTES: Final = 1 << 14
 """Larger bodies leave at once: they take longer to come than a second frame does."""
@@ -50,14 +47,17 @@ class End(abc.ABC):
         self._describer = Describer(self.memory.locate, LEAST_SHARED_BYTES)
         self._describing = threading.Lock()
 
-    def be_read_by(self, reactor: Reactor) -> None:
+    def be_read(self, add: Callable[[End], None]) -> None:
         """Has a reactor read it from now on; closes it where that cannot be.
 
+        Args:
+            add: `Reactor.add`.
+
         Raises:
-            OSError, RuntimeError: See `Reactor.add`.
+            OSError, RuntimeError: What `add` raises.
         """
         try:
-            reactor.add(self)
+            add(self)
         except BaseException:
             self.wire.release()
             raise

@@ -239,7 +239,7 @@ class Serving(End):
         self._todo: list[tuple[bool, partial[None]]] = []  # whether it may block, and what
         self._pool = BufferPool()
         self._closed = False
-        self.be_read_by(reactor)
+        self.be_read(reactor.add)
 
     @property
     def transport(self) -> str:
