@@ -55,9 +55,12 @@ class MachineCall:
         can_fail: Whether it says by its last array, with other than 0, that it refuses what it
             was given: the op's own kernel says why.
         stream: What it draws from; None for nothing.
+        adding: The same kernel, but that the only output grows by what the call gives; None for no
+            such kernel. It leaves the elements alone to which zero is added.
     """
 
     kernel: Callable[..., bool]
     inputs: tuple[int, ...]
     can_fail: bool = False
     stream: Stream | None = None
+    adding: Callable[..., bool] | None = None

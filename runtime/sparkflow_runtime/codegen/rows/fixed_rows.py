@@ -36,7 +36,7 @@ def bind_gather(index: DType, count: int, rows: int, row_bytes: int) -> Callable
 
 
 def bind_segment_sum(
-    index: DType, number: DType, count: int, segments: int, row: int
+    index: DType, number: DType, count: int, segments: int, row: int, adds: bool = False
 ) -> Callable[..., bool]:
     """A function of rows, their segments and the sums of segments, which it sets.
 
@@ -46,9 +46,10 @@ def bind_segment_sum(
         count: Of rows.
         segments: How many there are. One beyond is said by a last array, an int32.
         row: Elements of a row.
+        adds: Whether the rows are added to the sums instead.
     """
     sizes = (count, segments, row)
-    return _segment_sum(index, number).bind(sizes, [entry.NOT_COUNTED] * 4, 0)
+    return _segment_sum(index, number, adds).bind(sizes, [entry.NOT_COUNTED] * 4, 0)
 
 
 def bind_extreme(
@@ -90,13 +91,14 @@ def _gather(index: DType, row_bytes: int) -> native.Body:
     return native.body(code.module())
 
 
-@latest(16)
-def _segment_sum(index: DType, number: DType) -> native.Body:
+@latest(32)
+def _segment_sum(index: DType, number: DType, adds: bool) -> native.Body:
     code, kind = Code(), _KINDS[number]
     count, segments, row = code.sizes(3)
     rows, ids, sums, failure = code.arrays(4)
     code.store("i32", 0, failure, 4)
-    code.clear(sums, code.multiply(code.multiply(segments, row), number.size))
+    if not adds:
+        code.clear(sums, code.multiply(code.multiply(segments, row), number.size))
     add = "fadd" if number.is_floating else "add"
     with code.loop(0, count) as i:
         at = _index(code, index, ids, i)

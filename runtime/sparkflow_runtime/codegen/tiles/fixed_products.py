@@ -61,7 +61,7 @@ class Product:
         """
         form = gemm.form(self.dtype)
         has_tiles = self.rows > form.rows and self.columns > form.columns
-        if self.count > 1 or self._is_small or not has_tiles:
+        if self.count > 1 or self.is_small or not has_tiles:
             return 0
         return self.depth * form.packed_columns(self.columns)
 
@@ -83,7 +83,7 @@ class Product:
         return gemm.packed_body(self.dtype).bind(sizes, counts, 0, math.prod(parts))
 
     @property
-    def _is_small(self) -> bool:
+    def is_small(self) -> bool:
         """Whether nothing is copied before, see `small_product`."""
         return self.count == 1 and max(self.rows, self.columns, self.depth) <= small_product.MOST
 
@@ -104,18 +104,24 @@ class Product:
         right = (1, self.depth) if self.turns_right else (self.columns, 1)
         return left, right
 
-    def bind(self, threads: int = 1) -> Callable[..., bool]:
+    def bind(self, threads: int = 1, adds: bool = False) -> Callable[..., bool]:
         """A function of left, right and out, which overlaps with neither; see `native.Body.bind`.
 
         No size may be 0.
+
+        Args:
+            threads: The product is split in at most so many parts.
+            adds: Whether out grows by the product, which must not be small then.
         """
         m, n, k = self.rows, self.columns, self.depth
         lefts, rights = (self.count if each else 1 for each in (self.left_moves, self.right_moves))
         counts = (lefts * m * k, rights * k * n, self.count * m * n)
-        if self._is_small:
+        if self.is_small:
+            assert not adds
             left, right = self._strides()
             return _small(self.dtype).bind((m, n, k, *left, *right), counts, 0)
         sizes = self._sizes()
+        sizes[Size.ADDS] = int(adds)
         parts = sizes[Size.COUNT_PARTS :] = self._parts(threads)
         return gemm.body(self.dtype).bind(sizes, counts, 0, math.prod(parts))
 

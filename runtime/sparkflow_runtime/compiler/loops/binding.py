@@ -7,13 +7,18 @@ its condition and its body are planned once, and no turn looks for a plan.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.machine import native, threads
 from sparkflow_runtime.compiler.known import Known, find_known
+from sparkflow_runtime.compiler.loops.accumulators import (
+    Accumulator,
+    find_accumulators,
+    without_sums,
+)
 from sparkflow_runtime.compiler.loops.planner import LoopFunction, Shapes, plan_loop
 from sparkflow_runtime.compiler.loops.pointers import NotNativeError
 from sparkflow_runtime.compiler.specialise import find_units, machine_code, serial_machine_code
@@ -65,10 +70,11 @@ def bind_loop(
         function = define(name)
         return _loop_function(function, _known(function, shapes))
 
+    accumulators = find_accumulators(condition, body, known_body, context.session)
     try:
         made = plan_loop(
             _loop_function(condition, _known(condition, shapes)),
-            _loop_function(body, known_body),
+            _loop_function(body, known_body, accumulators),
             lambda fused: machine_code(fused.kernel, fused.sizes, is_in_turn=True),
             context,
             branch,
@@ -102,9 +108,14 @@ def _known(function: Function, shapes: Shapes) -> dict[Endpoint, Known]:
     return find_known(list(function.body), given)
 
 
-def _loop_function(function: Function, known: Mapping[Endpoint, Known]) -> LoopFunction:
-    units = find_units(list(function.body), known, serial_machine_code)
-    return LoopFunction(function, units, known)
+def _loop_function(
+    function: Function,
+    known: Mapping[Endpoint, Known],
+    accumulators: Sequence[Accumulator] = (),
+) -> LoopFunction:
+    nodes = without_sums(function, accumulators)
+    units = find_units(nodes, known, serial_machine_code)
+    return LoopFunction(function, units, known, accumulators)
 
 
 class _PlannedFunctions:

@@ -220,11 +220,16 @@ class ListSteps:
             self._holds(total, cell)
             old, row = self._pointers.borrow(cell), self._pointers.borrow(cell)
             steps += [Look(at, total.control, old), Put(at, total.control, row)]
-            steps.append(Call(_addition(cell), (old, value, row)))
+            steps.append(Call(addition(cell), (old, value, row)))
         return steps
 
 
-def _addition(cell: Cell) -> Callable[..., bool]:
+def addition(cell: Cell) -> Callable[..., bool]:
+    """A function of two arrays and their sum, which may be one of them.
+
+    Raises:
+        NotNativeError: Their elements cannot be added.
+    """
     size = cell.size_bytes // cell.dtype.itemsize
     builder = KernelBuilder(1)
     dtype = dtypes.as_dtype(cell.dtype)

@@ -8,7 +8,7 @@ belong to the plan, and what leaves a run is copied; stacks are too large for th
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
@@ -26,6 +26,7 @@ from sparkflow_runtime.codegen.cpu.repeat import (
     Step,
 )
 from sparkflow_runtime.codegen.machine import scratch
+from sparkflow_runtime.compiler.loops.accumulators import KeptFactors, KeptProduct
 from sparkflow_runtime.compiler.loops.lists import (
     FIRST_ROWS,
     MOST_ROWS,
@@ -159,6 +160,8 @@ class LoopPlan:
         turn_s: About how long a turn takes.
         packings: Factors that are packed in runs in which they stay the same.
         streams: What turns draw from.
+        growing: Numbers of the pointers to variables that turns add to in place.
+        kept: Products whose factors are kept.
         memory: What runs write to.
         list_rows: How many elements a list that grows has room for.
     """
@@ -175,6 +178,8 @@ class LoopPlan:
     turn_s: float = 0.0
     packings: Sequence[Packing] = ()
     streams: Sequence[Stream] = ()
+    growing: Set[int] = frozenset()
+    kept: Sequence[KeptProduct] = ()
     memory: Memory = field(default_factory=Memory)
     list_rows: int = FIRST_ROWS
     _layout: _Layout | None = None
@@ -250,17 +255,22 @@ class _Layout:
         self.stacks: list[tuple[Cell, tuple[tuple[int, int], ...]]] = []
         self.on_stack: dict[int, tuple[int, int]] = {}
         self._kept: list[np.ndarray[Any, Any]] = []
-        self._moves: list[Move] = []
+        self.moves: list[Move] = []
         for place, constant in plan.constants.items():
             self.pointers[place] = constant.ctypes.data
         recorded = set(numbers_of(plan.taped))
         settled = {*plan.constants, *plan.borrowed}
         settled |= {each.target for each in plan.packings}
+        settled |= {number for each in plan.kept for number in (each.left, each.right)}
         for position, (number, result) in enumerate(zip(plan.arguments, plan.results, strict=True)):
             if number is None:
                 continue
             cell = self._cell(number)
             settled.add(number)
+            if number in plan.growing:
+                buffer = self.memory(number, cell)
+                self.variables.append(_Variable(position, number, cell, (buffer, buffer)))
+                continue
             if result is None:
                 self.variables.append(_Variable(position, number, cell))
                 continue
@@ -269,16 +279,17 @@ class _Layout:
                 stack = self._stack(cell, (number, 0), (result, 1))
                 self.variables.append(_Variable(position, number, cell, stack=stack))
             else:
-                buffers = self._memory(number, cell), self._memory(result, cell)
+                buffers = self.memory(number, cell), self.memory(result, cell)
                 toggle = int(self.pointers[number] ^ self.pointers[result])
-                self._moves += [Move(number, toggle=toggle), Move(result, toggle=toggle)]
+                self.moves += [Move(number, toggle=toggle), Move(result, toggle=toggle)]
                 self.variables.append(_Variable(position, number, cell, buffers))
         for place, found in enumerate(plan.cells):
             if found is not None and place not in settled:
                 if place in recorded:
                     self._stack(found, (place, 0))
                 else:
-                    self._memory(place, found)
+                    self.memory(place, found)
+        self.kept = self._keep() if plan.kept else None
         self.factors = [self._lines(each.target) for each in plan.packings]
         self.zeros = {
             each.argument: np.zeros(each.cell.shape, each.cell.dtype)
@@ -292,7 +303,7 @@ class _Layout:
         self.rows = [np.array([each.rows for each in tape]) for tape in self.tapes]
         self.known_makers: list[object] = [None] * len(self.tapes)
         self._addresses = self._bind_addresses()
-        self.plain = plan.steps.loop(()).program(self._moves)
+        self.plain = plan.steps.loop(()).program(self.moves)
         self._programs = {frozenset[int](): self.plain}
 
     def _bind_addresses(self) -> Callable[..., bool]:
@@ -334,7 +345,7 @@ class _Layout:
         """The steps of runs in which these factors are packed."""
         found = self._programs.get(packed)
         if found is None:
-            found = self._programs[packed] = self._plan.steps.loop(packed).program(self._moves)
+            found = self._programs[packed] = self._plan.steps.loop(packed).program(self.moves)
         return found
 
     def _cell(self, number: int) -> Cell:
@@ -342,7 +353,7 @@ class _Layout:
         assert cell is not None
         return cell
 
-    def _memory(self, number: int, cell: Cell) -> np.ndarray[Any, Any]:
+    def memory(self, number: int, cell: Cell) -> np.ndarray[Any, Any]:
         array = np.empty(cell.shape, cell.dtype)
         self._kept.append(array)
         self.pointers[number] = array.ctypes.data
@@ -355,12 +366,21 @@ class _Layout:
         self.pointers[number] = lines.ctypes.data
         return lines
 
+    def _keep(self) -> KeptFactors:
+        totals = {each.number: each.buffers[0] for each in self.variables if each.buffers}
+        kept = KeptFactors(self._plan.kept, self._plan.cells, totals)
+        for number, window in kept.windows.items():
+            self.pointers[number] = window.ctypes.data
+            self.moves.append(Move(number, add=self._cell(number).size_bytes))
+        self.kept_numbers = np.array([*kept.windows])
+        return kept
+
     def _stack(self, cell: Cell, *shifted: tuple[int, int]) -> int:
         """A stack; `shifted` are pointers to its rows and by how many rows they are ahead."""
         self.stacks.append((cell, shifted))
         for number, shift in shifted:
             self.on_stack[number] = (len(self.stacks) - 1, shift)
-            self._moves.append(Move(number, add=cell.size_bytes))
+            self.moves.append(Move(number, add=cell.size_bytes))
         return len(self.stacks) - 1
 
 
@@ -374,7 +394,7 @@ class _Run:
         self._unchanged: dict[int, np.ndarray[Any, Any]] = {}
         self._lists: dict[int, RunningList] = {}
         self._program = layout.plain
-        self._turns = 0
+        self._turns = self._kept = 0
         self._at_once = plan.first_turns
         self._capacity = FIRST_CAPACITY
         self._stacks = [self._new_stack(cell) for cell, _ in layout.stacks]
@@ -475,12 +495,27 @@ class _Run:
             if self._turns == self._capacity:
                 self._grow()
             at_once = min(at_once, self._capacity - self._turns)
+        kept = self._layout.kept
+        if kept is not None:
+            at_once = min(at_once, kept.turns - self._kept)
         began = time.perf_counter()
         turns, is_done = self._program.run(self._pointers, at_once)
         self._turns += turns
+        if kept is not None:
+            self._kept += turns
+            if is_done or self._kept == kept.turns:
+                self._add(kept)
         if time.perf_counter() - began < SHORT_S:
             self._at_once = min(4 * self._at_once, MOST_TURNS)
         return is_done
+
+    def _add(self, kept: KeptFactors) -> None:
+        """Adds up what was kept, of as many turns in every run: sums have the same order."""
+        if self._kept:
+            kept.add(self._kept)
+        self._kept = 0
+        numbers = self._layout.kept_numbers
+        self._pointers[numbers] = self._layout.pointers[numbers]
 
     def _grow(self) -> None:
         self._capacity *= 2

@@ -17,7 +17,14 @@ from sparkflow_runtime.codegen.ir.builder import KernelBuilder
 from sparkflow_runtime.codegen.tiles.fixed_products import DTYPES as PRODUCT_DTYPES, Product
 from sparkflow_runtime.compiler.fusion.finish import FusedKernel
 from sparkflow_runtime.compiler.known import Known
-from sparkflow_runtime.compiler.loops.lists import ListSteps, LoopList
+from sparkflow_runtime.compiler.loops.accumulators import (
+    Accumulator,
+    KeptProduct,
+    is_kept,
+    product_of,
+)
+from sparkflow_runtime.compiler.loops.calls import call_of, outputs_of
+from sparkflow_runtime.compiler.loops.lists import ListSteps, LoopList, addition
 from sparkflow_runtime.compiler.loops.moves import moved_inputs, pieces_of
 from sparkflow_runtime.compiler.loops.plan import (
     Branch,
@@ -37,7 +44,7 @@ from sparkflow_runtime.ir.node import ARG, RETVAL, Endpoint, Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.control.control_flow import If
 from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.ops.machine_call import CallSite, Stream
+from sparkflow_runtime.ops.machine_call import Stream
 
 _PRODUCT_S: Final = 5e-11
 _BYTE_S: Final = 2e-10
@@ -54,11 +61,13 @@ class LoopFunction:
         function: What it is.
         units: What it does.
         known: What is known of its tensors.
+        accumulators: The variables that only grow. The units leave out the sums.
     """
 
     function: Function
     units: Sequence[Unit]
     known: Mapping[Endpoint, Known]
+    accumulators: Sequence[Accumulator] = ()
 
 
 Shapes: TypeAlias = tuple[tuple[int, ...] | None, ...]
@@ -130,6 +139,8 @@ class _Planner:
         self.packings: list[Packing] = []
         self.threads = threads
         self.streams: list[Stream] = []
+        self.kept: list[KeptProduct] = []
+        self.windows: dict[int, int] = {}
         self.turn_s = 0.0
 
     def taped_places(self, name: str) -> Sequence[str]:
@@ -161,7 +172,11 @@ class _Planner:
         for each in self.lists:
             if turn.lists.list_at_end(ends[each.argument]) is not each:
                 raise NotNativeError("a list becomes another one")
-        found = [turn.place(endpoint) for endpoint in ends]
+        growing = {each.argument for each in body.accumulators}
+        found = [
+            self.places[number] if number in growing else turn.place(endpoint)
+            for number, endpoint in enumerate(ends)
+        ]
         results = self._results(found[:count], steps)
         taped = None
         if body.function.taped is not None:
@@ -193,7 +208,17 @@ class _Planner:
             self.turn_s + _BYTE_S * sum(each.size_bytes for each in cells if each is not None),
             self.packings,
             self.streams,
+            {grown for place in growing if (grown := self.arguments[place]) is not None},
+            self.kept,
         )
+
+    def keep(self, number: int, steps: list[TurnStep]) -> int:
+        """The pointer to what is kept of an array in every turn; steps get the copy of it."""
+        if number not in self.windows:
+            pointers = self.pointers
+            is_of_turn = number not in {*self.arguments, *pointers.constants, *pointers.borrowed}
+            self.windows[number] = number if is_of_turn else self._copied(number, steps)
+        return self.windows[number]
 
     def pack(self, product: Product, right: int) -> int | None:
         """The pointer to a right factor that is packed before the first turn; None for no such.
@@ -212,7 +237,7 @@ class _Planner:
     def _results(self, found: Sequence[Place], steps: list[TurnStep]) -> list[int | None]:
         pointers = self.pointers
         results: list[int | None] = []
-        taken = {*self.arguments, *pointers.constants, *pointers.borrowed}
+        taken = {*self.arguments, *pointers.constants, *pointers.borrowed, *self.windows.values()}
         for argument, result in zip(self.arguments, found, strict=True):
             if argument == result:
                 results.append(None)
@@ -234,7 +259,8 @@ class _Planner:
             return replace(place, flag=self._copied(flag, steps) if is_borrowed else flag)
         if place is None or isinstance(place, TapePart):
             raise NotNativeError("a list is recorded")
-        return self._copied(place, steps) if place in self.pointers.borrowed else place
+        is_elsewhere = place in self.pointers.borrowed or place in self.windows.values()
+        return self._copied(place, steps) if is_elsewhere else place
 
     def _copied(self, number: int, steps: list[TurnStep]) -> int:
         """A pointer to a copy, made at the end of the turn."""
@@ -259,6 +285,12 @@ class _FunctionSteps:
         self._function = function
         self._arguments = arguments
         self._places: dict[Endpoint, int | BranchTape | TapePart] = {}
+        self._growing: dict[Endpoint, list[int]] = {}
+        for accumulator in function.accumulators:
+            number = arguments[accumulator.argument]
+            assert isinstance(number, int)
+            for term in accumulator.terms:
+                self._growing.setdefault(term, []).append(number)
         known = function.known
         self.lists = ListSteps(planner.pointers, lists, known, self.array, may_change)
 
@@ -271,7 +303,41 @@ class _FunctionSteps:
             elif unit.node.op == "_TapeRead":
                 steps += self._read(unit)
             elif unit.node.op not in (ARG, RETVAL):
-                steps += self._single(unit.node)
+                growth = self._growth(unit.node)
+                steps += self._single(unit.node) if growth is None else growth
+        for endpoint, totals in self._growing.items():
+            for total in totals:
+                kernel = addition(self._pointers.cell(total))
+                steps.append(Call(kernel, (total, self.array(endpoint), total)))
+        return steps
+
+    def _growth(self, node: Node) -> Sequence[TurnStep] | None:
+        """The steps by which a variable grows by what a node makes, which then is not made.
+
+        None where no variable does, and where that is no faster.
+        """
+        made = Endpoint(node.name, 0)
+        totals = self._growing.get(made, ())
+        if len(totals) != 1:
+            return None
+        known, steps, total = self._function.known, list[TurnStep](), totals[0]
+        product = product_of(node, known)
+        if product is None:
+            call = call_of(node, known, self._planner.context.session)
+            if call is None or call.adding is None:
+                return None
+            arrays = [self.array(node.inputs[place]) for place in call.inputs]
+            steps += self._checked(call.adding, [*arrays, total], call.can_fail)
+        elif is_kept(product):
+            left, right = (self._planner.keep(self.array(each), steps) for each in node.inputs)
+            self._planner.kept.append(KeptProduct(total, left, right))
+        elif product.is_small:
+            return None
+        else:
+            self._planner.turn_s += product.work * _PRODUCT_S
+            factors = (self.array(endpoint) for endpoint in node.inputs)
+            steps += [Call(product.bind(self._planner.threads, adds=True), (*factors, total))]
+        del self._growing[made]
         return steps
 
     def place(self, endpoint: Endpoint) -> Place:
@@ -371,36 +437,23 @@ class _FunctionSteps:
 
     def _machine_call(self, node: Node) -> list[Step] | None:
         """The call that the op says that the node is, and a look at whether it went well."""
-        known = [self._function.known[endpoint] for endpoint in node.inputs]
-        op = registry.lookup(node.op)
-        outputs = [
-            Endpoint(node.name, slot) for slot in range(len(op.signature.output_dtypes(node.attrs)))
-        ]
-        shapes, output_shapes = (
-            [each.full_shape for each in group]
-            for group in (known, [self._function.known[each] for each in outputs])
-        )
-        if None in shapes or None in output_shapes:
-            return None
-        constants, given = [each.value for each in known], [each.dtype for each in known]
-        site = CallSite(
-            shapes,  # type: ignore[arg-type]  # none is None
-            constants,
-            given,
-            output_shapes,  # type: ignore[arg-type]  # none is None
-            self._planner.context.session,
-        )
-        call = op.machine_call(node, site)
+        call = call_of(node, self._function.known, self._planner.context.session)
         if call is None:
             return None
         arrays = [self.array(node.inputs[place]) for place in call.inputs]
-        arrays += [self._new(each) for each in outputs]
+        arrays += [self._new(each) for each in outputs_of(node)]
         if call.stream is not None:
             self._planner.streams.append(call.stream)
-        if not call.can_fail:
-            return [Call(call.kernel, tuple(arrays))]
+        return self._checked(call.kernel, arrays, call.can_fail)
+
+    def _checked(
+        self, kernel: Callable[..., bool], arrays: Sequence[int], can_fail: bool
+    ) -> list[Step]:
+        """A call, and a look at whether it went well."""
+        if not can_fail:
+            return [Call(kernel, tuple(arrays))]
         failure = self._pointers.of(_FAILURE)
-        return [Call(call.kernel, (*arrays, failure)), Check(failure)]
+        return [Call(kernel, (*arrays, failure)), Check(failure)]
 
     def _moves(self, node: Node) -> list[Step] | None:
         """Copies of pieces of the inputs, where that is all that the node does; else None."""

@@ -227,7 +227,10 @@ class UnsortedSegmentSum(_UnsortedSegment):
             return None
         segments, *row = site.output_shapes[0]
         sizes = math.prod(site.shapes[1]), segments, math.prod(row)
-        return MachineCall(fixed_rows.bind_segment_sum(index, number, *sizes), (0, 1), True)
+        kernel, adding = (
+            fixed_rows.bind_segment_sum(index, number, *sizes, adds) for adds in (False, True)
+        )
+        return MachineCall(kernel, (0, 1), True, adding=adding)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """Each slice gets the gradient of its segment, dropped ones zero."""

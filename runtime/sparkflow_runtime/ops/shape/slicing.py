@@ -88,6 +88,9 @@ class Slice(Op):
         x, begin, _ = op.inputs
         whole = shape_tensor(g, x, begin.dtype)
         part = shape_tensor(g, op.outputs[0], begin.dtype)
+        if g.value(begin) is None:  # loops have machine code for this
+            end = g.Add(begin, part)
+            return g.StridedSliceGrad(whole, begin, end, g.OnesLike(part), dy), None, None
         after = g.Sub(g.Sub(whole, part), begin)
         return g.Pad(dy, g.Pack([begin, after], axis=1)), None, None
 
@@ -311,7 +314,10 @@ def _call_of_part(
     if len(dims) > parts.MOST_DIMENSIONS:
         return None
     kernel = parts.bind_part(dims, number.size, index, puts)
-    return MachineCall(kernel, inputs, can_fail=True)
+    adding = None
+    if puts and number in parts.ADDED:
+        adding = parts.bind_part(dims, number.size, index, adds=number)
+    return MachineCall(kernel, inputs, can_fail=True, adding=adding)
 
 
 def _strided_index(masks: Masks) -> Callable[..., tuple[Any, ...]]:

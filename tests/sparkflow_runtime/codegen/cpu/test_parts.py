@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from sparkflow_runtime.codegen.cpu.parts import Along, bind_part
+from sparkflow_runtime.codegen.cpu.parts import ADDED, Along, bind_part
 from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.dtypes import int32, int64
 
@@ -35,6 +35,22 @@ def test_a_part_is_copied_and_put_back(index, taken, entries, begin):
     expected[where] = part
     bind_part(dims, 4, index, puts=True)(part, numbers, whole, failure)
     np.testing.assert_array_equal(whole, expected)
+
+
+@pytest.mark.parametrize("number", ADDED)
+def test_a_part_is_added(number):
+    array = np.arange(24).reshape(2, 3, 4).astype(number.numpy)
+    part, failure = np.full((1, 2, 4), 5, number.numpy), np.array(7, np.int32)
+    expected = array.copy()
+    expected[1:, 1:] += part
+    dims = [Along(2, 1, 0), Along(3, 2, 1), Along(4, 4, None)]
+    add = bind_part(dims, array.itemsize, int32, adds=number)
+    add(part, np.array([1, 1], np.int32), array, failure)
+    np.testing.assert_array_equal(array, expected)
+    assert failure == 0
+    add(part, np.array([2, 1], np.int32), array, failure)
+    np.testing.assert_array_equal(array, expected)
+    assert failure != 0
 
 
 @pytest.mark.parametrize(

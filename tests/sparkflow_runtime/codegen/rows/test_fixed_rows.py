@@ -44,6 +44,8 @@ def test_segments_are_summed(number: DType, row: int) -> None:
     np.add.at(expected, ids[ids >= 0], rows[ids >= 0])
     np.testing.assert_array_equal(sums, expected)
     assert failure == 0
+    fixed_rows.bind_segment_sum(int64, number, 6, 4, row, adds=True)(rows, ids, sums, failure)
+    np.testing.assert_array_equal(sums, 2 * expected)
 
 
 @pytest.mark.parametrize("number", NUMBERS)

@@ -1,0 +1,42 @@
+"""What an op says that a node is as one call of machine code, asked for a node of known shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sparkflow_runtime.compiler.known import Known
+from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.machine_call import CallSite, MachineCall
+from sparkflow_runtime.resources.container import Resources
+
+
+def outputs_of(node: Node) -> list[Endpoint]:
+    """The node's outputs."""
+    count = len(registry.lookup(node.op).signature.output_dtypes(node.attrs))
+    return [Endpoint(node.name, slot) for slot in range(count)]
+
+
+def call_of(node: Node, known: Mapping[Endpoint, Known], session: Resources) -> MachineCall | None:
+    """The call; None where the node is none, or a shape is not known.
+
+    Args:
+        node: The node.
+        known: What is known of its inputs and outputs.
+        session: What outlives a step of the session.
+    """
+    inputs = [known[endpoint] for endpoint in node.inputs]
+    shapes, output_shapes = (
+        [each.full_shape for each in group]
+        for group in (inputs, [known[endpoint] for endpoint in outputs_of(node)])
+    )
+    if None in shapes or None in output_shapes:
+        return None
+    site = CallSite(
+        shapes,  # type: ignore[arg-type]  # none is None
+        [each.value for each in inputs],
+        [each.dtype for each in inputs],
+        output_shapes,  # type: ignore[arg-type]  # none is None
+        session,
+    )
+    return registry.lookup(node.op).machine_call(node, site)
