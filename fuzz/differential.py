@@ -224,6 +224,25 @@ def _labelled(at: At, a: Any) -> Any:
     return a * at.draw.choice([tf.reduce_mean(losses), tf.expand_dims(losses, 1)])
 
 
+def _solved(at: At, a: Any) -> Any:
+    """The inverse of a small matrix, or what it is divided by."""
+    stable = tf.matmul(at.w, at.w, transpose_b=True) + tf.eye(at.units, dtype=a.dtype)
+    stack = stable if at.draw.random() < 0.5 else stable[None] + tf.reshape(a, [-1, 1, at.units])
+    if stack is stable:
+        return tf.matmul(a, tf.matrix_inverse(stable, adjoint=at.draw.random() < 0.5))
+    stack += 2 * tf.eye(at.units, dtype=a.dtype)
+    return tf.matrix_solve(stack, a[:, :, None], adjoint=at.draw.random() < 0.5)[:, :, 0]
+
+
+def _waves(at: At, a: Any) -> Any:
+    return a / 2 + at.draw.choice([tf.sin, tf.cos])(a * at.draw.choice([1, 2]))
+
+
+def _scanned(at: At, a: Any) -> Any:
+    flags = at.draw.random() < 0.5, at.draw.random() < 0.5
+    return tf.cumsum(a, at.draw.choice([0, 1]), *flags) / 2
+
+
 _PLAIN: Final[list[_Step]] = [
     lambda at, a: tf.tanh(a),
     lambda at, a: tf.matmul(a, at.w, transpose_b=at.draw.random() < 0.5),
@@ -235,7 +254,7 @@ _PLAIN: Final[list[_Step]] = [
     lambda at, a: tf.stack(tf.unstack(a)[::-1]),
     *[_added, _turned, _squeezed, _chosen],
 ]
-_PLACED: Final[list[_Step]] = [_looked_up, _part, _summed, _labelled]
+_PLACED: Final[list[_Step]] = [_looked_up, _part, _summed, _labelled, _solved, _scanned, _waves]
 """Those that depend on numbers which only a turn knows."""
 _STEPS: Final = [*_PLAIN, *_PLACED, _branched, _branched]
 

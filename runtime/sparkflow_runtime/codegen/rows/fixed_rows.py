@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from sparkflow_runtime.codegen.machine import entry, native
-from sparkflow_runtime.codegen.machine.llvm_text import Code, Value
+from sparkflow_runtime.codegen.machine import entry, host, native
+from sparkflow_runtime.codegen.machine.llvm_text import Code, Value, Vectors
 from sparkflow_runtime.dtypes import DType, float32, float64, int32, int64
 from sparkflow_runtime.once import latest
 
 _KINDS: Final = {float32: "float", float64: "double", int32: "i32", int64: "i64"}
 INDICES: Final = (int32, int64)
 NUMBERS: Final = (*INDICES, float32, float64)
+_LANES: Final = (float32, float64)
+"""Several extremes of these are looked for at once."""
 _KNOWN_BYTES: Final = 64
 """Rows of fewer bytes have kernels of their own: no call copies them."""
 
@@ -63,7 +65,22 @@ def bind_extreme(
         is_least: Whether the smallest elements are looked for.
         shape: Elements before, along and behind the axis.
     """
-    return _extreme(number, position, is_least).bind(shape, [entry.NOT_COUNTED] * 2, 0)
+    make = _extreme_in_lanes if number in _LANES else _extreme
+    return make(number, position, is_least).bind(shape, [entry.NOT_COUNTED] * 2, 0)
+
+
+def bind_running_sum(
+    number: DType, shape: tuple[int, int, int], exclusive: bool, reverse: bool
+) -> Callable[..., bool]:
+    """A function of an array and of the sums of its elements up to each one, which it fills.
+
+    Args:
+        number: Of the array, one of `NUMBERS`.
+        shape: Elements before, along and behind the axis.
+        exclusive: Whether the element itself does not count.
+        reverse: Whether the sums begin at the end.
+    """
+    return _running_sum(number, exclusive, reverse).bind(shape, [entry.NOT_COUNTED] * 2, 0)
 
 
 def _index(code: Code, index: DType, indices: str, place: Value) -> str:
@@ -143,4 +160,109 @@ def _extreme(number: DType, position: DType, is_least: bool) -> native.Body:
             found = code.let(f"trunc i64 {found} to i32")
         into, to = _KINDS[position], code.add(code.multiply(i, behind), j)
         code.store(into, found, code.at(into, out, to), position.size)
+    return native.body(code.module())
+
+
+@latest(16)
+def _extreme_in_lanes(number: DType, position: DType, is_least: bool) -> native.Body:
+    """Each lane walks along one line of the array, whose elements may be anywhere."""
+    code, kind = Code(), _KINDS[number]
+    vectors = Vectors(code, kind, host.host().lanes(number))
+    lanes, wide = vectors.lanes, f"<{vectors.lanes} x i64>"
+    before, along, behind = code.sizes(3)
+    array, out = code.arrays(2)
+    best, where = code.variable(vectors.kind), code.variable(wide)
+    relation = "ult" if is_least else "ugt"
+    numbers = f"<{', '.join(f'i64 {n}' for n in range(lanes))}>"
+
+    def splat(value: Value) -> str:
+        first = code.let(f"insertelement {wide} poison, i64 {value}, i64 0")
+        lanes_of = f"<{lanes} x i32> zeroinitializer"
+        return code.let(f"shufflevector {wide} {first}, {wide} poison, {lanes_of}")
+
+    def walk(count: Value, target: str, load: Callable[[Value, str], str]) -> None:
+        """The lines of so many lanes; `load` gives element k of each."""
+        mask = vectors.first(count)
+        code.set(best, load(0, mask), vectors.kind)
+        code.set(where, "zeroinitializer", wide)
+        with code.loop(1, along) as k:
+            value, so_far = load(k, mask), code.get(best, vectors.kind)
+            is_better = code.let(f"fcmp {relation} {vectors.kind} {value}, {so_far}")
+            is_number = code.let(f"fcmp ord {vectors.kind} {so_far}, {so_far}")
+            is_better = code.let(f"and {vectors.truth} {is_better}, {is_number}")
+            code.set(best, vectors.select(is_better, value, so_far), vectors.kind)
+            place = code.get(where, wide)
+            place = code.let(
+                f"select {vectors.truth} {is_better}, {wide} {splat(k)}, {wide} {place}"
+            )
+            code.set(where, place, wide)
+        found, into = code.get(where, wide), f"<{lanes} x {_KINDS[position]}>"
+        if position is int32:
+            found = code.let(f"trunc {wide} {found} to {into}")
+        code.invoke(
+            f"llvm.masked.store.v{lanes}{_KINDS[position]}.p0",
+            *((into, found), ("ptr", target), ("i32", position.size), (vectors.truth, mask)),
+        )
+
+    in_order = code.compare("sge", code.multiply(behind, 2), lanes)
+    with code.when(in_order), code.loop(0, before) as i, code.loop(0, behind, lanes) as j:
+        start = code.add(code.multiply(i, code.multiply(along, behind)), j)
+        line = code.at(kind, array, start)
+        target = code.at(_KINDS[position], out, code.add(code.multiply(i, behind), j))
+        walk(
+            code.subtract(behind, j),
+            target,
+            lambda k, mask: vectors.load(line, code.multiply(k, behind), mask),
+        )
+    total = code.multiply(before, behind)
+    with code.unless(in_order), code.loop(0, total, lanes) as n:
+        line_numbers = code.let(f"add {wide} {splat(n)}, {numbers}")
+        behinds = splat(behind)
+        outer = code.let(f"udiv {wide} {line_numbers}, {behinds}")
+        inner = code.let(f"urem {wide} {line_numbers}, {behinds}")
+        outer = code.let(f"mul {wide} {outer}, {splat(code.multiply(along, behind))}")
+        starts = code.let(f"add {wide} {outer}, {inner}")
+
+        def gathered(k: Value, mask: str) -> str:
+            line = code.at(kind, array, code.multiply(k, behind))
+            places = code.let(f"getelementptr {kind}, ptr {line}, {wide} {starts}")
+            return code.call(
+                vectors.kind,
+                f"llvm.masked.gather.{vectors.suffix}.v{lanes}p0",
+                (f"<{lanes} x ptr>", places),
+                ("i32", number.size),
+                (vectors.truth, mask),
+                (vectors.kind, "zeroinitializer"),
+            )
+
+        walk(code.subtract(total, n), code.at(_KINDS[position], out, n), gathered)
+    return native.body(code.module())
+
+
+@latest(32)
+def _running_sum(number: DType, exclusive: bool, reverse: bool) -> native.Body:
+    code, kind = Code(), _KINDS[number]
+    before, along, behind = code.sizes(3)
+    array, out = code.arrays(2)
+    add = "fadd" if number.is_floating else "add"
+    row_bytes = code.multiply(behind, number.size)
+    last = code.subtract(along, 1)
+    with code.when(code.compare("sgt", along, 0)), code.loop(0, before) as i:
+        start = code.multiply(i, code.multiply(along, behind))
+        source, sums = code.at(kind, array, start), code.at(kind, out, start)
+        first = code.multiply(last, behind) if reverse else 0
+        if exclusive:
+            code.clear(code.at(kind, sums, first), row_bytes)
+        else:
+            code.copy(code.at(kind, sums, first), code.at(kind, source, first), row_bytes)
+        with code.loop(1, along) as turn:
+            k = code.subtract(last, turn) if reverse else turn
+            previous = code.add(k, 1) if reverse else code.subtract(k, 1)
+            here, there = (code.multiply(place, behind) for place in (k, previous))
+            with code.loop(0, behind) as j:
+                total = code.load(kind, code.at(kind, sums, code.add(there, j)), number.size)
+                place = code.add(there if exclusive else here, j)
+                value = code.load(kind, code.at(kind, source, place), number.size)
+                total = code.let(f"{add} {kind} {total}, {value}")
+                code.store(kind, total, code.at(kind, sums, code.add(here, j)), number.size)
     return native.body(code.module())

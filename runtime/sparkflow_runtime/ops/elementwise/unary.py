@@ -6,12 +6,13 @@ Activation functions are in `activation`, predicates in `comparison`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sparkflow_runtime.dtypes import COMPLEX, FLOATING, INTEGER, SIGNED, complex64
 from sparkflow_runtime.ops.elementwise.elementwise_table import REAL_KERNELS_ON_GPU, binary, unary
-from sparkflow_runtime.ops.op import Array
+from sparkflow_runtime.ops.machine_call import CallSite, MachineCall
+from sparkflow_runtime.ops.op import Array, NodeView, Op
 from sparkflow_runtime.ops.signature import type_attr
 
 _FIELD = FLOATING | COMPLEX
@@ -159,8 +160,37 @@ unary(
     "Inv", _SIGNED | COMPLEX, "1 / x", "InvGrad", kernel="reciprocal", kernels=_RECIPROCAL_KERNELS
 )
 unary("Sign", _SIGNED | COMPLEX, "sign(x)", lambda g, x, y, dy: g.ZerosLike(x), kernel=_sign)
-unary("Sin", _FIELD, "sin(x)", lambda g, x, y, dy: g.Mul(dy, g.Cos(x)))
-unary("Cos", _FIELD, "cos(x)", lambda g, x, y, dy: g.Neg(g.Mul(dy, g.Sin(x))))
+
+
+def _sine_call(is_cosine: bool) -> Callable[[Op, NodeView, CallSite], MachineCall | None]:
+    """`Op.machine_call` of the sine or of the cosine."""
+
+    def call(self: Op, node: NodeView, site: CallSite) -> MachineCall | None:
+        from sparkflow_runtime.codegen.cpu import trigonometry
+
+        number = site.dtypes[0]
+        if number not in trigonometry.NUMBERS:
+            return None
+        kernel = trigonometry.bind_sine(number, math.prod(site.shapes[0]), is_cosine)
+        return MachineCall(kernel, (0,), can_fail=True)
+
+    return call
+
+
+unary(
+    "Sin",
+    _FIELD,
+    "sin(x)",
+    lambda g, x, y, dy: g.Mul(dy, g.Cos(x)),
+    machine_call=_sine_call(False),
+)
+unary(
+    "Cos",
+    _FIELD,
+    "cos(x)",
+    lambda g, x, y, dy: g.Neg(g.Mul(dy, g.Sin(x))),
+    machine_call=_sine_call(True),
+)
 unary(
     "Tan",
     _FIELD,

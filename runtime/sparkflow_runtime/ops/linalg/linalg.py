@@ -25,6 +25,7 @@ from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.elementwise.broadcast_gradient import sum_to_operands
 from sparkflow_runtime.ops.elementwise.elementwise_table import conjugated
 from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.machine_call import CallSite, MachineCall
 from sparkflow_runtime.ops.native.matrix_products import (
     Turn,
     bind_product,
@@ -413,6 +414,18 @@ class MatrixInverse(Op):
             return xp.linalg.inv(_adjoint(xp, value) if adjoint else value)
         except np.linalg.LinAlgError as error:
             raise InvalidArgumentError(message="Input is not invertible") from error
+
+    def machine_call(self, node: NodeView, site: CallSite) -> MachineCall | None:
+        """The inverses of small matrices."""
+        from sparkflow_runtime.codegen.tiles import small_systems
+
+        *stack, rows, _ = site.shapes[0]
+        number = site.dtypes[0]
+        if number not in small_systems.NUMBERS or rows > small_systems.MOST:
+            return None
+        turned = node.attrs["adjoint"]
+        kernel = small_systems.bind_inverse(number, math.prod(stack), rows, turned)
+        return MachineCall(kernel, (0,), can_fail=True)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor]:
         """-y* dy y*, adjoint where the input was."""

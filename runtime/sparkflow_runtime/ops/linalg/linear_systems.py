@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,7 +27,8 @@ from sparkflow_runtime.ops.linalg.matrices import (
     square_shape,
     stacked,
 )
-from sparkflow_runtime.ops.op import Array, Inference, Op
+from sparkflow_runtime.ops.machine_call import CallSite, MachineCall
+from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, type_attr
 from sparkflow_runtime.ops.static import bracketed
@@ -151,6 +153,18 @@ class MatrixSolve(Op):
             return np.linalg.solve(adjoint_of(np, matrix) if adjoint else matrix, rhs)
         except np.linalg.LinAlgError as error:
             raise InvalidArgumentError(message="Input matrix is not invertible.") from error
+
+    def machine_call(self, node: NodeView, site: CallSite) -> MachineCall | None:
+        """The solutions of small systems."""
+        from sparkflow_runtime.codegen.tiles import small_systems
+
+        *stack, rows, columns = site.shapes[1]
+        number = site.dtypes[0]
+        if number not in small_systems.NUMBERS or rows > small_systems.MOST:
+            return None
+        sizes = math.prod(stack), rows, columns
+        kernel = small_systems.bind_solve(number, *sizes, node.attrs["adjoint"])
+        return MachineCall(kernel, (0, 1), can_fail=True)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor]:
         """Of b: the adjoint system; of A: -db x'."""

@@ -99,6 +99,16 @@ class Cumsum(_CumulativeOp):
     function = "cumsum"
     identity = 0
 
+    def machine_call(self, node: NodeView, site: CallSite) -> MachineCall | None:
+        """One sum after the other."""
+        shape, axis, number = site.shapes[0], site.constants[1], site.dtypes[0]
+        if axis is None or number not in fixed_rows.NUMBERS:
+            return None
+        place = _scan_axis(axis, len(shape))
+        sizes = prod(shape[:place]), shape[place], prod(shape[place + 1 :])
+        exclusive, reverse = node.attrs["exclusive"], node.attrs["reverse"]
+        return MachineCall(fixed_rows.bind_running_sum(number, sizes, exclusive, reverse), (0,))
+
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """The cumulative sum of what arrives, from the other end."""
         exclusive, reverse = op.attr("exclusive"), op.attr("reverse")

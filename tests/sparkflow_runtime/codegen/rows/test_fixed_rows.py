@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -49,13 +51,28 @@ def test_segments_are_summed(number: DType, row: int) -> None:
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 5, 1), (3, 9, 4)])
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 1), (2, 5, 1), (3, 9, 4), (40, 7, 1), (3, 6, 12), (2, 4, 33), (1, 5, 64)]
+)
 @pytest.mark.parametrize("is_least", [False, True])
 def test_extremes_are_numpys(number: DType, shape: tuple[int, int, int], is_least: bool) -> None:
     array = np.random.default_rng(0).integers(-3, 4, shape).astype(number.numpy)
     if number.is_floating and shape[1] > 1:
-        array[0, 2], array[-1, 3] = np.nan, np.inf
+        array[0, 2, 0], array[-1, 3], array[-1, 2, -1] = np.nan, np.inf, np.nan
     for position in fixed_rows.INDICES:
         out = np.full((shape[0], shape[2]), -1, position.numpy)
         fixed_rows.bind_extreme(number, position, is_least, shape)(array, out)
         np.testing.assert_array_equal(out, (np.argmin if is_least else np.argmax)(array, 1))
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 9, 1), (3, 4, 5), (0, 3, 2), (2, 0, 3)])
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_running_sums(number: DType, shape: Any, exclusive: bool, reverse: bool) -> None:
+    array = np.random.default_rng(0).integers(-9, 9, shape).astype(number.numpy)
+    found = np.full_like(array, 7)
+    fixed_rows.bind_running_sum(number, shape, exclusive, reverse)(array, found)
+    lines = array[:, ::-1] if reverse else array
+    expected = np.cumsum(lines, 1, dtype=number.numpy) - (lines if exclusive else 0)
+    np.testing.assert_allclose(found, expected[:, ::-1] if reverse else expected)
