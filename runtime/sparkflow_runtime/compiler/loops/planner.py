@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.codegen.cpu.copies import bind_copies
+from sparkflow_runtime.codegen.cpu.copies import Pieces, bind_copies
 from sparkflow_runtime.codegen.cpu.repeat import Call, Check, Read, Step
 from sparkflow_runtime.codegen.cpu.repeat_ir import MOST_ARRAYS
 from sparkflow_runtime.codegen.ir.builder import KernelBuilder
@@ -174,7 +174,7 @@ class _Planner:
                 raise NotNativeError("a list becomes another one")
         growing = {each.argument for each in body.accumulators}
         found = [
-            self.places[number] if number in growing else turn.place(endpoint)
+            self.places[number] if number in growing else turn.shaped_place(endpoint)
             for number, endpoint in enumerate(ends)
         ]
         results = self._results(found[:count], steps)
@@ -185,7 +185,7 @@ class _Planner:
         lists = {arguments[each.argument]: each for each in self.lists}
         question = _FunctionSteps(self, condition, self.places, lists, may_change=False)
         asking = question.steps()
-        flag = question.array(condition.function.results[0].inputs[0])
+        flag = question.shaped(condition.function.results[0].inputs[0])
         if pointers.cell(flag) != Cell((), np.dtype(np.bool_)):
             raise NotNativeError("the condition is not one truth value")
         for each in self.lists:
@@ -291,12 +291,14 @@ class _FunctionSteps:
             assert isinstance(number, int)
             for term in accumulator.terms:
                 self._growing.setdefault(term, []).append(number)
+        self._made: list[TurnStep] = []
+        self._copies: dict[Endpoint, int] = {}
         known = function.known
-        self.lists = ListSteps(planner.pointers, lists, known, self.array, may_change)
+        self.lists = ListSteps(planner.pointers, lists, known, self.shaped, may_change)
 
     def steps(self) -> list[TurnStep]:
         """All of them, in order."""
-        steps: list[TurnStep] = []
+        steps = self._made
         for unit in self._function.units:
             if unit.fused is not None:
                 steps += self._call(unit.fused)
@@ -329,7 +331,7 @@ class _FunctionSteps:
             arrays = [self.array(node.inputs[place]) for place in call.inputs]
             steps += self._checked(call.adding, [*arrays, total], call.can_fail)
         elif is_kept(product):
-            left, right = (self._planner.keep(self.array(each), steps) for each in node.inputs)
+            left, right = (self._planner.keep(self.shaped(each), steps) for each in node.inputs)
             self._planner.kept.append(KeptProduct(total, left, right))
         elif product.is_small:
             return None
@@ -366,11 +368,32 @@ class _FunctionSteps:
         return self._arguments[index]
 
     def array(self, endpoint: Endpoint) -> int:
-        """The pointer to an array."""
+        """The pointer to an array, which may have had another shape when it was made."""
         number = self.place(endpoint)
         if not isinstance(number, int):
             raise NotNativeError(f"{endpoint} is no array")
         return number
+
+    def shaped(self, endpoint: Endpoint) -> int:
+        """The pointer to an array of this shape: a copy where it had another one."""
+        number = self.array(endpoint)
+        if self._pointers.cell(number).shape == self._shape(endpoint):
+            return number
+        if endpoint not in self._copies:
+            copy = self._copies[endpoint] = self._pointers.new(self._function.known[endpoint])
+            self._made.append(self._pointers.copy(number, copy))
+        return self._copies[endpoint]
+
+    def shaped_place(self, endpoint: Endpoint) -> Place:
+        """What a tensor is, an array in its shape."""
+        place = self.place(endpoint)
+        return self.shaped(endpoint) if isinstance(place, int) else place
+
+    def _shape(self, endpoint: Endpoint) -> tuple[int, ...]:
+        shape = self._function.known[endpoint].full_shape
+        if shape is None:
+            raise NotNativeError("a tensor has no known shape")
+        return shape
 
     def _new(self, endpoint: Endpoint) -> int:
         number = self._pointers.new(self._function.known[endpoint])
@@ -394,7 +417,9 @@ class _FunctionSteps:
             for slot, endpoint in enumerate(node.inputs):
                 self._places[Endpoint(node.name, slot)] = self.array(endpoint)
             return []
-        made = self._moves(node) or self._machine_call(node)
+        made = self._moves(node)
+        if made is None:
+            made = self._machine_call(node)
         if made is None:
             raise NotNativeError(f"{node.op} is Python's")
         return made
@@ -402,7 +427,7 @@ class _FunctionSteps:
     def _branch(self, node: Node) -> Branch:
         """One of two functions: both write to the same arrays."""
         condition, *given = node.inputs
-        flag = self.array(condition)
+        flag = self.shaped(condition)
         if self._pointers.cell(flag) != Cell((), np.dtype(np.bool_)):
             raise NotNativeError("what chooses a branch is not one truth value")
         places = [
@@ -424,12 +449,13 @@ class _FunctionSteps:
             ends = [result.inputs[0] for result in called.function.results]
             for end, target in zip(ends[:count], targets, strict=True):
                 number = inner.array(end)
-                if self._pointers.cell(number) != self._pointers.cell(target):
+                if called.known[end].full_shape != self._pointers.cell(target).shape:
                     raise NotNativeError("branches have results of other shapes")
                 steps.append(self._pointers.copy(number, target))
             taped.append(None)
             if called.function.taped is not None:
-                recorded = [self._planner.recorded(inner.place(e), steps) for e in ends[count:]]
+                places_at_end = [inner.shaped_place(each) for each in ends[count:]]
+                recorded = [self._planner.recorded(each, steps) for each in places_at_end]
                 taped[-1] = tuple(recorded)
             branches.append(tuple(steps))
         self._places[Endpoint(node.name, count)] = BranchTape(flag, names, (taped[0], taped[1]))
@@ -465,6 +491,12 @@ class _FunctionSteps:
         sources = [self.array(node.inputs[place]) for place in moved]
         if len(sources) >= MOST_ARRAYS:
             raise NotNativeError("too many tensors are joined")
+        if len(sources) == len(pieces) == 1:
+            cell, made = self._pointers.cell(sources[0]), Endpoint(node.name, 0)
+            is_same = self._function.known[made].dtype.as_numpy_dtype == cell.dtype
+            if is_same and pieces[0] == [Pieces(0, 0, 0, cell.size_bytes)]:
+                self._places[made] = sources[0]
+                return []
         targets = [self._new(Endpoint(node.name, slot)) for slot in range(len(pieces))]
         return [
             Call(bind_copies(each, len(sources)), (*sources, target))
@@ -476,7 +508,7 @@ class _FunctionSteps:
         left, right = (self.array(endpoint) for endpoint in node.inputs)
         out = self._new(made)
         (stacks, rows_and_depth), (others, depth_and_columns), (results, result) = (
-            self._matrices(number) for number in (left, right, out)
+            self._matrices(endpoint) for endpoint in (*node.inputs, made)
         )
         depth, columns = depth_and_columns[:: -1 if turns[1] else 1]
         if rows_and_depth[:: -1 if turns[0] else 1] != (result[0], depth) or columns != result[1]:
@@ -500,9 +532,9 @@ class _FunctionSteps:
             return plain
         return WithFactor(plain, packed, Call(product.bind_packed(threads), (left, packed, out)))
 
-    def _matrices(self, number: int) -> tuple[tuple[int, ...], tuple[int, int]]:
+    def _matrices(self, endpoint: Endpoint) -> tuple[tuple[int, ...], tuple[int, int]]:
         """The shape of a stack of matrices, and theirs."""
-        shape = self._pointers.cell(number).shape
+        shape = self._shape(endpoint)
         if len(shape) < 2:
             raise NotNativeError("a product of other than matrices")
         *stack, rows, columns = shape
@@ -528,8 +560,7 @@ class _FunctionSteps:
         if fused.kernel.outputs:
             steps.append(Call(self._planner.bind(fused), tuple(arrays)))
         steps += [*map(Check, failures), *divisions]
-        for endpoint, number in named:
-            steps += self._name(endpoint, number)
+        self._places.update(named)
         return steps
 
     def _division(self, source: int, target: int, divisor: float) -> Call:
@@ -541,13 +572,6 @@ class _FunctionSteps:
         value = builder.input(dtypes.as_dtype(cell.dtype), (True,) * len(sizes))
         builder.output(builder.call("divide", value, divisor))
         return Call(serial_machine_code(builder.build(), sizes), (source, target))
-
-    def _name(self, endpoint: Endpoint, number: int) -> list[Step]:
-        """Says that an array is this tensor, or a copy of it if dimensions of size 1 differ."""
-        if self._function.known[endpoint].full_shape == self._pointers.cell(number).shape:
-            self._places[endpoint] = number
-            return []
-        return [self._pointers.copy(number, self._new(endpoint))]
 
     def _read(self, unit: Unit) -> list[Step]:
         tape, index = unit.node.inputs

@@ -60,3 +60,40 @@ def test_left_to_python(
     turn: Callable[[Any], Any], start: Any, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert why in reason(monkeypatch, turn, start)
+
+
+def steps_of(monkeypatch: pytest.MonkeyPatch, turn: Callable[[Any], Any], start: Any) -> int:
+    """How many steps a turn has, besides that of its number."""
+    made: list[Any] = []
+    plan = binding.plan_loop
+
+    def noted(*args: Any) -> Any:
+        made.append(plan(*args))
+        return made[-1]
+
+    monkeypatch.setattr(binding, "plan_loop", noted)
+    with tf.Graph().as_default(), tf.Session() as session:
+        fed = tf.placeholder(start.dtype, start.shape)
+        loop = tf.while_loop(lambda i, _: i < 3, lambda i, a: (i + 1, turn(a)), [0, fed])
+        found = session.run(loop, {fed: start})[1]
+        state = tf.convert_to_tensor(start)
+        for _ in range(3):
+            state = turn(state)
+        np.testing.assert_allclose(found, session.run(state), rtol=1e-5)
+    return len(made[-1].steps.turn) - 1
+
+
+@pytest.mark.parametrize(
+    ("turn", "steps"),
+    [
+        (lambda a: tf.reshape(tf.matmul(tf.reshape(a, [3, 2]), np.eye(2, dtype="f")), [2, 3]), 2),
+        (lambda a: tf.tanh(tf.expand_dims(a, 2))[:, :, 0], 2),
+        (lambda a: tf.reshape(a, [2, 3]), 0),
+    ],
+    ids=["product", "kernel", "nothing"],
+)
+def test_another_shape_is_no_step(
+    turn: Callable[[Any], Any], steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = np.arange(6, dtype=np.float32).reshape(2, 3) / 10
+    assert steps_of(monkeypatch, turn, start) == steps
