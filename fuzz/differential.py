@@ -238,6 +238,12 @@ def _waves(at: At, a: Any) -> Any:
     return a / 2 + at.draw.choice([tf.sin, tf.cos])(a * at.draw.choice([1, 2]))
 
 
+def _largest(at: At, a: Any) -> Any:
+    values, where = tf.nn.top_k(a, at.draw.randint(1, at.units))
+    found = tf.cast(where, a.dtype) / 9 + values
+    return a * tf.reduce_mean(found, 1, keepdims=True)
+
+
 def _scanned(at: At, a: Any) -> Any:
     flags = at.draw.random() < 0.5, at.draw.random() < 0.5
     return tf.cumsum(a, at.draw.choice([0, 1]), *flags) / 2
@@ -254,7 +260,16 @@ _PLAIN: Final[list[_Step]] = [
     lambda at, a: tf.stack(tf.unstack(a)[::-1]),
     *[_added, _turned, _squeezed, _chosen],
 ]
-_PLACED: Final[list[_Step]] = [_looked_up, _part, _summed, _labelled, _solved, _scanned, _waves]
+_PLACED: Final[list[_Step]] = [
+    _looked_up,
+    _part,
+    _summed,
+    _labelled,
+    _solved,
+    _scanned,
+    _waves,
+    _largest,
+]
 """Those that depend on numbers which only a turn knows."""
 _STEPS: Final = [*_PLAIN, *_PLACED, _branched, _branched]
 

@@ -19,6 +19,10 @@ from sparkflow_runtime.codegen.tiles.gemm_form import Size
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.once import once
 
+_MOST_DOTS: Final = 3
+"""Rows up to which turning a right factor of at most 64 × 64 takes longer than using it does."""
+_FEW_DOTS: Final = 1
+"""The same of larger ones, which `gemm` turns faster (Zen 5, November 2026)."""
 DTYPES: Final = (dtypes.float32, dtypes.float64)
 
 
@@ -84,8 +88,27 @@ class Product:
 
     @property
     def is_small(self) -> bool:
-        """Whether nothing is copied before, see `small_product`."""
-        return self.count == 1 and max(self.rows, self.columns, self.depth) <= small_product.MOST
+        """Whether no factor is copied before, see `small_product`."""
+        if self.count > 1:
+            return False
+        if self._fits or self._has_dots:
+            return True
+        if self.work >= 2 * PART_WORK or self.turns_left:
+            return False
+        is_vector = self.columns == 1 and self.depth >= host.host().lanes(self.dtype)
+        return is_vector or (not self.turns_right and self.rows <= gemm.form(self.dtype).rows)
+
+    @property
+    def _fits(self) -> bool:
+        return max(self.rows, self.columns, self.depth) <= small_product.MOST
+
+    @property
+    def _has_dots(self) -> bool:
+        """Whether rows of both factors are multiplied, so that the right one is not turned."""
+        if not self.turns_right or self.turns_left or self.work >= 2 * PART_WORK:
+            return False
+        is_deep = self.depth >= host.host().lanes(self.dtype)
+        return is_deep and self.rows <= (_MOST_DOTS if self._fits else _FEW_DOTS)
 
     def _sizes(self) -> list[int]:
         """The numbers of `Size` but for the parts."""
@@ -118,6 +141,8 @@ class Product:
         counts = (lefts * m * k, rights * k * n, self.count * m * n)
         if self.is_small:
             assert not adds
+            if self._has_dots:
+                return _dots(self.dtype).bind((n, m, k, k, 1, 1, 1), counts, 0)
             left, right = self._strides()
             return _small(self.dtype).bind((m, n, k, *left, *right), counts, 0)
         sizes = self._sizes()
@@ -149,6 +174,12 @@ class Product:
 
     def _worth(self, threads: int) -> int:
         return max(1, min(threads, self.work // PART_WORK))
+
+
+@once
+def _dots(dtype: DType) -> native.Body:
+    lanes = host.host().lanes(dtype)
+    return native.body(small_product.dots_text(gemm.form(dtype).element, lanes), is_tidy=True)
 
 
 @once

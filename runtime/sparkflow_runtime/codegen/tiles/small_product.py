@@ -48,12 +48,21 @@ def stack_text(element: str, lanes: int, rows: int) -> str:
     return _StackWriter(element, lanes, rows).text()
 
 
+def dots_text(element: str, lanes: int) -> str:
+    """The module: `body` computes out = left right' for few rows of the left factor.
+
+    Both lie in C order. Of `Size` it takes those up to `RIGHT_COLUMN`: M and N are the rows of the
+    right and of the left factor, `LEFT_ROW` is K.
+    """
+    return _DotsWriter(element, lanes, 1).text()
+
+
 class _Writer(Writer):
     def __init__(self, element: str, lanes: int, rows: int, num_sizes: int = _NUM_SIZES) -> None:
         super().__init__(element, lanes, num_sizes)
         self._rows = rows
         self._tile = Tile(self._vectors, rows, _PANEL)
-        self._out_row = self._sizes[Size.N]
+        self._out_row: Value = self._sizes[Size.N]
 
     def _write(self) -> None:
         left, right, out = self._code.arrays(3)
@@ -148,6 +157,16 @@ class _Writer(Writer):
             values = part.load(self._at(factor, code.multiply(k, step)))
             part.add_products((repeat(vectors.broadcast(here, line)) for line in lines), values)
         part.store(self._at(out, code.multiply(n, self._out_row)) for n in range(rows))
+
+
+class _DotsWriter(_Writer):
+    def _write(self) -> None:
+        code, size = self._code, self._sizes
+        left, right, out = code.arrays(3)
+        self._out_row = 1
+        with code.loop(0, size[Size.N]) as row:
+            line = self._at(left, code.multiply(row, size[Size.K]))
+            self._with_vector(right, line, self._at(out, code.multiply(row, size[Size.M])))
 
 
 class _StackWriter(_Writer):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.codegen.ir.kernel import DTYPES
+from sparkflow_runtime.codegen.rows import fixed_rows
 from sparkflow_runtime.dtypes import (
     INDEX,
     PLAIN,
@@ -28,6 +29,7 @@ from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.fusion import Fused, Fusion, fit
 from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.machine_call import CallSite, MachineCall
 from sparkflow_runtime.ops.native import row_kernels
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
@@ -220,6 +222,18 @@ class TopKV2(Op):
         else:  # not a number sorts as larger than all numbers
             indices = _descending(xp, value)[..., :count]
         return xp.take_along_axis(value, indices, axis=-1), indices.astype(index_type.numpy)
+
+    def machine_call(self, node: NodeView, site: CallSite) -> MachineCall | None:
+        """A walk along every row."""
+        number, position = site.dtypes[0], node.attrs["index_type"]
+        if number not in fixed_rows.NUMBERS or position not in fixed_rows.INDICES:
+            return None
+        *stack, size = site.shapes[0]
+        count = site.output_shapes[0][-1]
+        if not 0 < count <= min(size, fixed_rows.MOST_LARGEST):
+            return None
+        kernel = fixed_rows.bind_largest(number, position, prod(stack), size, count)
+        return MachineCall(kernel, (0,))
 
     def gradient(
         self, g: GraphBuilder, op: OperationView, dy: Tensor | None, _: Tensor | None

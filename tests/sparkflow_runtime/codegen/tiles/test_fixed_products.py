@@ -15,7 +15,8 @@ pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 SIZES = [
     *itertools.product((1, 3, 8, 17), (1, 15, 16, 33), (1, 2, 64)),
     *[(64, 64, 64), (65, 64, 64), (64, 65, 64), (1, 65, 1), (1, 1, 65), (7, 200, 90), (90, 7, 200)],
-    *itertools.product((1, 5, 64), (1,), (4, 15, 16, 33)),  # by a vector
+    *itertools.product((1, 5, 64, 160), (1,), (4, 15, 16, 33)),  # by a vector
+    *itertools.product((1, 2, 3, 4, 12), (7, 100), (3, 16, 70)),  # few rows
 ]
 
 
