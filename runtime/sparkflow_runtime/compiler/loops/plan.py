@@ -34,15 +34,18 @@ from sparkflow_runtime.compiler.loops.lists import (
     RunningList,
     fits,
 )
-from sparkflow_runtime.compiler.loops.memory import Memory
+from sparkflow_runtime.compiler.loops.memory import Memory, Stacks
 from sparkflow_runtime.compiler.loops.pointers import Cell
 from sparkflow_runtime.compiler.loops.tapes import (
     BranchColumns,
     BranchTape,
     Column,
+    KnownTape,
     Recorded,
     Rows,
     StackTape,
+    TapeReading,
+    number_at,
     numbers_of,
 )
 from sparkflow_runtime.ops.kernel import StepContext
@@ -58,25 +61,6 @@ MOST_TURNS: Final = 4096
 """After so many it looks where turns are short."""
 SHORT_S: Final = 0.005
 """Where turns took less than this in all, four times as many come next."""
-
-
-@dataclass(slots=True)
-class TapeReading:
-    """How the body reads a tape that it is given: which argument, and what of it.
-
-    Attributes:
-        argument: Which one.
-        path: See `StackTape.rows`.
-        target: Number of the pointer that is set.
-        stack, row_bytes, rows: See `repeat.Read`.
-    """
-
-    argument: int
-    path: tuple[tuple[str, int], ...]
-    target: int
-    stack: int
-    row_bytes: int
-    rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +240,7 @@ class _Layout:
         self.on_stack: dict[int, tuple[int, int]] = {}
         self._kept: list[np.ndarray[Any, Any]] = []
         self.moves: list[Move] = []
+        self.version = 0
         for place, constant in plan.constants.items():
             self.pointers[place] = constant.ctypes.data
         recorded = set(numbers_of(plan.taped))
@@ -289,6 +274,7 @@ class _Layout:
                     self._stack(found, (place, 0))
                 else:
                     self.memory(place, found)
+        self.cells = [cell for cell, _ in self.stacks]
         self.kept = self._keep() if plan.kept else None
         self.factors = [self._lines(each.target) for each in plan.packings]
         self.zeros = {
@@ -301,22 +287,19 @@ class _Layout:
             for argument in sorted({each.argument for each in plan.tapes})
         ]
         self.rows = [np.array([each.rows for each in tape]) for tape in self.tapes]
-        self.known_makers: list[object] = [None] * len(self.tapes)
-        self._addresses = self._bind_addresses()
+        self.known: list[KnownTape | None] = [None] * len(self.tapes)
+        self._addresses = self._bind_addresses(self.tapes)
+        self._addresses_known = self._addresses
         self.plain = plan.steps.loop(()).program(self.moves)
         self._programs = {frozenset[int](): self.plain}
 
-    def _bind_addresses(self) -> Callable[..., bool]:
+    def _bind_addresses(self, tapes: Sequence[Sequence[TapeReading]]) -> Callable[..., bool]:
         targets: list[list[tuple[int, int]]] = [
-            [(number, shift * cell.size_bytes) for number, shift in shifted]
-            for cell, shifted in self.stacks
-        ]
-        targets += [
             [(each.number, 0)]
             for each in self.variables
             if each.buffers is None and each.stack is None
         ]
-        targets += [[(each.stack, 0), (each.target, 0)] for tape in self.tapes for each in tape]
+        targets += [[(each.stack, 0), (each.target, 0)] for tape in tapes for each in tape]
         for each in self._plan.lists:
             targets.append([(each.control, 0)])
             targets += [] if each.length is None else [[(each.length, 0)]]
@@ -325,21 +308,51 @@ class _Layout:
     def point(
         self,
         pointers: np.ndarray[Any, Any],
-        stacks: Sequence[np.ndarray[Any, Any]],
-        unchanged: Sequence[np.ndarray[Any, Any]],
-        taped: Sequence[np.ndarray[Any, Any]],
-        lists: Sequence[np.ndarray[Any, Any]],
+        arrays: Sequence[np.ndarray[Any, Any]],
+        are_known: bool,
     ) -> bool:
         """Sets the pointers to what every run has of its own.
 
         Args:
             pointers: Of a run.
-            stacks: Of this run, before the first turn.
-            unchanged: The variables that stay, in their order.
-            taped: What each reading reads, tape by tape.
-            lists: Per list its block, and its length where turns ask for it.
+            arrays: The variables that stay, in their order; what each reading reads, tape by tape;
+                per list its block, and its length where turns ask for it.
+            are_known: Whether readings of stacks of known tapes are left out.
         """
-        return self._addresses(*stacks, *unchanged, *taped, *lists, pointers)
+        return (self._addresses_known if are_known else self._addresses)(*arrays, pointers)
+
+    def know(self, place: int, tape: StackTape, readings: Sequence[TapeReading]) -> None:
+        """Notes where a tape's maker has what is read."""
+        assert tape.recording is not None
+        self.known[place] = KnownTape(tape.recording.maker, readings)
+        steady = [
+            readings if known is None else known.steady_readings
+            for readings, known in zip(self.tapes, self.known, strict=True)
+        ]
+        self._addresses_known = self._bind_addresses(steady)
+
+    def number_of(self, path: Sequence[tuple[str, int]]) -> int:
+        """See `tapes.Maker`."""
+        assert self._plan.taped is not None
+        return number_at(self._plan.taped, path)
+
+    def place_of(self, number: int) -> tuple[int, int] | None:
+        """See `tapes.Maker`."""
+        found = self.on_stack.get(number)
+        return None if found is None else (found[0], found[1] * self._cell(number).size_bytes)
+
+    def point_to_stacks(self, pointers: np.ndarray[Any, Any], stacks: Stacks, turns: int) -> None:
+        """Sets the pointers to the rows of stacks after some turns."""
+        for address, (cell, shifted) in zip(stacks.addresses.tolist(), self.stacks, strict=True):
+            for number, shift in shifted:
+                pointers[number] = address + (turns + shift) * cell.size_bytes
+
+    def begin(self, stacks: Stacks) -> np.ndarray[Any, Any]:
+        """The pointers before the first turn of a run."""
+        if stacks.pointers is None or stacks.version != self.version:
+            stacks.pointers, stacks.version = self.pointers.copy(), self.version
+            self.point_to_stacks(stacks.pointers, stacks, 0)
+        return stacks.pointers.copy()
 
     def program(self, packed: frozenset[int]) -> Program:
         """The steps of runs in which these factors are packed."""
@@ -390,14 +403,15 @@ class _Run:
     def __init__(self, plan: LoopPlan, layout: _Layout) -> None:
         self._plan = plan
         self._layout = layout
-        self._pointers = layout.pointers.copy()
         self._unchanged: dict[int, np.ndarray[Any, Any]] = {}
         self._lists: dict[int, RunningList] = {}
         self._program = layout.plain
         self._turns = self._kept = 0
         self._at_once = plan.first_turns
+        self.maker = layout
         self._capacity = FIRST_CAPACITY
-        self._stacks = [self._new_stack(cell) for cell, _ in layout.stacks]
+        self.stacks = self._new_stacks()
+        self._pointers = layout.begin(self.stacks)
 
     def begin(self, values: Sequence[Any]) -> bool:
         """Takes the variables; returns whether they are what the plan was made for."""
@@ -410,15 +424,15 @@ class _Run:
             if variable.buffers is not None:
                 variable.buffers[0][...] = array
             elif variable.stack is not None:
-                self._stacks[variable.stack][0] = array
+                self.stacks.arrays[variable.stack][0] = array
             else:
                 unchanged[variable.number] = array if array.flags.c_contiguous else array.copy()
-        stay = [*unchanged.values()]
-        taped: list[np.ndarray[Any, Any]] = []
-        lists: list[np.ndarray[Any, Any]] = []
-        if not (self._begin_tapes(values, taped) and self._begin_lists(values, lists)):
+        arrays = [*unchanged.values()]
+        are_known = self._tapes_are_known(values)
+        take_tapes = self._take_known_tapes if are_known else self._take_tapes
+        if not (take_tapes(values, arrays) and self._begin_lists(values, arrays)):
             return False
-        if not self._layout.point(self._pointers, self._stacks, stay, taped, lists):
+        if not self._layout.point(self._pointers, arrays, are_known):
             return False
         if self._plan.packings:
             self._pack()
@@ -435,22 +449,45 @@ class _Run:
         )
         self._program = layout.program(packed)
 
-    def _begin_tapes(self, values: Sequence[Any], taped: list[np.ndarray[Any, Any]]) -> bool:
+    def _tapes_are_known(self, values: Sequence[Any]) -> bool:
+        for readings, known in zip(self._layout.tapes, self._layout.known, strict=True):
+            tape = values[readings[0].argument]
+            if known is None or not isinstance(tape, StackTape) or tape.recording is None:
+                return False
+            if tape.recording.maker is not known.maker:
+                return False
+        return True
+
+    def _take_known_tapes(self, values: Sequence[Any], arrays: list[np.ndarray[Any, Any]]) -> bool:
+        layout, pointers = self._layout, self._pointers
+        for place, known in enumerate(layout.known):
+            assert known is not None
+            tape = values[layout.tapes[place][0].argument]
+            recording = tape.recording
+            pointers[layout.rows[place]] = len(tape)
+            pointers[known.pointers] = recording.stacks.addresses[known.places] + known.offsets
+            for each, number in zip(known.steady_readings, known.steady, strict=True):
+                self._unchanged[each.target] = recording.rows(number)[0]
+                arrays.append(self._unchanged[each.target])
+        return True
+
+    def _take_tapes(self, values: Sequence[Any], arrays: list[np.ndarray[Any, Any]]) -> bool:
         layout = self._layout
         for place, readings in enumerate(layout.tapes):
             tape = values[readings[0].argument]
             if not isinstance(tape, StackTape):
                 return False
             found = [tape.rows(each.path) for each in readings]
-            if tape.maker is None or tape.maker is not layout.known_makers[place]:
-                if not self._are_read(readings, found):
-                    return False
-                layout.known_makers[place] = tape.maker
+            layout.known[place] = None
+            if not self._are_read(readings, found):
+                return False
             self._pointers[layout.rows[place]] = len(tape)
             for each, (array, moves) in zip(readings, found, strict=True):
-                taped.append(array)
+                arrays.append(array)
                 if not moves:
                     self._unchanged[each.target] = array
+            if tape.recording is not None:
+                layout.know(place, tape, readings)
         return True
 
     def _are_read(self, readings: Sequence[TapeReading], found: Sequence[Rows]) -> bool:
@@ -463,6 +500,7 @@ class _Run:
                 return False
             row_bytes = cell.size_bytes if moves else 0
             self._pointers[each.row_bytes] = self._layout.pointers[each.row_bytes] = row_bytes
+        self._layout.version += 1
         return True
 
     def _begin_lists(self, values: Sequence[Any], lists: list[np.ndarray[Any, Any]]) -> bool:
@@ -479,19 +517,13 @@ class _Run:
                 lists.append(running.length)
         return True
 
-    def _new_stack(self, cell: Cell) -> np.ndarray[Any, Any]:
-        return self._plan.memory.take((self._capacity + 1, *cell.shape), cell.dtype)
-
-    def _point_to_stacks(self) -> None:
-        for stack, (cell, shifted) in zip(self._stacks, self._layout.stacks, strict=True):
-            address = stack.ctypes.data
-            for number, shift in shifted:
-                self._pointers[number] = address + (self._turns + shift) * cell.size_bytes
+    def _new_stacks(self) -> Stacks:
+        return self._plan.memory.take_stacks(self._layout.cells, self._capacity + 1)
 
     def turn(self) -> bool:
         """Runs some turns; returns whether the loop is over."""
         at_once = self._at_once
-        if self._stacks:
+        if self._layout.stacks:
             if self._turns == self._capacity:
                 self._grow()
             at_once = min(at_once, self._capacity - self._turns)
@@ -518,13 +550,12 @@ class _Run:
         self._pointers[numbers] = self._layout.pointers[numbers]
 
     def _grow(self) -> None:
+        before = self.stacks
         self._capacity *= 2
-        for place, (cell, _) in enumerate(self._layout.stacks):
-            before = self._stacks[place]
-            larger = self._new_stack(cell)
-            larger[: len(before)] = before
-            self._stacks[place] = larger
-        self._point_to_stacks()
+        self.stacks = self._new_stacks()
+        for larger, array in zip(self.stacks.arrays, before.arrays, strict=True):
+            larger[: len(array)] = array
+        self._layout.point_to_stacks(self._pointers, self.stacks, self._turns)
 
     def end(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """The variables after the last turn, and the tape."""
@@ -534,29 +565,35 @@ class _Run:
             if variable.buffers is not None:
                 results[variable.position] = variable.buffers[self._turns % 2].copy()
             elif variable.stack is not None:
-                results[variable.position] = self._stacks[variable.stack][self._turns].copy()
+                last = self.stacks.arrays[variable.stack][self._turns]
+                results[variable.position] = last.copy()
         for position, running in self._lists.items():
             results[position] = running.end()
         if plan.taped is None:
             return (*results, [])
-        columns = [self._column(each) for each in plan.taped]
-        return (*results, StackTape(self._turns, columns, self._layout))
+        self._lists = {}
+        return (*results, StackTape(self._turns, None, self))
+
+    def columns(self) -> Sequence[Column]:
+        """See `tapes.Recording`."""
+        return [self._column(each) for each in self._plan.taped or ()]
 
     def _column(self, recorded: Recorded) -> Column:
         if isinstance(recorded, BranchTape):
-            flags = self._rows(recorded.flag)
+            flags = self.rows(recorded.flag)
             then, otherwise = (
                 None if each is None else [self._column(every) for every in each]
                 for each in recorded.taped
             )
             return BranchColumns(recorded, flags, (then, otherwise))
-        return self._rows(recorded)
+        return self.rows(recorded)
 
-    def _rows(self, number: int) -> Rows:
+    def rows(self, number: int) -> Rows:
+        """See `tapes.Recording`."""
         found = self._layout.on_stack.get(number)
         if found is not None:
             stack, shift = found
-            return self._stacks[stack][shift : shift + self._turns], True
+            return self.stacks.arrays[stack][shift : shift + self._turns], True
         if number in self._plan.constants:
             return self._plan.constants[number], False
         return self._unchanged[number], False

@@ -31,12 +31,11 @@ from sparkflow_runtime.compiler.loops.plan import (
     LoopPlan,
     LoopSteps,
     Packing,
-    TapeReading,
     TurnStep,
     WithFactor,
 )
 from sparkflow_runtime.compiler.loops.pointers import Cell, NotNativeError, Pointers
-from sparkflow_runtime.compiler.loops.tapes import BranchTape, Recorded
+from sparkflow_runtime.compiler.loops.tapes import BranchTape, Recorded, TapeReading
 from sparkflow_runtime.compiler.plan import Unit
 from sparkflow_runtime.compiler.specialise import serial_machine_code
 from sparkflow_runtime.ir.function import Function

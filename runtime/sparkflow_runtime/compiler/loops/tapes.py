@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+
+from sparkflow_runtime.compiler.loops.memory import Stacks
 
 Rows: TypeAlias = tuple[np.ndarray[Any, Any], bool]
 """An array whose rows are the values of a tensor, from the first turn on; or, with False, one that
@@ -76,21 +78,64 @@ def _entry(columns: Sequence[Column], turn: int) -> tuple[Any, ...]:
     return tuple(found)
 
 
+class Recording(Protocol):
+    """A run of a loop that is over, as far as tapes need it.
+
+    Attributes:
+        stacks: What was recorded in every turn.
+    """
+
+    stacks: Stacks
+
+    @property
+    def maker(self) -> Maker:
+        """What makes such recordings, all of the same kinds."""
+
+    def rows(self, number: int) -> Rows:
+        """What was recorded by the number of its pointer."""
+
+    def columns(self) -> Sequence[Column]:
+        """What was recorded of each tensor."""
+
+
+class Maker(Protocol):
+    """What is the same in all runs of a loop."""
+
+    def number_of(self, path: Sequence[tuple[str, int]]) -> int:
+        """The number of the pointer to what is recorded, see `StackTape.rows`."""
+
+    def place_of(self, number: int) -> tuple[int, int] | None:
+        """In which stack it is recorded, and how many bytes from its beginning."""
+
+
 class StackTape:
     """The tape of a loop: one stack per tensor, see `ops.tape`.
 
     Args:
         turns: How often the body ran.
-        columns: What was recorded of each tensor.
-        maker: What makes such tapes, all with columns of the same kinds; None for no such thing.
+        columns: What was recorded of each tensor; None where a recording has it.
+        recording: The run; None for none.
     """
 
-    __slots__ = ("columns", "maker", "turns")
+    __slots__ = ("_columns", "recording", "turns")
 
-    def __init__(self, turns: int, columns: Sequence[Column], maker: object = None) -> None:
+    def __init__(
+        self,
+        turns: int,
+        columns: Sequence[Column] | None,
+        recording: Recording | None = None,
+    ) -> None:
         self.turns = turns
-        self.columns = columns
-        self.maker = maker
+        self._columns = columns
+        self.recording = recording
+
+    @property
+    def columns(self) -> Sequence[Column]:
+        """What was recorded of each tensor."""
+        if self._columns is None:
+            assert self.recording is not None
+            self._columns = self.recording.columns()
+        return self._columns
 
     def rows(self, path: Sequence[tuple[str, int]]) -> Rows:
         """What was recorded of a tensor.
@@ -116,6 +161,18 @@ class StackTape:
         return _entry(self.columns, turn)
 
 
+def number_at(recorded: Sequence[Recorded], path: Sequence[tuple[str, int]]) -> int:
+    """The number of the pointer to what is recorded; for the path see `StackTape.rows`."""
+    found = recorded[path[0][1]]
+    for function, place in path[1:]:
+        assert isinstance(found, BranchTape)
+        taped = found.taped[found.names.index(function)]
+        assert taped is not None
+        found = taped[place]
+    assert isinstance(found, int)
+    return found
+
+
 def numbers_of(recorded: Iterable[Recorded] | None) -> Iterator[int]:
     """The pointers to all that is recorded."""
     for each in recorded or ():
@@ -125,3 +182,57 @@ def numbers_of(recorded: Iterable[Recorded] | None) -> Iterator[int]:
                 yield from numbers_of(branch)
         else:
             yield each
+
+
+@dataclass(slots=True)
+class TapeReading:
+    """How the body reads a tape that it is given: which argument, and what of it.
+
+    Attributes:
+        argument: Which one.
+        path: See `StackTape.rows`.
+        target: Number of the pointer that is set.
+        stack, row_bytes, rows: See `repeat.Read`.
+    """
+
+    argument: int
+    path: tuple[tuple[str, int], ...]
+    target: int
+    stack: int
+    row_bytes: int
+    rows: int
+
+
+class KnownTape:
+    """Where the tapes of one maker have what is read.
+
+    Args:
+        maker: Theirs.
+        readings: What is read.
+
+    Attributes:
+        maker: The same.
+        pointers: Numbers of the pointers to rows of stacks, first those that move, then the others.
+        places: In which stack each is.
+        offsets: How many bytes from its beginning.
+        steady: Numbers of the maker's pointers to what is the same in every turn.
+        steady_readings: How each is read.
+    """
+
+    def __init__(self, maker: Maker, readings: Sequence[TapeReading]) -> None:
+        self.maker = maker
+        moving: list[tuple[TapeReading, tuple[int, int]]] = []
+        self.steady: list[int] = []
+        self.steady_readings: list[TapeReading] = []
+        for each in readings:
+            number = maker.number_of(each.path)
+            place = maker.place_of(number)
+            if place is None:
+                self.steady.append(number)
+                self.steady_readings.append(each)
+            else:
+                moving.append((each, place))
+        stacks, targets = ([getattr(e, n) for e, _ in moving] for n in ("stack", "target"))
+        self.pointers = np.array([*stacks, *targets], np.intp)
+        self.places = np.array([place for _, (place, _) in moving] * 2, np.intp)
+        self.offsets = np.array([offset for _, (_, offset) in moving] * 2, np.int64)

@@ -1,6 +1,7 @@
 import numpy as np
 
 from sparkflow_runtime.compiler.loops.memory import Memory
+from sparkflow_runtime.compiler.loops.pointers import Cell
 
 FLOAT = np.dtype(np.float32)
 
@@ -33,3 +34,33 @@ def test_no_more_is_kept_than_two_runs_need() -> None:
         given += [memory.take((2,), FLOAT) for _ in range(3)]
     del given
     assert len(memory._arrays[(2,), FLOAT]) <= 6
+
+
+CELLS = [Cell((2, 3), FLOAT), Cell((), np.dtype(np.bool_)), Cell((0, 4), FLOAT), Cell((5,), FLOAT)]
+
+
+def test_stacks_lie_beside_each_other() -> None:
+    stacks = Memory().take_stacks(CELLS, 7)
+    assert [each.shape for each in stacks.arrays] == [(7, *cell.shape) for cell in CELLS]
+    assert [each.dtype for each in stacks.arrays] == [cell.dtype for cell in CELLS]
+    for number, each in enumerate(stacks.arrays):
+        assert each.ctypes.data == stacks.addresses[number]
+        each[...] = number
+    for number, each in enumerate(stacks.arrays):
+        assert (each == number).all()
+    assert Memory().take_stacks([], 7).arrays == []
+
+
+def test_stacks_are_given_again_when_nobody_has_them_or_a_view() -> None:
+    memory = Memory()
+    first = memory.take_stacks(CELLS, 7)
+    second = memory.take_stacks(CELLS, 7)
+    assert first is not second
+    addresses = [each.addresses.tolist() for each in (first, second)]
+    row = first.arrays[3][2:4]
+    del first
+    third = memory.take_stacks(CELLS, 7)
+    assert third.addresses.tolist() not in addresses
+    del row, third
+    assert memory.take_stacks(CELLS, 7).addresses.tolist() == addresses[0]
+    assert memory.take_stacks(CELLS, 8).arrays[0].shape == (8, 2, 3)

@@ -4,7 +4,10 @@ import pytest
 from sparkflow_runtime.compiler.loops.tapes import (
     BranchColumns,
     BranchTape,
+    KnownTape,
     StackTape,
+    TapeReading,
+    number_at,
     numbers_of,
 )
 
@@ -31,3 +34,33 @@ def test_a_branch_has_an_entry_of_the_function_that_was_chosen() -> None:
     array, moves = tape.rows([("body", 0), ("then", 1)])
     assert array is second
     assert moves
+
+
+def test_where_what_is_read_was_recorded() -> None:
+    inner = BranchTape(4, ("then", "otherwise"), ((5, 6), None))
+    recorded = [3, BranchTape(7, ("a", "b"), (None, (8, inner)))]
+    assert number_at(recorded, [("body", 0)]) == 3
+    assert number_at(recorded, [("body", 1), ("b", 0)]) == 8
+    assert number_at(recorded, [("body", 1), ("b", 1), ("then", 1)]) == 6
+
+
+class Recorder:
+    """3 and 6 are on stacks 0 and 1, 6 a row ahead; 8 is the same in every turn."""
+
+    def number_of(self, path):
+        return number_at([3, 8, 6], path)
+
+    def place_of(self, number):
+        return {3: (0, 0), 6: (1, 24)}.get(number)
+
+
+def test_what_is_known_of_tapes_of_one_maker() -> None:
+    readings = [
+        TapeReading(0, (("body", place),), target=10 + place, stack=20 + place, row_bytes=0, rows=0)
+        for place in range(3)
+    ]
+    known = KnownTape(Recorder(), readings)
+    assert known.pointers.tolist() == [20, 22, 10, 12]
+    assert known.places.tolist() == [0, 1, 0, 1]
+    assert known.offsets.tolist() == [0, 24, 0, 24]
+    assert (known.steady, known.steady_readings) == ([8], readings[1:2])
