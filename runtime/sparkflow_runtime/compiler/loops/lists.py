@@ -47,6 +47,8 @@ class LoopList:
         grows: Whether it becomes longer.
         length: Number of the pointer to its length, an int32; None where nobody asks.
         lengths: What its length must be: a number, or that of the list which is that variable.
+        tables: By length and capacity, the control block and the table of addresses of the last
+            run: runs of a plan follow each other.
     """
 
     argument: int
@@ -56,6 +58,9 @@ class LoopList:
     grows: bool = False
     length: int | None = None
     lengths: list[tuple[int | None, int]] = field(default_factory=list)
+    tables: dict[tuple[int, int], tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]] = field(
+        default_factory=dict
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,15 +267,24 @@ class RunningList:
     ) -> None:
         self._of = of
         self._value = value
+        self._rows: np.ndarray[Any, Any]
         count = len(value)
-        self.length = np.array(count, np.int32)
+        if of.length is not None:
+            self.length = np.array(count, np.int32)
         cell = of.cell
         if cell is None:
             self.control = np.array([0, count, 0, 0, 0, 0, 0], np.int64)
             return
         capacity = max(count, rows) if of.grows else count
-        self.control = np.array([0, count, capacity, 0, cell.size_bytes, 0, of.grows], np.int64)
-        self._rows = np.zeros(capacity, _ROWS)
+        tables = of.tables.get((count, capacity))
+        if tables is None:
+            control = np.array([0, count, capacity, 0, cell.size_bytes, 0, of.grows], np.int64)
+            of.tables.clear()  # one is enough: where lengths change, nothing is lost
+            of.tables[count, capacity] = tables = control, np.zeros(capacity, _ROWS)
+        else:
+            tables[0][ListField.LENGTH] = count
+            tables[1].fill(0)
+        self.control, self._rows = tables
         self._memory = self._rows
         if of.is_changed:
             room = 1 << max(capacity - 1, 0).bit_length()  # few sizes of memory are asked for

@@ -49,8 +49,9 @@ class TensorList:
     @classmethod
     def rows_of(cls, block: Any) -> TensorList:
         """A list of the rows of an array: views, which are made when they are asked for."""
-        made = cls([], block.dtype)
+        made = cls.__new__(cls)
         made._items, made._count, made.block = None, len(block), block
+        made.dtype, made.is_unset = block.dtype, False
         return made
 
     @classmethod
