@@ -8,9 +8,7 @@ run the very same program.
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -49,16 +47,14 @@ class Worker:
         self._run = partial(session.run, [*program.fetches, *program.targets])
         return session, program
 
+    def coordinator(self) -> Any:
+        """Stops threads."""
+        return self._tf.train.Coordinator()
+
     def steps(self, count: int) -> list[list[float]]:
         """Runs so many steps; the numbers that each fetched."""
         found = [self._run() for _ in range(count)]
         return [_numbers(each) for each in found]
-
-    def lead(self, session: Any, program: Program) -> None:
-        """What `QueueRunner` does for the chief, until the parameter server is gone."""
-        with suppress(self._tf.errors.OpError):
-            while True:
-                session.run(program.chief_ops)
 
 
 def main() -> None:
@@ -95,8 +91,9 @@ def _case(worker: Worker, others: Sequence[Task], name: str) -> Case:
     for task in others:
         task.ask(("prepare", name))
     count = ps_programs.CHECKED_STEPS
-    if program.chief_ops:
-        threading.Thread(target=worker.lead, args=(session, program), daemon=True).start()
+    if program.chief_runner is not None:
+        stop = worker.coordinator()  # which hears of the end of the parameter server, and is silent
+        program.chief_runner.create_threads(session, stop, daemon=True, start=True)
         losses: list[float] = []
         together(others, ("steps", count), lambda: losses.extend(_losses(worker, count)))
     else:

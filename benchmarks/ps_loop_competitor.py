@@ -37,7 +37,7 @@ class SyncLoops:
 
     def minimize(
         self, optimizer: Any, build_loss: Callable[[], Any], rows: int
-    ) -> tuple[Any, Any, list[Any], list[Any]]:
+    ) -> tuple[Any, Any, Any, list[Any]]:
         """See `ps_programs.Meeting`."""
         from sparkflow.train.optimizers import strategy as replication
         from sparkflow.train.replication.sync import SyncReplication
@@ -49,7 +49,7 @@ class SyncLoops:
         loss = build_loss()
         with replication.scope(strategy):
             update = optimizer.minimize(loss)
-        return loss, update, [], strategy.join_ops
+        return loss, update, None, strategy.join_ops
 
 
 class Driver:

@@ -50,7 +50,7 @@ class Program:
         initializer: For variables on the parameter server, run once.
         local_initializer: For variables of this worker.
         checked: What tells after some steps whether they were right; None where the fetches do.
-        chief_ops: What the chief runs beside each step of synchronous replicas, in a loop.
+        chief_runner: The queue runner that the chief runs beside steps of synchronous replicas.
         before: What the chief runs once before the first synchronous step.
     """
 
@@ -59,7 +59,7 @@ class Program:
     initializer: Any
     local_initializer: Any
     checked: Any = None
-    chief_ops: list[Any] = field(default_factory=list)
+    chief_runner: Any = None
     before: list[Any] = field(default_factory=list)
 
 
@@ -126,8 +126,8 @@ class Meeting(Protocol):
 
     def minimize(
         self, optimizer: Any, build_loss: Callable[[], Any], rows: int
-    ) -> tuple[Any, Any, list[Any], list[Any]]:
-        """Builds loss and update; what the chief runs beside every step, and before the first.
+    ) -> tuple[Any, Any, Any, list[Any]]:
+        """Builds loss and update; the queue runner that the chief runs beside every step, and before the first.
 
         Args:
             optimizer: Makes the update.
@@ -148,7 +148,7 @@ class Synchronous:
 
     def minimize(
         self, optimizer: Any, build_loss: Callable[[], Any], rows: int
-    ) -> tuple[Any, Any, list[Any], list[Any]]:
+    ) -> tuple[Any, Any, Any, list[Any]]:
         """See `Meeting`."""
         tf = self._tf
         global_step = tf.Variable(0, trainable=False, name="global_step", dtype=tf.int64)
@@ -156,9 +156,8 @@ class Synchronous:
         meeting = tf.train.SyncReplicasOptimizer(optimizer, NUM_WORKERS, NUM_WORKERS)
         update = meeting.minimize(loss, global_step=global_step)
         update = getattr(update, "op", update)  # the token as a tensor; nobody needs its value
-        chief_ops = list(meeting.get_chief_queue_runner().enqueue_ops)
         before = [meeting.chief_init_op, meeting.get_init_tokens_op(0)]
-        return loss, update, chief_ops, before
+        return loss, update, meeting.get_chief_queue_runner(), before
 
 
 def _program(tf: Any, fetches: list[Any], targets: list[Any], checked: Any = None) -> Program:
@@ -218,11 +217,11 @@ def _training(tf: Any, case: str, worker: int, device: str, synchronous: Meeting
         "mlp_large": lambda: _mlp(tf, worker, device, mlp.LARGE_SIZES, mlp.LARGE_BATCH),
         "embedding": lambda: _embedding(tf, worker, device),
     }[network]()
-    chief_ops: list[Any] = []
+    chief_runner: Any = None
     before: list[Any] = []
     with tf.device(tf.train.replica_device_setter(ps_tasks=1, worker_device=device)):
         if case.endswith("_sync"):
-            loss, update, chief_ops, before = synchronous.minimize(optimizer, build_loss, rows)
+            loss, update, chief_runner, before = synchronous.minimize(optimizer, build_loss, rows)
         else:
             loss = build_loss()
             update = optimizer.minimize(loss)
@@ -232,7 +231,7 @@ def _training(tf: Any, case: str, worker: int, device: str, synchronous: Meeting
             tf.global_variables_initializer(),
             tf.local_variables_initializer(),
             None,
-            chief_ops,
+            chief_runner,
             before,
         )
 

@@ -187,14 +187,23 @@ class BaseSession:
                 self._plans.clear()
             self._plans[key] = plan
 
-    def _make_plan(self, fetches: Any, tensors: Sequence[Tensor], expand: Expand | None) -> _Plan:
+    def _make_plan(
+        self,
+        fetches: Any,
+        tensors: Sequence[Tensor],
+        expand: Expand | None,
+        repeats: bool = False,
+    ) -> _Plan:
         client = self._open_client()
         plan = _Plan(
             Fetches(self._graph, fetches, self), [FeedSlot(tensor) for tensor in tensors], expand
         )
         self._extend(client)
         try:
-            plan.call = client.make_callable(plan.tensors, plan.feeds, plan.targets)
+            if repeats and not plan.tensors:
+                plan.call = client.make_repeated(plan.targets)
+            else:
+                plan.call = client.make_callable(plan.tensors, plan.feeds, plan.targets)
         except OpError as error:
             raise self._located(error) from error.__cause__
         return plan
@@ -234,7 +243,26 @@ class BaseSession:
         if feed_list is not None and not isinstance(feed_list, list | tuple):
             raise TypeError("Argument `feed_list` must be a list or tuple.")
         tensors = [feed_tensor(self._graph, each) for each in feed_list or ()]
-        plan = self._make_plan(fetches, tensors, None)
+        run_once = self._checked(self._make_plan(fetches, tensors, None))
+
+        def run_with_options(
+            *values: Any,
+            options: RunOptions | None = None,
+            run_metadata: RunMetadata | None = None,
+        ) -> Any:
+            return self.run(fetches, dict(zip(tensors, values, strict=True)), options, run_metadata)
+
+        return run_with_options if accept_options else run_once
+
+    def _make_repeated(self, op: Any) -> Callable[[], object]:
+        """A function that runs an operation until it fails, but returns now and then.
+
+        Raises as `run`, and the function as one of `make_callable`.
+        """
+        return self._checked(self._make_plan(op, (), None, repeats=True))
+
+    def _checked(self, plan: _Plan) -> Callable[..., Any]:
+        """A function of values to be fed, which are checked, to what a plan fetches."""
         call, fill, arrays = plan.call, plan.fill, plan.arrays
 
         def run_once(*values: Any) -> Any:
@@ -245,20 +273,12 @@ class BaseSession:
                     message=f"The callable takes {len(arrays)} values, got {len(values)}"
                 )
             try:
-                return fill(
-                    call(*[array(value) for array, value in zip(arrays, values, strict=True)])
-                )
+                found = call(*[array(value) for array, value in zip(arrays, values, strict=True)])
+                return fill(found)
             except OpError as error:
                 raise self._located(error) from error.__cause__
 
-        def run_with_options(
-            *values: Any,
-            options: RunOptions | None = None,
-            run_metadata: RunMetadata | None = None,
-        ) -> Any:
-            return self.run(fetches, dict(zip(tensors, values, strict=True)), options, run_metadata)
-
-        return run_with_options if accept_options else run_once
+        return run_once
 
     def _start_loop(
         self,

@@ -171,7 +171,7 @@ class QueueRunner:
 
     def _run(self, sess: Any, enqueue_op: Any, coord: Any) -> None:
         try:
-            enqueue = sess.make_callable(enqueue_op)
+            enqueue = _repeated(sess, enqueue_op)
             while coord is None or not coord.should_stop():
                 try:
                     enqueue()
@@ -228,6 +228,14 @@ class QueueRunner:
     ) -> QueueRunner:
         """The runner whose operations are already in the default graph."""
         return QueueRunner(queue_runner_def=queue_runner_def, import_scope=import_scope)
+
+
+def _repeated(sess: Any, op: Any) -> Any:
+    """What runs an operation, perhaps several times; of other kinds of sessions a plain callable."""
+    is_plain = isinstance(sess, BaseSession) and (
+        type(sess).make_callable is BaseSession.make_callable
+    )
+    return sess._make_repeated(op) if is_plain else sess.make_callable(op)
 
 
 def _exceptions(given: Any) -> tuple[type[OpError], ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
@@ -46,6 +46,13 @@ class SessionClient(Protocol):
         self, fetches: Sequence[str], feed_names: Sequence[str], targets: Sequence[str]
     ) -> StepCall:
         """A function of the fed arrays, in the order of `feed_names`, to the fetched values."""
+
+    def make_repeated(self, targets: Sequence[str]) -> Callable[[], object]:
+        """A function that runs a step, or several one after the other.
+
+        So a task elsewhere that does all of the step need not be asked for each. It returns when a
+        step ends, from the tenth of a second on that it has taken.
+        """
 
     def partial_run_setup(
         self, fetches: Sequence[str], feed_names: Sequence[str], targets: Sequence[str]
@@ -159,6 +166,10 @@ class LocalSession:
     ) -> StepCall:
         """See `SessionClient`."""
         return self._session.prepare(feed_names, fetches, targets).callable()
+
+    def make_repeated(self, targets: Sequence[str]) -> Callable[[], object]:
+        """See `SessionClient`; everything is here."""
+        return self.make_callable((), (), targets)
 
     def partial_run_setup(
         self, fetches: Sequence[str], feed_names: Sequence[str], targets: Sequence[str]

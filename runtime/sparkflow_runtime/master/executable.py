@@ -81,6 +81,7 @@ class Executable:
         timeout_s: float | None = None,
         on_begin: Callable[[Callable[[OpError], None]], object] | None = None,
         record: Record | None = None,
+        repeats: bool = False,
     ) -> list[Any]:
         """Runs one step.
 
@@ -89,6 +90,8 @@ class Executable:
             timeout_s: How long the step may take; None for what the session allows.
             on_begin: Is given a function that cancels the step.
             record: Gets what every partition recorded; None for no trace.
+            repeats: Whether it may be several steps, one after the other: of a single partition
+                elsewhere, which need not be asked for each.
 
         A step that runs as one call in this thread, without a time or a record, is cancelled by
         the end of the session alone, and only if it loops.
@@ -122,6 +125,7 @@ class Executable:
                     record=record,
                     is_alone=is_alone,
                     opening=part.opening,
+                    repeats=repeats and is_alone and timeout_s is None,
                 )
 
         def run_mine() -> dict[int, Any]:
@@ -157,11 +161,11 @@ class Executable:
                     message=f"Feed {index} has dtype {value.dtype}, expected {dtype}"
                 )
 
-    def callable(self) -> Callable[..., list[Any]]:
-        """A function of the fed values that runs one step, see `run`; it asks nothing twice."""
+    def callable(self, *, repeats: bool = False) -> Callable[..., list[Any]]:
+        """A function of the fed values that runs a step, see `run`; it asks nothing twice."""
         direct, check, dtypes = self._direct, self.steps.check, self._dtypes
         if direct is None or self._timeout_s is not None:
-            return lambda *args: self.run(args)
+            return lambda *args: self.run(args, repeats=repeats)
 
         def call(*args: Any) -> list[Any]:
             if [arg.dtype for arg in args] != dtypes:

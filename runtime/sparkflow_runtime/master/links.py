@@ -80,6 +80,7 @@ class WorkerLink(Protocol):
         record: Record | None = None,
         is_alone: bool = False,
         opening: Opening | None = None,
+        repeats: bool = False,
     ) -> Pending:
         """Begins a partition of a step; what is given back ends it, with its results by index.
 
@@ -91,6 +92,7 @@ class WorkerLink(Protocol):
             record: Gets what was recorded of it, before the results are there; None for no trace.
             is_alone: Whether the step has no other partition.
             opening: How it can begin with the bundle that it takes first.
+            repeats: Whether it may be run several times before it ends.
         """
 
     def run_loop(
@@ -172,6 +174,7 @@ class LocalLink:
         record: Record | None = None,
         is_alone: bool = False,
         opening: Opening | None = None,
+        repeats: bool = False,
     ) -> Pending:
         """See `WorkerLink`; another thread runs it."""
         future = self._in_thread(self.run_here, session, handle, step, args, record)

@@ -199,6 +199,7 @@ class RemoteLink:
         record: Record | None = None,
         is_alone: bool = False,
         opening: Opening | None = None,
+        repeats: bool = False,
     ) -> Pending:
         """See `links.WorkerLink`; over the tensor channel where it can, if nothing is recorded."""
         asker = None
@@ -213,7 +214,9 @@ class RemoteLink:
                 message=f"Graph {handle!r} is not registered with {self._task} any more"
             )
         results = partition.results
-        if step.timeout_s is not None:
+        repeats = repeats and asker.repeats
+        if step.timeout_s is not None or repeats:
+            # This thread may wait long, and is not to be the one that reads for others.
             future: Future[dict[int, Any]] = Future()
 
             def finish(call: PendingCall) -> None:
@@ -222,7 +225,8 @@ class RemoteLink:
                 else:
                     future.set_result(dict(zip(results, map(own, call.results), strict=True)))
 
-            asker.call(step.id, partition.text(Run(session, handle)), given, finish)
+            text = partition.text(Run(session, handle, repeats=repeats))
+            asker.call(step.id, text, given, finish)
             return InBackground(step, future)
 
         def done(call: PendingCall) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -156,6 +156,10 @@ class RemoteSession:
 
         return call
 
+    def make_repeated(self, targets: Sequence[str]) -> Callable[[], object]:
+        """See `client.SessionClient`."""
+        return self.make_callable((), (), targets)
+
     def partial_run_setup(
         self, fetches: Sequence[str], feed_names: Sequence[str], targets: Sequence[str]
     ) -> str:
@@ -250,6 +254,10 @@ class InProcessSession(RemoteSession):
         """See `client.SessionClient`."""
         executable = self._master.find(self._handle).prepare(feed_names, fetches, targets)
         return executable.callable()
+
+    def make_repeated(self, targets: Sequence[str]) -> Callable[[], object]:
+        """See `client.SessionClient`."""
+        return self._master.find(self._handle).prepare((), (), targets).callable(repeats=True)
 
 
 def _await_master(channel: Any, peer: str, timeout_s: float | None) -> float | None:

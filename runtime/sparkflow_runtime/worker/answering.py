@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import struct
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
@@ -31,6 +32,8 @@ CLIENTS_STEP: Final = 1 << 63
 """Numbers from here on are of steps that a client asks the task's master for."""
 MOST_KEPT_BYTES: Final = 1 << 14
 """A bundle of more bytes does not go with results, for which it is copied."""
+REPEATED_S: Final = 0.1
+"""A call that repeats is answered by the first run that ends after this time."""
 _MOST_CALLS: Final = 8
 """So many calls of a partition are remembered; there are two at most."""
 _NAMES: Final = struct.Struct("<BHH")
@@ -39,6 +42,7 @@ _MALFORMED: Final = "A malformed call"
 _ALONE: Final = 1
 _BRINGS: Final = 2
 _ENDS: Final = 4
+_REPEATS: Final = 8
 
 
 class Clients(Protocol):
@@ -65,6 +69,8 @@ class Run(NamedTuple):
         brings: The key of the bundle that comes behind the arguments, "" for none.
         unasked: The keys of bundles that the partition is to send to nobody.
         ends: The key of a bundle that may come behind the results, if it is small; "" for none.
+        repeats: Whether it is to be run again and again, for `REPEATED_S` or until it fails;
+            without a bundle.
     """
 
     session: str
@@ -73,15 +79,18 @@ class Run(NamedTuple):
     brings: str = ""
     unasked: tuple[str, ...] = ()
     ends: str = ""
+    repeats: bool = False
 
 
 def pack_run(run: Run) -> bytes:
     """The text of a call.
 
-    What brings a bundle is understood from `handshake.TAKES_BUNDLES` on.
+    What brings a bundle is understood from `handshake.TAKES_BUNDLES` on, what repeats from
+    `handshake.REPEATS` on.
     """
     names = run.session.encode(), run.handle.encode()
     flags = run.alone * _ALONE | bool(run.brings) * _BRINGS | bool(run.ends) * _ENDS
+    flags |= run.repeats * _REPEATS
     text = _NAMES.pack(flags, *map(len, names)) + b"".join(names)
     if run.brings:
         for key in (run.brings, *run.unasked, *([run.ends] if run.ends else [])):
@@ -100,9 +109,10 @@ def unpack_run(text: bytes) -> Run:
         flags, first, second = _NAMES.unpack_from(text)
         keys = _keys(text[_NAMES.size + first + second :])
         ends = keys.pop() if flags & _ENDS and len(keys) > 1 else ""
-        if bool(keys) == bool(flags & _BRINGS):
+        alone, repeats = bool(flags & _ALONE), bool(flags & _REPEATS)
+        if bool(keys) == bool(flags & _BRINGS) and not (keys and repeats):
             brings, unasked = (keys[0], tuple(keys[1:])) if keys else ("", ())
-            return Run(session, handle, bool(flags & _ALONE), brings, unasked, ends)
+            return Run(session, handle, alone, brings, unasked, ends, repeats)
     raise InvalidArgumentError(message=_MALFORMED)
 
 
@@ -237,7 +247,7 @@ class Answering:
             if parts.received <= left.given.keys() and parts.sent <= left.taken.keys():
                 if asked.ends:
                     left.taken[asked.ends] = partial(_keep, last)
-                self._begin(graph, parts, step_id, by_index, left, last, asked.alone, later)
+                self._begin(graph, parts, step_id, by_index, left, last, asked, later)
                 return None
         if graph.last_sent:
             from sparkflow_runtime.transport.channel.serving import send_with_reply
@@ -245,7 +255,10 @@ class Answering:
             send_with_reply(graph.last_sent)
         try:
             given = [by_index[index] for index in program.args]
+            until = time.monotonic() + REPEATED_S
             values = worker.run(graph, step_id, given, shortcuts=shortcuts)
+            while asked.repeats and time.monotonic() < until:
+                values = worker.run(graph, step_id, given)
         finally:
             if asked.alone and graph.takes_step:
                 worker.finish_step(step_id)
@@ -260,30 +273,34 @@ class Answering:
         args: dict[int, Any],
         shortcuts: Shortcuts,
         last: list[Any],
-        alone: bool,
+        asked: Run,
         later: Answer,
     ) -> None:
         """Runs a partition whose runs can be left, and then those that it ends the waits of."""
         from sparkflow_runtime.resources.parking import run_to_completion
+        from sparkflow_runtime.worker.parted import RepeatedRun
 
         worker = self._worker
 
         def answer(outcome: Outcome) -> None:
-            if alone:
+            if asked.alone:
                 worker.finish_step(step_id)
             if isinstance(outcome, BaseException):
                 later(outcome)
                 return
             later([*(outcome[index] for index in sorted(outcome)), *last])
 
-        run = partial(worker.run_parted, graph, parts, step_id, args, shortcuts, answer)
+        begin = partial(worker.run_parted, graph, parts, step_id, args, shortcuts)
+        run: Callable[[], None] = partial(begin, answer)
+        if asked.repeats:
+            run = RepeatedRun(begin, time.monotonic() + REPEATED_S, answer).go_on
         try:
             if parts.holds_up:
                 run()
             else:
                 run_to_completion(run)
         except BaseException:  # it was not begun
-            if alone:
+            if asked.alone:
                 worker.finish_step(step_id)
             raise
 

@@ -1,7 +1,8 @@
-"""A run of a partition in parts, which is left where it would wait; see `resources.parking`."""
+"""Runs of a partition in parts, which are left where they would wait; see `resources.parking`."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeAlias
@@ -111,3 +112,45 @@ class PartedRun:
             elsewhere(self.go_on)
         else:
             soon(self.go_on, self._parts.parts[self._number].is_short)
+
+
+class RepeatedRun:
+    """Runs one after the other, until a time has come or one of them fails.
+
+    Args:
+        begin: Begins one, which calls what it is given when it has ended.
+        until: The time, of `time.monotonic`. The run in which it comes is the last one.
+        on_end: Called once, with the outcome of the last one, in the thread in which it ends.
+    """
+
+    __slots__ = ("_begin", "_on_end", "_until")
+
+    def __init__(
+        self,
+        begin: Callable[[Callable[[Outcome], None]], None],
+        until: float,
+        on_end: Callable[[Outcome], None],
+    ) -> None:
+        self._begin = begin
+        self._until = until
+        self._on_end = on_end
+
+    def go_on(self) -> None:
+        """Begins the next run.
+
+        Raises:
+            OpError: It is not begun: the step is over.
+        """
+        self._begin(self._ended)
+
+    def _ended(self, outcome: Outcome) -> None:
+        if isinstance(outcome, BaseException) or time.monotonic() >= self._until:
+            self._on_end(outcome)
+        else:
+            soon(self._again, is_short=False)  # after the answers to those whose wait this ended
+
+    def _again(self) -> None:
+        try:
+            self.go_on()
+        except BaseException as error:
+            self._on_end(error)

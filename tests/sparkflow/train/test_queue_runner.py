@@ -5,6 +5,7 @@ import itertools
 import pytest
 
 import sparkflow as tf
+from sparkflow_runtime.testing.local_cluster import LocalCluster
 
 
 @pytest.fixture(autouse=True)
@@ -115,3 +116,57 @@ def test_what_cannot_be(session):
         tf.train.QueueRunner(queue, [queue.enqueue(1)], queue_closed_exception_types=(KeyError,))
     with pytest.raises(TypeError, match=r"sess must be a `tf\.Session` object"):
         tf.train.start_queue_runners(3)
+
+
+def elsewhere(capacity):
+    """A queue at a parameter server, filled by ops there."""
+    with tf.device("/job:ps/task:0"):
+        count = tf.Variable(0, trainable=False, name="count")
+        queue = tf.FIFOQueue(capacity, tf.int32, [[]], name="q")
+        enqueue = queue.enqueue(count.count_up_to(1 << 30))
+        return queue, count, tf.train.QueueRunner(queue, [enqueue])
+
+
+@pytest.mark.parametrize("capacity", [2, 1 << 20])
+@pytest.mark.parametrize("how", ["coordinator", "queue", "session"])
+def test_a_queue_of_another_task_is_filled_until_it_is_stopped(capacity, how):
+    with LocalCluster(1, 1) as cluster:
+        queue, count, runner = elsewhere(capacity)
+        taken, closing = queue.dequeue(), queue.close(cancel_pending_enqueues=True)
+        session = tf.Session(cluster.target("worker", 0))
+        session.run(tf.global_variables_initializer())
+        coord = tf.train.Coordinator(clean_stop_exception_types=(tf.errors.CancelledError,))
+        threads = runner.create_threads(session, coord, start=True)
+        assert [session.run(taken) for _ in range(300)] == list(range(300))
+        if how == "coordinator":
+            coord.request_stop()
+        elif how == "queue":
+            session.run(closing)
+        else:
+            session.close()
+        coord.join(threads, stop_grace_period_secs=60)
+        if how != "session":
+            last = session.run(count)
+            assert session.run(count) == last  # nobody goes on
+            session.close()
+
+
+def test_a_session_of_another_kind_runs_each_step_itself(session):
+    """As of a debugger, which looks at each."""
+    calls = []
+
+    class Watched(tf.Session):
+        def make_callable(self, *args, **options):
+            call = super().make_callable(*args, **options)
+            return lambda: calls.append(args) or call()
+
+    queue, runner = counting(20)
+    with Watched(session.sess_str) as watched:
+        watched.run(tf.global_variables_initializer())
+        coord = tf.train.Coordinator()
+        threads = runner.create_threads(watched, coord, start=True)
+        taken = queue.dequeue()
+        assert [watched.run(taken) for _ in range(10)] == list(range(10))
+        coord.request_stop()
+        coord.join(threads, stop_grace_period_secs=60)
+        assert 10 <= len(calls) <= 14

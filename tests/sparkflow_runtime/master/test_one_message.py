@@ -1,5 +1,6 @@
 """Plain steps with a task elsewhere that are one message there and one back."""
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.device.shared_memory import SharedArena
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.master.client import SessionClient, open_session
+from sparkflow_runtime.protos.config_pb2 import ConfigProto
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 from sparkflow_runtime.transport.channel import handshake
 from sparkflow_runtime.transport.channel.asking import Asker
@@ -296,6 +298,77 @@ def test_who_only_pushes_is_asked_for_nothing(transport: Any, frames: Frames) ->
                 assert frames() == ["CALL to task", "REPLY to caller"]
             [v], _ = client.run(["v:0"], {}, [])
             assert v.tolist() == [-turn, -1]
+        client.close()
+
+
+def counting(device: str) -> list[Any]:
+    """A step that adds one to `v`."""
+    return [
+        variable("v", (), device=device),
+        const("zero", 0, device=device),
+        const("one", 1, device=device),
+        node("v/set", "Assign", "v", "zero", device=device),
+        node("v/more", "AssignAdd", "v", "one", device=device),
+    ]
+
+
+@pytest.mark.parametrize("minor", [handshake.REPEATS - 1, handshake.REPEATS])
+@pytest.mark.parametrize("device", [PS, WORKER])
+def test_steps_elsewhere_are_repeated_for_one_message(
+    device: str, minor: int, frames: Frames, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handshake, "VERSION", (2, minor))
+    with LocalCluster(1, 1) as cluster:
+        client = open_session(cluster.target("worker", 0))
+        client.extend(graph_def(*counting(device)))
+        client.run([], {}, ["v/set"])
+        call = client.make_repeated(["v/more"])
+        frames()
+        call()
+        calls = frames()
+        [value], _ = client.run(["v:0"], {}, [])
+        if device == PS and minor >= handshake.REPEATS:
+            assert value > 20
+        else:
+            assert value == 1
+        assert calls == (["CALL to task", "REPLY to caller"] if device == PS else [])
+        client.close()
+
+
+def test_steps_that_may_take_a_time_only_are_not_repeated() -> None:
+    with LocalCluster(1, 1) as cluster:
+        config = ConfigProto(operation_timeout_in_ms=60_000)
+        client = open_session(cluster.target("worker", 0), config=config)
+        client.extend(graph_def(*counting(PS)))
+        client.run([], {}, ["v/set"])
+        client.make_repeated(["v/more"])()
+        assert client.run(["v:0"], {}, [])[0] == [1]
+        client.close()
+
+
+def test_who_has_steps_repeated_leaves_reading_to_others(frames: Frames) -> None:
+    """Else it would have to pass on what comes for others while it waits."""
+    with LocalCluster(1, 1) as cluster:
+        client = open_session(cluster.target("worker", 0))
+        client.extend(graph_def(*counting(PS)))
+        readers: list[str] = []
+        read = Asker.read
+
+        def noting(asker: Any) -> None:
+            readers.append(threading.current_thread().name)
+            read(asker)
+
+        client.run([], {}, ["v/set"])
+        call = client.make_repeated(["v/more"])
+        waiting = threading.Thread(target=call, name="repeats")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Asker, "read", noting)
+            waiting.start()
+            while waiting.is_alive():
+                client.run(["v:0"], {}, [])
+            waiting.join()
+        assert "MainThread" in readers
+        assert "repeats" not in readers
         client.close()
 
 

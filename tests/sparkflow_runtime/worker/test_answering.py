@@ -15,6 +15,7 @@ RUNS = [
     Run("s", "häfen", True, "0-1-1-0", ("1-0-0-0", "1-0-0-1")),
     Run("s", "h", False, "0-1-1-0", (), "1-0-2-1"),
     Run("s", "h", False, "0-1-1-0", ("1-0-0-0",), "1-0-2-1"),
+    Run("s", "h", repeats=True),
 ]
 
 
@@ -47,6 +48,12 @@ def test_what_is_cut_off_is_refused_or_says_less(run: Run) -> None:
 def test_what_is_too_long_is_refused(run: Run, more: bytes) -> None:
     with pytest.raises(InvalidArgumentError, match="A malformed call"):
         unpack_run(pack_run(run) + more)
+
+
+def test_what_brings_a_bundle_is_not_repeated() -> None:
+    text = pack_run(Run("s", "h", False, "k", repeats=True))
+    with pytest.raises(InvalidArgumentError, match="A malformed call"):
+        unpack_run(text)
 
 
 def test_keys_belong_to_a_bundle() -> None:

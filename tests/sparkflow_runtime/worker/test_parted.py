@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import random
+import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -23,6 +25,7 @@ from sparkflow_runtime.errors import (
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.resources.conditional_accumulator import ConditionalAccumulator
 from sparkflow_runtime.resources.queue import Queue
+from sparkflow_runtime.worker import answering
 from sparkflow_runtime.worker.answering import Run, pack_run
 from sparkflow_runtime.worker.worker import Worker
 from support.graphs import const, node, variable
@@ -464,3 +467,121 @@ def test_random_partitions_give_what_they_give_in_one_piece(
         assert partition.left(task) == partition.left(whole)
     finally:
         whole.worker.close()
+
+
+def forwarding() -> list[Node]:
+    return [
+        queue("in"),
+        queue("out"),
+        dequeue("got", "in"),
+        enqueue("put", "out", "got"),
+    ]
+
+
+@pytest.fixture
+def shortly(monkeypatch: pytest.MonkeyPatch) -> float:
+    """For how long calls are repeated."""
+    monkeypatch.setattr(answering, "REPEATED_S", 0.1)
+    return 0.1
+
+
+def taken(task: Task, count: int) -> list[float]:
+    """What comes out of the queue at the end."""
+    return [float(task.queue("out").dequeue(FakeStep())[0]) for _ in range(count)]
+
+
+def test_a_call_that_repeats_goes_on_where_it_waits(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answering, "REPEATED_S", 1000)
+    call = task.call(task.register(*forwarding()), repeats=True)
+    threads = threading.active_count()
+    for value in range(300):
+        task.put("in", value)
+        assert taken(task, 1) == [value]
+    assert threading.active_count() < threads + 20  # a few spare ones continue it, not 300
+    assert not call.is_answered
+
+
+def test_a_call_that_repeats_is_answered_by_the_first_run_that_ends_late(
+    task: Task, shortly: float
+) -> None:
+    call = task.call(task.register(*forwarding()), repeats=True)
+    time.sleep(2 * shortly)
+    assert not call.is_answered
+    task.put("in", 7)
+    assert taken(task, 1) == [7]
+    assert call.results() == []
+    task.put("in", 8)
+    assert len(task.queue("out")) == 0  # nobody forwards it
+
+
+def test_a_call_that_repeats_ends_with_what_fails(task: Task) -> None:
+    handle = task.register(*forwarding())
+    call = task.call(handle, repeats=True)
+    task.put("in", 1)
+    task.queue("in").request_close(False, FakeStep())
+    with pytest.raises(OutOfRangeError, match="closed"):
+        call.results()
+    assert taken(task, 1) == [1]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_call_that_repeats_ends_with_its_step(
+    task: Task, waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answering, "REPEATED_S", 1000)
+    handle = task.register(*(forwarding() if waits else endless()))
+    made: list[Called] = []
+    thread = threading.Thread(target=lambda: made.append(task.call(handle, repeats=True)))
+    thread.start()
+    time.sleep(0.1)
+    task.worker.finish_step(1, CancelledError(message="It was closed"))
+    thread.join(WAIT_S)
+    with pytest.raises(OpError):
+        made[0].results()
+
+
+def endless() -> list[Node]:
+    return [queue("out"), const("one", 1.0), enqueue("put", "out", "one")]
+
+
+def test_runs_that_never_wait_follow_one_another_without_nesting(
+    task: Task, shortly: float
+) -> None:
+    call = task.call(task.register(*endless()), repeats=True)
+    assert call.results() == []
+    assert len(task.queue("out")) > sys.getrecursionlimit()
+
+
+def test_a_partition_that_holds_its_thread_is_repeated_too(task: Task, shortly: float) -> None:
+    nodes = [
+        variable("v", ()),
+        const("zero", 0.0),
+        const("one", 1.0),
+        node("v/set", "Assign", "v", "zero"),
+        node("v/more", "AssignAdd", "v", "one"),
+    ]
+    task.call(task.register(*nodes[:2], nodes[3])).results()
+    task.call(task.register(nodes[0], nodes[2], nodes[4]), repeats=True).results()
+    [value] = task.call(task.register(nodes[0], fetch("v"))).results()
+    assert value > 100
+
+
+def test_calls_that_repeat_leave_nothing_for_the_collector(task: Task, shortly: float) -> None:
+    handle = task.register(*forwarding())
+
+    def repeated() -> None:
+        call = task.call(handle, repeats=True)
+        while not call.is_answered:
+            task.put("in", 1)
+            time.sleep(0.001)
+
+    repeated()
+    gc.collect()
+    gc.disable()
+    try:
+        repeated()
+        assert gc.collect() < 20
+    finally:
+        gc.enable()

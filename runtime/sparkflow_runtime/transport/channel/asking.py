@@ -145,6 +145,7 @@ class Asker(End):
 
     Attributes:
         takes_bundles: Whether a call may bring a bundle along.
+        repeats: Whether the other task may repeat a call before it answers.
         readings: Where values of the other task's variables lie.
     """
 
@@ -160,6 +161,7 @@ class Asker(End):
         self._numbers = itertools.count(1)
         self._pools: dict[str, BufferPool] = {}
         self.takes_bundles = opened.minor >= handshake.TAKES_BUNDLES
+        self.repeats = opened.minor >= handshake.REPEATS
         self.readings = Readings()
         self.be_read(reactor.add)
 

@@ -51,10 +51,12 @@ if TYPE_CHECKING:
 
 MAGIC: Final = b"\x93sparkfl"
 """Its first byte begins neither text nor TLS."""
-VERSION: Final = (2, 1)
+VERSION: Final = (2, 2)
 """Major: others are refused. Minor: newer ones are accepted, who know what we cannot."""
 TAKES_BUNDLES: Final = 1
 """From this minor version on a call may bring a bundle along."""
+REPEATS: Final = 2
+"""From this one on a call may be repeated before it is answered."""
 MAX_BODY_BYTES: Final = 4096
 MAX_TEXT_BYTES: Final = 2048
 MAX_NAME_BYTES: Final = 512
