@@ -47,7 +47,7 @@ class SessionClient(Protocol):
     ) -> StepCall:
         """A function of the fed arrays, in the order of `feed_names`, to the fetched values."""
 
-    def make_repeated(self, targets: Sequence[str]) -> Callable[[], object]:
+    def make_repeated(self, targets: Sequence[str]) -> Callable[[], list[Any]]:
         """A function that runs a step, or several one after the other.
 
         So a task elsewhere that does all of the step need not be asked for each. It returns when a
@@ -167,7 +167,7 @@ class LocalSession:
         """See `SessionClient`."""
         return self._session.prepare(feed_names, fetches, targets).callable()
 
-    def make_repeated(self, targets: Sequence[str]) -> Callable[[], object]:
+    def make_repeated(self, targets: Sequence[str]) -> Callable[[], list[Any]]:
         """See `SessionClient`; everything is here."""
         return self.make_callable((), (), targets)
 

@@ -156,7 +156,7 @@ class RemoteSession:
 
         return call
 
-    def make_repeated(self, targets: Sequence[str]) -> Callable[[], object]:
+    def make_repeated(self, targets: Sequence[str]) -> Callable[[], list[Any]]:
         """See `client.SessionClient`."""
         return self.make_callable((), (), targets)
 
@@ -255,7 +255,7 @@ class InProcessSession(RemoteSession):
         executable = self._master.find(self._handle).prepare(feed_names, fetches, targets)
         return executable.callable()
 
-    def make_repeated(self, targets: Sequence[str]) -> Callable[[], object]:
+    def make_repeated(self, targets: Sequence[str]) -> Callable[[], list[Any]]:
         """See `client.SessionClient`."""
         return self._master.find(self._handle).prepare((), (), targets).callable(repeats=True)
 
