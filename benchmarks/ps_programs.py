@@ -127,7 +127,7 @@ class Meeting(Protocol):
     def minimize(
         self, optimizer: Any, build_loss: Callable[[], Any], rows: int
     ) -> tuple[Any, Any, Any, list[Any]]:
-        """Builds loss and update; the queue runner that the chief runs beside every step, and before the first.
+        """Builds loss and update; the chief's queue runner, and what it runs before the first step.
 
         Args:
             optimizer: Makes the update.

@@ -231,7 +231,7 @@ class QueueRunner:
 
 
 def _repeated(sess: Any, op: Any) -> Any:
-    """What runs an operation, perhaps several times; of other kinds of sessions a plain callable."""
+    """What runs an operation, perhaps several times; once for sessions of other kinds."""
     is_plain = isinstance(sess, BaseSession) and (
         type(sess).make_callable is BaseSession.make_callable
     )
