@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.codegen.images.cropping import Places, crop, spread
 from sparkflow_runtime.dtypes import FLOATING, REAL, float32
 from sparkflow_runtime.errors import InvalidArgumentError, OutOfRangeError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
@@ -56,20 +57,25 @@ def _check(boxes: HostArray, numbers: HostArray, batch: int) -> None:
         raise OutOfRangeError(message=f"box_index has values outside [0, {batch})")
 
 
+def _pixels(places: HostArray, size: int) -> HostArray:
+    """The nearest that there are; where there is no place, the first."""
+    return np.asarray(np.clip(np.nan_to_num(places), 0, size - 1), np.int64)
+
+
 class _Crops:
     """Where the pixels of all crops come from."""
 
     def __init__(self, boxes: HostArray, dims: Sequence[int], size: Sequence[int]) -> None:
         self.y = _places(boxes, 0, dims[0], size[0])[:, :, None]
         self.x = _places(boxes, 1, dims[1], size[1])[:, None, :]
-        rows, columns = dims
+        self.dims = rows, columns = dims[0], dims[1]
         self.inside = (self.y >= 0) & (self.y <= rows - 1) & (self.x >= 0) & (self.x <= columns - 1)
-        self.top = np.clip(np.floor(self.y), 0, rows - 1).astype(np.int64)
-        self.bottom = np.clip(np.ceil(self.y), 0, rows - 1).astype(np.int64)
-        self.left = np.clip(np.floor(self.x), 0, columns - 1).astype(np.int64)
-        self.right = np.clip(np.ceil(self.x), 0, columns - 1).astype(np.int64)
-        self.down = (self.y - np.floor(self.y))[..., None]
-        self.across = (self.x - np.floor(self.x))[..., None]
+        self.top = _pixels(np.floor(self.y), rows)
+        self.bottom = _pixels(np.ceil(self.y), rows)
+        self.left = _pixels(np.floor(self.x), columns)
+        self.right = _pixels(np.ceil(self.x), columns)
+        self.down = np.nan_to_num(self.y - np.floor(self.y))[..., None]
+        self.across = np.nan_to_num(self.x - np.floor(self.x))[..., None]
 
     def corners(self) -> list[tuple[HostArray, HostArray, HostArray]]:
         """(row, column, weight) of the four pixels around each place."""
@@ -81,11 +87,28 @@ class _Crops:
             (self.bottom, self.right, self.down * self.across),
         ]
 
+    def tables(self, method: str) -> tuple[Places, Places]:
+        """The same of the rows, and of the columns, for machine code."""
+        rows, columns = self.dims
+        inside = self.y[:, :, 0], self.x[:, 0]
+        in_rows = (inside[0] >= 0) & (inside[0] <= rows - 1)
+        in_columns = (inside[1] >= 0) & (inside[1] <= columns - 1)
+        if method == "nearest":
+            near = self.nearest()
+            return (
+                Places(near[0][:, :, 0], None, None, in_rows),
+                Places(near[1][:, 0], None, None, in_columns),
+            )
+        return (
+            Places(self.top[:, :, 0], self.bottom[:, :, 0], self.down[:, :, 0, 0], in_rows),
+            Places(self.left[:, 0], self.right[:, 0], self.across[:, 0, :, 0], in_columns),
+        )
+
     def nearest(self) -> tuple[HostArray, HostArray]:
         """The pixels nearest to each place."""
-        rows = np.floor(self.y + np.float32(0.5)).astype(np.int64)
-        columns = np.floor(self.x + np.float32(0.5)).astype(np.int64)
-        return np.where(rows < 0, 0, rows), np.where(columns < 0, 0, columns)
+        rows, columns = self.dims
+        half = np.float32(0.5)
+        return _pixels(np.floor(self.y + half), rows), _pixels(np.floor(self.x + half), columns)
 
 
 @register
@@ -126,11 +149,13 @@ class CropAndResize(Op):
                 message=f"crop dimensions must be positive, got {list(wanted)}"
             )
         crops = _Crops(boxes, image.shape[1:3], wanted)
+        pixels = np.ascontiguousarray(image, np.float32)
+        made = crop(pixels, numbers, *crops.tables(method), extrapolation_value)
+        if made is not None:
+            return made
         of = numbers[:, None, None]
         if method == "nearest":
             rows, columns = crops.nearest()
-            rows = np.minimum(rows, image.shape[1] - 1)
-            columns = np.minimum(columns, image.shape[2] - 1)
             found = image[of, rows, columns].astype(np.float32)
         else:
             found = np.zeros((len(boxes), *wanted, image.shape[3]), np.float32)
@@ -185,9 +210,10 @@ class CropAndResizeGradImage(Op):
         given = grads * crops.inside[..., None]
         of = numbers[:, None, None]
         result = np.zeros(shape, np.float32)
+        if spread(np.ascontiguousarray(grads), numbers, *crops.tables(method), result):
+            return result.astype(T.as_numpy_dtype, copy=False)
         if method == "nearest":
             rows, columns = crops.nearest()
-            rows, columns = np.minimum(rows, shape[1] - 1), np.minimum(columns, shape[2] - 1)
             np.add.at(result, (of, rows, columns), given)
         else:
             for row, column, weight in crops.corners():

@@ -1,29 +1,35 @@
 """Resizing of images [batch, height, width, channels], and the gradients.
 
-All but the nearest neighbour are linear and separable: a matrix from input to output rows, another
-for columns, which the gradient uses transposed.
+All but the nearest neighbour are linear and separable: each output row is a sum of a few input rows
+(taps), and so is each column; the gradient goes from the outputs to the inputs. On processors this
+is machine code, elsewhere products by matrices.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from sparkflow_runtime.dtypes import FLOATING, REAL, float32
+from sparkflow_runtime.codegen.images.resampling import Taps, bind_choice, bind_sums
+from sparkflow_runtime.codegen.machine import native
+from sparkflow_runtime.dtypes import FLOATING, REAL, DType, float32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.kernels.by_shape import ByShape, Chosen
 from sparkflow_runtime.ops.kernels.combining import combine_at, elements_of_rows
-from sparkflow_runtime.ops.op import Array, Inference, Op
+from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, type_attr
 from sparkflow_runtime.ops.static import bracketed, known_sizes, vector
 from sparkflow_runtime.shapes import Shape
 
 HostArray = np.ndarray[Any, Any]
-Weights = Callable[[int, int, bool, bool], HostArray]
-"""From input size, output size and the two modes to a matrix [output, input]."""
+Weights = Callable[[int, int, bool, bool], Taps]
+"""From input size, output size and the two modes to what each output is made of."""
 
 _MODES = {"align_corners": bool_attr(False), "half_pixel_centers": bool_attr(False)}
 _CUBIC_STEPS = 1024
@@ -45,22 +51,25 @@ def _sources(size: int, wanted: int, corners: bool, centers: bool) -> HostArray:
     return places * scale
 
 
-def _linear(size: int, wanted: int, corners: bool, centers: bool) -> HostArray:
-    """[wanted, size] weights of the two pixels around each place."""
+def _even(sources: HostArray, weights: HostArray, size: int) -> Taps:
+    """Taps of which all results have as many: [results, taps]."""
+    wanted, each = sources.shape
+    starts = np.arange(wanted + 1, dtype=np.int64) * each
+    return Taps(starts, sources.reshape(-1), weights.reshape(-1), size)
+
+
+def _linear(size: int, wanted: int, corners: bool, centers: bool) -> Taps:
+    """The two pixels around each place."""
     places = _sources(size, wanted, corners, centers)
     floor = np.floor(places)
     low = np.maximum(floor, 0).astype(np.int64)
     high = np.minimum(np.ceil(places), size - 1).astype(np.int64)
     share = places - floor
-    weights = np.zeros((wanted, size), np.float32)
-    rows = np.arange(wanted)
-    np.add.at(weights, (rows, low), 1 - share)
-    np.add.at(weights, (rows, high), share)
-    return weights
+    return _even(np.stack([low, high], 1), np.stack([1 - share, share], 1), size)
 
 
-def _cubic(size: int, wanted: int, corners: bool, centers: bool) -> HostArray:
-    """[wanted, size] weights of four pixels; those outside are left out for centers, else moved."""
+def _cubic(size: int, wanted: int, corners: bool, centers: bool) -> Taps:
+    """Four pixels around each place; those outside are left out for centers, else moved."""
     a = -0.5 if centers else -0.75
     places = _sources(size, wanted, corners, centers)
     floor = np.floor(places)
@@ -73,30 +82,28 @@ def _cubic(size: int, wanted: int, corners: bool, centers: bool) -> HostArray:
     def far(d: HostArray) -> HostArray:
         return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
 
-    weights = np.zeros((wanted, size), np.float64)
-    rows = np.arange(wanted)
-    for offset, values in ((-1, far(x + 1)), (0, near(x)), (1, near(1 - x)), (2, far(2 - x))):
-        at = floor.astype(np.int64) + offset
-        inside = np.clip(at, 0, size - 1)
-        kept = np.where(at == inside, values, 0.0) if centers else values
-        np.add.at(weights, (rows, inside), kept)
+    at = floor.astype(np.int64)[:, None] + np.arange(-1, 3)
+    inside = np.clip(at, 0, size - 1)
+    weights = np.stack([far(x + 1), near(x), near(1 - x), far(2 - x)], 1).astype(np.float64)
     if centers:
+        weights = np.where(at == inside, weights, 0.0)
         sums = weights.sum(axis=1, keepdims=True)
         weights = np.where(np.abs(sums) >= 1000 * np.finfo(np.float32).tiny, weights / sums, 0)
-    return weights.astype(np.float32)
+    return _even(inside, weights, size)
 
 
-def _area(size: int, wanted: int, corners: bool, centers: bool) -> HostArray:
-    """[wanted, size] shares of each output's stretch that lie in each pixel."""
+def _area(size: int, wanted: int, corners: bool, centers: bool) -> Taps:
+    """The shares of each output's stretch that lie in each pixel."""
     scale = _scale(size, wanted, corners)
     starts = np.arange(wanted, dtype=np.float32) * scale
     ends = np.arange(1, wanted + 1, dtype=np.float32) * scale
-    weights = np.zeros((wanted, size), np.float32)
-    for row, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        pixels = np.arange(int(np.floor(start)), int(np.ceil(end)))
-        parts = np.minimum(pixels + 1, end) - np.maximum(pixels, start)
-        np.add.at(weights[row], np.minimum(pixels, size - 1), parts / scale)
-    return weights
+    first, last = np.floor(starts).astype(np.int64), np.ceil(ends).astype(np.int64)
+    counts = np.maximum(last - first, 0)
+    begins = np.concatenate([[0], np.cumsum(counts)])
+    rows = np.repeat(np.arange(wanted), counts)
+    pixels = np.arange(begins[-1]) - begins[rows] + first[rows]
+    parts = np.minimum(pixels + 1, ends[rows]) - np.maximum(pixels, starts[rows])
+    return Taps(begins, np.minimum(pixels, size - 1), parts / scale, size)
 
 
 def _nearest(size: int, wanted: int, corners: bool, centers: bool) -> HostArray:
@@ -112,12 +119,101 @@ def _nearest(size: int, wanted: int, corners: bool, centers: bool) -> HostArray:
     return np.asarray(np.clip(found, 0, size - 1), np.int64)
 
 
-def _applied(xp: Any, images: Array, rows: HostArray, columns: HostArray) -> Array:
-    """Rows and columns of images replaced by their combinations."""
+def _applied(xp: Any, images: Array, taps: Sequence[Taps]) -> Array:
+    """Rows and columns of images replaced by their combinations, by products of matrices."""
     kind = images.dtype
+    rows, columns = (each.matrix() for each in taps)
     first = xp.tensordot(images, xp.asarray(columns.astype(kind)), axes=([2], [1]))
     second = xp.tensordot(first, xp.asarray(rows.astype(kind)), axes=([1], [1]))
     return xp.ascontiguousarray(second.transpose(0, 3, 2, 1))
+
+
+def _gradient_taps(
+    make: Weights, images: Array, grads: Array, corners: bool, centers: bool
+) -> list[Taps]:
+    """From gradients to images: those of the rows, and of the columns."""
+    sizes = zip(images.shape[1:3], grads.shape[1:3], strict=True)
+    return [make(*each, corners, centers).transposed() for each in sizes]
+
+
+def _sums(taps: Sequence[Taps], kind: np.dtype[Any], given: Sequence[int]) -> Chosen | None:
+    """The kernel for images of that shape."""
+    rows, columns = taps
+    fill = bind_sums(kind, given[0], given[3], rows, columns)
+    shape = (given[0], rows.count, columns.count, given[3])
+    return None if fill is None else Chosen(shape, lambda inputs, out: fill(inputs[0], out))
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """How a node is computed in machine code.
+
+    Attributes:
+        choose: The machine code for inputs, the first of which are images.
+        sizes: See `ByShape`.
+        kind: In which it computes.
+        result: Of what it gives.
+    """
+
+    choose: Callable[..., Chosen | None]
+    sizes: int | None
+    kind: np.dtype[Any]
+    result: DType
+
+    def kernel(self, plain: Callable[..., Array]) -> Callable[..., Array]:
+        """As `Op.bind` gives it; `plain` does what this cannot, and says what is wrong."""
+        known = ByShape(self.choose, self.sizes)
+        wanted = self.result.as_numpy_dtype
+
+        def kernel(*inputs: Array) -> Array:
+            chosen = self._chosen(known, inputs)
+            if chosen is not None:
+                out = np.empty(chosen.shape, self.kind)
+                if chosen.fill((np.ascontiguousarray(inputs[0], self.kind),), out):
+                    return out.astype(wanted, copy=False)
+            return plain(*inputs)
+
+        return kernel
+
+    def kernel_out(self, plain: Callable[..., Array]) -> Callable[..., None]:
+        """As `Op.bind_out` gives it."""
+        known = ByShape(self.choose, self.sizes)
+        computed = self.kernel(plain)
+
+        def kernel(*arrays: Array) -> None:
+            *inputs, out = arrays
+            chosen = self._chosen(known, inputs) if out.dtype == self.kind else None
+            if chosen is None or not chosen.fill(
+                (np.ascontiguousarray(inputs[0], self.kind),), out
+            ):
+                np.copyto(out, computed(*inputs))
+
+        return kernel
+
+    @staticmethod
+    def _chosen(known: ByShape, inputs: Sequence[Array]) -> Chosen | None:
+        if inputs[0].ndim != 4 or inputs[1].ndim not in (1, 4):
+            return None
+        return known.chosen(inputs)
+
+
+class _ImageOp(Op):
+    """An op that is machine code on processors."""
+
+    def machine(self, node: NodeView) -> _Machine:
+        """How a node is computed there."""
+        raise NotImplementedError
+
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:
+        """`compute`, or machine code that does the same."""
+        plain = super().bind(node, context)
+        return self.machine(node).kernel(plain) if context.xp is np else plain
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., None] | None:
+        """The same, into an array."""
+        if context.xp is not np or not native.available():
+            return None
+        return self.machine(node).kernel_out(super().bind(node, context))
 
 
 def _wanted(images: Array, size: Array) -> tuple[int, int]:
@@ -133,7 +229,7 @@ def _wanted(images: Array, size: Array) -> tuple[int, int]:
     return dims[0], dims[1]
 
 
-class _Resize(Op):
+class _Resize(_ImageOp):
     inputs = "images: T, size: int32"
 
     def infer(self, node: Inference) -> Sequence[Shape]:
@@ -147,17 +243,42 @@ class _Resize(Op):
         return [(batch, *size, channels)]
 
 
-class _Smooth(_Resize):
-    """Resizing by matrices.
+class _Weighted(_Resize):
+    """Resizing by sums of taps.
 
     Attributes:
-        weights: The matrix over one dimension.
-        backward: The type of the gradient's op.
+        weights: The taps along one dimension.
     """
 
     outputs = "resized_images: float32"
-    attrs = {"T": type_attr(REAL), **_MODES}
     weights: ClassVar[Weights]
+
+    def _taps(
+        self, shape: Sequence[int], size: Sequence[int], corners: bool, centers: bool
+    ) -> list[Taps]:
+        """Those of the rows, and of the columns."""
+        make = type(self).weights
+        return [make(*each, corners, centers) for each in zip(shape[1:3], size, strict=True)]
+
+    def machine(self, node: NodeView) -> _Machine:
+        """Its machine code."""
+        corners, centers = (bool(node.attrs.get(name)) for name in _MODES)
+
+        def choose(images: Array, size: Array) -> Chosen | None:
+            taps = self._taps(images.shape, _wanted(images, size), corners, centers)
+            return _sums(taps, np.dtype(np.float32), images.shape)
+
+        return _Machine(choose, 1, np.dtype(np.float32), float32)
+
+
+class _Smooth(_Weighted):
+    """Resizing that has a gradient.
+
+    Attributes:
+        backward: The type of the gradient's op.
+    """
+
+    attrs = {"T": type_attr(REAL), **_MODES}
     backward: ClassVar[str]
 
     def compute(
@@ -175,11 +296,8 @@ class _Smooth(_Resize):
             InvalidArgumentError: Nothing to resize from or to.
         """
         height, width = _wanted(images, size)
-        modes = align_corners, half_pixel_centers
-        make = type(self).weights
-        rows = make(images.shape[1], height, *modes)
-        columns = make(images.shape[2], width, *modes)
-        return _applied(xp, images.astype(xp.float32, copy=False), rows, columns)
+        taps = self._taps(images.shape, (height, width), align_corners, half_pixel_centers)
+        return _applied(xp, images.astype(xp.float32, copy=False), taps)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """The transposed matrices, for images of floating point."""
@@ -190,7 +308,7 @@ class _Smooth(_Resize):
         return getattr(g, self.backward)(dy, images, **attrs), None
 
 
-class _SmoothGrad(Op):
+class _SmoothGrad(_ImageOp):
     inputs = "grads: float32, original_image: T"
     outputs = "output: T"
     attrs = {"T": type_attr(FLOATING), **_MODES}
@@ -211,11 +329,18 @@ class _SmoothGrad(Op):
         half_pixel_centers: bool,
     ) -> Array:
         """The gradient of the images."""
-        modes = align_corners, half_pixel_centers
-        make = type(self).weights
-        rows = make(images.shape[1], grads.shape[1], *modes).T
-        columns = make(images.shape[2], grads.shape[2], *modes).T
-        return _applied(xp, grads, rows, columns).astype(images.dtype, copy=False)
+        taps = _gradient_taps(type(self).weights, images, grads, align_corners, half_pixel_centers)
+        return _applied(xp, grads, taps).astype(images.dtype, copy=False)
+
+    def machine(self, node: NodeView) -> _Machine:
+        """Its machine code."""
+        modes = [bool(node.attrs[name]) for name in _MODES]
+
+        def choose(grads: Array, images: Array) -> Chosen | None:
+            taps = _gradient_taps(type(self).weights, images, grads, *modes)
+            return _sums(taps, grads.dtype, grads.shape)
+
+        return _Machine(choose, None, np.dtype(np.float32), node.attrs["T"])
 
 
 @register
@@ -249,10 +374,10 @@ class ResizeBicubicGrad(_SmoothGrad):
 
 
 @register
-class ResizeArea(_Resize):
+class ResizeArea(_Weighted):
     """Each pixel the mean of the area it covers; there is no gradient."""
 
-    outputs = "resized_images: float32"
+    weights: ClassVar[Weights] = staticmethod(_area)
     attrs = {"T": type_attr(REAL), "align_corners": bool_attr(False)}
 
     def compute(self, xp: Any, images: Array, size: Array, *, align_corners: bool) -> Array:
@@ -262,9 +387,8 @@ class ResizeArea(_Resize):
             InvalidArgumentError: Nothing to resize from or to.
         """
         height, width = _wanted(images, size)
-        rows = _area(images.shape[1], height, align_corners, False)
-        columns = _area(images.shape[2], width, align_corners, False)
-        return _applied(xp, images.astype(xp.float32, copy=False), rows, columns)
+        taps = self._taps(images.shape, (height, width), align_corners, False)
+        return _applied(xp, images.astype(xp.float32, copy=False), taps)
 
 
 @register
@@ -294,6 +418,20 @@ class ResizeNearestNeighbor(_Resize):
         columns = xp.asarray(_nearest(images.shape[2], width, *modes))
         return images[:, rows[:, None], columns[None, :]]
 
+    def machine(self, node: NodeView) -> _Machine:
+        """Its machine code."""
+        modes = [bool(node.attrs[name]) for name in _MODES]
+        kind = np.dtype(node.attrs["T"].as_numpy_dtype)
+
+        def choose(images: Array, size: Array) -> Chosen | None:
+            sizes = zip(images.shape[1:3], _wanted(images, size), strict=True)
+            rows, columns = (_nearest(*each, *modes) for each in sizes)
+            fill = bind_choice(kind, images.shape, rows, columns)
+            shape = (len(images), len(rows), len(columns), images.shape[3])
+            return None if fill is None else Chosen(shape, lambda given, out: fill(given[0], out))
+
+        return _Machine(choose, 1, kind, node.attrs["T"])
+
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """Each output's gradient at its pixel."""
         shape = g.shape(op.inputs[0])
@@ -311,7 +449,7 @@ class ResizeNearestNeighbor(_Resize):
 
 
 @register
-class ResizeNearestNeighborGrad(Op):
+class ResizeNearestNeighborGrad(_ImageOp):
     """The gradient of `ResizeNearestNeighbor`."""
 
     inputs = "grads: T, size: int32"
@@ -343,3 +481,18 @@ class ResizeNearestNeighborGrad(Op):
         values = xp.ascontiguousarray(grads.transpose(1, 2, 0, 3))
         combine_at(xp, "add", result.reshape(-1), places, values.reshape(-1))
         return xp.ascontiguousarray(result.transpose(2, 0, 1, 3))
+
+    def machine(self, node: NodeView) -> _Machine:
+        """Its machine code."""
+        modes = [bool(node.attrs[name]) for name in _MODES]
+        kind = np.dtype(node.attrs["T"].as_numpy_dtype)
+
+        def choose(grads: Array, size: Array) -> Chosen | None:
+            sizes = zip(vector(size, "size"), grads.shape[1:3], strict=True)
+            taps = [
+                _even(each[:, None], np.ones((len(each), 1)), dim).transposed()
+                for dim, each in ((dim, _nearest(dim, of, *modes)) for dim, of in sizes)
+            ]
+            return _sums(taps, kind, grads.shape)
+
+        return _Machine(choose, 1, kind, node.attrs["T"])

@@ -13,6 +13,7 @@ import numpy as np
 
 from sparkflow_runtime.codegen.ir.kernel import DTYPES
 from sparkflow_runtime.codegen.rows import fixed_rows
+from sparkflow_runtime.codegen.rows.largest import largest
 from sparkflow_runtime.dtypes import (
     INDEX,
     PLAIN,
@@ -214,6 +215,9 @@ class TopKV2(Op):
         """
         count = scalar(k, "k")
         _check_k(count, value.shape)
+        quick = largest(value, count) if xp is np else None
+        if quick is not None:
+            return quick[0], quick[1].astype(index_type.numpy, copy=False)
         few = xp is np and 0 < count <= value.shape[-1] // _ROW_PER_FEW
         if few and not np.isnan(value).any():
             candidates = _candidates(value, count)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime import shapes
+from sparkflow_runtime.codegen.rows.bands import fill_band
 from sparkflow_runtime.dtypes import INDEX, int64
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
@@ -404,6 +405,10 @@ class MatrixBandPart(Op):
                     message=f"{name} must be negative or less or equal to number of "
                     f"{'rows' if name == 'num_lower' else 'columns'} ({bound}) got: {each}"
                 )
+        if xp is np:
+            out = np.empty(value.shape, value.dtype)
+            if fill_band(value, lower, upper, out):
+                return out
         below = xp.arange(rows)[:, None] - xp.arange(columns)
         kept = ((lower < 0) | (below <= lower)) & ((upper < 0) | (-below <= upper))
         return xp.where(kept, value, xp.zeros((), value.dtype))

@@ -6,11 +6,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from sparkflow_runtime import shapes
+from sparkflow_runtime.codegen.machine import native
+from sparkflow_runtime.codegen.tiles import channel_norm
 from sparkflow_runtime.dtypes import FLOATING, float32
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.inference import same_as
 from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.kernels.by_shape import ByShape, Chosen
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import float_attr, int_attr, type_attr
@@ -55,6 +60,8 @@ class _LrnOp(Op):
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:
         """`compute`, or CUDA that does the same."""
         plain = super().bind(node, context)
+        if context.xp is np:
+            return ByShape(self._chooser(node)).kernel(plain)
         fill = None if context.gpu is None else self._on_gpu(node, context.gpu)
         if fill is None:
             return plain
@@ -65,6 +72,30 @@ class _LrnOp(Op):
             return out if fill(*inputs, out) else plain(*inputs)
 
         return kernel
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., None] | None:
+        """The same in machine code, into an array."""
+        if context.xp is not np or not native.available():
+            return None
+        return ByShape(self._chooser(node)).kernel_out(super().bind(node, context))
+
+    def _chooser(self, node: NodeView) -> Callable[..., Chosen | None]:
+        numbers = (float(node.attrs[name]) for name in ("bias", "alpha", "beta"))
+        bias, alpha, beta = numbers
+        radius = int(node.attrs["depth_radius"])
+
+        def choose(*inputs: Array) -> Chosen | None:
+            x = inputs[-1]
+            if x.ndim != 4 or any(each.shape != x.shape for each in inputs):
+                return None
+            channels = x.shape[-1]
+            rows = x.size // channels if channels else 0
+            run = channel_norm.bind(
+                self.is_gradient, x.dtype, rows, channels, radius, bias, alpha, beta
+            )
+            return None if run is None else Chosen(x.shape, lambda given, out: run(*given, out))
+
+        return choose
 
     def bind_out_gpu(self, node: NodeView, gpu: Gpu) -> Callable[..., Any] | None:
         """The same in CUDA."""

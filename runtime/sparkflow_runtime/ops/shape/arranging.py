@@ -133,6 +133,13 @@ class InvertPermutation(Op):
         Raises:
             InvalidArgumentError: x is not a permutation of 0, 1, ..., n - 1.
         """
+        if xp is np and x.ndim == 1:  # a list of Python's takes 400 times as long
+            inverse = np.full(x.size, -1, x.dtype)
+            is_inside = not x.size or (x.min() >= 0 and x.max() < x.size)
+            if is_inside:
+                inverse[x] = np.arange(x.size, dtype=x.dtype)
+                if not (inverse < 0).any():
+                    return inverse
         values = vector(x, "x")
         ordered = sorted(values)
         if ordered != list(range(len(values))):

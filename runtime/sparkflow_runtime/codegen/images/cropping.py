@@ -1,0 +1,216 @@
+"""Crops of images in machine code: each pixel of one or four, and the gradient to the images."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from sparkflow_runtime.codegen.machine import host, native, threads as pools
+from sparkflow_runtime.codegen.machine.llvm_text import Code, Value, Vectors
+from sparkflow_runtime.codegen.tiles.pooling_kernels import PARALLEL_ELEMENTS
+from sparkflow_runtime.once import latest
+
+Array = np.ndarray[Any, Any]
+_WRITTEN_OUT: Final = 4
+"""Pixels of so many vectors or fewer are written out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the rows, or the columns, of crops come from: arrays of [crops, rows].
+
+    Attributes:
+        low: The row of the image below, int64.
+        high: The one above; None where each comes from one row.
+        share: The weight of the one above, float32; None likewise.
+        inside: Whether there is one at all.
+    """
+
+    low: Array
+    high: Array | None
+    share: Array | None
+    inside: Array
+
+    def table(self, count: int) -> Array:
+        """[crops, rows, 3] int64: low and high times `count`, and the bits of the share.
+
+        What is outside has -1.
+        """
+        low = self.low * count
+        high = low if self.high is None else self.high * count
+        made = np.zeros((*low.shape, 3), np.int64)
+        made[..., 0] = np.where(self.inside, low, -1)
+        made[..., 1] = high
+        if self.share is not None:
+            made[..., 2] = self.share.astype(np.float32).view(np.int32)
+        return made
+
+
+def crop(
+    images: Array, numbers: Array, rows: Places, columns: Places, outside: float
+) -> Array | None:
+    """The crops [crops, rows, columns, channels] of images [batch, ...], float32.
+
+    Args:
+        images: [batch, height, width, channels] float32, contiguous.
+        numbers: [crops] the image of each.
+        rows: Of all crops.
+        columns: Likewise.
+        outside: What is where there is no image.
+
+    Returns:
+        None where there is no machine code.
+    """
+    crops, height = rows.low.shape
+    out = np.empty((crops, height, columns.low.shape[1], images.shape[3]), np.float32)
+    if not out.size or not images.size or not native.available():
+        return None
+    shares = out.size >= PARALLEL_ELEMENTS
+    parts = min(pools.count(), crops * height) if shares else 1
+    value = np.array([outside], np.float32)
+    return out if _run(False, images, out, numbers, rows, columns, value, parts) else None
+
+
+def spread(gradients: Array, numbers: Array, rows: Places, columns: Places, images: Array) -> bool:
+    """Adds gradients of crops to images, float32; False, with nothing done, as `crop`."""
+    if not gradients.size or not images.size or not native.available():
+        return False
+    return _run(True, images, gradients, numbers, rows, columns, np.zeros(1, np.float32), 1)
+
+
+def _run(
+    is_gradient: bool,
+    images: Array,
+    crops: Array,
+    numbers: Array,
+    rows: Places,
+    columns: Places,
+    outside: Array,
+    parts: int,
+) -> bool:
+    _, height, width, channels = images.shape
+    starts = numbers.astype(np.int64) * (height * width * channels)
+    tables = rows.table(width * channels), columns.table(channels)
+    taps = 1 if rows.high is None else 4
+    run = _bound(is_gradient, taps, images.size, crops.shape, parts)
+    return run(images, starts, *tables, outside, crops)
+
+
+@latest(256)
+def _bound(
+    is_gradient: bool, taps: int, image_size: int, crops: tuple[int, ...], parts: int
+) -> Callable[..., bool]:
+    count, height, width, channels = crops
+    lanes = min(host.host().vector_bytes // 4, 1 << (channels - 1).bit_length())
+    body = native.body(_text(is_gradient, taps, channels, lanes), is_tidy=True)
+    counts = [image_size, count, 3 * count * height, 3 * count * width, 1, math.prod(crops)]
+    large = math.prod(crops) >= PARALLEL_ELEMENTS
+    return body.bind((height, width), counts, count * height, parts, large)
+
+
+def _text(is_gradient: bool, taps: int, channels: int, lanes: int) -> str:
+    """The module; its loop is over the rows of all crops."""
+    code = Code()
+    vectors = Vectors(code, "float", lanes)
+    height, width = code.sizes(2)
+    images, starts, rows, columns, outside, crops = code.arrays(6)
+    masks = _masks(vectors, channels)
+    empty = vectors.broadcast(outside, 0)
+    with code.loop("%lo", "%hi") as unit:
+        number = code.let(f"sdiv i64 {unit}, {height}")
+        image = code.at("float", images, code.load("i64", code.at("i64", starts, number)))
+        top, bottom, down = _place(code, rows, unit)
+        line = code.multiply(unit, code.multiply(width, channels))
+        with code.loop(0, width) as column:
+            left, right, across = _place(
+                code, columns, code.add(code.multiply(number, width), column)
+            )
+            target = code.at("float", crops, code.add(line, code.multiply(column, channels)))
+            is_inside = code.both(code.compare("sge", top, 0), code.compare("sge", left, 0))
+            with code.when(is_inside):
+                places = [
+                    code.at("float", image, code.add(row, side))
+                    for row in (top, bottom)
+                    for side in (left, right)
+                ][:taps]
+                weights = _weights(code, down, across) if taps > 1 else []
+                factors = [vectors.splat(each) for each in weights]
+                for at, mask in _each(code, channels, lanes, masks):
+                    if is_gradient:
+                        _give(vectors, target, places, factors, at, mask)
+                    else:
+                        _take(vectors, target, places, factors, at, mask)
+            if not is_gradient:
+                with code.unless(is_inside):
+                    for at, mask in _each(code, channels, lanes, masks):
+                        vectors.store(empty, target, at, mask)
+    return code.module()
+
+
+def _place(code: Code, table: str, number: Value) -> tuple[str, str, str]:
+    at = code.at("i64", table, code.multiply(number, 3))
+    low = code.load("i64", at)
+    high = code.load("i64", code.at("i64", at, 1))
+    share = code.load("float", code.at("i64", at, 2), 8)
+    return low, high, share
+
+
+def _weights(code: Code, down: str, across: str) -> list[str]:
+    """Of the four corners."""
+    up, back = (code.let(f"fsub float 1.0, {each}") for each in (down, across))
+    pairs = [(up, back), (up, across), (down, back), (down, across)]
+    return [code.let(f"fmul float {a}, {b}") for a, b in pairs]
+
+
+def _masks(vectors: Vectors, channels: int) -> Sequence[str | None]:
+    """The mask of the last vector of a pixel."""
+    rest = channels % vectors.lanes
+    return [vectors.first(rest)] if rest else []
+
+
+def _each(
+    code: Code, channels: int, lanes: int, masks: Sequence[str | None]
+) -> list[tuple[int, str | None]]:
+    """Where the vectors of a pixel begin, and their masks."""
+    whole = channels // lanes
+    found: list[tuple[int, str | None]] = [(n * lanes, None) for n in range(whole)]
+    return found + [(whole * lanes, mask) for mask in masks]
+
+
+def _take(
+    vectors: Vectors,
+    target: str,
+    places: Sequence[str],
+    factors: Sequence[str],
+    at: int,
+    mask: str | None,
+) -> None:
+    values = [vectors.load(place, at, mask) for place in places]
+    total = values[0]
+    if factors:
+        total = vectors.multiply(values[0], factors[0])
+        for value, factor in zip(values[1:], factors[1:], strict=True):
+            total = vectors.multiply_add(value, factor, total)
+    vectors.store(total, target, at, mask)
+
+
+def _give(
+    vectors: Vectors,
+    target: str,
+    places: Sequence[str],
+    factors: Sequence[str],
+    at: int,
+    mask: str | None,
+) -> None:
+    given = vectors.load(target, at, mask)
+    for number, place in enumerate(places):
+        before = vectors.load(place, at, mask)
+        if factors:
+            total = vectors.multiply_add(given, factors[number], before)
+        else:
+            total = vectors.add(given, before)
+        vectors.store(total, place, at, mask)

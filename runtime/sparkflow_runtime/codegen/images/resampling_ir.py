@@ -1,0 +1,186 @@
+"""Machine code that makes rows and columns of images of others: resizing, and its gradients.
+
+Each row of the result is a sum of rows of the image, its taps, each times a weight; so is each
+column. Per row of the result, its taps are added up to one line as wide as the image, which stays
+in the cache, and then the columns' taps within that line.
+
+Arrays: the images [batch, height, width, channels]; of the rows where the taps of each begin
+(int64, one more than rows), of which row each tap is (int64), its weight; the same of the columns;
+a line for each part; the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from sparkflow_runtime.codegen.machine.llvm_text import Code, Value, Vectors
+
+_BLOCK: Final = 4
+"""Vectors of a line that are added up at once."""
+_WRITTEN_OUT: Final = 4
+"""Pixels of so many vectors or fewer are written out."""
+
+
+class Field(IntEnum):
+    """Places in `sizes`."""
+
+    HEIGHT = 0
+    LINE = 1
+    """Elements of a row of an image."""
+    ROW_COUNT = 2
+    """Of the result; the next likewise."""
+    COLUMN_COUNT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What is fixed when the code is made.
+
+    Attributes:
+        element: `float` or `double`.
+        lanes: Elements per vector.
+        channels: Of a pixel.
+        rows: How many taps each row has; 0 where that differs.
+        columns: Likewise.
+    """
+
+    element: str
+    lanes: int
+    channels: int
+    rows: int
+    columns: int
+
+    @property
+    def pixel_lanes(self) -> int:
+        """Elements per vector of a pixel."""
+        return min(self.lanes, 1 << (self.channels - 1).bit_length())
+
+
+def text(form: Form) -> str:
+    """The module; its loop is over the rows of all images of the result."""
+    return _Writer(form).text()
+
+
+class _Writer:
+    def __init__(self, form: Form) -> None:
+        self._form = form
+        self._code = Code()
+        self._vectors = Vectors(self._code, form.element, form.lanes)
+        self._pixels = Vectors(self._code, form.element, form.pixel_lanes)
+        self._size = self._code.sizes(len(Field))
+
+    def text(self) -> str:
+        code, size, element = self._code, self._size, self._form.element
+        images, *tables, lines, result = code.arrays(9)
+        rows, columns = tables[:3], tables[3:]
+        own = code.at(element, lines, code.multiply("%part", size[Field.LINE]))
+        wide = code.multiply(size[Field.COLUMN_COUNT], self._form.channels)
+        image_size = code.multiply(size[Field.HEIGHT], size[Field.LINE])
+        with code.loop("%lo", "%hi") as unit:
+            number = code.let(f"sdiv i64 {unit}, {size[Field.ROW_COUNT]}")
+            row = code.subtract(unit, code.multiply(number, size[Field.ROW_COUNT]))
+            image = code.at(element, images, code.multiply(number, image_size))
+            first, last = self._taps(rows[0], row, self._form.rows)
+            self._add_up_rows(image, own, rows, first, last)
+            target = code.at(element, result, code.multiply(unit, wide))
+            with code.loop(0, size[Field.COLUMN_COUNT]) as column:
+                first, last = self._taps(columns[0], column, self._form.columns)
+                place = code.at(element, target, code.multiply(column, self._form.channels))
+                self._add_up_pixels(own, place, columns, first, last)
+        return code.module()
+
+    def _taps(self, starts: str, number: Value, count: int) -> tuple[Value, Value]:
+        """From which to which tap."""
+        code = self._code
+        first = code.load("i64", code.at("i64", starts, number))
+        if count:
+            return first, code.add(first, count)
+        return first, code.load("i64", code.at("i64", starts, code.add(number, 1)))
+
+    @contextmanager
+    def _each_tap(
+        self, tables: list[str], first: Value, last: Value, count: int, unit: Value
+    ) -> Iterator[list[tuple[Value, str]]]:
+        """(where it begins, its weight): all taps where their number is known, else in a loop."""
+        code, element = self._code, self._form.element
+
+        def tap(number: Value) -> tuple[Value, str]:
+            source = code.load("i64", code.at("i64", tables[1], number))
+            weight = code.load(
+                element, code.at(element, tables[2], number), self._vectors.size_bytes
+            )
+            return code.multiply(source, unit), weight
+
+        if count:
+            yield [tap(code.add(first, n)) for n in range(count)]
+            return
+        with code.loop(first, last) as number:
+            yield [tap(number)]
+
+    def _add_up(
+        self,
+        vectors: Vectors,
+        taps: Callable[[], AbstractContextManager[list[tuple[Value, str]]]],
+        places: Sequence[Value],
+        masks: Sequence[str | None],
+        source: str,
+        target: str,
+    ) -> None:
+        """Adds the taps up for some vectors."""
+        code, kind = self._code, vectors.kind
+        sums = [code.variable(kind, "zeroinitializer") for _ in places]
+        for each in sums:
+            code.set(each, "zeroinitializer", kind)
+        with taps() as found:
+            for offset, weight in found:
+                factor = vectors.splat(weight)
+                for total, place, mask in zip(sums, places, masks, strict=True):
+                    value = vectors.load(source, code.add(offset, place), mask)
+                    now = code.get(total, kind)
+                    code.set(total, vectors.multiply_add(value, factor, now), kind)
+        for total, place, mask in zip(sums, places, masks, strict=True):
+            vectors.store(code.get(total, kind), target, place, mask)
+
+    def _add_up_rows(
+        self, image: str, line: str, tables: list[str], first: Value, last: Value
+    ) -> None:
+        code, vectors, lanes = self._code, self._vectors, self._form.lanes
+        width = self._size[Field.LINE]
+
+        def taps() -> AbstractContextManager[list[tuple[Value, str]]]:
+            return self._each_tap(tables, first, last, self._form.rows, width)
+
+        blocks = code.multiply(code.let(f"sdiv i64 {width}, {_BLOCK * lanes}"), _BLOCK * lanes)
+        whole = code.let(f"and i64 {width}, {-lanes}")
+        with code.loop(0, blocks, _BLOCK * lanes) as at:
+            places = [code.add(at, n * lanes) for n in range(_BLOCK)]
+            self._add_up(vectors, taps, places, [None] * _BLOCK, image, line)
+        with code.loop(blocks, whole, lanes) as at:
+            self._add_up(vectors, taps, [at], [None], image, line)
+        rest = code.subtract(width, whole)
+        with code.when(code.compare("sgt", rest, 0)):
+            self._add_up(vectors, taps, [whole], [vectors.first(rest)], image, line)
+
+    def _add_up_pixels(
+        self, line: str, target: str, tables: list[str], first: Value, last: Value
+    ) -> None:
+        code, vectors = self._code, self._pixels
+        channels, lanes = self._form.channels, self._form.pixel_lanes
+
+        def taps() -> AbstractContextManager[list[tuple[Value, str]]]:
+            return self._each_tap(tables, first, last, self._form.columns, channels)
+
+        whole, rest = channels // lanes, channels % lanes
+        tail = [vectors.first(rest)] if rest else []
+        if whole + bool(rest) <= _WRITTEN_OUT:
+            places: list[Value] = [n * lanes for n in range(whole + bool(rest))]
+            self._add_up(vectors, taps, places, [*[None] * whole, *tail], line, target)
+            return
+        with code.loop(0, whole * lanes, lanes) as at:
+            self._add_up(vectors, taps, [at], [None], line, target)
+        if rest:
+            self._add_up(vectors, taps, [whole * lanes], tail, line, target)

@@ -1,0 +1,239 @@
+"""Local response normalisation over channels and its gradient in machine code.
+
+Per pixel: the squares of its channels are written to a line that begins and ends with zeros, and
+added up from there. What the pixels' lines are divided by is a power whose exponent is a multiple
+of a quarter, which roots give.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from sparkflow_runtime.codegen.machine import host, native, scratch, threads as pools
+from sparkflow_runtime.codegen.machine.llvm_text import Code, Value, Vectors
+from sparkflow_runtime.codegen.tiles.convolution_tasks import ELEMENTS
+from sparkflow_runtime.codegen.tiles.pooling_kernels import PARALLEL_ELEMENTS
+
+Array = np.ndarray[Any, Any]
+EXPONENTS: Final = (0.25, 0.5, 0.75, 1.0)
+"""Of the power by which there is a kernel."""
+_MOST_RADIUS: Final = 16
+"""Sums over more are written out to too much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What is fixed when the code is made.
+
+    Attributes:
+        is_gradient: Which of both.
+        element: `float` or `double`.
+        lanes: Elements per vector.
+        radius: Channels to each side that count.
+        bias, alpha, beta: As of the op.
+    """
+
+    is_gradient: bool
+    element: str
+    lanes: int
+    radius: int
+    bias: float
+    alpha: float
+    beta: float
+
+
+def bind(
+    is_gradient: bool,
+    dtype: np.dtype[Any],
+    rows: int,
+    channels: int,
+    radius: int,
+    bias: float,
+    alpha: float,
+    beta: float,
+) -> Callable[..., bool] | None:
+    """The kernel for arrays of [rows, channels]: x, result; or dy, x, y, result.
+
+    Args:
+        is_gradient: Which of both.
+        dtype: float32 or float64.
+        rows: Pixels of all images.
+        channels: Of each.
+        radius: Channels to each side that count.
+        bias: As of the op; the next likewise.
+        alpha: Likewise.
+        beta: Likewise.
+
+    Returns:
+        What returns False, with nothing done, where an array does not fit; None where there is no
+        kernel.
+    """
+    if not native.available() or dtype.char not in ELEMENTS or not dtype.isnative:
+        return None
+    radius = min(radius, channels - 1)
+    if beta not in EXPONENTS or min(rows, channels) < 1 or not 0 <= radius <= _MOST_RADIUS:
+        return None
+    lanes = host.host().vector_bytes // dtype.itemsize
+    form = Form(is_gradient, ELEMENTS[dtype.char], lanes, radius, bias, alpha, beta)
+    line = _before(form) + -(-channels // lanes) * lanes + -(-radius // lanes) * lanes
+    whole = rows * channels
+    is_large = whole >= PARALLEL_ELEMENTS
+    threads = min(pools.count(), rows) if is_large else 1
+    lines = 3 if is_gradient else 1
+    held = threads * line * lines
+    counts = [whole] * (4 if is_gradient else 2) + [held]
+    kernel = native.body(text(form), is_tidy=True).bind(
+        (channels, line), counts, rows, threads, is_large
+    )
+    size_bytes = held * dtype.itemsize
+
+    def run(*arrays: Array) -> bool:
+        memory = scratch.take(size_bytes)[:size_bytes].view(dtype)
+        memory[...] = 0
+        return kernel(*arrays, memory)
+
+    return run
+
+
+def _before(form: Form) -> int:
+    """Elements before the first channel of a line: as many zeros as the radius, and aligned."""
+    return -(-form.radius // form.lanes) * form.lanes
+
+
+def text(form: Form) -> str:
+    """The module; its loop is over pixels. Sizes: channels, and elements of a line."""
+    return _Writer(form).text()
+
+
+class _Writer:
+    def __init__(self, form: Form) -> None:
+        self._form = form
+        self._code = Code()
+        self._vectors = Vectors(self._code, form.element, form.lanes)
+        self._channels, self._line = self._code.sizes(2)
+        self._whole = self._code.let(f"and i64 {self._channels}, {-form.lanes}")
+        self._rest = self._code.subtract(self._channels, self._whole)
+        self._mask = self._vectors.first(self._rest)
+
+    def text(self) -> str:
+        code, form = self._code, self._form
+        *arrays, lines = code.arrays(5 if form.is_gradient else 3)
+        count = 3 if form.is_gradient else 1
+        start = code.multiply("%part", code.multiply(self._line, count))
+        kept = [
+            code.at(
+                form.element,
+                lines,
+                code.add(start, code.add(code.multiply(self._line, n), _before(form))),
+            )
+            for n in range(count)
+        ]
+        with code.loop("%lo", "%hi") as pixel:
+            place = code.multiply(pixel, self._channels)
+            at = [code.at(form.element, each, place) for each in arrays]
+            if form.is_gradient:
+                self._gradient(at, kept)
+            else:
+                self._forward(at, kept[0])
+        return code.module()
+
+    def _forward(self, arrays: list[str], squares: str) -> None:
+        x, result = arrays
+        self._square(x, squares)
+        self._each(lambda channel, mask: self._quotient(x, result, squares, channel, mask))
+
+    def _quotient(
+        self, x: str, result: str, squares: str, channel: Value, mask: str | None
+    ) -> None:
+        vectors = self._vectors
+        root = self._power(self._norm(squares, channel))
+        value = vectors.load(x, channel, mask)
+        quotient = self._code.let(f"fdiv {vectors.kind} {value}, {root}")
+        vectors.store(quotient, result, channel, mask)
+
+    def _gradient(self, arrays: list[str], lines: list[str]) -> None:
+        dy, x, y, result = arrays
+        squares, norms, shares = lines
+        code, vectors, form = self._code, self._vectors, self._form
+        kind = vectors.kind
+        self._square(x, squares)
+
+        def share(channel: Value, mask: str | None) -> None:
+            norm = self._norm(squares, channel)
+            vectors.store(norm, norms, channel)
+            product = vectors.multiply(
+                vectors.load(dy, channel, mask), vectors.load(y, channel, mask)
+            )
+            quotient = code.let(f"fdiv {kind} {product}, {norm}")
+            if mask is not None:  # what is beside the channels stays zero
+                quotient = vectors.select(mask, quotient, "zeroinitializer")
+            vectors.store(quotient, shares, channel)
+
+        def finish(channel: Value, mask: str | None) -> None:
+            root = self._power(vectors.load(norms, channel))
+            first = code.let(f"fdiv {kind} {vectors.load(dy, channel, mask)}, {root}")
+            factor = vectors.splat(self._number(-2 * form.alpha * form.beta))
+            scaled = vectors.multiply(vectors.load(x, channel, mask), factor)
+            total = vectors.multiply_add(scaled, self._window(shares, channel), first)
+            vectors.store(total, result, channel, mask)
+
+        self._each(share)
+        self._each(finish)
+
+    def _each(self, do: Callable[[Value, str | None], None]) -> None:
+        """The channels, a vector at a time."""
+        code = self._code
+        with code.loop(0, self._whole, self._form.lanes) as channel:
+            do(channel, None)
+        with code.when(code.compare("sgt", self._rest, 0)):
+            do(self._whole, self._mask)
+
+    def _square(self, x: str, squares: str) -> None:
+        vectors = self._vectors
+
+        def square(channel: Value, mask: str | None) -> None:
+            value = vectors.load(x, channel, mask)
+            vectors.store(vectors.multiply(value, value), squares, channel)
+
+        self._each(square)
+
+    def _window(self, line: str, channel: Value) -> str:
+        """The sums over the channels around each."""
+        vectors, radius = self._vectors, self._form.radius
+        total = vectors.load(line, channel)
+        for distance in range(1, radius + 1):
+            for offset in (-distance, distance):
+                near = vectors.load(line, self._code.add(channel, offset))
+                total = vectors.add(total, near)
+        return total
+
+    def _norm(self, squares: str, channel: Value) -> str:
+        vectors = self._vectors
+        alpha = vectors.splat(self._number(self._form.alpha))
+        bias = vectors.splat(self._number(self._form.bias))
+        return vectors.multiply_add(self._window(squares, channel), alpha, bias)
+
+    def _power(self, norm: str) -> str:
+        """To the power of `beta`."""
+        beta = self._form.beta
+        if beta == 1:
+            return norm
+        root = self._root(norm)
+        if beta == 0.5:
+            return root
+        fourth = self._root(root)
+        return fourth if beta == 0.25 else self._vectors.multiply(root, fourth)
+
+    def _root(self, value: str) -> str:
+        kind = self._vectors.kind
+        return self._code.call(kind, f"llvm.sqrt.{self._vectors.suffix}", (kind, value))
+
+    def _number(self, value: float) -> str:
+        """As LLVM writes it; of `float`, the bits of the same number as `double`."""
+        exact = float(np.float32(value)) if self._form.element == "float" else value
+        return f"0x{struct.unpack('<Q', struct.pack('<d', exact))[0]:016X}"
