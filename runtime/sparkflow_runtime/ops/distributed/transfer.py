@@ -174,7 +174,13 @@ def _same(value: Any) -> Any:
 def fetched(value: Any) -> Any:
     """A value as the client gets it: numpy scalars as they are, arrays as copies."""
     if isinstance(value, np.ndarray):
-        return value.copy() if value.ndim else value[()]
+        if not value.ndim:
+            return value[()]
+        if value.flags.c_contiguous:
+            return value.copy()
+        from sparkflow_runtime.ops.native.transposing import contiguous  # few fetch a view
+
+        return contiguous(value)
     if isinstance(value, np.generic):
         return value
     return np.asarray(value)[()]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.codegen.images.colors import Task, changed
 from sparkflow_runtime.dtypes import FLOATING, float32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
@@ -15,6 +16,7 @@ from sparkflow_runtime.ops.signature import type_attr
 from sparkflow_runtime.ops.static import bracketed
 from sparkflow_runtime.shapes import Shape
 
+HostArray = np.ndarray[Any, Any]
 _TYPE = {"T": type_attr(FLOATING, float32)}
 
 
@@ -71,7 +73,8 @@ class RGBToHSV(_Conversion):
     def compute(self, xp: Any, images: Array) -> Array:
         """The other colours."""
         _check_colors(images.shape)
-        return _to_hsv(xp, images)
+        made = changed(Task.TO_HSV, images) if xp is np else None
+        return _to_hsv(xp, images) if made is None else made
 
 
 @register
@@ -81,7 +84,8 @@ class HSVToRGB(_Conversion):
     def compute(self, xp: Any, images: Array) -> Array:
         """The other colours."""
         _check_colors(images.shape)
-        return _to_rgb(xp, images)
+        made = changed(Task.TO_RGB, images) if xp is np else None
+        return _to_rgb(xp, images) if made is None else made
 
 
 class _Adjustment(Op):
@@ -98,6 +102,19 @@ class _Adjustment(Op):
         return [shape]
 
 
+def _contrasted(images: HostArray, factor: Array) -> HostArray:
+    """The same on the host, whose loops are short over channels and long over rows of pixels."""
+    *_, height, width, channels = images.shape
+    lines = images.reshape(-1, height, width * channels)
+    sums = np.add.reduce(lines, 1).reshape(-1, width, channels)
+    mean = np.add.reduce(sums, 1, keepdims=True) / np.float32(height * width)
+    means = np.broadcast_to(mean, sums.shape).reshape(-1, 1, width * channels)
+    made = lines - means
+    made *= factor
+    made += means
+    return made.reshape(images.shape)
+
+
 @register
 class AdjustContrastv2(_Adjustment):
     """(x - mean) · factor + mean, with the mean of each channel of each image."""
@@ -106,7 +123,9 @@ class AdjustContrastv2(_Adjustment):
 
     def compute(self, xp: Any, images: Array, factor: Array) -> Array:
         """The images with other contrast."""
-        wide = images.astype(xp.float32)
+        wide = images.astype(xp.float32, copy=False)
+        if xp is np and images.size:
+            return _contrasted(wide, factor).astype(images.dtype, copy=False)
         mean = wide.mean(axis=(-3, -2), keepdims=True) if images.size else 0
         return ((wide - mean) * factor + mean).astype(images.dtype, copy=False)
 
@@ -120,7 +139,11 @@ class AdjustHue(_Adjustment):
     def compute(self, xp: Any, images: Array, delta: Array) -> Array:
         """The images with other hues."""
         _check_colors(images.shape)
-        hsv = _to_hsv(xp, images.astype(xp.float32))
+        wide = images.astype(xp.float32, copy=False)
+        made = changed(Task.HUE, wide, float(delta)) if xp is np else None
+        if made is not None:
+            return made.astype(images.dtype, copy=False)
+        hsv = _to_hsv(xp, wide)
         hsv[..., 0] = (hsv[..., 0] + delta) % np.float32(1)
         return _to_rgb(xp, hsv).astype(images.dtype, copy=False)
 
@@ -134,6 +157,10 @@ class AdjustSaturation(_Adjustment):
     def compute(self, xp: Any, images: Array, scale: Array) -> Array:
         """The images with other saturations."""
         _check_colors(images.shape)
-        hsv = _to_hsv(xp, images.astype(xp.float32))
+        wide = images.astype(xp.float32, copy=False)
+        made = changed(Task.SATURATION, wide, float(scale)) if xp is np else None
+        if made is not None:
+            return made.astype(images.dtype, copy=False)
+        hsv = _to_hsv(xp, wide)
         hsv[..., 1] = xp.clip(hsv[..., 1] * scale, 0, 1)
         return _to_rgb(xp, hsv).astype(images.dtype, copy=False)

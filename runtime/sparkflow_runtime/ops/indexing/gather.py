@@ -345,7 +345,9 @@ class GatherNd(Op):
         check_depth(depth, params.ndim, "params")
         rows = linear_rows(xp, indices, params.shape, "param ")
         flat = params.reshape(int(np.prod(params.shape[:depth])), *params.shape[depth:])
-        return flat[rows].reshape(indices.shape[:-1] + params.shape[depth:])
+        found = row_kernels.gather(flat, rows) if xp is np else None
+        found = flat[rows] if found is None else found
+        return found.reshape(indices.shape[:-1] + params.shape[depth:])
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Any, ...]:
         """Adds dy at indices; sparse where each index is a row number."""
@@ -383,6 +385,15 @@ def linear_rows(xp: Any, indices: Array, shape: Sequence[int], name: str) -> Arr
     if not depth:
         return xp.zeros(count, xp.int64)
     flat = indices.reshape(count, depth)
+    if xp is np and flat.dtype.char in "il" and count:
+        # One pass for each column: negative numbers are large ones without a sign.
+        columns = [np.ascontiguousarray(flat[:, axis]) for axis in range(depth)]
+        sizes = zip(columns, shape, strict=False)
+        if all(int(each.view(f"u{each.itemsize}").max()) < size for each, size in sizes):
+            found = columns[0].astype(np.int64)
+            for each, size in zip(columns[1:], shape[1:], strict=False):
+                found = found * size + each
+            return found
     bounds = xp.asarray(shape[:depth], dtype=xp.int64)
     outside = ((flat < 0) | (flat >= bounds)).any(axis=1)
     if outside.any():

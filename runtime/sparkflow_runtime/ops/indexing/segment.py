@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sparkflow_runtime import shapes
-from sparkflow_runtime.codegen.rows import fixed_rows
+from sparkflow_runtime.codegen.rows import combined_rows, fixed_rows
 from sparkflow_runtime.dtypes import FLOATING, INDEX, NUMERIC, REAL, DType, bool_, int16, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
@@ -254,6 +254,8 @@ def _taken(g: GraphBuilder, op: OperationView, per_segment: Tensor) -> tuple[Ten
 
 def _by_element(xp: Any, ufunc: str, data: Array, ids: Array, initial: Array) -> Array:
     """Rows of `data` combined by an elementwise function into rows of `initial`, in place."""
+    if xp is np and combined_rows.combine(ufunc, data, ids, initial):
+        return initial
     if data.size:
         where = elements_of_rows(xp, ids, initial[:1].size)
         combine_at(xp, ufunc, initial.reshape(-1), where, data.reshape(-1))

@@ -14,6 +14,10 @@ from sparkflow_runtime.ops.op import Array
 
 _FEW: Final = 1024
 """Elements below which numpy takes no longer than finding the machine code."""
+_MANY: Final = 1 << 14
+"""From so many elements on it pays to go there in two steps."""
+_LEAST_ROW_BYTES: Final = 64
+"""numpy moves shorter rows element by element."""
 
 
 def fill_transposed(x: Array, axes: tuple[int, ...], out: Array) -> None:
@@ -27,7 +31,26 @@ def fill_transposed(x: Array, axes: tuple[int, ...], out: Array) -> None:
         and transposition.bound(x.dtype.itemsize, *sizes)(x, out)
     ):
         return
+    if x.size >= _MANY and _by_two_steps(x, axes, out):
+        return
     np.copyto(out, x.transpose(axes))
+
+
+def _by_two_steps(x: Array, axes: tuple[int, ...], out: Array) -> bool:
+    """Brings the axis that becomes the last one there, and then moves whole rows of it."""
+    last = axes[-1] if axes else 0
+    row = x.shape[last] if axes else 0
+    if row * x.itemsize < _LEAST_ROW_BYTES or last == x.ndim - 1 or x.dtype.hasobject:
+        return False
+    if x.itemsize not in transposition.ELEMENT_BYTES or not x.flags.c_contiguous:
+        return False
+    before, after = prod(x.shape[:last]), prod(x.shape[last + 1 :])
+    moved = [axis for axis in range(x.ndim) if axis != last] + [last]
+    step = np.empty([x.shape[axis] for axis in moved], x.dtype)
+    if not native.available() or not transposition.bound(x.itemsize, before, row, after)(x, step):
+        return False
+    np.copyto(out, step.transpose([moved.index(axis) for axis in axes]))
+    return True
 
 
 def contiguous(x: Array) -> Array:

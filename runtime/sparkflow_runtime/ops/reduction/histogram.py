@@ -52,12 +52,14 @@ class Bincount(Op):
         numbers = arr.reshape(-1)
         if numbers.size and int(numbers.min()) < 0:
             raise InvalidArgumentError(message="Input arr must be non-negative!")
-        kept = numbers < count
-        numbers = numbers[kept]
+        weights = weights.reshape(-1)
+        if numbers.size and int(numbers.max()) >= count:
+            kept = numbers < count
+            numbers, weights = numbers[kept], weights[kept] if weights.size else weights
         if not weights.size:
             return xp.bincount(numbers, minlength=count).astype(weights.dtype)
         sums = xp.zeros(count, weights.dtype)
-        combine_at(xp, "add", sums, numbers.astype(xp.int64), weights.reshape(-1)[kept])
+        combine_at(xp, "add", sums, numbers.astype(xp.int64), weights)
         return sums
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sparkflow_runtime.codegen.rows import fixed_rows
+from sparkflow_runtime.codegen.rows import fixed_rows, scans
 from sparkflow_runtime.dtypes import (
     COMPLEX,
     FLOATING,
@@ -80,6 +80,10 @@ class _CumulativeOp(Op):
     def compute(self, xp: Any, x: Array, axis: Array, *, exclusive: bool, reverse: bool) -> Array:
         """A new array of the input's shape and dtype."""
         position = _scan_axis(axis, x.ndim)
+        if xp is np and self.function in ("cumsum", "cumprod"):
+            quick = scans.scan(x, position, self.function, exclusive, reverse)
+            if quick is not None:
+                return quick
         x = xp.moveaxis(x, position, 0)
         if reverse:
             x = x[::-1]

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.dtypes import DType, bfloat16, complex64, float32, float64, int32
 from sparkflow_runtime.errors import InvalidArgumentError
@@ -115,3 +116,19 @@ def test_stacks_whose_rows_are_not_in_order(turns, which):
     out = np.empty(expected.shape, np.float32)
     bind_product_out(float32, *turns)(left, right, out)
     np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [dtypes.int32, dtypes.int64, dtypes.int16, dtypes.uint8])
+@pytest.mark.parametrize("most", [100, 1 << 30])
+def test_integers_are_multiplied_exactly_and_wrap_around(dtype, most):
+    generator = np.random.default_rng(9)
+    for shapes in (((40, 50), (50, 60)), ((3, 40, 50), (50, 60)), ((0, 5), (5, 3)), ((2, 2),) * 2):
+        a, b = (generator.integers(0, most, each).astype(dtype.as_numpy_dtype) for each in shapes)
+        a = a - most // 2 if dtype.as_numpy_dtype is np.int32 else a
+        expected = np.matmul(a, b)
+        found = bind_product(np, dtype, None, None)(a, b)
+        np.testing.assert_array_equal(found, expected)
+        assert found.dtype == expected.dtype
+        out = np.empty_like(expected)
+        bind_product_out(dtype, None, None)(a, b, out)
+        np.testing.assert_array_equal(out, expected)

@@ -57,3 +57,15 @@ def test_arrays_are_put_in_order(order):
     assert (found is given) == (order == (0, 1, 2))
     parts = given[1:, ::2, 3:]
     np.testing.assert_array_equal(contiguous(parts), parts)
+
+
+@pytest.mark.parametrize("shape", [(9, 32, 64), (4, 16, 20, 16)])
+@pytest.mark.parametrize("dtype", [np.float32, np.complex128, np.uint8, object])
+def test_every_order_of_many_elements(shape, dtype):
+    x = np.arange(np.prod(shape)).astype(dtype).reshape(shape)
+    for axes in itertools.permutations(range(len(shape))):
+        expected = np.ascontiguousarray(x.transpose(axes))
+        out = np.empty_like(expected)
+        fill_transposed(x, axes, out)
+        np.testing.assert_array_equal(out, expected)
+        np.testing.assert_array_equal(contiguous(x.transpose(axes)), expected)
