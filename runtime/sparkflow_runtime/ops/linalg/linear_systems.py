@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime import shapes
+from sparkflow_runtime.codegen.tiles.substitution import solve
 from sparkflow_runtime.dtypes import float64
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
@@ -205,6 +206,9 @@ class MatrixTriangularSolve(Op):
             return np.zeros(shape, rhs.dtype)
         matrices = np.broadcast_to(matrix, (*lead, size, size)).reshape(-1, size, size)
         sides = np.broadcast_to(rhs, shape).reshape(-1, *shape[-2:])
+        quick = solve(np.ascontiguousarray(matrices), np.ascontiguousarray(sides), lower, adjoint)
+        if quick is not None:
+            return quick.reshape(shape)
         solved = [
             _linalg().solve_triangular(a, b, trans=2 if adjoint else 0, lower=lower)
             for a, b in zip(matrices, sides, strict=True)
