@@ -18,6 +18,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -46,12 +47,17 @@ class Case:
     share: float = 1.0
 
 
-def serve(make_case: Callable[[str], Case | None], software: str = "") -> None:
+def serve(
+    make_case: Callable[[str], Case | None],
+    software: str = "",
+    clock: Callable[[], float] = time.perf_counter,
+) -> None:
     """The competitor's side: answers requests from stdin until it ends.
 
     Args:
         make_case: Builds the case of a name; None where this competitor has none.
         software: What it runs on, with versions.
+        clock: Tells the seconds that count.
     """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print must not get between the answers
@@ -68,7 +74,7 @@ def serve(make_case: Callable[[str], Case | None], software: str = "") -> None:
                 answer["check"] = [float(value) for value in made.check]
         else:
             case = cases[request["measure"]]
-            seconds = seconds_per_call(case.call, request["round_s"]) * case.share
+            seconds = seconds_per_call(case.call, request["round_s"], clock) * case.share
             answer = {"seconds": seconds}
         print(json.dumps(answer), file=answers, flush=True)
 

@@ -51,17 +51,19 @@ def measured(rounds: Sequence[float]) -> Measured:
     return Measured(tuple(rounds))
 
 
-def seconds_per_call(call: Callable[[], Any], round_s: float) -> float:
+def seconds_per_call(
+    call: Callable[[], Any], round_s: float, clock: Callable[[], float] = time.perf_counter
+) -> float:
     """The mean time of a call over about `round_s` seconds of calls, without garbage collection."""
     calls = 1
     gc.collect()
     gc.disable()
     try:
         while True:
-            start = time.perf_counter()
+            start = clock()
             for _ in range(calls):
                 call()
-            elapsed = time.perf_counter() - start
+            elapsed = clock() - start
             if elapsed >= round_s / 2:
                 return elapsed / calls
             calls = max(calls * 2, int(calls * round_s / max(elapsed, 1e-9)))

@@ -230,6 +230,16 @@ def test_programs_are_compared_in_the_same_table():
     assert ours.endswith("±0%")
 
 
+def test_single_ops_are_compared():
+    arguments = ["--round-s", "0.001", "--threads", "1", "--competitors", "sparkflow", "torch"]
+    match = "matrix_band_part: lower|string_length|cumsum over axis 2.*gradient"
+    found = rows(run("single_ops", *arguments, "--match", match).stdout)
+    assert len(found) == 3 + 2  # with the heading and its line
+    threads, ours, *_ = found["string_length, 10,000"]
+    assert threads == "1"
+    assert ours.endswith("±0%")
+
+
 @pytest.mark.nightly
 def test_every_program_runs():
     arguments = ["--round-s", "0.001", "--threads", "1", "--competitors", "sparkflow", "torch"]

@@ -1,0 +1,77 @@
+"""Single ops and their gradients beside TensorFlow, JAX and PyTorch, in one table, worst first.
+
+    python benchmarks/single_ops.py --record --tensorflow-python P --torch-python P --jax-python P
+
+The ops are in `single_ops_cases.py` and `single_ops_more.py`, on random data of usual sizes; what
+they give is compared. Times are those of all processors together. `--match` takes the ops whose
+text has such a part (a regular expression).
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+from competitor import add_interpreter_options, compare, interpreters, started
+from peers import OURS, PACKAGES, THEIRS, best_of_theirs, row
+from peers_competitor import INLINE
+from report import Report, Table, add_options
+from single_ops_cases import all_ops
+
+COMPETITORS = (OURS, THEIRS, INLINE, "JAX", "torch")
+HEADINGS = (
+    "op",
+    "threads",
+    OURS,
+    THEIRS,
+    "JAX",
+    "torch",
+    "fastest other / sparkflow",
+    "fastest",
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_options(parser, 3)
+    parser.add_argument("--round-s", type=float, default=0.01, help="seconds of calls per round")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--match", default="", help="a regular expression of the ops to measure")
+    parser.add_argument("--competitors", nargs="+", default=list(COMPETITORS), choices=COMPETITORS)
+    add_interpreter_options(parser, "jax")
+    options = parser.parse_args()
+    pythons = interpreters(options)
+    pythons |= {INLINE: pythons[THEIRS]}
+    report = Report("single_ops", PACKAGES, options)
+    path = str(Path(__file__).with_name("single_ops_competitor.py"))
+    rows: list[list[str]] = []
+    wrong = []
+    software: dict[str, None] = {}
+    for threads in options.threads:
+        commands = {each: [path, each, str(threads)] for each in options.competitors}
+        with started(commands, threads, pythons) as competitors:
+            software |= dict.fromkeys(each.software for each in competitors if each.software)
+            for name in all_ops():
+                if not re.search(options.match, name):
+                    continue
+                try:
+                    times = compare(competitors, name, options.rounds, options.round_s)
+                except RuntimeError as error:  # the others are worth knowing, too
+                    wrong.append(str(error))
+                    print(error, file=sys.stderr)
+                    continue
+                if OURS in times:
+                    *cells, compiled, ratio, first = row(name, threads, best_of_theirs(times))
+                    rows.append([*cells, ratio, first])
+                    assert compiled == "-"
+    rows.sort(key=lambda cells: float(cells[-2]) if cells[-2] != "-" else 0.0)
+    caption = f"Processor time per call, median of {options.rounds} rounds ({', '.join(software)})"
+    report.finish({caption: Table(HEADINGS, rows)})
+    if wrong:
+        sys.exit("\n".join(["They do not compute the same:", *wrong]))
+
+
+if __name__ == "__main__":
+    main()
