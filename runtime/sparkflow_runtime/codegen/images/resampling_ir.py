@@ -133,8 +133,6 @@ class _Writer:
         """Adds the taps up for some vectors."""
         code, kind = self._code, vectors.kind
         sums = [code.variable(kind, "zeroinitializer") for _ in places]
-        for each in sums:
-            code.set(each, "zeroinitializer", kind)
         with taps() as found:
             for offset, weight in found:
                 factor = vectors.splat(weight)
