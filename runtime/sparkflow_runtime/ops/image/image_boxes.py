@@ -31,6 +31,8 @@ from sparkflow_runtime.shapes import Shape
 
 HostArray = np.ndarray[Any, Any]
 
+_MOST_CONVERTED = 4
+"""Pixels of the images for each of the crops."""
 _METHOD = string_attr("bilinear", frozenset({"bilinear", "nearest"}))
 
 
@@ -149,10 +151,13 @@ class CropAndResize(Op):
                 message=f"crop dimensions must be positive, got {list(wanted)}"
             )
         crops = _Crops(boxes, image.shape[1:3], wanted)
-        pixels = np.ascontiguousarray(image, np.float32)
-        made = crop(pixels, numbers, *crops.tables(method), extrapolation_value)
-        if made is not None:
-            return made
+        count = len(boxes) * wanted[0] * wanted[1] * image.shape[3]
+        # Not where all pixels would be converted for the sake of a few.
+        if image.dtype == np.float32 or image.size <= _MOST_CONVERTED * count:
+            pixels = np.ascontiguousarray(image, np.float32)
+            made = crop(pixels, numbers, *crops.tables(method), extrapolation_value)
+            if made is not None:
+                return made
         of = numbers[:, None, None]
         if method == "nearest":
             rows, columns = crops.nearest()
