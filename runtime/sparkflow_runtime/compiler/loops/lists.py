@@ -317,16 +317,20 @@ class RunningList:
         list_ends()(written, self.control)
         if count and written == count:
             return TensorList.rows_of(memory[:count])
-        rows = self._rows[:count]
-        own = int(self.control[ListField.MEMORY]) + np.arange(count) * self._of.cell.size_bytes
-        before = self._value.items
-        items = [
-            memory[place, ...] if is_written else before[place] if address else None
-            for place, (is_written, address) in enumerate(
-                zip((rows == own).tolist(), rows.tolist(), strict=True)
-            )
-        ]
-        return TensorList(items, self._value.dtype)
+        rows, value = self._rows[:count].copy(), self._value
+        start, row_bytes = int(self.control[ListField.MEMORY]), self._of.cell.size_bytes
+
+        def items() -> list[Any]:
+            own = start + np.arange(count) * row_bytes
+            written = (rows == own).tolist()
+            return [
+                memory[place, ...] if is_written else value.items[place] if address else None
+                for place, (is_written, address) in enumerate(
+                    zip(written, rows.tolist(), strict=True)
+                )
+            ]
+
+        return TensorList.made_by(items, count, value.dtype)  # often nobody reads it
 
 
 def fits(of: LoopList, value: Any, values: Sequence[Any]) -> bool:

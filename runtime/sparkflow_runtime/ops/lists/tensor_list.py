@@ -6,7 +6,7 @@ other elements are shared.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,10 +37,11 @@ class TensorList:
         is_unset: Whether it is known that nothing was set.
     """
 
-    __slots__ = ("_count", "_items", "block", "dtype", "is_unset")
+    __slots__ = ("_count", "_items", "_make", "block", "dtype", "is_unset")
 
     def __init__(self, items: list[Any], dtype: Any) -> None:
         self._items: list[Any] | None = items
+        self._make: Callable[[], list[Any]] | None = None
         self._count = len(items)
         self.dtype = dtype
         self.block: Any = None
@@ -51,7 +52,14 @@ class TensorList:
         """A list of the rows of an array: views, which are made when they are asked for."""
         made = cls.__new__(cls)
         made._items, made._count, made.block = None, len(block), block
-        made.dtype, made.is_unset = block.dtype, False
+        made._make, made.dtype, made.is_unset = None, block.dtype, False
+        return made
+
+    @classmethod
+    def made_by(cls, make: Callable[[], list[Any]], count: int, dtype: Any) -> TensorList:
+        """A list of so many elements, which are made when they are asked for."""
+        made = cls([], dtype)
+        made._items, made._count, made._make = None, count, make
         return made
 
     @classmethod
@@ -67,6 +75,9 @@ class TensorList:
     @property
     def items(self) -> list[Any]:
         """The elements; None where nothing was set."""
+        make = self._make
+        if self._items is None and make is not None:
+            self._items, self._make = make(), None
         if self._items is None:
             block = self.block
             places = range(self._count)

@@ -112,3 +112,18 @@ def _float():
     from sparkflow_runtime.dtypes import float32
 
     return float32
+
+
+def test_elements_are_made_once_and_not_before_they_are_asked_for():
+    made = []
+
+    def make():
+        made.append(1)
+        return [np.float32(1), None]
+
+    value = TensorList.made_by(make, 2, np.float32)
+    assert len(value) == 2
+    assert not made
+    assert value.items[0] == 1
+    assert value.items[1] is None
+    assert made == [1]
