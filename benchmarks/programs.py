@@ -3,15 +3,16 @@
     python benchmarks/programs.py --record --tensorflow-python P --torch-python P --jax-python P
 
 They are others than those of `peers.py`, which the code was tuned with; each is written once, in
-`programs_cases.py`. The table is as that of `peers.py`.
+`programs_cases.py` or `programs_loops.py`. The table is as that of `peers.py`.
 """
 
 from __future__ import annotations
 
 from peers import compare_all
 from programs_cases import PROGRAMS
+from programs_loops import LOOPS
 
-CASES = {name: program.text for name, program in PROGRAMS.items()}
+CASES = {name: program.text for name, program in {**PROGRAMS, **LOOPS}.items()}
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """One competitor of `programs.py`, as a process: `programs_competitor.py NAME THREADS`.
 
-NAME is as for `peers_competitor.py`; the programs are in `programs_cases.py`.
+NAME is as for `peers_competitor.py`; the programs are in `programs_cases.py`, `programs_loops.py`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ import numpy as np
 import session_competitor
 from competitor import Case, serve, skip
 from peers_competitor import INLINE
-from programs_cases import PROGRAMS, Program
+from programs_cases import PROGRAMS as CASES, Program
+from programs_loops import LOOPS
 from programs_words import JaxWords, TensorFlowWords, TorchWords
 
+PROGRAMS = {**CASES, **LOOPS}
 RATE, ADAM_RATE, MOST_NORM = 0.05, 1e-3, 1.0
 MOMENTUM = DECAY = 0.9
 INITIAL = 0.1

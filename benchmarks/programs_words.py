@@ -29,6 +29,9 @@ class TensorFlowWords:
         self.concat, self.reshape, self.transpose = tf.concat, tf.reshape, tf.transpose
         self.split, self.argmax, self.argmin, self.cond = tf.split, tf.argmax, tf.argmin, tf.cond
         self.sums, self.segment_sum = tf.reduce_sum, tf.unsorted_segment_sum
+        self.sin, self.cos, self.log, self.minimum = tf.sin, tf.cos, tf.log, tf.minimum
+        self.where, self.inverse, self.cumsum = tf.where, tf.matrix_inverse, tf.cumsum
+        self.top_k, self.expand, self.logsumexp = tf.nn.top_k, tf.expand_dims, tf.reduce_logsumexp
 
     def matmul(self, a: Any, b: Any, transpose_b: bool = False) -> Any:
         return self.tf.matmul(a, b, transpose_b=transpose_b)
@@ -81,6 +84,35 @@ class TensorFlowWords:
 
         return self.tf.while_loop(lambda i, _: i < turns, step, (0, start))[1]
 
+    def float(self, x: Any) -> Any:
+        return self.tf.cast(x, self.tf.float32)
+
+    def loops(self, turns: int, turn: Callable[[Any, Any], Any], start: Sequence[Any]) -> Any:
+        def step(i: Any, *state: Any) -> Any:
+            return i + 1, *turn(i, state)
+
+        return self.tf.while_loop(lambda i, *_: i < turns, step, (0, *start))[1:]
+
+    def until(
+        self, holds: Callable[[Any], Any], turn: Callable[[Any], Any], start: Sequence[Any]
+    ) -> Any:
+        return self.tf.while_loop(lambda *s: holds(s), lambda *s: tuple(turn(s)), tuple(start))
+
+    def fold(
+        self,
+        turn: Callable[[Any, Any], Any],
+        state: Sequence[Any],
+        rows: Sequence[Any],
+        turns: int,
+    ) -> Any:
+        tf = self.tf
+        arrays = [tf.TensorArray(each.dtype, turns).unstack(each) for each in rows]
+
+        def step(i: Any, *state: Any) -> Any:
+            return i + 1, *turn(state, [each.read(i) for each in arrays])
+
+        return tf.while_loop(lambda i, *_: i < turns, step, (0, *state))[1:]
+
     def scan(self, turn: Turn, state: Sequence[Any], rows: Sequence[Any], turns: int) -> Any:
         tf = self.tf
         arrays = [tf.TensorArray(each.dtype, turns).unstack(each) for each in rows]
@@ -105,6 +137,10 @@ class JaxWords:
         self.reshape, self.transpose, self.split = jnp.reshape, jnp.transpose, jnp.split
         self.argmax, self.argmin, self.cond = jnp.argmax, jnp.argmin, jax.lax.cond
         self.segment_sum = jax.ops.segment_sum
+        self.sin, self.cos, self.log, self.minimum = jnp.sin, jnp.cos, jnp.log, jnp.minimum
+        self.where, self.inverse, self.cumsum = jnp.where, jnp.linalg.inv, jnp.cumsum
+        self.top_k, self.expand = jax.lax.top_k, jnp.expand_dims
+        self.logsumexp = jax.nn.logsumexp
 
     def matmul(self, a: Any, b: Any, transpose_b: bool = False) -> Any:
         return self.jnp.matmul(a, self.jnp.swapaxes(b, -1, -2) if transpose_b else b)
@@ -155,6 +191,32 @@ class JaxWords:
 
         return self.lax.scan(step, start, self.jnp.arange(turns))[0]
 
+    def float(self, x: Any) -> Any:
+        return x.astype(self.jnp.float32)
+
+    def loops(self, turns: int, turn: Callable[[Any, Any], Any], start: Sequence[Any]) -> Any:
+        def step(state: Any, i: Any) -> Any:
+            return tuple(turn(i, state)), None
+
+        return self.lax.scan(step, tuple(start), self.jnp.arange(turns))[0]
+
+    def until(
+        self, holds: Callable[[Any], Any], turn: Callable[[Any], Any], start: Sequence[Any]
+    ) -> Any:
+        return self.lax.while_loop(holds, lambda s: tuple(turn(s)), tuple(start))
+
+    def fold(
+        self,
+        turn: Callable[[Any, Any], Any],
+        state: Sequence[Any],
+        rows: Sequence[Any],
+        turns: int,
+    ) -> Any:
+        def step(state: Any, given: Any) -> Any:
+            return tuple(turn(state, given)), None
+
+        return self.lax.scan(step, tuple(state), tuple(rows))[0]
+
     def scan(self, turn: Turn, state: Sequence[Any], rows: Sequence[Any], turns: int) -> Any:
         return self.lax.scan(turn, tuple(state), tuple(rows))[1]
 
@@ -179,6 +241,9 @@ class TorchWords:
         self.relu, self.elu, self.softplus = torch.relu, functional.elu, functional.softplus
         self.rsqrt, self.reshape = torch.rsqrt, torch.reshape
         self.argmax, self.argmin = torch.argmax, torch.argmin
+        self.sin, self.cos, self.log, self.minimum = torch.sin, torch.cos, torch.log, torch.minimum
+        self.where, self.inverse, self.cumsum = torch.where, torch.linalg.inv, torch.cumsum
+        self.top_k, self.expand, self.logsumexp = torch.topk, torch.unsqueeze, torch.logsumexp
         self.entropy = functional.cross_entropy
         self.binary_entropy = functional.binary_cross_entropy_with_logits
 
@@ -237,6 +302,30 @@ class TorchWords:
         for i in range(turns):
             start = turn(i, start)
         return start
+
+    def float(self, x: Any) -> Any:
+        return x.to(self.torch.float32)
+
+    def loops(self, turns: int, turn: Callable[[Any, Any], Any], start: Sequence[Any]) -> Any:
+        return self.loop(turns, turn, start)
+
+    def until(
+        self, holds: Callable[[Any], Any], turn: Callable[[Any], Any], start: Sequence[Any]
+    ) -> Any:
+        while holds(start):
+            start = turn(start)
+        return start
+
+    def fold(
+        self,
+        turn: Callable[[Any, Any], Any],
+        state: Sequence[Any],
+        rows: Sequence[Any],
+        turns: int,
+    ) -> Any:
+        for i in range(turns):
+            state = turn(state, [each[i] for each in rows])
+        return state
 
     def scan(self, turn: Turn, state: Sequence[Any], rows: Sequence[Any], turns: int) -> Any:
         kept = []
