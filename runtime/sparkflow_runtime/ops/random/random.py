@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from sparkflow_runtime.codegen.cpu import random_numbers
-from sparkflow_runtime.dtypes import FLOATING, INDEX, REAL, DType, bfloat16, int64
+from sparkflow_runtime.dtypes import FLOATING, INDEX, REAL, DType, bfloat16, float64, int64
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.inference import same_as, value_of
 from sparkflow_runtime.ops.kernel import KernelContext
@@ -324,6 +324,19 @@ class Multinomial(RandomOp):
         """(batch, num_samples)."""
         samples = constant_scalar(node, 1, "num_samples")
         return [(node.with_rank(0, 2, "logits")[0], samples)]
+
+    def machine_call(self, node: NodeView, site: CallSite) -> MachineCall | None:
+        """The same classes, unless one lies at a border that is rounded otherwise."""
+        dtype, (rows, classes) = site.dtypes[0], site.shapes[0]
+        if not 0 < classes <= random_numbers.MOST_CLASSES or dtype not in random_numbers.LOGITS:
+            return None
+        if not random_numbers.is_as_numpys(float64):
+            return None
+        stream = self._stream(node, site.session)
+        sizes = rows, classes, site.output_shapes[0][1]
+        index = node.attrs["output_dtype"]
+        kernel = random_numbers.bind_classes(stream.generator, dtype, *sizes, index)
+        return MachineCall(kernel, (0,), can_fail=True, stream=stream)
 
     @staticmethod
     def draw(

@@ -40,7 +40,15 @@ TURNS: dict[str, Callable[..., Any]] = {
     "a column": lambda i, h, t: h * t[:, i % 3, None][:2],
     "from the end": lambda i, h, t: h + t[-i - 1, ...],
     "the last dimension": lambda i, h, t: h + t[..., 2 - i % 3][:3],
-    "a slice": lambda i, h, t: h + tf.stop_gradient(tf.slice(t, [i % 5, 0], [2, 3])),
+    "a slice": lambda i, h, t: h + tf.slice(t, [i % 5, 0], [2, 3]),
+    "waves": lambda i, h, t: tf.sin(h * 3 + t[:2]) + tf.cos(h) * 0.5,
+    "running sums": lambda i, h, t: h * 0.5 + tf.cumsum(t[:2] * h, 1, reverse=True),
+    "the largest": lambda i, h, t: h + tf.nn.top_k(h * t[:2], 2)[0][:, :1],
+    "an inverse": lambda i, h, t: (
+        h + tf.matrix_inverse(tf.matmul(t, t, transpose_a=True) + tf.eye(3))[:2]
+    ),
+    "a solution": lambda i, h, t: tf.matrix_solve(t[:3] + 4 * tf.eye(3), h[:, :, None][0])[:2] + h,
+    "classes": lambda i, h, t: h * t[:2] + tf.gather(t, tf.multinomial(h, 3, seed=5)[0, :2]),
     "uniform numbers": lambda i, h, t: h + t[:2] * tf.random_uniform([2, 3], seed=3),
     "dropout": lambda i, h, t: tf.nn.dropout(h + t[:2], rate=0.5, seed=4),
 }
