@@ -21,6 +21,8 @@ NUMBERS: Final = (*INDICES, float32, float64)
 _LANES: Final = (float32, float64)
 """Several extremes of these are looked for at once."""
 MOST_LARGEST: Final = 64
+_CACHED: Final = 1 << 14
+"""So many bytes, twice, are in a first-level cache."""
 _KNOWN_BYTES: Final = 64
 """Rows of fewer bytes have kernels of their own: no call copies them."""
 
@@ -259,30 +261,43 @@ def _extreme_in_lanes(number: DType, position: DType, is_least: bool) -> native.
 
 @latest(32)
 def _running_sum(number: DType, exclusive: bool, reverse: bool) -> native.Body:
+    """Line after line, or, where they lie in a cache, a step of all of them after the other."""
     code, kind = Code(), _KINDS[number]
     before, along, behind = code.sizes(3)
     array, out = code.arrays(2)
     add = "fadd" if number.is_floating else "add"
-    row_bytes = code.multiply(behind, number.size)
-    last = code.subtract(along, 1)
-    with code.when(code.compare("sgt", along, 0)), code.loop(0, before) as i:
-        start = code.multiply(i, code.multiply(along, behind))
-        source, sums = code.at(kind, array, start), code.at(kind, out, start)
-        first = code.multiply(last, behind) if reverse else 0
+    row_bytes, last = code.multiply(behind, number.size), code.subtract(along, 1)
+    first = code.multiply(last, behind) if reverse else 0
+    line = code.multiply(along, behind)
+
+    def begin(i: Value) -> None:
+        place = code.add(code.multiply(i, line), first)
+        target = code.at(kind, out, place)
         if exclusive:
-            code.clear(code.at(kind, sums, first), row_bytes)
+            code.clear(target, row_bytes)
         else:
-            code.copy(code.at(kind, sums, first), code.at(kind, source, first), row_bytes)
-        with code.loop(1, along) as turn:
-            k = code.subtract(last, turn) if reverse else turn
-            previous = code.add(k, 1) if reverse else code.subtract(k, 1)
-            here, there = (code.multiply(place, behind) for place in (k, previous))
-            with code.loop(0, behind) as j:
-                total = code.load(kind, code.at(kind, sums, code.add(there, j)), number.size)
-                place = code.add(there if exclusive else here, j)
-                value = code.load(kind, code.at(kind, source, place), number.size)
-                total = code.let(f"{add} {kind} {total}, {value}")
-                code.store(kind, total, code.at(kind, sums, code.add(here, j)), number.size)
+            code.copy(target, code.at(kind, array, place), row_bytes)
+
+    def step(i: Value, turn: Value) -> None:
+        k = code.subtract(last, turn) if reverse else turn
+        previous = code.add(k, 1) if reverse else code.subtract(k, 1)
+        start = code.multiply(i, line)
+        here, there = (code.add(start, code.multiply(place, behind)) for place in (k, previous))
+        with code.loop(0, behind) as j:
+            total = code.load(kind, code.at(kind, out, code.add(there, j)), number.size)
+            place = code.add(there if exclusive else here, j)
+            value = code.load(kind, code.at(kind, array, place), number.size)
+            total = code.let(f"{add} {kind} {total}, {value}")
+            code.store(kind, total, code.at(kind, out, code.add(here, j)), number.size)
+
+    with code.when(code.compare("sgt", along, 0)):
+        with code.loop(0, before) as i:
+            begin(i)
+        is_cached = code.compare("sle", code.multiply(before, line), _CACHED // number.size)
+        with code.when(is_cached), code.loop(1, along) as turn, code.loop(0, before) as i:
+            step(i, turn)
+        with code.unless(is_cached), code.loop(0, before) as i, code.loop(1, along) as turn:
+            step(i, turn)
     return native.body(code.module())
 
 

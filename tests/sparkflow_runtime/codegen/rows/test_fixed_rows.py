@@ -66,7 +66,9 @@ def test_extremes_are_numpys(number: DType, shape: tuple[int, int, int], is_leas
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 9, 1), (3, 4, 5), (0, 3, 2), (2, 0, 3)])
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 1), (2, 9, 1), (3, 4, 5), (0, 3, 2), (2, 0, 3), (70, 90, 1)]
+)
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_running_sums(number: DType, shape: Any, exclusive: bool, reverse: bool) -> None:
