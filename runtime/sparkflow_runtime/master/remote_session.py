@@ -197,8 +197,14 @@ class RemoteSession:
             return
         self._closed = True
         request = master_pb2.CloseSessionRequest(session_handle=self._handle)
+        response = master_pb2.CloseSessionResponse
         try:
-            self._call("CloseSession", request, master_pb2.CloseSessionResponse, 10.0)
+            try:
+                self._call("CloseSession", request, response, 10.0)
+            except UnavailableError:
+                # The connection broke, now or before. The master would keep the session for ever,
+                # and ignores one that it does not know.
+                self._call("CloseSession", request, response, 10.0)
             self._loops.await_end()
         finally:
             self._repeated.close()
