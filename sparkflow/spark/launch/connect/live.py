@@ -44,6 +44,8 @@ _log = logging.getLogger(__name__)
 _PAUSE_S: Final = 1.0
 _LOOK_S: Final = 0.5
 _TRIES: Final = 3
+_TAIL_S: Final = 30.0
+"""So long after the outcome the query may take to end; other tasks have ended by then."""
 
 Row = tuple[str, int, bytes]
 
@@ -263,6 +265,7 @@ class LiveQuery:
 
     def _listen(self) -> list[Row]:
         rows: list[Row] = []
+        came_s = 0.0
         self._start("training", self._train)
         if self._find is not None:
             find = self._find
@@ -271,12 +274,18 @@ class LiveQuery:
             try:
                 kind, found = self._messages.get(timeout=_LOOK_S)  # so that Ctrl-C is heard
             except queue.Empty:
+                if rows and time.monotonic() - came_s > _TAIL_S:
+                    # A task that Spark has begun anew, since rows of it were lost with an executor,
+                    # looks for a chief that has ended, for `startTimeout` and again.
+                    self._interrupt(self._tags[0])
+                    return rows
                 continue
             if kind == "row" and found[0] == ADDRESS:
                 self._on_begun()
                 self._follow(found[2].decode())
             elif kind == "row":
                 rows.append(found)
+                came_s = time.monotonic()
             elif kind == "events":
                 self._replay.take(found)
                 self._requests.put(self._replay.asked())

@@ -323,6 +323,23 @@ def test_events_are_told_while_the_query_runs(chief: Chief) -> None:
     chief.answers.put([])
 
 
+def test_a_query_that_does_not_end_after_the_outcome_is_left(
+    chief: Chief, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "_TAIL_S", 0.2)
+    monkeypatch.setattr(live, "_LOOK_S", 0.05)
+    query = Query()
+    query.rows.put((ADDRESS, 0, b"host:1"))  # which is no outcome, however long nothing follows
+    live_query = LiveQuery(query, Credentials("token"), replay_of())  # type: ignore[arg-type]
+    later = threading.Timer(0.6, query.rows.put, [("values", 0, b"v")])
+    later.start()
+    assert live_query.run() == [("values", 0, b"v")]
+    assert query.sparkSession.interrupted == ["train", "ask"]
+    later.join()
+    query.rows.put(None)
+    chief.answers.put([])
+
+
 def test_slots_are_looked_for_between_questions_and_the_next_one_says_so(chief: Chief) -> None:
     query = Query()
     replay = replay_of()
