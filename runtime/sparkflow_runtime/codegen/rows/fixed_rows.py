@@ -20,9 +20,6 @@ INDICES: Final = (int32, int64)
 NUMBERS: Final = (*INDICES, float32, float64)
 _LANES: Final = (float32, float64)
 """Several extremes of these are looked for at once."""
-MOST_LARGEST: Final = 64
-_CACHED: Final = 1 << 14
-"""So many bytes, twice, are in a first-level cache."""
 _KNOWN_BYTES: Final = 64
 """Rows of fewer bytes have kernels of their own: no call copies them."""
 
@@ -70,37 +67,6 @@ def bind_extreme(
     """
     make = _extreme_in_lanes if number in _LANES else _extreme
     return make(number, position, is_least).bind(shape, [entry.NOT_COUNTED] * 2, 0)
-
-
-def bind_largest(
-    number: DType, position: DType, rows: int, size: int, count: int
-) -> Callable[..., bool]:
-    """A function of rows, and of the largest elements of each and their positions, which it fills.
-
-    The largest come first; of equal ones that with the lower position. NaN is larger than numbers.
-
-    Args:
-        number: Of the elements, one of `NUMBERS`.
-        position: int32 or int64.
-        rows: How many there are.
-        size: Elements of a row.
-        count: How many of them are looked for: at most `MOST_LARGEST`, and as many as there are.
-    """
-    return _largest(number, position).bind((rows, size, count), [entry.NOT_COUNTED] * 3, 0)
-
-
-def bind_running_sum(
-    number: DType, shape: tuple[int, int, int], exclusive: bool, reverse: bool
-) -> Callable[..., bool]:
-    """A function of an array and of the sums of its elements up to each one, which it fills.
-
-    Args:
-        number: Of the array, one of `NUMBERS`.
-        shape: Elements before, along and behind the axis.
-        exclusive: Whether the element itself does not count.
-        reverse: Whether the sums begin at the end.
-    """
-    return _running_sum(number, exclusive, reverse).bind(shape, [entry.NOT_COUNTED] * 2, 0)
 
 
 def _index(code: Code, index: DType, indices: str, place: Value) -> str:
@@ -256,90 +222,4 @@ def _extreme_in_lanes(number: DType, position: DType, is_least: bool) -> native.
             )
 
         walk(code.subtract(total, n), code.at(_KINDS[position], out, n), gathered)
-    return native.body(code.module())
-
-
-@latest(32)
-def _running_sum(number: DType, exclusive: bool, reverse: bool) -> native.Body:
-    """Line after line, or, where they lie in a cache, a step of all of them after the other."""
-    code, kind = Code(), _KINDS[number]
-    before, along, behind = code.sizes(3)
-    array, out = code.arrays(2)
-    add = "fadd" if number.is_floating else "add"
-    row_bytes, last = code.multiply(behind, number.size), code.subtract(along, 1)
-    first = code.multiply(last, behind) if reverse else 0
-    line = code.multiply(along, behind)
-
-    def begin(i: Value) -> None:
-        place = code.add(code.multiply(i, line), first)
-        target = code.at(kind, out, place)
-        if exclusive:
-            code.clear(target, row_bytes)
-        else:
-            code.copy(target, code.at(kind, array, place), row_bytes)
-
-    def step(i: Value, turn: Value) -> None:
-        k = code.subtract(last, turn) if reverse else turn
-        previous = code.add(k, 1) if reverse else code.subtract(k, 1)
-        start = code.multiply(i, line)
-        here, there = (code.add(start, code.multiply(place, behind)) for place in (k, previous))
-        with code.loop(0, behind) as j:
-            total = code.load(kind, code.at(kind, out, code.add(there, j)), number.size)
-            place = code.add(there if exclusive else here, j)
-            value = code.load(kind, code.at(kind, array, place), number.size)
-            total = code.let(f"{add} {kind} {total}, {value}")
-            code.store(kind, total, code.at(kind, out, code.add(here, j)), number.size)
-
-    with code.when(code.compare("sgt", along, 0)):
-        with code.loop(0, before) as i:
-            begin(i)
-        is_cached = code.compare("sle", code.multiply(before, line), _CACHED // number.size)
-        with code.when(is_cached), code.loop(1, along) as turn, code.loop(0, before) as i:
-            step(i, turn)
-        with code.unless(is_cached), code.loop(0, before) as i, code.loop(1, along) as turn:
-            step(i, turn)
-    return native.body(code.module())
-
-
-@latest(16)
-def _largest(number: DType, position: DType) -> native.Body:
-    """Puts each element among the largest before it, which are in order."""
-    code, kind, into = Code(), _KINDS[number], _KINDS[position]
-    rows, size, count = code.sizes(3)
-    array, values, positions = code.arrays(3)
-    place = code.variable("i64")
-
-    def comes_first(value: str, other: str) -> str:
-        if not number.is_floating:
-            return code.let(f"icmp sgt {kind} {value}, {other}")
-        is_larger = code.let(f"fcmp ugt {kind} {value}, {other}")
-        return code.both(is_larger, code.let(f"fcmp ord {kind} {other}, {other}"))
-
-    with code.loop(0, rows) as row:
-        source = code.at(kind, array, code.multiply(row, size))
-        first = code.multiply(row, count)
-        found, where = code.at(kind, values, first), code.at(into, positions, first)
-
-        def put(value: str, at: Value, number_of: str) -> None:
-            code.store(kind, value, code.at(kind, found, at), number.size)
-            code.store(into, number_of, code.at(into, where, at), position.size)
-
-        with code.loop(0, size) as i:
-            value = code.load(kind, code.at(kind, source, i), number.size)
-            last = code.subtract(count, 1)
-            end = code.smaller(i, last)
-            least = code.load(kind, code.at(kind, found, end), number.size)
-            is_more = code.compare("slt", i, count)
-            with code.when(code.either(is_more, comes_first(value, least))):
-                code.set(place, end)
-                with code.loop(0, end):
-                    now = code.get(place)
-                    before = code.subtract(now, 1)
-                    other = code.load(kind, code.at(kind, found, before), number.size)
-                    with code.when(comes_first(value, other)):
-                        there = code.load(into, code.at(into, where, before), position.size)
-                        put(other, now, there)
-                        code.set(place, before)
-                number_of = i if into == "i64" else code.let(f"trunc i64 {i} to {into}")
-                put(value, code.get(place), number_of)
     return native.body(code.module())

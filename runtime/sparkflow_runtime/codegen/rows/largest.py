@@ -52,6 +52,28 @@ def largest(values: Array, count: int) -> tuple[Array, Array] | None:
     return found, places
 
 
+def bind_largest(
+    dtype: np.dtype[Any], rows: int, size: int, count: int
+) -> Callable[..., bool] | None:
+    """A function of rows, and of values, places and an int32 that it fills, see `largest`.
+
+    The last one becomes 0, or 1 where some value is not a number.
+
+    Args:
+        dtype: Of the rows.
+        rows: How many there are.
+        size: Elements of each.
+        count: How many are looked for.
+
+    Returns:
+        The function, for code that calls it on one thread; None where there is none.
+    """
+    kind = _ELEMENTS.get(dtype.char)
+    if kind is None or not rows or not 1 <= count <= min(MOST, size):
+        return None
+    return _bound(kind, rows, size, count, 1)
+
+
 @latest(256)
 def _bound(kind: str, rows: int, size: int, count: int, parts: int) -> Callable[..., bool]:
     counts = (rows * size, rows * count, rows * count, parts)

@@ -52,6 +52,29 @@ def scan(x: Array, axis: int, function: str, exclusive: bool, reverse: bool) -> 
     return out if _bound(*key)(x, out) else None
 
 
+def bind_scan(
+    dtype: np.dtype[Any], shape: tuple[int, int, int], adds: bool, exclusive: bool, reverse: bool
+) -> Callable[..., bool] | None:
+    """A function of an array and of the values that it fills, for code that calls it on one thread.
+
+    Args:
+        dtype: Of the array.
+        shape: Elements before, along and behind the axis.
+        adds: Whether the values are sums, or products.
+        exclusive: See `scan`.
+        reverse: See `scan`.
+
+    Returns:
+        The function; None where there is none.
+    """
+    kind = _ELEMENTS.get(dtype.char)
+    if kind is None or 0 in shape:
+        return None
+    outer, _, inner = shape
+    units = outer * -(-inner // _BLOCK) if inner > 1 else -(-outer // _ROWS)
+    return _bound(kind, adds, exclusive, reverse, *shape, units, 1)
+
+
 @latest(256)
 def _bound(
     kind: str,

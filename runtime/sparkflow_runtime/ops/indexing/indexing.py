@@ -13,7 +13,7 @@ import numpy as np
 
 from sparkflow_runtime.codegen.ir.kernel import DTYPES
 from sparkflow_runtime.codegen.rows import fixed_rows
-from sparkflow_runtime.codegen.rows.largest import largest
+from sparkflow_runtime.codegen.rows.largest import bind_largest, largest
 from sparkflow_runtime.dtypes import (
     INDEX,
     PLAIN,
@@ -229,15 +229,13 @@ class TopKV2(Op):
 
     def machine_call(self, node: NodeView, site: CallSite) -> MachineCall | None:
         """A walk along every row."""
-        number, position = site.dtypes[0], node.attrs["index_type"]
-        if number not in fixed_rows.NUMBERS or position not in fixed_rows.INDICES:
+        number = site.dtypes[0]
+        if number not in fixed_rows.NUMBERS or node.attrs["index_type"] != int32:
             return None
         *stack, size = site.shapes[0]
         count = site.output_shapes[0][-1]
-        if not 0 < count <= min(size, fixed_rows.MOST_LARGEST):
-            return None
-        kernel = fixed_rows.bind_largest(number, position, prod(stack), size, count)
-        return MachineCall(kernel, (0,))
+        kernel = bind_largest(np.dtype(number.as_numpy_dtype), prod(stack), size, count)
+        return None if kernel is None else MachineCall(kernel, (0,), can_fail=True)
 
     def gradient(
         self, g: GraphBuilder, op: OperationView, dy: Tensor | None, _: Tensor | None

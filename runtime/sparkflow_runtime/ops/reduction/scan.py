@@ -94,6 +94,18 @@ class _CumulativeOp(Op):
         return xp.moveaxis(result[::-1] if reverse else result, 0, position)
 
 
+def _call_of_scan(self: _CumulativeOp, node: NodeView, site: CallSite) -> MachineCall | None:
+    """One sum or product after the other."""
+    shape, axis, number = site.shapes[0], site.constants[1], site.dtypes[0]
+    if axis is None or number not in fixed_rows.NUMBERS:
+        return None
+    place = _scan_axis(axis, len(shape))
+    sizes = prod(shape[:place]), shape[place], prod(shape[place + 1 :])
+    flags = self.function == "cumsum", node.attrs["exclusive"], node.attrs["reverse"]
+    kernel = scans.bind_scan(np.dtype(number.as_numpy_dtype), sizes, *flags)
+    return None if kernel is None else MachineCall(kernel, (0,))
+
+
 @register
 class Cumsum(_CumulativeOp):
     """The cumulative sum."""
@@ -103,15 +115,7 @@ class Cumsum(_CumulativeOp):
     function = "cumsum"
     identity = 0
 
-    def machine_call(self, node: NodeView, site: CallSite) -> MachineCall | None:
-        """One sum after the other."""
-        shape, axis, number = site.shapes[0], site.constants[1], site.dtypes[0]
-        if axis is None or number not in fixed_rows.NUMBERS:
-            return None
-        place = _scan_axis(axis, len(shape))
-        sizes = prod(shape[:place]), shape[place], prod(shape[place + 1 :])
-        exclusive, reverse = node.attrs["exclusive"], node.attrs["reverse"]
-        return MachineCall(fixed_rows.bind_running_sum(number, sizes, exclusive, reverse), (0,))
+    machine_call = _call_of_scan
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """The cumulative sum of what arrives, from the other end."""
@@ -127,6 +131,7 @@ class Cumprod(_CumulativeOp):
     host_inputs = frozenset({"axis"})
     function = "cumprod"
     identity = 1
+    machine_call = _call_of_scan
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """Sums of products that contain the element, over the element: 0 where that is 0."""

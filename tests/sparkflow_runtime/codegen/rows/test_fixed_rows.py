@@ -1,5 +1,3 @@
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -63,34 +61,3 @@ def test_extremes_are_numpys(number: DType, shape: tuple[int, int, int], is_leas
         out = np.full((shape[0], shape[2]), -1, position.numpy)
         fixed_rows.bind_extreme(number, position, is_least, shape)(array, out)
         np.testing.assert_array_equal(out, (np.argmin if is_least else np.argmax)(array, 1))
-
-
-@pytest.mark.parametrize("number", NUMBERS)
-@pytest.mark.parametrize(
-    "shape", [(1, 1, 1), (2, 9, 1), (3, 4, 5), (0, 3, 2), (2, 0, 3), (70, 90, 1)]
-)
-@pytest.mark.parametrize("exclusive", [False, True])
-@pytest.mark.parametrize("reverse", [False, True])
-def test_running_sums(number: DType, shape: Any, exclusive: bool, reverse: bool) -> None:
-    array = np.random.default_rng(0).integers(-9, 9, shape).astype(number.numpy)
-    found = np.full_like(array, 7)
-    fixed_rows.bind_running_sum(number, shape, exclusive, reverse)(array, found)
-    lines = array[:, ::-1] if reverse else array
-    expected = np.cumsum(lines, 1, dtype=number.numpy) - (lines if exclusive else 0)
-    np.testing.assert_allclose(found, expected[:, ::-1] if reverse else expected)
-
-
-@pytest.mark.parametrize("number", NUMBERS)
-@pytest.mark.parametrize(("shape", "count"), [((3, 7), 1), ((2, 9), 4), ((1, 5), 5), ((0, 4), 2)])
-def test_the_largest_in_order(number: DType, shape: Any, count: int) -> None:
-    array = np.random.default_rng(0).integers(-3, 4, shape).astype(number.numpy)
-    if number.is_floating and len(array):
-        array[0, 2], array[-1, 4], array[-1, 1] = np.nan, np.inf, np.nan
-    order = np.argsort(array[:, ::-1], axis=1, kind="stable")[:, ::-1]  # equal ones turned around
-    expected = (shape[1] - 1 - order)[:, :count]
-    for position in fixed_rows.INDICES:
-        values = np.full((shape[0], count), 7, number.numpy)
-        where = np.full((shape[0], count), 7, position.numpy)
-        fixed_rows.bind_largest(number, position, *shape, count)(array, values, where)
-        np.testing.assert_array_equal(where, expected)
-        np.testing.assert_array_equal(values, np.take_along_axis(array, expected, 1))
