@@ -43,7 +43,14 @@ def _same_shape(a: Array, b: Array) -> list[int]:
 def _merged(a: Array, b: Array, shape: Sequence[int]) -> tuple[Array, Array, Array, Array]:
     """All coordinates of two sparse tensors in order, and where those of each went."""
     first, second = (flat_positions(each, shape) for each in (a, b))
-    positions, places = np.unique(np.concatenate([first, second]), return_inverse=True)
+    both = np.concatenate([first, second])
+    order = np.argsort(both, kind="stable")  # each comes in order mostly: they are merged
+    ordered = both[order]
+    is_new = np.ones(len(both), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
+    positions = ordered[is_new]
+    places = np.empty(len(both), np.int64)
+    places[order] = np.cumsum(is_new) - 1
     return coordinates(positions, shape), places[: len(a)], places[len(a) :], positions
 
 
@@ -85,9 +92,7 @@ class SparseAdd(Op):
         values = np.zeros(len(indices), a_values.dtype)
         np.add.at(values, of_a, a_values)
         np.add.at(values, of_b, b_values)
-        both = np.zeros(len(indices), np.int8)
-        np.add.at(both, of_a, 1)
-        np.add.at(both, of_b, 1)
+        both = np.bincount(of_a, minlength=len(indices)) + np.bincount(of_b, minlength=len(indices))
         kept = (both < 2) | (np.abs(values) >= thresh)
         return indices[kept], values[kept], a_shape
 

@@ -24,8 +24,7 @@ def array_of(values: Iterable[Any], shape: tuple[int, ...]) -> Array:
     """A string tensor of this shape from its elements in order."""
     flat = list(values)
     result = np.empty(len(flat), np.object_)
-    for index, value in enumerate(flat):
-        result[index] = value
+    result[:] = flat
     return result.reshape(shape)
 
 

@@ -6,6 +6,7 @@ That matters on a server, where patterns come with graphs.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -58,8 +59,9 @@ def _pieces(rewrite: bytes, groups: int) -> list[bytes | int] | None:
     return pieces
 
 
-def _replaced(pattern: Any, rewrite: bytes, data: bytes, everywhere: bool) -> bytes:
-    pieces = _pieces(rewrite, pattern.groups)
+def _replaced(
+    pattern: Any, pieces: Sequence[bytes | int] | None, data: bytes, everywhere: bool
+) -> bytes:
     if pieces is None:
         return data
     out: list[bytes] = []
@@ -90,7 +92,8 @@ class _Replaces(StringOp):
     def replace(self, text: Array, pattern: bytes, rewrite: bytes, everywhere: bool) -> Array:
         """Every string with its matches replaced."""
         found = _compiled(pattern)
-        return mapped(lambda data: _replaced(found, rewrite, data, everywhere), text)
+        pieces = _pieces(rewrite, found.groups)
+        return mapped(lambda data: _replaced(found, pieces, data, everywhere), text)
 
 
 @register

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -92,11 +91,13 @@ class _Splits(StringOp):
 
 
 def _sparse_rows(rows: Sequence[Sequence[bytes]]) -> tuple[Array, Array, Array]:
-    places = [(i, j) for i, row in enumerate(rows) for j in range(len(row))]
-    values = [part for row in rows for part in row]
-    widest = max(map(len, rows), default=0)
+    counts = np.fromiter(map(len, rows), np.int64, len(rows))
+    values = list(itertools.chain.from_iterable(rows))
+    widest = int(counts.max(initial=0))
+    starts = np.cumsum(counts) - counts
+    columns = np.arange(len(values)) - np.repeat(starts, counts)
     return (
-        np.array(places, np.int64).reshape(-1, 2),
+        np.stack([np.repeat(np.arange(len(rows)), counts), columns], 1),
         array_of(values, (len(values),)),
         np.array([len(rows), widest], np.int64),
     )
@@ -114,10 +115,13 @@ class StringSplit(_Splits):
         marks = scalar_text(delimiter, "delimiter")
         if not marks:
             return _sparse_rows([[d[i : i + 1] for i in range(len(d))] for d in strings_of(text)])
-        pattern = re.compile(b"[" + b"".join(re.escape(bytes([m])) for m in marks) + b"]")
-        rows = [pattern.split(data) for data in strings_of(text)]
+        data, mark = strings_of(text), marks[:1]
+        if len(marks) > 1:
+            as_one = bytes.maketrans(marks, mark * len(marks))
+            data = [each.translate(as_one) for each in data]
+        rows = [each.split(mark) for each in data]
         if skip_empty:
-            rows = [[part for part in row if part] for row in rows]
+            rows = [list(filter(None, row)) for row in rows]
         return _sparse_rows(rows)
 
 
@@ -172,14 +176,16 @@ class Substr(StringOp):
 
 
 def _part(data: bytes, start: int, size: int, unit: str, index: int) -> bytes:
-    starts = list(range(len(data))) if unit == "BYTE" else char_starts(data)
-    count = len(starts)
+    starts = None if unit == "BYTE" else char_starts(data)
+    count = len(data) if starts is None else len(starts)
     if not -count <= start <= count:
         raise InvalidArgumentError(
             message=f"pos {start} out of range for string b'{text_of(data)}' at index {index}"
         )
     first = start + count if start < 0 else start
     last = count if size < 0 else min(count, first + size)
+    if starts is None:
+        return data[first:last]
     ends = [*starts, len(data)]
     return data[ends[first] : ends[last]]
 
