@@ -57,6 +57,10 @@ class Stacks:
         return sys.getrefcount(self.owner) == self._references
 
 
+NO_STACKS: Final = Stacks((), 0)
+"""Of a loop that records nothing."""
+
+
 class Memory:
     """Arrays that runs of a loop write to, used again when nobody has them any more.
 

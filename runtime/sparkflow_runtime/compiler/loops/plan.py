@@ -34,7 +34,7 @@ from sparkflow_runtime.compiler.loops.lists import (
     RunningList,
     fits,
 )
-from sparkflow_runtime.compiler.loops.memory import Memory, Stacks
+from sparkflow_runtime.compiler.loops.memory import NO_STACKS, Memory, Stacks
 from sparkflow_runtime.compiler.loops.pointers import Cell
 from sparkflow_runtime.compiler.loops.tapes import (
     BranchColumns,
@@ -410,8 +410,12 @@ class _Run:
         self._at_once = plan.first_turns
         self.maker = layout
         self._capacity = FIRST_CAPACITY
-        self.stacks = self._new_stacks()
-        self._pointers = layout.begin(self.stacks)
+        if layout.stacks:
+            self.stacks = self._new_stacks()
+            self._pointers = layout.begin(self.stacks)
+        else:
+            self.stacks = NO_STACKS
+            self._pointers = layout.pointers.copy()
 
     def begin(self, values: Sequence[Any]) -> bool:
         """Takes the variables; returns whether they are what the plan was made for."""
@@ -428,9 +432,13 @@ class _Run:
             else:
                 unchanged[variable.number] = array if array.flags.c_contiguous else array.copy()
         arrays = [*unchanged.values()]
-        are_known = self._tapes_are_known(values)
-        take_tapes = self._take_known_tapes if are_known else self._take_tapes
-        if not (take_tapes(values, arrays) and self._begin_lists(values, arrays)):
+        are_known = False
+        if self._layout.tapes:
+            are_known = self._tapes_are_known(values)
+            take_tapes = self._take_known_tapes if are_known else self._take_tapes
+            if not take_tapes(values, arrays):
+                return False
+        if not self._begin_lists(values, arrays):
             return False
         if not self._layout.point(self._pointers, arrays, are_known):
             return False
