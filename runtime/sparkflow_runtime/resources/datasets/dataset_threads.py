@@ -56,10 +56,13 @@ class BackgroundStep:
             raise CancelledError(message="The iterator was closed")
 
     def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Calls `callback` once when it ends; the returned function takes it back."""
+        """Calls `callback` once when it ends, or has ended; the returned function takes it back."""
         with self._lock:
-            if not self._cancelled:
+            has_ended = self._cancelled
+            if not has_ended:
                 self._callbacks.append(callback)
+        if has_ended:
+            callback()
 
         def take_back() -> None:
             with self._lock:

@@ -172,6 +172,16 @@ def test_prefetching_stops_at_its_bound_and_its_thread_ends_when_it_is_closed():
     assert sparkflow_threads() == []
 
 
+def test_who_asks_late_is_told_at_once_that_the_iterator_was_closed():
+    step = dataset_threads.BackgroundStep()
+    told = []
+    step.on_cancel(lambda: told.append("before"))
+    step.on_cancel(lambda: told.append("taken back"))()
+    step.cancel()
+    step.on_cancel(lambda: told.append("after"))()
+    assert told == ["before", "after"]
+
+
 def test_a_thread_that_waits_in_a_function_ends_when_the_iterator_is_closed():
     waiting = threading.Event()
 
