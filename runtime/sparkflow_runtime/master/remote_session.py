@@ -35,6 +35,8 @@ from sparkflow_runtime.tensor_proto import export_tensor, import_tensor
 from sparkflow_runtime.transport import rpc
 from sparkflow_runtime.worker.loop import LoopTerms
 
+_CLOSE_PAUSES_S: Final = (0.0, 0.05, 0.1, 0.2)
+"""How long it is waited before the master is asked once more to end a session."""
 LATE_ANSWER_S: Final = 10.0
 """How long after a step's deadline the master may answer that it ended the step."""
 
@@ -196,19 +198,28 @@ class RemoteSession:
         if self._closed:
             return
         self._closed = True
-        request = master_pb2.CloseSessionRequest(session_handle=self._handle)
-        response = master_pb2.CloseSessionResponse
         try:
-            try:
-                self._call("CloseSession", request, response, 10.0)
-            except UnavailableError:
-                # The connection broke, now or before. The master would keep the session for ever,
-                # and ignores one that it does not know.
-                self._call("CloseSession", request, response, 10.0)
+            self._close_at_master()
             self._loops.await_end()
         finally:
             self._repeated.close()
             self._channel.close()
+
+    def _close_at_master(self) -> None:
+        """Has the master end the session, which it would keep for ever; it ignores unknown ones.
+
+        A connection may have broken, and gRPC finds out with one call or with several.
+        """
+        request = master_pb2.CloseSessionRequest(session_handle=self._handle)
+        for pause_s in (*_CLOSE_PAUSES_S, None):
+            try:
+                self._call("CloseSession", request, master_pb2.CloseSessionResponse, 10.0)
+            except UnavailableError:
+                if pause_s is None:
+                    raise
+                time.sleep(pause_s)
+            else:
+                return
 
     def _make_callable(self, key: Key) -> int:
         fetches, feeds, targets = key
