@@ -6,14 +6,13 @@ A generator's bits come from functions that numpy says the addresses of.
 from __future__ import annotations
 
 import ctypes
-import struct
 from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 
 from sparkflow_runtime.codegen.machine import entry, native
-from sparkflow_runtime.codegen.machine.llvm_text import Code
+from sparkflow_runtime.codegen.machine.llvm_text import Code, constant
 from sparkflow_runtime.dtypes import DType, float32, float64, int32
 from sparkflow_runtime.once import once
 
@@ -165,8 +164,8 @@ def _exponential(code: Code, x: str) -> str:
         rest = code.let(f"fsub double {rest}, {product}")
     series = "1.0"
     for n in range(_EXPONENTIAL_TERMS, 0, -1):
-        share = f"0x{struct.pack('>d', 1 / n).hex()}"
-        term = code.let(f"fmul double {code.let(f'fmul double {series}, {rest}')}, {share}")
+        product = code.let(f"fmul double {series}, {rest}")
+        term = code.let(f"fmul double {product}, {constant(1 / n, 'double')}")
         series = code.let(f"fadd double {term}, 1.0")
     power = code.let(f"fptosi double {turns} to i64")
     bits = code.let(f"shl i64 {code.add(power, 1023)}, 52")

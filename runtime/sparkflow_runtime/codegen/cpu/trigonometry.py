@@ -7,7 +7,6 @@ computed in float64 until r is known.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -68,7 +67,7 @@ def _body(number: DType) -> native.Body:
         mask = vectors.first(code.subtract(count, i))
         x = vectors.load(source, i, mask)
         size = code.call(vectors.kind, f"llvm.fabs.{vectors.suffix}", (vectors.kind, x))
-        is_large = code.let(f"fcmp oge {vectors.kind} {size}, {_splat(vectors, MOST, number)}")
+        is_large = code.let(f"fcmp oge {vectors.kind} {size}, {vectors.constant(MOST)}")
         reduce = f"llvm.vector.reduce.or.v{vectors.lanes}i1"
         any_large = code.call("i1", reduce, (vectors.truth, is_large))
         code.set(is_wrong, code.either(code.get(is_wrong, "i1"), any_large), "i1")
@@ -77,8 +76,8 @@ def _body(number: DType) -> native.Body:
         sine = vectors.multiply(_polynomial(vectors, square, number, _SINE), square)
         sine = vectors.multiply_add(sine, r, r)
         cosine = vectors.multiply(_polynomial(vectors, square, number, _COSINE), square)
-        cosine = vectors.multiply(vectors.add(cosine, _splat(vectors, -0.5, number)), square)
-        cosine = vectors.add(cosine, _splat(vectors, 1.0, number))
+        cosine = vectors.multiply(vectors.add(cosine, vectors.constant(-0.5)), square)
+        cosine = vectors.add(cosine, vectors.constant(1.0))
         bits = f"<{vectors.lanes} x i{width}>"
         quarters = code.let(f"add {bits} {quarters}, {_splat_whole(code, bits, first)}")
         one, two, shift = (_splat_whole(code, bits, n) for n in (1, 2, width - 2))
@@ -97,12 +96,12 @@ def _reduced(vectors: Vectors, wide: Vectors, x: str) -> tuple[str, str]:
     """r, and k as integers as wide as the numbers."""
     code, is_single = vectors.code, vectors.element == "float"
     given = code.let(f"fpext {vectors.kind} {x} to {wide.kind}") if is_single else x
-    turns = wide.multiply(given, _splat(wide, _QUARTERS, float64))
+    turns = wide.multiply(given, wide.constant(_QUARTERS))
     turns = code.call(wide.kind, f"llvm.rint.{wide.suffix}", (wide.kind, turns))
     back = code.let(f"fneg {wide.kind} {turns}")
     r = given
     for part in _PARTS:
-        r = wide.multiply_add(back, _splat(wide, part, float64), r)
+        r = wide.multiply_add(back, wide.constant(part), r)
     is_first = code.let(f"fcmp oeq {wide.kind} {turns}, zeroinitializer")
     r = wide.select(is_first, given, r)  # -0.0 is one
     is_number = code.let(f"fcmp ord {wide.kind} {turns}, {turns}")
@@ -115,15 +114,10 @@ def _reduced(vectors: Vectors, wide: Vectors, x: str) -> tuple[str, str]:
 def _polynomial(
     vectors: Vectors, x: str, number: DType, known: Mapping[DType, Sequence[float]]
 ) -> str:
-    *rest, result = (_splat(vectors, each, number) for each in known[number])
+    *rest, result = (vectors.constant(each) for each in known[number])
     for each in reversed(rest):
         result = vectors.multiply_add(result, x, each)
     return result
-
-
-def _splat(vectors: Vectors, value: float, number: DType) -> str:
-    rounded = float(number.as_numpy_dtype(value))  # LLVM takes none that has to be rounded
-    return vectors.splat(f"0x{struct.pack('>d', rounded).hex()}")
 
 
 def _splat_whole(code: Code, kind: str, value: Value) -> str:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
+
+import numpy as np
 
 SIGNATURE: Final = "define void @body(ptr %sizes, ptr %arrays, i64 %lo, i64 %hi, i64 %part)"
 """Of what `native.body` takes."""
 
 Value = str | int
 """A register's name or a whole number."""
+
+
+def constant(value: float, element: str) -> str:
+    """A number as an operand. It is rounded here: LLVM takes none of `float` that has to be."""
+    rounded = float(np.float32(value)) if element == "float" else value
+    return f"0x{struct.pack('>d', rounded).hex().upper()}"
 
 
 class Code:
@@ -251,6 +260,11 @@ class Vectors:
             ("i32", self.size_bytes),
             (self.truth, mask),
         )
+
+    def constant(self, value: float) -> str:
+        """A number in every lane, as an operand."""
+        each = f"{self.element} {constant(value, self.element)}"
+        return f"<{', '.join([each] * self.lanes)}>"
 
     def splat(self, scalar: str) -> str:
         """A vector of equal elements."""

@@ -7,7 +7,6 @@ of a quarter, which roots give.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -177,7 +176,7 @@ class _Writer:
         def finish(channel: Value, mask: str | None) -> None:
             root = self._power(vectors.load(norms, channel))
             first = code.let(f"fdiv {kind} {vectors.load(dy, channel, mask)}, {root}")
-            factor = vectors.splat(self._number(-2 * form.alpha * form.beta))
+            factor = vectors.constant(-2 * form.alpha * form.beta)
             scaled = vectors.multiply(vectors.load(x, channel, mask), factor)
             total = vectors.multiply_add(scaled, self._window(shares, channel), first)
             vectors.store(total, result, channel, mask)
@@ -214,8 +213,8 @@ class _Writer:
 
     def _norm(self, squares: str, channel: Value) -> str:
         vectors = self._vectors
-        alpha = vectors.splat(self._number(self._form.alpha))
-        bias = vectors.splat(self._number(self._form.bias))
+        alpha = vectors.constant(self._form.alpha)
+        bias = vectors.constant(self._form.bias)
         return vectors.multiply_add(self._window(squares, channel), alpha, bias)
 
     def _power(self, norm: str) -> str:
@@ -232,8 +231,3 @@ class _Writer:
     def _root(self, value: str) -> str:
         kind = self._vectors.kind
         return self._code.call(kind, f"llvm.sqrt.{self._vectors.suffix}", (kind, value))
-
-    def _number(self, value: float) -> str:
-        """As LLVM writes it; of `float`, the bits of the same number as `double`."""
-        exact = float(np.float32(value)) if self._form.element == "float" else value
-        return f"0x{struct.unpack('<Q', struct.pack('<d', exact))[0]:016X}"

@@ -18,7 +18,6 @@ neighbours have the least error, half of that of the usual 0, ±1, ±2 (measured
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -128,23 +127,17 @@ class Transforms(Writer):
     # ------------------------------------------------------------------------- one dimension
 
     def _scaled(self, factor: float, a: str) -> str:
-        return self._vectors.multiply(a, self._constant(factor))
+        return self._vectors.multiply(a, self._vectors.constant(factor))
 
     def _plus(self, factor: float, a: str, b: str) -> str:
         """`factor · a + b`."""
-        return self._vectors.multiply_add(a, self._constant(factor), b)
+        return self._vectors.multiply_add(a, self._vectors.constant(factor), b)
 
     def _sum(self, a: str, b: str) -> str:
         return self._vectors.add(a, b)
 
     def _difference(self, a: str, b: str) -> str:
         return self._code.let(f"fsub {self._vectors.kind} {a}, {b}")
-
-    def _constant(self, number: float) -> str:
-        (rounded,) = struct.unpack("f", struct.pack("f", number))
-        (bits,) = struct.unpack("<Q", struct.pack("<d", rounded))
-        each = f"float 0x{bits:016X}"
-        return f"<{', '.join([each] * self._form.lanes)}>"
 
     def _of_tile(self, d: Sequence[str]) -> list[str]:
         """Bᵀ d: six from six."""

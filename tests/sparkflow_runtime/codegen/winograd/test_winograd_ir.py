@@ -50,5 +50,5 @@ def test_transforms_are_those_of_a_correlation(taps: int) -> None:
 
 def test_constants_are_float32() -> None:
     writer = Numbers(Form(3, 4, 6, 4, False, False))
-    text = writer._constant(1 / 3)
+    text = writer._vectors.constant(1 / 3)
     assert text.count("float 0x3FD5555560000000") == 4  # 1/3 rounded to float32, as a double
