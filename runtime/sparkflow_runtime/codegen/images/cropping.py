@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +15,6 @@ from sparkflow_runtime.codegen.tiles.pooling_kernels import PARALLEL_ELEMENTS
 from sparkflow_runtime.once import latest
 
 Array = np.ndarray[Any, Any]
-_WRITTEN_OUT: Final = 4
-"""Pixels of so many vectors or fewer are written out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +116,6 @@ def _text(is_gradient: bool, taps: int, channels: int, lanes: int) -> str:
     vectors = Vectors(code, "float", lanes)
     height, width = code.sizes(2)
     images, starts, rows, columns, outside, crops = code.arrays(6)
-    masks = _masks(vectors, channels)
     empty = vectors.broadcast(outside, 0)
     with code.loop("%lo", "%hi") as unit:
         number = code.let(f"sdiv i64 {unit}, {height}")
@@ -139,14 +136,14 @@ def _text(is_gradient: bool, taps: int, channels: int, lanes: int) -> str:
                 ][:taps]
                 weights = _weights(code, down, across) if taps > 1 else []
                 factors = [vectors.splat(each) for each in weights]
-                for at, mask in _each(code, channels, lanes, masks):
+                for at, mask in vectors.along(channels):
                     if is_gradient:
                         _give(vectors, target, places, factors, at, mask)
                     else:
                         _take(vectors, target, places, factors, at, mask)
             if not is_gradient:
                 with code.unless(is_inside):
-                    for at, mask in _each(code, channels, lanes, masks):
+                    for at, mask in vectors.along(channels):
                         vectors.store(empty, target, at, mask)
     return code.module()
 
@@ -166,27 +163,12 @@ def _weights(code: Code, down: str, across: str) -> list[str]:
     return [code.let(f"fmul float {a}, {b}") for a, b in pairs]
 
 
-def _masks(vectors: Vectors, channels: int) -> Sequence[str | None]:
-    """The mask of the last vector of a pixel."""
-    rest = channels % vectors.lanes
-    return [vectors.first(rest)] if rest else []
-
-
-def _each(
-    code: Code, channels: int, lanes: int, masks: Sequence[str | None]
-) -> list[tuple[int, str | None]]:
-    """Where the vectors of a pixel begin, and their masks."""
-    whole = channels // lanes
-    found: list[tuple[int, str | None]] = [(n * lanes, None) for n in range(whole)]
-    return found + [(whole * lanes, mask) for mask in masks]
-
-
 def _take(
     vectors: Vectors,
     target: str,
     places: Sequence[str],
     factors: Sequence[str],
-    at: int,
+    at: Value,
     mask: str | None,
 ) -> None:
     values = [vectors.load(place, at, mask) for place in places]
@@ -203,7 +185,7 @@ def _give(
     target: str,
     places: Sequence[str],
     factors: Sequence[str],
-    at: int,
+    at: Value,
     mask: str | None,
 ) -> None:
     given = vectors.load(target, at, mask)

@@ -17,12 +17,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from sparkflow_runtime.codegen.machine.llvm_text import Code, Value, Vectors
+from sparkflow_runtime.codegen.machine.llvm_text import WRITTEN_OUT, Code, Value, Vectors
 
 _BLOCK: Final = 4
 """Vectors of a line that are added up at once."""
-_WRITTEN_OUT: Final = 4
-"""Pixels of so many vectors or fewer are written out."""
 
 
 class Field(IntEnum):
@@ -174,7 +172,7 @@ class _Writer:
 
         whole, rest = channels // lanes, channels % lanes
         tail = [vectors.first(rest)] if rest else []
-        if whole + bool(rest) <= _WRITTEN_OUT:
+        if whole + bool(rest) <= WRITTEN_OUT:
             places: list[Value] = [n * lanes for n in range(whole + bool(rest))]
             self._add_up(vectors, taps, places, [*[None] * whole, *tail], line, target)
             return

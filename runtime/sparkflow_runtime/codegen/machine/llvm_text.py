@@ -14,6 +14,8 @@ SIGNATURE: Final = "define void @body(ptr %sizes, ptr %arrays, i64 %lo, i64 %hi,
 
 Value = str | int
 """A register's name or a whole number."""
+WRITTEN_OUT: Final = 4
+"""So many whole vectors or fewer are written out, more are a loop."""
 
 
 def constant(value: float, element: str) -> str:
@@ -278,6 +280,38 @@ class Vectors:
         """One element of an array in every lane."""
         address = self.code.at(self.element, base, index)
         return self.splat(self.code.load(self.element, address, self.size_bytes))
+
+    def along(
+        self, count: Value, has_rest: bool | None = None
+    ) -> Iterator[tuple[Value, str | None]]:
+        """Where the vectors of a line begin, and the mask of the last one if it is not whole.
+
+        What is written for a pair may stand in a loop, which the next one is behind.
+
+        Args:
+            count: Elements of the line; few vectors of a known number have no loop.
+            has_rest: Whether the last vector is one that is not whole; None where that is found out
+                when the code runs.
+        """
+        code, lanes = self.code, self.lanes
+        whole: Value
+        if isinstance(count, int):
+            whole, has_rest = count - count % lanes, count % lanes > 0
+        else:
+            whole = code.let(f"and i64 {count}, {-lanes}")
+        if isinstance(whole, int) and whole <= WRITTEN_OUT * lanes:
+            yield from ((place, None) for place in range(0, whole, lanes))
+        else:
+            with code.loop(0, whole, lanes) as place:
+                yield place, None
+        if has_rest is False:
+            return
+        rest = code.subtract(count, whole)
+        if has_rest:
+            yield whole, self.first(rest)
+            return
+        with code.when(code.compare("sgt", rest, 0)):
+            yield whole, self.first(rest)
 
     def select(self, condition: str, a: str, b: str) -> str:
         """`a` where the condition holds, else `b`, lane by lane."""

@@ -115,9 +115,6 @@ class _Writer:
         self._code = Code()
         self._vectors = Vectors(self._code, form.element, form.lanes)
         self._channels, self._line = self._code.sizes(2)
-        self._whole = self._code.let(f"and i64 {self._channels}, {-form.lanes}")
-        self._rest = self._code.subtract(self._channels, self._whole)
-        self._mask = self._vectors.first(self._rest)
 
     def text(self) -> str:
         code, form = self._code, self._form
@@ -144,16 +141,12 @@ class _Writer:
     def _forward(self, arrays: list[str], squares: str) -> None:
         x, result = arrays
         self._square(x, squares)
-        self._each(lambda channel, mask: self._quotient(x, result, squares, channel, mask))
-
-    def _quotient(
-        self, x: str, result: str, squares: str, channel: Value, mask: str | None
-    ) -> None:
         vectors = self._vectors
-        root = self._power(self._norm(squares, channel))
-        value = vectors.load(x, channel, mask)
-        quotient = self._code.let(f"fdiv {vectors.kind} {value}, {root}")
-        vectors.store(quotient, result, channel, mask)
+        for channel, mask in vectors.along(self._channels):
+            root = self._power(self._norm(squares, channel))
+            value = vectors.load(x, channel, mask)
+            quotient = self._code.let(f"fdiv {vectors.kind} {value}, {root}")
+            vectors.store(quotient, result, channel, mask)
 
     def _gradient(self, arrays: list[str], lines: list[str]) -> None:
         dy, x, y, result = arrays
@@ -161,8 +154,7 @@ class _Writer:
         code, vectors, form = self._code, self._vectors, self._form
         kind = vectors.kind
         self._square(x, squares)
-
-        def share(channel: Value, mask: str | None) -> None:
+        for channel, mask in vectors.along(self._channels):
             norm = self._norm(squares, channel)
             vectors.store(norm, norms, channel)
             product = vectors.multiply(
@@ -172,8 +164,7 @@ class _Writer:
             if mask is not None:  # what is beside the channels stays zero
                 quotient = vectors.select(mask, quotient, "zeroinitializer")
             vectors.store(quotient, shares, channel)
-
-        def finish(channel: Value, mask: str | None) -> None:
+        for channel, mask in vectors.along(self._channels):
             root = self._power(vectors.load(norms, channel))
             first = code.let(f"fdiv {kind} {vectors.load(dy, channel, mask)}, {root}")
             factor = vectors.constant(-2 * form.alpha * form.beta)
@@ -181,25 +172,11 @@ class _Writer:
             total = vectors.multiply_add(scaled, self._window(shares, channel), first)
             vectors.store(total, result, channel, mask)
 
-        self._each(share)
-        self._each(finish)
-
-    def _each(self, do: Callable[[Value, str | None], None]) -> None:
-        """The channels, a vector at a time."""
-        code = self._code
-        with code.loop(0, self._whole, self._form.lanes) as channel:
-            do(channel, None)
-        with code.when(code.compare("sgt", self._rest, 0)):
-            do(self._whole, self._mask)
-
     def _square(self, x: str, squares: str) -> None:
         vectors = self._vectors
-
-        def square(channel: Value, mask: str | None) -> None:
+        for channel, mask in vectors.along(self._channels):
             value = vectors.load(x, channel, mask)
             vectors.store(vectors.multiply(value, value), squares, channel)
-
-        self._each(square)
 
     def _window(self, line: str, channel: Value) -> str:
         """The sums over the channels around each."""

@@ -75,7 +75,7 @@ class _Steps(FilterTransforms):
             tile = self._tile_at(code.add(self._first, code.smaller(number, last)))
             self._places(images, tile, POINTS, origin, shape, zeros, self._sources)
             target = self._at(tiles, code.multiply(number, size(Field.LEFT_PITCH)))
-            for channel, mask in self._each_vector(shape[2], form.channels_rest):
+            for channel, mask in self._vectors.along(shape[2], form.channels_rest):
 
                 def load(i: int, j: int, channel: Value = channel, mask: str | None = mask) -> str:
                     place = self._place(self._sources, i * POINTS + j)
@@ -176,7 +176,7 @@ class _Groups(_Steps):
             with code.loop(0, count) as number:
                 self._find_targets(number, out, aside)
                 source = self._at(sums, code.multiply(number, size(Field.OUT_PITCH)))
-                for output, mask in self._each_vector(size(Field.OUTPUTS), form.outputs_rest):
+                for output, mask in self._vectors.along(size(Field.OUTPUTS), form.outputs_rest):
                     self._give(self._at(source, output), output, mask)
 
 

@@ -64,11 +64,11 @@ class _Tiles(Transforms):
             tile = self._tile_at(code.add(size(Field.FIRST), number))
             self._places(images, tile, POINTS, origin, shape, zeros, self._sources)
             here = self._at(lefts, code.multiply(number, size(Field.LEFT_PITCH)))
-            for channel, mask in self._each_vector(shape[2], form.channels_rest):
+            for channel, mask in self._vectors.along(shape[2], form.channels_rest):
                 self._take(POINTS, channel, mask, self._at(here, channel), Field.LEFT_PLANE)
             self._places(dy, tile, form.tile, (0, 0), out_shape, zeros, self._sources)
             there = self._at(rights, code.multiply(number, form.panel))
-            for output, mask in self._each_vector(out_shape[2], form.outputs_rest):
+            for output, mask in self._vectors.along(out_shape[2], form.outputs_rest):
                 panel = code.let(f"sdiv i64 {output}, {form.panel}")
                 inside = code.subtract(output, code.multiply(panel, form.panel))
                 target = self._at(there, code.add(code.multiply(panel, panel_step), inside))
@@ -172,7 +172,7 @@ class _Finish(_Steps):
         with code.loop("%lo", "%hi") as channel:
             source = self._at(sums, code.multiply(channel, size(Field.OUT_PITCH)))
             target = self._at(out, code.multiply(channel, outputs))
-            for output, mask in self._each_vector(outputs, form.outputs_rest):
+            for output, mask in self._vectors.along(outputs, form.outputs_rest):
                 self._give(self._at(source, output), self._at(target, output), mask)
 
 

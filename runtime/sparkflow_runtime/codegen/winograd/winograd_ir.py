@@ -18,7 +18,7 @@ neighbours have the least error, half of that of the usual 0, ±1, ±2 (measured
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -202,15 +202,6 @@ class Transforms(Writer):
             return self._vectors.load(source, plane)
 
         return self._both_ways(lambda sums: self._of_sums(sums, count), POINTS, load)
-
-    def _each_vector(self, count: Value, has_rest: bool) -> Iterator[tuple[Value, str | None]]:
-        """Where vectors of channels begin, and the mask of the last one if it is not whole."""
-        code, lanes = self._code, self._form.lanes
-        whole = code.let(f"and i64 {count}, {-lanes}")
-        with code.loop(0, whole, lanes) as place:
-            yield place, None
-        if has_rest:
-            yield whole, self._vectors.first(code.subtract(count, whole))
 
     def _tile_at(self, number: Value) -> tuple[str, str, str]:
         """The image, and line and column of a tile among those of the image."""

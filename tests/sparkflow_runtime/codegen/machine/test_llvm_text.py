@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime.codegen.machine import native
-from sparkflow_runtime.codegen.machine.llvm_text import Code, Vectors
+from sparkflow_runtime.codegen.machine.llvm_text import WRITTEN_OUT, Code, Vectors, constant
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 
@@ -49,3 +49,41 @@ def test_vectors_with_masks(element: str) -> None:
     given, found = np.arange(5, dtype=kind), np.full(4, -1, kind)
     assert native.body(code.module()).bind([3], [5, 4], 1)(given, found)
     assert found.tolist() == [3, 6, 9, -1]
+
+
+@pytest.mark.parametrize("has_rest", ["known", "said", "found out"])
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 16, 17, 20, 21])
+def test_vectors_along_a_line(count: int, has_rest: str) -> None:
+    code = Code()
+    vectors = Vectors(code, "float", 4)
+    source, target = code.arrays(2)
+    (size,) = code.sizes(1)
+    three = vectors.constant(3)
+    line = {
+        "known": lambda: vectors.along(count),
+        "said": lambda: vectors.along(size, count % 4 > 0),
+        "found out": lambda: vectors.along(size),
+    }[has_rest]
+    for place, mask in line():
+        value = vectors.multiply(vectors.load(source, place, mask), three)
+        vectors.store(value, target, place, mask)
+    text = code.module()
+    is_known = has_rest == "known"
+    assert text.count("_head:") == (not is_known or count // 4 > WRITTEN_OUT)
+    given, found = np.arange(32, dtype=np.float32), np.full(32, -1, np.float32)
+    assert native.body(text).bind([count], [32, 32], 1)(given, found)
+    assert found.tolist() == [*(3 * given[:count]), *[-1] * (32 - count)]
+
+
+@pytest.mark.parametrize("value", [1 / 3, -2.5, 0.0, 1e-40, float("inf")])
+@pytest.mark.parametrize("element", ["float", "double"])
+def test_constants_are_rounded_when_written(element: str, value: float) -> None:
+    kind = np.float32 if element == "float" else np.float64
+    code = Code()
+    vectors = Vectors(code, element, 2)
+    (out,) = code.arrays(1)
+    vectors.store(vectors.constant(value), out, 0)
+    code.store(element, constant(value, element), code.at(element, out, 2), kind().itemsize)
+    found = np.zeros(3, kind)
+    assert native.body(code.module()).bind([], [3], 1)(found)
+    assert found.tolist() == [kind(value)] * 3
