@@ -71,13 +71,19 @@ class _Crops:
         self.y = _places(boxes, 0, dims[0], size[0])[:, :, None]
         self.x = _places(boxes, 1, dims[1], size[1])[:, None, :]
         self.dims = rows, columns = dims[0], dims[1]
-        self.inside = (self.y >= 0) & (self.y <= rows - 1) & (self.x >= 0) & (self.x <= columns - 1)
+        self.in_rows = (self.y >= 0) & (self.y <= rows - 1)
+        self.in_columns = (self.x >= 0) & (self.x <= columns - 1)
         self.top = _pixels(np.floor(self.y), rows)
         self.bottom = _pixels(np.ceil(self.y), rows)
         self.left = _pixels(np.floor(self.x), columns)
         self.right = _pixels(np.ceil(self.x), columns)
         self.down = np.nan_to_num(self.y - np.floor(self.y))[..., None]
         self.across = np.nan_to_num(self.x - np.floor(self.x))[..., None]
+
+    @property
+    def inside(self) -> HostArray:
+        """Which places lie in the images, with an axis for the channels."""
+        return (self.in_rows & self.in_columns)[..., None]
 
     def corners(self) -> list[tuple[HostArray, HostArray, HostArray]]:
         """(row, column, weight) of the four pixels around each place."""
@@ -91,10 +97,7 @@ class _Crops:
 
     def tables(self, method: str) -> tuple[Places, Places]:
         """The same of the rows, and of the columns, for machine code."""
-        rows, columns = self.dims
-        inside = self.y[:, :, 0], self.x[:, 0]
-        in_rows = (inside[0] >= 0) & (inside[0] <= rows - 1)
-        in_columns = (inside[1] >= 0) & (inside[1] <= columns - 1)
+        in_rows, in_columns = self.in_rows[:, :, 0], self.in_columns[:, 0]
         if method == "nearest":
             near = self.nearest()
             return (
@@ -167,7 +170,7 @@ class CropAndResize(Op):
             for row, column, weight in crops.corners():
                 found += image[of, row, column] * weight
         outside = np.float32(extrapolation_value)
-        return np.where(crops.inside[..., None], found, outside).astype(np.float32, copy=False)
+        return np.where(crops.inside, found, outside).astype(np.float32, copy=False)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """Through images and boxes."""
@@ -212,11 +215,11 @@ class CropAndResizeGradImage(Op):
         shape = vector(size, "image_size")
         _check(boxes, numbers, shape[0])
         crops = _Crops(boxes, shape[1:3], grads.shape[1:3])
-        given = grads * crops.inside[..., None]
-        of = numbers[:, None, None]
         result = np.zeros(shape, np.float32)
         if spread(np.ascontiguousarray(grads), numbers, *crops.tables(method), result):
             return result.astype(T.as_numpy_dtype, copy=False)
+        given = grads * crops.inside
+        of = numbers[:, None, None]
         if method == "nearest":
             rows, columns = crops.nearest()
             np.add.at(result, (of, rows, columns), given)
@@ -247,7 +250,7 @@ class CropAndResizeGradBoxes(Op):
         )
         by_y = (1 - crops.across) * (bl - tl) + crops.across * (br - tr)
         by_x = (1 - crops.down) * (tr - tl) + crops.down * (br - bl)
-        given = grads * crops.inside[..., None]
+        given = grads * crops.inside
         result = np.zeros(boxes.shape, np.float32)
         for first, slopes, axis in ((0, by_y, 1), (1, by_x, 2)):
             scale = image.shape[axis] - 1

@@ -260,6 +260,24 @@ class _Weighted(_Resize):
         make = type(self).weights
         return [make(*each, corners, centers) for each in zip(shape[1:3], size, strict=True)]
 
+    def compute(
+        self,
+        xp: Any,
+        images: Array,
+        size: Array,
+        *,
+        align_corners: bool,
+        half_pixel_centers: bool = False,
+    ) -> Array:
+        """The resized images.
+
+        Raises:
+            InvalidArgumentError: Nothing to resize from or to.
+        """
+        height, width = _wanted(images, size)
+        taps = self._taps(images.shape, (height, width), align_corners, half_pixel_centers)
+        return _applied(xp, images.astype(xp.float32, copy=False), taps)
+
     def machine(self, node: NodeView) -> _Machine:
         """Its machine code."""
         corners, centers = (bool(node.attrs.get(name)) for name in _MODES)
@@ -280,24 +298,6 @@ class _Smooth(_Weighted):
 
     attrs = {"T": type_attr(REAL), **_MODES}
     backward: ClassVar[str]
-
-    def compute(
-        self,
-        xp: Any,
-        images: Array,
-        size: Array,
-        *,
-        align_corners: bool,
-        half_pixel_centers: bool,
-    ) -> Array:
-        """The resized images.
-
-        Raises:
-            InvalidArgumentError: Nothing to resize from or to.
-        """
-        height, width = _wanted(images, size)
-        taps = self._taps(images.shape, (height, width), align_corners, half_pixel_centers)
-        return _applied(xp, images.astype(xp.float32, copy=False), taps)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """The transposed matrices, for images of floating point."""
@@ -379,16 +379,6 @@ class ResizeArea(_Weighted):
 
     weights: ClassVar[Weights] = staticmethod(_area)
     attrs = {"T": type_attr(REAL), "align_corners": bool_attr(False)}
-
-    def compute(self, xp: Any, images: Array, size: Array, *, align_corners: bool) -> Array:
-        """The resized images.
-
-        Raises:
-            InvalidArgumentError: Nothing to resize from or to.
-        """
-        height, width = _wanted(images, size)
-        taps = self._taps(images.shape, (height, width), align_corners, False)
-        return _applied(xp, images.astype(xp.float32, copy=False), taps)
 
 
 @register
