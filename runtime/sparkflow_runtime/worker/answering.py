@@ -278,7 +278,6 @@ class Answering:
     ) -> None:
         """Runs a partition whose runs can be left, and then those that it ends the waits of."""
         from sparkflow_runtime.resources.parking import run_to_completion
-        from sparkflow_runtime.worker.parted import RepeatedRun
 
         worker = self._worker
 
@@ -293,6 +292,8 @@ class Answering:
         begin = partial(worker.run_parted, graph, parts, step_id, args, shortcuts)
         run: Callable[[], None] = partial(begin, answer)
         if asked.repeats:
+            from sparkflow_runtime.worker.parted import RepeatedRun
+
             run = RepeatedRun(begin, time.monotonic() + REPEATED_S, answer).go_on
         try:
             if parts.holds_up:
