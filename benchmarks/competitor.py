@@ -14,6 +14,7 @@ answers
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import subprocess
@@ -82,6 +83,28 @@ def serve(
 def skip(reason: str) -> None:
     """The competitor's side: it cannot take part."""
     print(json.dumps({"skip": reason}), flush=True)
+
+
+def load_torch(threads: int) -> Any:
+    """PyTorch with so many threads; None, which is said, where it is not installed."""
+    if importlib.util.find_spec("torch") is None:
+        skip("PyTorch is not installed")
+        return None
+    import torch  # type: ignore[import-not-found]  # optional, often for another Python
+
+    torch.set_num_threads(threads)
+    return torch
+
+
+def load_jax(threads: int) -> Any:
+    """JAX on so many processors, which is how it is given threads; else as `load_torch`."""
+    if importlib.util.find_spec("jax") is None:
+        skip("JAX is not installed")
+        return None
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+    import jax
+
+    return jax
 
 
 class Competitor:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 from collections.abc import Callable
 from typing import Any
 
-from competitor import Case, serve, skip
+from competitor import Case, load_jax, serve
 from loops_competitor import (
     CELL_TURNS,
     CELL_W,
@@ -23,13 +21,9 @@ from loops_competitor import (
 
 def run(threads: int) -> None:
     """Serves the cases on so many processors: JAX has no other way to be given threads."""
-    if importlib.util.find_spec("jax") is None:
-        skip("JAX is not installed")
-        return
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
-    import jax
-
-    serve(cases(jax), f"JAX {jax.__version__}")
+    jax = load_jax(threads)
+    if jax is not None:
+        serve(cases(jax), f"JAX {jax.__version__}")
 
 
 def cases(jax: Any) -> Callable[[str], Case | None]:

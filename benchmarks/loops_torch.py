@@ -6,12 +6,11 @@ unrolls its steps. Loops of 1,000 turns are not compiled: that takes minutes.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from competitor import Case, serve, skip
+from competitor import Case, load_torch, serve
 from loops_competitor import (
     CELL_TURNS,
     CELL_W,
@@ -28,13 +27,9 @@ from loops_competitor import (
 
 def run(threads: int, compiled: bool) -> None:
     """Serves the cases."""
-    if importlib.util.find_spec("torch") is None:
-        skip("PyTorch is not installed")
-        return
-    import torch
-
-    torch.set_num_threads(threads)
-    serve(Cases(torch, compiled).make, f"PyTorch {torch.__version__}")
+    torch = load_torch(threads)
+    if torch is not None:
+        serve(Cases(torch, compiled).make, f"PyTorch {torch.__version__}")
 
 
 class Cases:

@@ -6,9 +6,9 @@ those of `executor.py`, `loops.py` and `networks.py`.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,14 +16,15 @@ import executor_competitor
 import loops_competitor
 import networks
 import session_competitor
-from competitor import Case, serve, skip
+from competitor import Case, load_jax, load_torch, serve
 
 LOOPS = ("cell", "cell_gradient", "lstm", "dynamic_rnn")
+Make = Callable[[str], Case | None]
 INLINE = "TensorFlow, inter -1"
 """With a thread of the caller's for everything that is small."""
 
 
-def framework_case(tf: Any, threads: int, inter: int) -> Callable[[str], Case | None]:
+def framework_case(tf: Any, threads: int, inter: int) -> Make:
     """The cases as TensorFlow 1 programs."""
     own = tf.ConfigProto
 
@@ -54,16 +55,12 @@ def framework_case(tf: Any, threads: int, inter: int) -> Callable[[str], Case | 
     return make
 
 
-def _torch(threads: int, compiled: bool) -> None:
-    if importlib.util.find_spec("torch") is None:
-        skip("PyTorch is not installed")
-        return
+def torch_case(torch: Any, compiled: bool) -> Make:
+    """The cases in PyTorch."""
     import loops_torch
     import networks_torch
-    import torch  # type: ignore[import-not-found]  # optional, often for another Python
     import torch_competitor
 
-    torch.set_num_threads(threads)
     # What torch.compile makes of 50 unrolled steps takes minutes to compile.
     loops = loops_torch.Cases(torch, compiled=False)
     others = torch_competitor.Cases(torch, compiled)
@@ -73,39 +70,55 @@ def _torch(threads: int, compiled: bool) -> None:
             return None if compiled else loops.make(name)
         return networks_torch.make(torch, name, compiled) or others.make(name)
 
-    serve(make, f"PyTorch {torch.__version__}")
+    return make
 
 
-def _jax(threads: int) -> None:
-    if importlib.util.find_spec("jax") is None:
-        skip("JAX is not installed")
-        return
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
-    import jax
+def jax_case(jax: Any) -> Make:
+    """The cases in JAX."""
     import loops_jax
     import networks_jax
 
     loops = loops_jax.cases(jax)
+    return lambda name: loops(name) if name in LOOPS else networks_jax.make(jax, name)
 
-    def make(name: str) -> Case | None:
-        return loops(name) if name in LOOPS else networks_jax.make(jax, name)
 
-    serve(make, f"JAX {jax.__version__}")
+def serve_as(
+    name: str,
+    threads: int,
+    jax: Callable[[Any], Make],
+    torch: Callable[[Any, bool], Make],
+    framework: Callable[[Any, int, int], Make],
+    clock: Callable[[], float] = time.perf_counter,
+) -> None:
+    """Serves the cases of a competitor, if it is there.
+
+    Args:
+        name: See the module.
+        threads: How many it may have.
+        jax: Gives the cases in JAX.
+        torch: In PyTorch, compiled or not.
+        framework: As TensorFlow 1 programs, with so many threads within and between ops.
+        clock: Tells the seconds that count.
+    """
+    if name == "JAX":
+        loaded = load_jax(threads)
+        if loaded is not None:
+            serve(jax(loaded), f"JAX {loaded.__version__}", clock)
+    elif name in ("torch", "torch.compile"):
+        loaded = load_torch(threads)
+        if loaded is not None:
+            make = torch(loaded, name == "torch.compile")
+            serve(make, f"PyTorch {loaded.__version__}", clock)
+    else:
+        loaded = session_competitor.load("TensorFlow" if name == INLINE else name)
+        if loaded is not None:
+            make = framework(loaded, threads, -1 if name == INLINE else threads)
+            serve(make, f"{name.partition(',')[0]} {loaded.__version__}", clock)
 
 
 def main() -> None:
-    name, threads = sys.argv[1], int(sys.argv[2])
-    if name == "JAX":
-        _jax(threads)
-    elif name in ("torch", "torch.compile"):
-        _torch(threads, name == "torch.compile")
-    else:
-        os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
-        framework = session_competitor.load("TensorFlow" if name == INLINE else name)
-        if framework is not None:
-            inter = -1 if name == INLINE else threads
-            make = framework_case(framework, threads, inter)
-            serve(make, f"{name.partition(',')[0]} {framework.__version__}")
+    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+    serve_as(sys.argv[1], int(sys.argv[2]), jax_case, torch_case, framework_case)
 
 
 if __name__ == "__main__":

@@ -5,16 +5,13 @@ NAME is as for `peers_competitor.py`; the programs are in `programs_cases.py`, `
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import session_competitor
-from competitor import Case, serve, skip
-from peers_competitor import INLINE
+from competitor import Case
+from peers_competitor import serve_as
 from programs_cases import PROGRAMS as CASES, Program
 from programs_loops import LOOPS
 from programs_words import JaxWords, TensorFlowWords, TorchWords
@@ -220,26 +217,7 @@ def _case(call: Callable[[], Any], is_compared: bool = True) -> Case:
 
 
 def main() -> None:
-    name, threads = sys.argv[1], int(sys.argv[2])
-    if name == "JAX":
-        if importlib.util.find_spec("jax") is None:
-            return skip("JAX is not installed")
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
-        import jax
-
-        serve(jax_case(jax), f"JAX {jax.__version__}")
-    elif name in ("torch", "torch.compile"):
-        if importlib.util.find_spec("torch") is None:
-            return skip("PyTorch is not installed")
-        import torch  # type: ignore[import-not-found]  # optional, often for another Python
-
-        torch.set_num_threads(threads)
-        serve(torch_case(torch, name == "torch.compile"), f"PyTorch {torch.__version__}")
-    else:
-        framework = session_competitor.load("TensorFlow" if name == INLINE else name)
-        if framework is not None:
-            make = tensorflow_case(framework, threads, -1 if name == INLINE else threads)
-            serve(make, f"{name.partition(',')[0]} {framework.__version__}")
+    serve_as(sys.argv[1], int(sys.argv[2]), jax_case, torch_case, tensorflow_case)
 
 
 if __name__ == "__main__":

@@ -239,35 +239,20 @@ def _norms() -> None:
 
 
 def _sorting() -> None:
-    _op(
-        "top_k 5 of 512, 512 rows",
-        [_square],
-        lambda tf, x: list(tf.nn.top_k(x, 5)),
-        lambda torch, x: list(torch.topk(x, 5)),
-        lambda jax, x: list(jax.lax.top_k(x, 5)),
-        gradient=True,
-    )
-    _op(
-        "top_k 10 of 10,000, 64 rows",
-        [_normal(64, 10_000)],
-        lambda tf, x: list(tf.nn.top_k(x, 10)),
-        lambda torch, x: list(torch.topk(x, 10)),
-        lambda jax, x: list(jax.lax.top_k(x, 10)),
-    )
-    _op(
-        "top_k 1 of 512, 512 rows",
-        [_square],
-        lambda tf, x: list(tf.nn.top_k(x, 1)),
-        lambda torch, x: list(torch.topk(x, 1)),
-        lambda jax, x: list(jax.lax.top_k(x, 1)),
-    )
-    _op(
-        "top_k 100 of 262,144",
-        [_long],
-        lambda tf, x: list(tf.nn.top_k(x, 100)),
-        lambda torch, x: list(torch.topk(x, 100)),
-        lambda jax, x: list(jax.lax.top_k(x, 100)),
-    )
+    for few, text, values in (
+        (5, "512, 512 rows", _square),
+        (10, "10,000, 64 rows", _normal(64, 10_000)),
+        (1, "512, 512 rows", _square),
+        (100, "262,144", _long),
+    ):
+        _op(
+            f"top_k {few} of {text}",
+            [values],
+            lambda tf, x, k=few: list(tf.nn.top_k(x, k)),
+            lambda torch, x, k=few: list(torch.topk(x, k)),
+            lambda jax, x, k=few: list(jax.lax.top_k(x, k)),
+            gradient=few == 5,
+        )
     _op(
         "in_top_k 5 of 1,000, 256 rows",
         [_normal(256, 1000), _ids(1000, 256)],

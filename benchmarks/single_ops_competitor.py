@@ -8,8 +8,6 @@ NAME is as for `peers_competitor.py`, but for torch.compile: nobody compiles one
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import sys
 import time
 import zlib
@@ -17,9 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import session_competitor
-from competitor import Case, serve, skip
-from peers_competitor import INLINE
+from competitor import Case
+from peers_competitor import serve_as
 from single_ops_cases import Op, all_ops
 
 
@@ -152,28 +149,10 @@ def _checks(array: Any) -> list[float]:
 
 def main() -> None:
     name, threads = sys.argv[1], int(sys.argv[2])
-    if name == "JAX":
-        if importlib.util.find_spec("jax") is None:
-            return skip("JAX is not installed")
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
-        import jax
-
-        serve(jax_case(jax), f"JAX {jax.__version__}", time.process_time)
-    elif name in ("torch", "torch.compile"):
-        if name == "torch.compile":
-            return skip("nobody compiles one op")
-        if importlib.util.find_spec("torch") is None:
-            return skip("PyTorch is not installed")
-        import torch  # type: ignore[import-not-found]  # optional, often for another Python
-
-        torch.set_num_threads(threads)
-        serve(torch_case(torch), f"PyTorch {torch.__version__}", time.process_time)
-    else:
-        framework = session_competitor.load("TensorFlow" if name == INLINE else name)
-        if framework is not None:
-            make = tensorflow_case(framework, threads, -1 if name == INLINE else threads)
-            software = f"{name.partition(',')[0]} {framework.__version__}"
-            serve(make, software, time.process_time)
+    serve_as(
+        *(name, threads, jax_case, lambda torch, _: torch_case(torch), tensorflow_case),
+        time.process_time,
+    )
 
 
 if __name__ == "__main__":

@@ -162,22 +162,18 @@ def _indexing() -> None:
 
 
 def _moving() -> None:
-    for axes in ((1, 0, 2), (0, 2, 1), (2, 1, 0), (2, 0, 1), (1, 2, 0)):
-        _op(
-            f"transpose {axes}, 32 x 64 x 128",
-            [_cube],
-            lambda tf, x, a=axes: tf.transpose(x, a),
-            lambda torch, x, a=axes: x.permute(a).contiguous(),
-            lambda jax, x, a=axes: jax.numpy.transpose(x, a),
-        )
-    for axes in ((0, 3, 1, 2), (0, 2, 1, 3), (3, 2, 1, 0)):
-        _op(
-            f"transpose {axes}, 8 x 64 x 64 x 16",
-            [_images],
-            lambda tf, x, a=axes: tf.transpose(x, a),
-            lambda torch, x, a=axes: x.permute(a).contiguous(),
-            lambda jax, x, a=axes: jax.numpy.transpose(x, a),
-        )
+    for values, orders in (
+        (_cube, ((1, 0, 2), (0, 2, 1), (2, 1, 0), (2, 0, 1), (1, 2, 0))),
+        (_images, ((0, 3, 1, 2), (0, 2, 1, 3), (3, 2, 1, 0))),
+    ):
+        for axes in orders:
+            _op(
+                f"transpose {axes}, {' x '.join(map(str, values.shape))}",
+                [values],
+                lambda tf, x, a=axes: tf.transpose(x, a),
+                lambda torch, x, a=axes: x.permute(a).contiguous(),
+                lambda jax, x, a=axes: jax.numpy.transpose(x, a),
+            )
     _op(
         "transpose uint8 (0, 3, 1, 2), 8 x 96 x 96 x 3",
         [_bytes(8, 96, 96, 3)],

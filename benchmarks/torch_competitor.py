@@ -6,7 +6,6 @@ the loss and around the optimizer's step. Nothing is fed: the data are tensors f
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import sys
 from collections.abc import Callable, Sequence
@@ -18,7 +17,7 @@ import executor_competitor
 import mlp
 import numpy as np
 import session_competitor
-from competitor import Case, serve, skip
+from competitor import Case, load_torch, serve
 
 
 class Cases:
@@ -175,13 +174,9 @@ def _turns(x: Any) -> Any:
 
 def main() -> None:
     name, threads = sys.argv[1], int(sys.argv[2])
-    if importlib.util.find_spec("torch") is None:
-        skip("the package torch is not installed")
-        return
-    import torch  # type: ignore[import-not-found]  # optional, often for another Python
-
-    torch.set_num_threads(threads)
-    serve(Cases(torch, name == "compiled").make, f"torch {torch.__version__}")
+    torch = load_torch(threads)
+    if torch is not None:
+        serve(Cases(torch, name == "compiled").make, f"torch {torch.__version__}")
 
 
 if __name__ == "__main__":

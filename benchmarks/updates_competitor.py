@@ -5,7 +5,6 @@ What is measured is the update alone: the gradients are there from the start.
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import session_competitor
-from competitor import Case, serve, skip
+from competitor import Case, load_torch, serve
 
 BETA1, BETA2, EPSILON, ADAM_RATE = 0.9, 0.999, 1e-8, 1e-3
 SGD_RATE = 0.01
@@ -144,13 +143,9 @@ def main() -> None:
     elif name == "group":
         serve(group_case)
     elif name == "torch":
-        if importlib.util.find_spec("torch") is None:
-            skip("the package torch is not installed")
-            return
-        import torch  # type: ignore[import-not-found]  # optional, often for another Python
-
-        torch.set_num_threads(threads)
-        serve(torch_case(torch), f"torch {torch.__version__}")
+        torch = load_torch(threads)
+        if torch is not None:
+            serve(torch_case(torch), f"torch {torch.__version__}")
     elif (framework := session_competitor.load(name)) is not None:
         serve(framework_case(framework, threads), f"{name} {framework.__version__}")
 
