@@ -2,9 +2,9 @@
 
     python benchmarks/single_ops.py --record --tensorflow-python P --torch-python P --jax-python P
 
-The ops are in `single_ops_cases.py` and `single_ops_more.py`, on random data of usual sizes; what
-they give is compared. Times are those of all processors together. `--match` takes the ops whose
-text has such a part (a regular expression).
+The ops are in `single_ops_cases.py` and the modules that it names, on random data of usual sizes;
+what they give is compared. Times are those of all processors together. `--match` takes the ops
+whose text has such a part (a regular expression).
 """
 
 from __future__ import annotations

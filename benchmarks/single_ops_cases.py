@@ -392,8 +392,14 @@ def _reductions() -> None:
 def all_ops() -> dict[str, Op]:
     """The cases, by what they are."""
     if not OPS:
-        import single_ops_more
+        import single_ops_arrays as arrays
+        import single_ops_maths as maths
+        import single_ops_text as text
 
-        for add in (_resizing, _image_ops, _norms, _sorting, _reductions, single_ops_more.add):
+        # In this order: all draw their data from one generator.
+        here = (_resizing, _image_ops, _norms, _sorting, _reductions)
+        elsewhere = (arrays.indexing, arrays.moving, maths.products, maths.convolutions)
+        rest = (maths.elements, text.strings, text.sparse, maths.losses)
+        for add in (*here, *elsewhere, *rest):
             add()
     return OPS
