@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,9 @@ import pytest
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.images import cropping
-from sparkflow_runtime.codegen.machine import native, threads
+from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.ops.image import image_boxes
+from support.sharing import shared_among
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 
@@ -21,12 +21,7 @@ BOXES[3] = np.nan
 NUMBERS = GENERATOR.integers(0, 3, 9).astype(np.int32)
 
 
-@pytest.fixture(params=[1, 2], autouse=True)
-def _threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(cropping, "PARALLEL_ELEMENTS", 0)
-    threads.set_count(request.param)
-    yield
-    threads.set_count(0)
+_threads = shared_among(cropping, "PARALLEL_ELEMENTS", autouse=True)
 
 
 @pytest.mark.parametrize("method", ["bilinear", "nearest"])

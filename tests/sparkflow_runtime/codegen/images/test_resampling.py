@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,9 @@ import pytest
 
 from sparkflow_runtime.codegen.images import resampling
 from sparkflow_runtime.codegen.images.resampling import Taps, bind_choice, bind_sums
-from sparkflow_runtime.codegen.machine import native, threads
+from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.ops.image import image_resize
+from support.sharing import shared_among
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 
@@ -28,12 +29,7 @@ SHAPES = [
 WEIGHTS = [image_resize._linear, image_resize._cubic, image_resize._area]
 
 
-@pytest.fixture(params=[1, 2], autouse=True)
-def _threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(resampling, "PARALLEL_ELEMENTS", 0)
-    threads.set_count(request.param)
-    yield
-    threads.set_count(0)
+_threads = shared_among(resampling, "PARALLEL_ELEMENTS", autouse=True)
 
 
 def _images(shape: tuple[int, ...], dtype: Any = np.float32) -> Array:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from sparkflow_runtime.codegen.machine import native, threads
+from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.codegen.tiles import channel_norm
 from sparkflow_runtime.ops.nn import lrn
+from support.sharing import shared_among
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 
@@ -26,12 +26,7 @@ CASES = [
 ]
 
 
-@pytest.fixture(params=[1, 2], autouse=True)
-def _threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(channel_norm, "PARALLEL_ELEMENTS", 0)
-    threads.set_count(request.param)
-    yield
-    threads.set_count(0)
+_threads = shared_among(channel_norm, "PARALLEL_ELEMENTS", autouse=True)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

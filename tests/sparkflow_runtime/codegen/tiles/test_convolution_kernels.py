@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from sparkflow_runtime.codegen.machine import native, threads
+from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.codegen.tiles import convolution_kernels as convolution, convolution_tasks
 from sparkflow_runtime.ops.convolution import depthwise
 from sparkflow_runtime.ops.convolution.conv_arithmetic import (
@@ -17,6 +16,7 @@ from sparkflow_runtime.ops.convolution.conv_arithmetic import (
     input_gradient,
 )
 from sparkflow_runtime.ops.windows import Layout, Windows
+from support.sharing import shared_among
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 
@@ -40,13 +40,7 @@ GEOMETRIES = [
 ]
 
 
-@pytest.fixture(params=[1, 2])
-def _threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """With one thread, and with several however little there is to do."""
-    monkeypatch.setattr(convolution_tasks, "PARALLEL_PRODUCTS", 0)
-    threads.set_count(request.param)
-    yield
-    threads.set_count(0)
+_threads = shared_among(convolution_tasks, "PARALLEL_PRODUCTS")
 
 
 def _random_geometry(generator: np.random.Generator) -> tuple[Any, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 from sparkflow_runtime.codegen.machine import native, threads
 from sparkflow_runtime.codegen.tiles import normalisation_kernels
 from sparkflow_runtime.codegen.tiles.normalisation_kernels import CHUNK, Kernels
+from support.sharing import shared_among
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 
@@ -18,12 +18,7 @@ Array = np.ndarray[Any, Any]
 SIZES = [(1, 1), (5, 130), (CHUNK, 16), (CHUNK + 1, 7), (1000, 70), (700, 64)]
 
 
-@pytest.fixture(params=[1, 2, 3])
-def _threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(normalisation_kernels, "PARALLEL_ELEMENTS", 0)
-    threads.set_count(request.param)
-    yield
-    threads.set_count(0)
+_threads = shared_among(normalisation_kernels, "PARALLEL_ELEMENTS", (1, 2, 3))
 
 
 def bound(dtype: Any, rows: int, channels: int) -> Kernels:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
-from sparkflow_runtime.codegen.machine import native, threads
+from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.codegen.tiles import pooling_kernels as pooling
 from sparkflow_runtime.codegen.tiles.pooling_ir import Task
 from sparkflow_runtime.ops.pooling import pool_ops
 from sparkflow_runtime.ops.pooling.pool_arithmetic import Pooling
+from support.sharing import shared_among
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 
@@ -33,12 +34,7 @@ GEOMETRIES = [
 ]
 
 
-@pytest.fixture(params=[1, 2])
-def _threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(pooling, "PARALLEL_ELEMENTS", 0)
-    threads.set_count(request.param)
-    yield
-    threads.set_count(0)
+_threads = shared_among(pooling, "PARALLEL_ELEMENTS")
 
 
 def _images(shape: Sequence[int], dtype: Any, special: bool = False) -> Array:

@@ -18,6 +18,7 @@ from sparkflow_runtime.ops.convolution.conv_arithmetic import (
     input_gradient,
 )
 from sparkflow_runtime.ops.windows import Layout, Windows
+from support.sharing import shared_among
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 
@@ -42,13 +43,7 @@ FAMILY = ("forward", "input_gradient", "filter_gradient")
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Array]
 
 
-@pytest.fixture(params=[1, 2, 3])
-def _threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """With one thread, and with several however little there is to do."""
-    monkeypatch.setattr(winograd, "PARALLEL_PRODUCTS", 0)
-    threads.set_count(request.param)
-    yield
-    threads.set_count(0)
+_threads = shared_among(winograd, "PARALLEL_PRODUCTS", (1, 2, 3))
 
 
 def windows_of(geometry: tuple[Any, ...]) -> Windows:
