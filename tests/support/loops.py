@@ -8,6 +8,7 @@ import pytest
 
 import sparkflow as tf
 from sparkflow_runtime.compiler import specialise
+from sparkflow_runtime.compiler.loops import binding, planner
 from sparkflow_runtime.compiler.loops.plan import LoopPlan
 from support.plans import without_machine_code
 
@@ -29,6 +30,19 @@ def spied_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(LoopPlan, "run", spy)
     return runs
+
+
+def spied_plans(monkeypatch: pytest.MonkeyPatch) -> list[LoopPlan]:
+    """A list that gets the loops that are planned in machine code."""
+    made: list[LoopPlan] = []
+    plan = planner.plan_loop
+
+    def noted(*args: Any) -> LoopPlan:
+        made.append(plan(*args))
+        return made[-1]
+
+    monkeypatch.setattr(binding, "plan_loop", noted)
+    return made
 
 
 def results(built: Built, turns: list[int], sightings: int, prepare: Any = None) -> list[list[Any]]:

@@ -8,10 +8,9 @@ import pytest
 
 import sparkflow as tf
 from sparkflow_runtime.codegen.machine import native
-from sparkflow_runtime.compiler.loops import binding
 from sparkflow_runtime.compiler.loops.accumulators import LEAST_KEPT_TURNS, MOST_KEPT_TURNS
 from sparkflow_runtime.compiler.loops.plan import LoopPlan
-from support.loops import compare, turns_and, with_gradients
+from support.loops import compare, spied_plans, turns_and, with_gradients
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 
@@ -25,15 +24,7 @@ def graph() -> Any:
 @pytest.fixture
 def plans(monkeypatch: pytest.MonkeyPatch) -> list[LoopPlan]:
     """The loops that were planned in machine code."""
-    made: list[LoopPlan] = []
-    plan = binding.plan_loop
-
-    def noted(*args: Any) -> LoopPlan:
-        made.append(plan(*args))
-        return made[-1]
-
-    monkeypatch.setattr(binding, "plan_loop", noted)
-    return made
+    return spied_plans(monkeypatch)
 
 
 def matrix(*shape: int, seed: int = 0, dtype: type = np.float32) -> tuple[Any, Any]:

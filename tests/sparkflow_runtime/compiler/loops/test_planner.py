@@ -10,6 +10,7 @@ import sparkflow as tf
 from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.compiler.loops import binding
 from sparkflow_runtime.compiler.loops.pointers import NotNativeError
+from support.loops import spied_plans
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 
@@ -64,14 +65,7 @@ def test_left_to_python(
 
 def steps_of(monkeypatch: pytest.MonkeyPatch, turn: Callable[[Any], Any], start: Any) -> int:
     """How many steps a turn has, besides that of its number."""
-    made: list[Any] = []
-    plan = binding.plan_loop
-
-    def noted(*args: Any) -> Any:
-        made.append(plan(*args))
-        return made[-1]
-
-    monkeypatch.setattr(binding, "plan_loop", noted)
+    made = spied_plans(monkeypatch)
     with tf.Graph().as_default(), tf.Session() as session:
         fed = tf.placeholder(start.dtype, start.shape)
         loop = tf.while_loop(lambda i, _: i < 3, lambda i, a: (i + 1, turn(a)), [0, fed])
