@@ -168,10 +168,13 @@ def test_validation_gives_no_id_a_row_and_the_best_rows_come_back(rig: Any, tmp_
 
 @pytest.mark.parametrize("mode", ["sync", "async", "ssp"])
 def test_two_workers_share_a_table(rig: Any, mode: str) -> None:
-    rig = rig.but(shares=(30, 30), sync_mode=mode, staleness=1, epochs=8)
+    rig = rig.but(shares=(30, 30), sync_mode=mode, staleness=1, epochs=16)
     result = rig.but(params={"evict": False}).train()
     assert result.values["clicks/keys"].size > 10
-    assert result.history.epoch_loss[-1] < 0.8 * result.history.epoch_loss[0]
+    # What is reached hardly depends on which worker was faster, 0.65 to 0.68 of this one, though
+    # the loss on the way, also that of the first epoch, does.
+    untrained = np.mean([np.mean(np.square(rig.rows(worker)[1])) for worker in range(2)])
+    assert result.history.epoch_loss[-1] < 0.75 * untrained
 
 
 def test_copies_of_tables_are_refused(rig: Any) -> None:
