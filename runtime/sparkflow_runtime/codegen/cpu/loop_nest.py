@@ -60,6 +60,10 @@ class _Nest:
             for number in range(schedule.passes):
                 self._level(level, number)
             return
+        if turn is not None and self._form.keeps_columns and level == schedule.column_level(turn):
+            self._compute_numbers(level, turn)
+            self._columns(level, turn)
+            return
         self._compute_numbers(level, turn)
         here = [
             each
@@ -167,10 +171,53 @@ class _Nest:
         low, high = self._frame.bounds(self._rank - 1)
         self._loops.emit(low, high, step, registers, self._form.has_rest, gathered)
 
+    def _columns(self, level: int, turn: int) -> None:
+        """All loops inside of `level`, that over the last dimension as the outermost one.
+
+        What columns are summed up to stays in registers; it goes to the array when it is complete.
+        """
+        work = self._schedule.work(turn)
+        registers = self._schedule.registers(turn, self._target, self._form.registers)
+        builder = self._builder
+
+        def step(index: Any, width: int, cut: Cut | None, _: list[Any]) -> list[Any]:
+            places = [self._sums.begin_columns(each, width) for each in work.reductions]
+
+            def inside(depth: int) -> None:
+                if depth == self._rank - 1:
+                    carried = [builder.load(place, typ=kind) for place, kind in places]
+                    found = self._step(work, index, width, cut, carried, is_inside=True)
+                    for (place, _), value in zip(places, found, strict=True):
+                        builder.store(value, place)
+                    return
+                with self._frame.loop(*self._frame.bounds(depth), f"loop{depth}") as number:
+                    self._frame.indices[depth] = number
+                    for array in self._arrays():
+                        array.enter(builder, depth, number)
+                    self._compute_numbers(depth + 1, turn)
+                    inside(depth + 1)
+
+            inside(level)
+            for each, (place, kind) in zip(work.reductions, places, strict=True):
+                self._sums.end_columns(each, level, builder.load(place, typ=kind), index, cut)
+            return []
+
+        low, high = self._frame.bounds(self._rank - 1)
+        self._loops.emit(low, high, step, registers, self._form.has_rest)
+
     def _step(
-        self, work: Pass, index: Any, width: int, cut: Cut | None, carried: list[Any]
+        self,
+        work: Pass,
+        index: Any,
+        width: int,
+        cut: Cut | None,
+        carried: list[Any],
+        is_inside: bool = False,
     ) -> list[Any]:
-        """See `loop_vectors.Step`: everything is read before anything is written."""
+        """See `loop_vectors.Step`: everything is read before anything is written.
+
+        With `is_inside` other loops are inside of that over vectors, and all sums are carried.
+        """
         schedule, builder, level = self._schedule, self._builder, self._rank - 1
         frame = self._frame
         found: dict[int, Any] = {}
@@ -178,7 +225,7 @@ class _Nest:
         def get(value: int) -> Any:
             if value not in found:
                 if schedule.levels[value] < self._rank:
-                    found[value] = self._spread(value, width)
+                    found[value] = self._spread(value, width, is_inside)
                 else:
                     array = frame.kept[value] if value in work.loaded else frame.inputs[value]
                     pointer = array.pointer(builder, level, index)
@@ -201,20 +248,22 @@ class _Nest:
         before, results = iter(carried), []
         for reduction, lanes in summed:
             function, dtype = reduction.instruction.function, reduction.instruction.dtype
-            if not reduction.in_register:
+            if not (reduction.in_register or is_inside):
                 self._sums.add_to_array(reduction, lanes, index, cut)
                 continue
-            if cut is not None:
+            if cut is not None and not is_inside:
                 neutral = self._sums.accumulators[reduction.value].neutral(width)
                 lanes = builder.select(cut.mask, lanes, neutral)
             results.append(combine(builder, function, dtype, next(before), lanes))
         return results
 
-    def _spread(self, value: int, width: int) -> Any:
+    def _spread(self, value: int, width: int, is_inside: bool) -> Any:
         """A number of the outer loops in every lane."""
         instruction = self._schedule.instruction(value)
         if instruction is not None and instruction.function == "constant":
             return _constant(instruction, width)
+        if is_inside:
+            return splat(self._builder, self._scalars[value], width)
         return self._loops.splat(self._scalars[value], width)
 
 

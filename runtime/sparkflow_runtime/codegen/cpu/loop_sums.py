@@ -91,6 +91,23 @@ class Sums:
         pointer = self.arrays[reduction.value].pointer(builder, level, index)
         self._combine_with(reduction, pointer, value, cut)
 
+    def begin_columns(self, reduction: Reduction, width: int) -> tuple[Any, Any]:
+        """A place for a vector of sums, with its type; it holds what changes nothing."""
+        instruction, builder = reduction.instruction, self._frame.builder
+        kind = vector(SCALARS[instruction.dtype], width)
+        place = self._frame.memory.variable(kind)
+        start = identity(instruction.function, instruction.dtype)
+        builder.store(constant(kind, start), place)
+        return place, kind
+
+    def end_columns(
+        self, reduction: Reduction, level: int, value: Any, index: Any, cut: Cut | None
+    ) -> None:
+        """Writes a vector of complete sums, from an index on, inside of so many loops."""
+        array, builder = self.arrays[reduction.value], self._frame.builder
+        pointer = array.pointer(builder, level, index)
+        self._frame.memory.store(builder, array.dtype, value, pointer, cut)
+
     def _combine_with(
         self, reduction: Reduction, pointer: Any, value: Any, cut: Cut | None
     ) -> None:

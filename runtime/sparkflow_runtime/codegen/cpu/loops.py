@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -110,6 +111,8 @@ class CompiledKernel:
         last = short[-1] if short else 0
         lanes = schedule.lanes(_target().vector_bytes)
         form = form_of(last, lanes, may_be_cut=len(short) == 1 and parts > 1, is_divided=parts > 1)
+        if schedule.keeps_columns(short, max(form.registers, 1) * lanes):
+            form = replace(form, keeps_columns=True)
         body = _body(simple, constants, form)
         numbers = _numbers(schedule, short, parts)
         return body.bind(numbers, counts, extent, parts, releases_gil=seconds > _GIL_S)

@@ -30,6 +30,8 @@ COSTS: Final = {
 """About how many additions one of these takes; everything else is one."""
 _CHEAP: Final = 6.0
 """Values that cost less are computed again in a later pass, others are kept in memory."""
+_MOST_COLUMN_BYTES: Final = 1024
+"""Of longer rows no part is read for itself: memory is read as it lies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +58,13 @@ class Form:
         registers: A vector of the innermost loop has at most so many; 0 if the last dimension is
             shorter than one.
         has_rest: The last dimension may be no multiple of such vectors.
+        keeps_columns: Sums of columns are kept in registers, see `Schedule.column_level`.
     """
 
     is_divided: bool = False
     registers: int = MOST_REGISTERS
     has_rest: bool = True
+    keeps_columns: bool = False
 
 
 def form_of(last: int, lanes: int, may_be_cut: bool, is_divided: bool) -> Form:
@@ -297,6 +301,45 @@ class Schedule:
         free = tuple(d for d in range(first, start) if not over[d] and not axes[d])
         is_shared = over[0] and value not in self.used_reductions
         return Reduction(value, argument, instruction, level, start, first, free, is_shared)
+
+    def column_level(self, turn: int) -> int | None:
+        """In how many loops a pass may go over the last dimension before those between.
+
+        What is summed up over all of those between is then kept in registers, one vector of columns
+        after the other. None for a pass that sums up nothing, or something else.
+        """
+        rank = self.kernel.rank
+        here = [each for each in self.reductions if self.depths[each.argument] == turn]
+        level = min((each.first for each in here), default=rank)
+        if not self.row <= level < rank - 1:
+            return None
+        for each in here:
+            is_of_columns = each.first == level and each.start == each.level == rank
+            if not is_of_columns or each.free or not all(each.instruction.over[level:-1]):
+                return None
+        return level
+
+    def keeps_columns(self, sizes: Sequence[int], width: int) -> bool:
+        """Whether sums of columns are kept in registers where rows are passed over in this way.
+
+        Where there are many columns, each pass over some of them would read a part of every row.
+
+        Args:
+            sizes: Of the loops.
+            width: So many columns are worked on at once.
+        """
+        if all(self.column_level(turn) is None for turn in range(self.passes)):
+            return False
+        if sizes[-1] <= width:
+            return True
+        values = (*range(self.first), *self.kernel.outputs)
+        row_bytes = sizes[-1] * max(self.kernel.value_dtypes[value].size for value in values)
+        heavy = any(
+            COSTS.get(instruction.function, 1.0) > _CHEAP
+            for value in self.live
+            if (instruction := self.instruction(value)) and self.levels[value] < self.kernel.rank
+        )
+        return not heavy and row_bytes <= _MOST_COLUMN_BYTES
 
     # ------------------------------------------------------------------ what happens in which pass
 
