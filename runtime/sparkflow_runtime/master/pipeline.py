@@ -104,6 +104,14 @@ def _raise_control_flow(graph: Graph) -> tuple[Graph, dict[str, Function]]:
     return raise_control_flow(graph)
 
 
+def _drop_unread_variables(
+    graph: Graph, made: Mapping[str, Function], load: Callable[[str], Function]
+) -> tuple[Graph, Mapping[str, Function]]:
+    from sparkflow_runtime.passes.unread_variables import drop_unread_variables
+
+    return drop_unread_variables(graph, made, load)
+
+
 def _late_reads(graph: Graph) -> Graph:
     from sparkflow_runtime.passes.late_reads import late_reads
 
@@ -166,6 +174,13 @@ PASSES: Final[tuple[Phase | Repeated, ...]] = (
         ("graph",),
         ("graph", "raised"),
         when=_any_op(lambda op: op.is_frame),
+    ),
+    Phase(
+        "drop_unread_variables",
+        _drop_unread_variables,
+        ("graph", "raised", "load"),
+        ("graph", "raised"),
+        when=_any_op(lambda op: op.is_loop),
     ),
     Phase("infer_types", infer_types, ("graph",), ("types",)),
     graph_pass(_late_reads, when=_has_state),

@@ -211,6 +211,21 @@ def test_sums_of_parts_do_not_depend_on_timing(rng, eager_threads):
         assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
 
 
+@pytest.mark.parametrize("columns", [1, 3, 12, 16, 20, 64, 100, 300])
+def test_sums_of_columns(rng, eager_threads, columns):
+    scores = [
+        ("add", (0, 1), float32),
+        *((f"reduce_{f}", (2,), float32, (N, Y, N)) for f in ("sum", "max")),
+    ]
+    between = kernel(3, [(float32, (Y, Y, N)), (float32, (N, Y, Y))], scores, 2, 3, 4)
+    first = kernel(3, [(int64, (Y, Y, Y))], [("reduce_min", (0,), int64, (Y, Y, N))], 1)
+    for each, sizes in product((between, first), ((3, 1, columns), (2, 7, columns))):
+        for threads in (1, 2):
+            check(each, sizes, rng, threads)
+    empty = kernel(2, [(float32, (Y, Y))], [("reduce_sum", (0,), float32, (Y, N))], 1)
+    check(empty, (0, columns), rng)
+
+
 @pytest.mark.parametrize(("dtype", "length"), [*product((float32, float64, int32, int64), LENGTHS)])
 def test_reductions_of_every_length(rng, dtype, length):
     whole = [(f, (0,), dtype, (Y,)) for f in ("reduce_sum", "reduce_max", "reduce_min")]
