@@ -46,7 +46,7 @@ from sparkflow_runtime.ops.kernels.bfloat16 import bind_kernel
 from sparkflow_runtime.ops.op import Op
 
 if TYPE_CHECKING:
-    from sparkflow_runtime.compiler.loops.planner import Shapes
+    from sparkflow_runtime.compiler.loops.loop_function import Shapes
 
 _NO_FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType({})
 

@@ -16,9 +16,11 @@ import numpy as np
 from sparkflow_runtime.codegen.cpu.repeat_ir import (
     CALL_HEAD,
     FULL,
+    LONG,
     MOST_ARRAYS,
     OUT_OF_RANGE,
     REFUSED,
+    REPEAT_HEAD,
     TEXT,
     Head,
     Kind,
@@ -130,7 +132,26 @@ class Choose:
     otherwise: tuple[Step, ...]
 
 
-Step = Call | Read | Look | Put | Clear | Check | Choose
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A step that is a loop of its own.
+
+    Attributes:
+        condition: Steps that find out whether there is another turn.
+        steps: Those of the turn.
+        flag: Number of the pointer to the condition's result, a bool.
+        exchanges: Pairs of numbers of pointers that change places after a turn.
+        most_turns: With more turns the run ends: nobody could cancel it meanwhile.
+    """
+
+    condition: tuple[Step, ...]
+    steps: tuple[Step, ...]
+    flag: int
+    exchanges: tuple[tuple[int, int], ...]
+    most_turns: int
+
+
+Step = Call | Read | Look | Put | Clear | Check | Choose | Repeat
 
 
 class RefusedError(Exception):
@@ -138,11 +159,13 @@ class RefusedError(Exception):
 
     Attributes:
         is_full: Whether more memory for the list would do.
+        is_long: Whether a loop in a turn took too many turns.
     """
 
-    def __init__(self, is_full: bool) -> None:
+    def __init__(self, is_full: bool, is_long: bool = False) -> None:
         super().__init__("A list has no room" if is_full else "A turn cannot be done")
         self.is_full = is_full
+        self.is_long = is_long
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +239,8 @@ class Program:
 
         Raises:
             IndexError: A stack has no such row.
-            RefusedError: A list has no such element, or it was set already; a check failed.
+            RefusedError: A list has no such element, or it was set already; a check failed; a loop
+                in a turn takes too long.
         """
         words = self._words
         words[Head.MAX_TURNS], words[Head.IS_DONE] = max_turns, 0
@@ -224,8 +248,8 @@ class Program:
         turns, state = words[Head.TURNS : Head.IS_DONE + 1].tolist()
         if state == OUT_OF_RANGE:
             raise IndexError("A loop reads a row that its stack does not have")
-        if state in (REFUSED, FULL):
-            raise RefusedError(state == FULL)
+        if state in (REFUSED, FULL, LONG):
+            raise RefusedError(state == FULL, state == LONG)
         return turns, bool(state)
 
 
@@ -237,6 +261,8 @@ def _kernels(steps: Sequence[Step]) -> list[Callable[..., bool]]:
             found.append(step.kernel)
         elif isinstance(step, Choose):
             found += _kernels((*step.then, *step.otherwise))
+        elif isinstance(step, Repeat):
+            found += _kernels((*step.condition, *step.steps))
     return found
 
 
@@ -247,6 +273,13 @@ def _words(step: Step) -> list[int]:
         )
         jump = [Kind.JUMP, 3, len(otherwise)]
         return [Kind.BRANCH, 4, step.condition, len(then) + len(jump), *then, *jump, *otherwise]
+    if isinstance(step, Repeat):
+        condition, turn = (
+            [n for e in each for n in _words(e)] for each in (step.condition, step.steps)
+        )
+        words = [*condition, *turn, *(n for pair in step.exchanges for n in pair)]
+        head = [step.flag, step.most_turns, len(condition), len(turn)]
+        return [Kind.REPEAT, REPEAT_HEAD + len(words), *head, *words]
     if isinstance(step, Check):
         return [Kind.CHECK, 3, step.failure]
     if isinstance(step, Read):

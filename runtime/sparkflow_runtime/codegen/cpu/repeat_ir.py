@@ -58,13 +58,17 @@ class Kind(IntEnum):
     CHECK = 5
     BRANCH = 6
     JUMP = 7
+    REPEAT = 8
 
 
 CALL_HEAD: Final = 8
 """Where the numbers of a call's arrays begin."""
+REPEAT_HEAD: Final = 6
+"""Where the steps of an inner loop begin."""
 OUT_OF_RANGE: Final = 2  # where it would say that the loop is done
 REFUSED: Final = 3
 FULL: Final = 4
+LONG: Final = 5
 MOST_ARRAYS: Final = 64
 """So many arrays the kernel of a step has at most."""
 
@@ -92,7 +96,7 @@ start:
 
 test:
   %at = phi i64 [%begin, %start], [%next, %called], [%next, %read_row], [%next, %listed],
-    [%next, %check], [%chosen, %branch], [%landed, %jump]
+    [%next, %check], [%chosen, %branch], [%landed, %jump], [%next, %repeat]
   %more = icmp slt i64 %at, %end
   br i1 %more, label %step, label %done
 
@@ -108,7 +112,16 @@ step:
     i64 {Kind.CHECK.value}, label %check
     i64 {Kind.BRANCH.value}, label %branch
     i64 {Kind.JUMP.value}, label %jump
+    i64 {Kind.REPEAT.value}, label %repeat
   ]
+
+repeat:
+  %inner = call i64 @repeat(ptr %program, ptr %pointers, i64 %at)
+  %is_over = icmp eq i64 %inner, 0
+  br i1 %is_over, label %test, label %stopped
+
+stopped:
+  ret i64 %inner
 
 check:
   %failure_number_at = getelementptr i64, ptr %step_at, i64 2
@@ -334,6 +347,78 @@ refuse:
 
 full:
   ret i64 {FULL}
+}}
+
+define internal i64 @repeat(ptr %program, ptr %pointers, i64 %at) noinline {{
+start:
+  %step_at = getelementptr i64, ptr %program, i64 %at
+  %length_at = getelementptr i64, ptr %step_at, i64 1
+  %length = load i64, ptr %length_at
+  %end = add i64 %at, %length
+  %flag_number_at = getelementptr i64, ptr %step_at, i64 2
+  %flag_number = load i64, ptr %flag_number_at
+  %flag_at = getelementptr i64, ptr %pointers, i64 %flag_number
+  %most_at = getelementptr i64, ptr %step_at, i64 3
+  %most = load i64, ptr %most_at
+  %condition = add i64 %at, {REPEAT_HEAD}
+  %condition_length_at = getelementptr i64, ptr %step_at, i64 4
+  %condition_length = load i64, ptr %condition_length_at
+  %turn_steps = add i64 %condition, %condition_length
+  %turn_length_at = getelementptr i64, ptr %step_at, i64 5
+  %turn_length = load i64, ptr %turn_length_at
+  %exchanges = add i64 %turn_steps, %turn_length
+  br label %turn_test
+
+turn_test:
+  %turn = phi i64 [0, %start], [%next_turn, %exchange_test]
+  %may = icmp slt i64 %turn, %most
+  br i1 %may, label %ask, label %too_long
+
+ask:
+  %asked = call i64 @steps(ptr %program, ptr %pointers, i64 %condition, i64 %turn_steps)
+  %is_asked = icmp eq i64 %asked, 0
+  br i1 %is_asked, label %answered, label %failed
+
+answered:
+  %flag_pointer = load ptr, ptr %flag_at
+  %flag = load i8, ptr %flag_pointer
+  %holds = icmp ne i8 %flag, 0
+  br i1 %holds, label %go, label %over
+
+go:
+  %gone = call i64 @steps(ptr %program, ptr %pointers, i64 %turn_steps, i64 %exchanges)
+  %next_turn = add i64 %turn, 1
+  %is_gone = icmp eq i64 %gone, 0
+  br i1 %is_gone, label %exchange_test, label %failed
+
+exchange_test:
+  %place = phi i64 [%exchanges, %go], [%next_place, %exchange]
+  %more = icmp slt i64 %place, %end
+  br i1 %more, label %exchange, label %turn_test
+
+exchange:
+  %one_number_at = getelementptr i64, ptr %program, i64 %place
+  %one_number = load i64, ptr %one_number_at
+  %other_number_at = getelementptr i64, ptr %one_number_at, i64 1
+  %other_number = load i64, ptr %other_number_at
+  %one_at = getelementptr i64, ptr %pointers, i64 %one_number
+  %other_at = getelementptr i64, ptr %pointers, i64 %other_number
+  %one = load i64, ptr %one_at
+  %other = load i64, ptr %other_at
+  store i64 %other, ptr %one_at
+  store i64 %one, ptr %other_at
+  %next_place = add i64 %place, 2
+  br label %exchange_test
+
+over:
+  ret i64 0
+
+failed:
+  %why = phi i64 [%asked, %ask], [%gone, %go]
+  ret i64 %why
+
+too_long:
+  ret i64 {LONG}
 }}
 
 define void @body(ptr %no_sizes, ptr %arrays, i64 %lo, i64 %hi, i64 %part) {{

@@ -19,7 +19,8 @@ from sparkflow_runtime.compiler.loops.accumulators import (
     find_accumulators,
     without_sums,
 )
-from sparkflow_runtime.compiler.loops.planner import LoopFunction, Shapes, plan_loop
+from sparkflow_runtime.compiler.loops.loop_function import LoopFunction, Shapes
+from sparkflow_runtime.compiler.loops.planner import plan_loop
 from sparkflow_runtime.compiler.loops.pointers import NotNativeError
 from sparkflow_runtime.compiler.specialise import find_units, machine_code, serial_machine_code
 from sparkflow_runtime.ir.function import Function

@@ -8,23 +8,15 @@ belong to the plan, and what leaves a run is copied; stacks are too large for th
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 
 from sparkflow_runtime.codegen.cpu.addresses import bind_addresses
-from sparkflow_runtime.codegen.cpu.repeat import (
-    Call,
-    Choose,
-    Loop,
-    Move,
-    Program,
-    RefusedError,
-    Step,
-)
+from sparkflow_runtime.codegen.cpu.repeat import Move, Program, RefusedError
 from sparkflow_runtime.codegen.machine import scratch
 from sparkflow_runtime.compiler.loops.accumulators import KeptFactors, KeptProduct
 from sparkflow_runtime.compiler.loops.lists import (
@@ -36,6 +28,7 @@ from sparkflow_runtime.compiler.loops.lists import (
 )
 from sparkflow_runtime.compiler.loops.memory import NO_STACKS, Memory, Stacks
 from sparkflow_runtime.compiler.loops.pointers import Cell
+from sparkflow_runtime.compiler.loops.steps import LoopSteps, Packing
 from sparkflow_runtime.compiler.loops.tapes import (
     BranchColumns,
     BranchTape,
@@ -55,76 +48,14 @@ FIRST_CAPACITY: Final = 256
 """Rows of a stack before it grows, each time to twice as many."""
 FIRST_TURNS: Final = 256
 """After so many turns a loop looks whether its step was cancelled."""
+FIRST_OUTER_TURNS: Final = 8
+"""The same where turns have loops of their own."""
 FIRST_S: Final = 0.02
 """After fewer where they seem to take longer than this."""
 MOST_TURNS: Final = 4096
 """After so many it looks where turns are short."""
 SHORT_S: Final = 0.005
 """Where turns took less than this in all, four times as many come next."""
-
-
-@dataclass(frozen=True, slots=True)
-class Packing:
-    """The right factor of a product, packed before the first turn, see `Product.bind_packing`.
-
-    Attributes:
-        source: Number of the pointer to the factor.
-        target: Number of the pointer to what is packed.
-        kernel: Packs it.
-    """
-
-    source: int
-    target: int
-    kernel: Callable[..., bool]
-
-
-@dataclass(frozen=True, slots=True)
-class WithFactor:
-    """A product whose right factor may be the same in all turns of a run.
-
-    Attributes:
-        plain: The step where it is not.
-        factor: Number of the pointer to the packed factor.
-        packed: The step where it is, and was packed.
-    """
-
-    plain: Call
-    factor: int
-    packed: Call
-
-
-@dataclass(frozen=True, slots=True)
-class Branch:
-    """As `repeat.Choose`, before it is known which factors stay."""
-
-    condition: int
-    then: tuple[TurnStep, ...]
-    otherwise: tuple[TurnStep, ...]
-
-
-TurnStep: TypeAlias = "Step | WithFactor | Branch"
-
-
-@dataclass(frozen=True, slots=True)
-class LoopSteps:
-    """The steps of a loop, as of `repeat.Loop`, before it is known which factors stay."""
-
-    condition: Sequence[TurnStep]
-    turn: Sequence[TurnStep]
-    flag: int
-
-    def loop(self, packed: Collection[int]) -> Loop:
-        """The loop of runs in which these factors are packed."""
-
-        def chosen(step: TurnStep) -> Step:
-            if isinstance(step, Branch):
-                then, otherwise = (tuple(map(chosen, e)) for e in (step.then, step.otherwise))
-                return Choose(step.condition, then, otherwise)
-            if not isinstance(step, WithFactor):
-                return step
-            return step.packed if step.factor in packed else step.plain
-
-        return Loop([*map(chosen, self.condition)], [*map(chosen, self.turn)], self.flag)
 
 
 @dataclass(slots=True)
@@ -148,6 +79,8 @@ class LoopPlan:
         kept: Products whose factors are kept.
         memory: What runs write to.
         list_rows: How many elements a list that grows has room for.
+        has_loops: Whether a turn may have any number of turns of its own.
+        is_given_up: Whether such a loop took too long to go on without looking for cancellation.
     """
 
     steps: LoopSteps
@@ -166,11 +99,15 @@ class LoopPlan:
     kept: Sequence[KeptProduct] = ()
     memory: Memory = field(default_factory=Memory)
     list_rows: int = FIRST_ROWS
+    has_loops: bool = False
+    is_given_up: bool = False
     _layout: _Layout | None = None
 
     @property
     def first_turns(self) -> int:
         """After so many a run looks for the first time whether it was cancelled."""
+        if self.has_loops:
+            return FIRST_OUTER_TURNS
         if not self.turn_s:
             return FIRST_TURNS
         return max(1, min(FIRST_TURNS, int(FIRST_S / self.turn_s)))
@@ -186,6 +123,8 @@ class LoopPlan:
             The variables after the last one, then the tape; None where the values are not what the
             plan was made for, and where Python is to say what is wrong with them.
         """
+        if self.is_given_up:
+            return None
         if self._layout is None:
             self._layout = _Layout(self)
         self.memory.begin()
@@ -204,6 +143,7 @@ class LoopPlan:
                 # A turn has no effects but that it draws: all of them can be done again.
                 for stream, before in zip(self.streams, drawn, strict=True):
                     stream.state = before
+                self.is_given_up = error.is_long
                 if error.is_full:
                     self.list_rows = min(2 * self.list_rows, MOST_ROWS)
                 return None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -16,29 +16,35 @@ from sparkflow_runtime.codegen.cpu.repeat_ir import MOST_ARRAYS
 from sparkflow_runtime.codegen.ir.builder import KernelBuilder
 from sparkflow_runtime.codegen.tiles.fixed_products import DTYPES as PRODUCT_DTYPES, Product
 from sparkflow_runtime.compiler.fusion.finish import FusedKernel
-from sparkflow_runtime.compiler.known import Known
 from sparkflow_runtime.compiler.loops.accumulators import (
-    Accumulator,
     KeptProduct,
     is_kept,
     product_of,
 )
 from sparkflow_runtime.compiler.loops.calls import call_of, outputs_of
+from sparkflow_runtime.compiler.loops.inner_loops import InnerVariables, most_turns
 from sparkflow_runtime.compiler.loops.lists import ListSteps, LoopList, addition
+from sparkflow_runtime.compiler.loops.loop_function import BranchOf, LoopFunction
 from sparkflow_runtime.compiler.loops.moves import moved_inputs, pieces_of
-from sparkflow_runtime.compiler.loops.plan import (
+from sparkflow_runtime.compiler.loops.plan import LoopPlan
+from sparkflow_runtime.compiler.loops.pointers import Cell, NotNativeError, Pointers
+from sparkflow_runtime.compiler.loops.steps import (
     Branch,
-    LoopPlan,
+    InnerLoop,
     LoopSteps,
     Packing,
     TurnStep,
     WithFactor,
 )
-from sparkflow_runtime.compiler.loops.pointers import Cell, NotNativeError, Pointers
-from sparkflow_runtime.compiler.loops.tapes import BranchTape, Recorded, TapeReading
+from sparkflow_runtime.compiler.loops.tapes import (
+    BranchTape,
+    Place,
+    Recorded,
+    TapePart,
+    TapeReading,
+)
 from sparkflow_runtime.compiler.plan import Unit
 from sparkflow_runtime.compiler.specialise import serial_machine_code
-from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.node import ARG, RETVAL, Endpoint, Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.control.control_flow import If
@@ -50,48 +56,6 @@ _BYTE_S: Final = 2e-10
 """About what a multiplication of a product takes, and what is done with a byte."""
 _FAILURE: Final = Cell((), np.dtype(np.int32))
 """What a call sets to other than 0 where it refuses what it was given."""
-
-
-@dataclass(frozen=True, slots=True)
-class LoopFunction:
-    """The condition or the body of a loop, planned for the shapes of its arguments.
-
-    Attributes:
-        function: What it is.
-        units: What it does.
-        known: What is known of its tensors.
-        accumulators: The variables that only grow. The units leave out the sums.
-    """
-
-    function: Function
-    units: Sequence[Unit]
-    known: Mapping[Endpoint, Known]
-    accumulators: Sequence[Accumulator] = ()
-
-
-Shapes: TypeAlias = tuple[tuple[int, ...] | None, ...]
-"""Of arguments; None for those without one: tapes, variables of the graph."""
-BranchOf: TypeAlias = Callable[[str, Shapes], LoopFunction]
-"""Gives a function, planned for arguments of these shapes."""
-
-
-@dataclass(frozen=True, slots=True)
-class TapePart:
-    """A tape that the loop is given, or one that a branch recorded in one of its turns.
-
-    Attributes:
-        argument: Which argument is the tape.
-        path: What leads to the part, see `StackTape.rows`.
-        at: Number of the pointer to the turn's number; None for the whole tape.
-    """
-
-    argument: int
-    path: tuple[tuple[str, int], ...] = ()
-    at: int | None = None
-
-
-Place: TypeAlias = int | BranchTape | TapePart | None
-"""What a tensor is: the number of the pointer to an array, a tape, or, with None, a list."""
 
 
 def plan_loop(
@@ -141,6 +105,7 @@ class _Planner:
         self.kept: list[KeptProduct] = []
         self.windows: dict[int, int] = {}
         self.turn_s = 0.0
+        self.has_loops = False
 
     def taped_places(self, name: str) -> Sequence[str]:
         """What the function of a name records, see `ops.kernel.FunctionTable`."""
@@ -184,9 +149,7 @@ class _Planner:
         lists = {arguments[each.argument]: each for each in self.lists}
         question = _FunctionSteps(self, condition, self.places, lists, may_change=False)
         asking = question.steps()
-        flag = question.shaped(condition.function.results[0].inputs[0])
-        if pointers.cell(flag) != Cell((), np.dtype(np.bool_)):
-            raise NotNativeError("the condition is not one truth value")
+        flag = question.truth(condition.function.results[0].inputs[0], "the condition is")
         for each in self.lists:
             if each.is_changed and each.cell is None:
                 raise NotNativeError("nobody knows what a list consists of")
@@ -209,6 +172,7 @@ class _Planner:
             self.streams,
             {grown for place in growing if (grown := self.arguments[place]) is not None},
             self.kept,
+            has_loops=self.has_loops,
         )
 
     def keep(self, number: int, steps: list[TurnStep]) -> int:
@@ -383,6 +347,13 @@ class _FunctionSteps:
             self._made.append(self._pointers.copy(number, copy))
         return self._copies[endpoint]
 
+    def truth(self, endpoint: Endpoint, what_it_is: str) -> int:
+        """The pointer to a truth value."""
+        number = self.shaped(endpoint)
+        if self._pointers.cell(number) != Cell((), np.dtype(np.bool_)):
+            raise NotNativeError(f"{what_it_is} not one truth value")
+        return number
+
     def shaped_place(self, endpoint: Endpoint) -> Place:
         """What a tensor is, an array in its shape."""
         place = self.place(endpoint)
@@ -403,6 +374,8 @@ class _FunctionSteps:
         op = registry.lookup(node.op)
         if isinstance(op, If):
             return [self._branch(node)]
+        if op.is_loop:
+            return self._loop(node)
         turns = op.matrix_product(node)
         if turns is not None:
             return [self._product(node, turns)]
@@ -426,9 +399,7 @@ class _FunctionSteps:
     def _branch(self, node: Node) -> Branch:
         """One of two functions: both write to the same arrays."""
         condition, *given = node.inputs
-        flag = self.shaped(condition)
-        if self._pointers.cell(flag) != Cell((), np.dtype(np.bool_)):
-            raise NotNativeError("what chooses a branch is not one truth value")
+        flag = self.truth(condition, "what chooses a branch is")
         places = [
             self._variant(each)
             if self._function.known[each].dtype is dtypes.variant
@@ -459,6 +430,34 @@ class _FunctionSteps:
             branches.append(tuple(steps))
         self._places[Endpoint(node.name, count)] = BranchTape(flag, names, (taped[0], taped[1]))
         return Branch(flag, branches[0], branches[1])
+
+    def _loop(self, node: Node) -> list[TurnStep]:
+        """A loop in the turn; see `inner_loops`."""
+        planner, pointers, known = self._planner, self._pointers, self._function.known
+        outer = [self.shaped_place(each) for each in node.inputs]
+        shapes = tuple(known[endpoint].full_shape for endpoint in node.inputs)
+        condition, body = (planner.branch(node.attrs[name], shapes) for name in ("cond", "body"))
+        if body.function.taped is not None:
+            raise NotNativeError("a loop in a turn is recorded")
+        before, first = planner.turn_s, len(pointers.cells)
+        variables = InnerVariables(pointers, body.function, outer)
+        asked, inner = (
+            _FunctionSteps(planner, each, variables.places, {}, may_change=False)
+            for each in (condition, body)
+        )
+        asking = asked.steps()
+        flag = asked.truth(condition.function.results[0].inputs[0], "the condition is")
+        turn = inner.steps()
+        results = [inner.shaped_place(result.inputs[0]) for result in body.function.results]
+        taken = {*planner.arguments, *pointers.constants, *pointers.borrowed}
+        exchanges = variables.exchanges(results, taken, turn)
+        planner.has_loops = True
+        seconds = planner.turn_s - before
+        seconds += _BYTE_S * sum(cell.size_bytes for cell in pointers.cells[first:] if cell)
+        loop = InnerLoop(tuple(asking), tuple(turn), flag, exchanges, most_turns(seconds))
+        ends = [Endpoint(node.name, number) for number in range(len(outer))]
+        self._places.update(zip(ends, variables.ends, strict=True))
+        return [*variables.begin, loop, *variables.after]
 
     def _machine_call(self, node: Node) -> list[Step] | None:
         """The call that the op says that the node is, and a look at whether it went well."""

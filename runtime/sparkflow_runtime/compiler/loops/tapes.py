@@ -203,6 +203,25 @@ class TapeReading:
     rows: int
 
 
+@dataclass(frozen=True, slots=True)
+class TapePart:
+    """A tape that the loop is given, or one that a branch recorded in one of its turns.
+
+    Attributes:
+        argument: Which argument is the tape.
+        path: What leads to the part, see `StackTape.rows`.
+        at: Number of the pointer to the turn's number; None for the whole tape.
+    """
+
+    argument: int
+    path: tuple[tuple[str, int], ...] = ()
+    at: int | None = None
+
+
+Place: TypeAlias = int | BranchTape | TapePart | None
+"""What a tensor is: the number of the pointer to an array, a tape, or, with None, a list."""
+
+
 class KnownTape:
     """Where the tapes of one maker have what is read.
 

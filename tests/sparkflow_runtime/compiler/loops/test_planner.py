@@ -8,7 +8,7 @@ import pytest
 
 import sparkflow as tf
 from sparkflow_runtime.codegen.machine import native
-from sparkflow_runtime.compiler.loops import binding
+from sparkflow_runtime.compiler.loops import binding, inner_loops
 from sparkflow_runtime.compiler.loops.pointers import NotNativeError
 from support.loops import spied_plans
 
@@ -91,3 +91,42 @@ def test_another_shape_is_no_step(
 ) -> None:
     start = np.arange(6, dtype=np.float32).reshape(2, 3) / 10
     assert steps_of(monkeypatch, turn, start) == steps
+
+
+def inner(turn: Callable[[Any, Any], Any], turns: Any) -> Callable[[Any], Any]:
+    """A turn that is a loop of two variables, which change over, beside one that stays."""
+
+    def outer(a: Any) -> Any:
+        def step(i: Any, x: Any, y: Any, same: Any) -> Any:
+            return i + 1, y, turn(x, same), same
+
+        _, x, y, _ = tf.while_loop(lambda i, *_: i < turns, step, (0, a, a * 0.5, a))
+        return x - 0.25 * y
+
+    return outer
+
+
+@pytest.mark.parametrize("turns", [0, 1, 4])
+def test_loops_in_turns_are_native(turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps_of(monkeypatch, inner(lambda x, same: tf.tanh(tf.matmul(x, same)), turns), SQUARE)
+
+
+def test_a_loop_in_a_turn_of_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    once = inner(lambda x, same: x * 0.5 + same, 2)
+    steps_of(monkeypatch, inner(lambda x, _: once(x), 3), SQUARE)
+
+
+def test_a_long_loop_in_a_turn_is_left_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inner_loops, "_MOST_TURNS", 64)
+    made = spied_plans(monkeypatch)
+    with tf.Graph().as_default(), tf.Session() as session:
+        turns = tf.placeholder(tf.int32, ())
+
+        def outer(i: Any, a: Any) -> Any:
+            end = tf.while_loop(lambda j, _: j < turns, lambda j, b: (j + 1, b + 1.0), (0, a))
+            return i + 1, end[1]
+
+        loop = tf.while_loop(lambda i, _: i < 3, outer, (0, 0.0))
+        for given in (10, 64, 65, 100, 10):
+            assert session.run(loop, {turns: given})[1] == 3 * given
+    assert any(each.is_given_up for each in made)
