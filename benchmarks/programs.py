@@ -3,7 +3,8 @@
     python benchmarks/programs.py --record --tensorflow-python P --torch-python P --jax-python P
 
 They are others than those of `peers.py`, which the code was tuned with; each is written once, in
-`programs_cases.py` or `programs_loops.py`. The table is as that of `peers.py`.
+`programs_cases.py`, `programs_loops.py` or `programs_recurrences.py`. The
+table is as that of `peers.py`.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from __future__ import annotations
 from peers import compare_all
 from programs_cases import PROGRAMS
 from programs_loops import LOOPS
+from programs_recurrences import RECURRENCES
 
-CASES = {name: program.text for name, program in {**PROGRAMS, **LOOPS}.items()}
+ALL = {**PROGRAMS, **LOOPS, **RECURRENCES}
+CASES = {name: program.text for name, program in ALL.items()}
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """One competitor of `programs.py`, as a process: `programs_competitor.py NAME THREADS`.
 
-NAME is as for `peers_competitor.py`; the programs are in `programs_cases.py`, `programs_loops.py`.
+NAME is as for `peers_competitor.py`; the programs are those of `programs.py`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from competitor import Case
 from peers_competitor import serve_as
 from programs_cases import PROGRAMS as CASES, Program
 from programs_loops import LOOPS
+from programs_recurrences import RECURRENCES
 from programs_words import JaxWords, TensorFlowWords, TorchWords
 
-PROGRAMS = {**CASES, **LOOPS}
+PROGRAMS = {**CASES, **LOOPS, **RECURRENCES}
 RATE, ADAM_RATE, MOST_NORM = 0.05, 1e-3, 1.0
 MOMENTUM = DECAY = 0.9
 INITIAL = 0.1
