@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
+import logging
+import threading
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -14,8 +18,11 @@ from sparkflow.spark.launch.connect import meeting
 from sparkflow.spark.launch.connect.outcome import ROWS_SCHEMA, outcome_row
 from sparkflow_runtime.security import Credentials
 
+_log = logging.getLogger(__name__)
+
 ANSWER = "answer"
 _TIMEOUT_S = 30.0
+_REMOVE_S = 10.0
 
 
 class Asking:
@@ -91,6 +98,41 @@ def find_chief(session: Any, directory: str, token: str) -> str:
     task: Any = functools.partial(look_up, directory, token)
     (row,) = session.range(0, 1, 1, 1).mapInArrow(task, ROWS_SCHEMA).collect()
     return bytes(row["content"]).decode()
+
+
+def end_meeting(session: Any, directory: str) -> None:
+    """Removes the directory of a meeting, by a task. Blocks for `_REMOVE_S` at most.
+
+    Args:
+        session: The session.
+        directory: See `meeting`. No task looks there any more.
+    """
+    tag = f"sparkflow-meeting-{uuid.uuid4().hex}"
+
+    def run() -> None:
+        try:
+            session.addTag(tag)  # tags are those of a thread
+            task: Any = functools.partial(remove, directory)
+            session.range(0, 1, 1, 1).mapInArrow(task, ROWS_SCHEMA).collect()
+        except Exception as error:  # the session may be closed, the cluster gone
+            _log.info("%s was left: %s", directory, str(error).split("\n", 1)[0])
+
+    thread = threading.Thread(target=run, name="sparkflow-end-meeting", daemon=True)
+    try:
+        thread.start()
+        thread.join(_REMOVE_S)
+    finally:
+        if thread.is_alive():
+            with contextlib.suppress(Exception):  # the session is closed
+                session.interruptTag(tag)
+
+
+def remove(directory: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The function that `mapInArrow` runs to remove the directory of a meeting."""
+    for _ in batches:
+        pass
+    meeting.end(directory)
+    yield outcome_row(ANSWER, 0, b"")
 
 
 def look_up(

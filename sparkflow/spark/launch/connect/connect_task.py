@@ -37,7 +37,7 @@ from sparkflow.spark.data.spool.spool import local_directories
 from sparkflow.spark.endpoints import joined
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow.spark.launch.connect import meeting
-from sparkflow.spark.launch.connect.outcome import ADDRESS, outcome_row
+from sparkflow.spark.launch.connect.outcome import ADDRESS, COMPLETE, outcome_row
 from sparkflow.spark.storage.artifacts import Shipped
 from sparkflow_runtime.errors import OpError
 
@@ -90,13 +90,17 @@ def run_connect_task(
         elif chief is not None:
             address = chief.address
             if config.meeting:
-                stack.callback(meeting.end, config.meeting)
                 meeting.publish(config.meeting, token, address)
+                stack.callback(meeting.tell_over, config.meeting, token)
         elif config.meeting:
             address = meeting.find(config.meeting, token, config.timeout_s)
+            if address == meeting.OVER and not leads:
+                return  # nobody waits for this task's row
         else:
             raise SparkTrainingError(LOST_LEADER)
         if leads and chief is None:
+            if address == meeting.OVER:
+                raise SparkTrainingError(LOST_LEADER)
             _wait_for_first(address, config.job, context.taskAttemptId())
             return
         if context.partitionId() < first:
@@ -177,6 +181,7 @@ class _Chief:
         for path in sorted(self._outcome.iterdir()):
             _, number, part = path.name.split("-", 2)
             yield outcome_row(part, int(number), path.read_bytes())
+        yield outcome_row(COMPLETE, 0, b"")
 
     def close(self) -> None:
         """Ends the process and removes its files."""

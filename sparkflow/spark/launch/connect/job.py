@@ -25,7 +25,7 @@ from sparkflow.spark.cluster.task import JobConfig
 from sparkflow.spark.control.attempts.retry_loop import RetryLoop
 from sparkflow.spark.data.plan.partitioning import without_messengers
 from sparkflow.spark.errors import SparkTrainingError
-from sparkflow.spark.launch.connect.asking import find_chief
+from sparkflow.spark.launch.connect.asking import end_meeting, find_chief
 from sparkflow.spark.launch.connect.connect_task import ConnectConfig, run_connect_task
 from sparkflow.spark.launch.connect.lead import Leadership
 from sparkflow.spark.launch.connect.live import LiveQuery, Replay, events_in
@@ -141,10 +141,16 @@ class ConnectJob:
         )
 
     def _submit(self, on_begun: Callable[[], None] = lambda: None) -> Outcome | Paused:
+        if self.config.barrier or not self.shared_directory:
+            return self._run_query("", on_begun)
+        meeting = f"{self.shared_directory.rstrip('/')}/sparkflow-meeting-{uuid.uuid4().hex}"
+        try:
+            return self._run_query(meeting, on_begun)
+        finally:
+            end_meeting(self.rows.sparkSession, meeting)
+
+    def _run_query(self, meeting: str, on_begun: Callable[[], None]) -> Outcome | Paused:
         work = self.work
-        meeting = ""
-        if not self.config.barrier and self.shared_directory:
-            meeting = f"{self.shared_directory.rstrip('/')}/sparkflow-meeting-{uuid.uuid4().hex}"
         config = ConnectConfig(
             self.config,
             pickle.dumps(work),

@@ -31,6 +31,7 @@ from sparkflow.spark.control.recorder import HistoryRecorder
 from sparkflow.spark.launch.connect.asking import Asking
 from sparkflow.spark.launch.connect.outcome import (
     ADDRESS,
+    COMPLETE,
     Outcome,
     Paused,
     from_parts,
@@ -45,7 +46,7 @@ _PAUSE_S: Final = 1.0
 _LOOK_S: Final = 0.5
 _TRIES: Final = 3
 _TAIL_S: Final = 30.0
-"""So long after the outcome the query may take to end; other tasks have ended by then."""
+"""So long after the last row of the outcome the query may take to end."""
 
 Row = tuple[str, int, bytes]
 
@@ -265,7 +266,7 @@ class LiveQuery:
 
     def _listen(self) -> list[Row]:
         rows: list[Row] = []
-        came_s = 0.0
+        complete_s: float | None = None
         self._start("training", self._train)
         if self._find is not None:
             find = self._find
@@ -274,21 +275,25 @@ class LiveQuery:
             try:
                 kind, found = self._messages.get(timeout=_LOOK_S)  # so that Ctrl-C is heard
             except queue.Empty:
-                if rows and time.monotonic() - came_s > _TAIL_S:
-                    # A task that Spark has begun anew, since rows of it were lost with an executor,
-                    # looks for a chief that has ended, for `startTimeout` and again.
+                if complete_s is not None and time.monotonic() - complete_s > _TAIL_S:
+                    # Such as a task that Spark has begun anew and that cannot reach the directory
+                    # in which it would find that training is over.
                     self._interrupt(self._tags[0])
                     return rows
                 continue
             if kind == "row" and found[0] == ADDRESS:
                 self._on_begun()
                 self._follow(found[2].decode())
+            elif kind == "row" and found[0] == COMPLETE:
+                complete_s = time.monotonic()
             elif kind == "row":
                 rows.append(found)
-                came_s = time.monotonic()
             elif kind == "events":
                 self._replay.take(found)
                 self._requests.put(self._replay.asked())
+            elif kind == "error" and complete_s is not None:
+                _log.warning("the Spark job failed after it had brought the result: %s", found)
+                return rows
             elif kind == "error":
                 raise to_exception([JobEnded(found)]) from found
             else:

@@ -1,7 +1,9 @@
 """How tasks find the chief where there is no barrier stage: by a file that all executors reach.
 
 The file names an address, and tasks show what they find there the job's token. So it is signed with
-the token: who may only write to the directory cannot send tasks elsewhere.
+the token: who may only write to the directory cannot send tasks elsewhere. After training the file
+names no address any more: Spark may begin a task anew, which must not look for a chief that has
+ended. The client, which knows when no task can come any more, removes it.
 """
 
 from __future__ import annotations
@@ -20,6 +22,9 @@ from sparkflow_runtime.errors import NotFoundError
 _NAME: Final = "address"
 _POLL_S: Final = 0.5
 
+OVER: Final = ""
+"""What is found in place of an address when training is over."""
+
 
 def publish(directory: str, token: str, address: str, files: CheckpointFiles | None = None) -> None:
     """Writes the chief's address.
@@ -32,8 +37,18 @@ def publish(directory: str, token: str, address: str, files: CheckpointFiles | N
     """
     files = files or PathFiles()
     files.make_dirs(directory)
-    text = json.dumps({"address": address, "signature": _signature(token, address)})
-    files.write_whole(f"{directory}/{_NAME}", text.encode())
+    _write(directory, token, address, files)
+
+
+def tell_over(directory: str, token: str, files: CheckpointFiles | None = None) -> None:
+    """Has whoever looks for the chief from now on find that training is over.
+
+    Args:
+        directory: Where the chief's address has been published.
+        token: The job's token.
+        files: The storage.
+    """
+    _write(directory, token, OVER, files or PathFiles())
 
 
 def is_published(directory: str, files: CheckpointFiles | None = None) -> bool:
@@ -46,7 +61,7 @@ def is_published(directory: str, files: CheckpointFiles | None = None) -> bool:
 
 
 def find(directory: str, token: str, timeout_s: float, files: CheckpointFiles | None = None) -> str:
-    """Waits for the chief's address.
+    """Waits for the chief's address; `OVER` where training is.
 
     Raises:
         SparkTrainingError: There is none within `timeout_s` seconds, or another one's.
@@ -70,8 +85,13 @@ def find(directory: str, token: str, timeout_s: float, files: CheckpointFiles | 
 
 
 def end(directory: str, files: CheckpointFiles | None = None) -> None:
-    """Removes the directory."""
+    """Removes the directory, when no task looks there any more."""
     (files or PathFiles()).remove_tree(directory)
+
+
+def _write(directory: str, token: str, address: str, files: CheckpointFiles) -> None:
+    text = json.dumps({"address": address, "signature": _signature(token, address)})
+    files.write_whole(f"{directory}/{_NAME}", text.encode())
 
 
 def _read(content: bytes, token: str, directory: str) -> str:

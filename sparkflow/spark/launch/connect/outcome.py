@@ -30,6 +30,8 @@ EVENTS: Final = "events"
 """What callbacks have not been told yet, see `relay`."""
 ADDRESS: Final = "address"
 """Where the chief is: the row of a messenger, which comes while training runs."""
+COMPLETE: Final = "complete"
+"""That the rows of an outcome have all come: the last row of the task that leads."""
 # Spark Connect sends results in messages of about this size.
 _CHUNK_BYTES: Final = 4 << 20
 _PLAIN_ERRORS: Final[Mapping[str, type[Exception]]] = {

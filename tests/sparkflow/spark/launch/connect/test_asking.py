@@ -2,13 +2,16 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkflow.spark.launch.connect.asking import ANSWER, ask
+from sparkflow.spark.launch.connect.asking import ANSWER, ask, end_meeting
+from sparkflow.spark.launch.connect.meeting import publish
 from sparkflow.spark.launch.connect.outcome import from_parts, from_rows
 from sparkflow.spark.launch.connect.relay import Relay
 from sparkflow_runtime.errors import UnauthenticatedError
@@ -76,3 +79,30 @@ def test_variables_arrive(relay: Relay, address: str) -> None:
 def test_strangers_are_told_nothing(address: str) -> None:
     with pytest.raises(UnauthenticatedError):
         list(ask(address, Credentials("another").export(), "Poll", b"{}", []))
+
+
+class Session:
+    """Runs a query's task in the thread that collects its rows."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self.fails = fails
+
+    def addTag(self, tag: str) -> None: ...
+
+    def range(self, *_: int) -> Any:
+        return self
+
+    def mapInArrow(self, task: Any, schema: str) -> Any:
+        if self.fails:
+            raise OSError("the session is closed")
+        return SimpleNamespace(collect=lambda: _rows(task([])))
+
+
+def test_the_directory_of_a_meeting_goes_with_its_job(tmp_path: Path) -> None:
+    directory = tmp_path / "meeting"
+    publish(str(directory), TOKEN, "host:1")
+    end_meeting(Session(fails=True), str(directory))  # which is no error of the training
+    assert directory.exists()
+    for _ in range(2):
+        end_meeting(Session(), str(directory))
+        assert not directory.exists()

@@ -22,6 +22,7 @@ from sparkflow.spark.launch.connect.lead import Leadership
 from sparkflow.spark.launch.connect.live import LiveQuery, Replay
 from sparkflow.spark.launch.connect.outcome import (
     ADDRESS,
+    COMPLETE,
     EVENTS,
     Outcome,
     Paused,
@@ -326,17 +327,29 @@ def test_events_are_told_while_the_query_runs(chief: Chief) -> None:
 def test_a_query_that_does_not_end_after_the_outcome_is_left(
     chief: Chief, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "_TAIL_S", 0.2)
-    monkeypatch.setattr(live, "_LOOK_S", 0.05)
+    monkeypatch.setattr(live, "_TAIL_S", 0.0)
+    monkeypatch.setattr(live, "_LOOK_S", 0.01)
     query = Query()
-    query.rows.put((ADDRESS, 0, b"host:1"))  # which is no outcome, however long nothing follows
-    live_query = LiveQuery(query, Credentials("token"), replay_of())  # type: ignore[arg-type]
-    later = threading.Timer(0.6, query.rows.put, [("values", 0, b"v")])
+    query.rows.put((ADDRESS, 0, b"host:1"))
+    query.rows.put(("values", 0, b"v"))  # of which more comes, however long nothing does
+    last = [("values", 1, b"w"), (COMPLETE, 0, b"")]
+    later = threading.Timer(0.2, lambda: [query.rows.put(each) for each in last])
     later.start()
-    assert live_query.run() == [("values", 0, b"v")]
+    live_query = LiveQuery(query, Credentials("token"), replay_of())  # type: ignore[arg-type]
+    assert live_query.run() == [("values", 0, b"v"), ("values", 1, b"w")]
     assert query.sparkSession.interrupted == ["train", "ask"]
     later.join()
     query.rows.put(None)
+    chief.answers.put([])
+
+
+def test_the_outcome_is_taken_where_the_query_fails_after_it(chief: Chief) -> None:
+    query = Query()
+    rows = [(ADDRESS, 0, b"host:1"), ("values", 0, b"v"), (COMPLETE, 0, b"")]
+    for each in (*rows, OSError("a task that began anew was lost")):
+        query.rows.put(each)
+    live_query = LiveQuery(query, Credentials("token"), replay_of())  # type: ignore[arg-type]
+    assert live_query.run() == [("values", 0, b"v")]
     chief.answers.put([])
 
 

@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 
 from sparkflow.spark.errors import SparkTrainingError
-from sparkflow.spark.launch.connect.meeting import end, find, is_published, publish
+from sparkflow.spark.launch.connect.meeting import (
+    OVER,
+    end,
+    find,
+    is_published,
+    publish,
+    tell_over,
+)
 
 
 def test_an_address_is_found_until_the_end(tmp_path: Path) -> None:
@@ -14,6 +21,11 @@ def test_an_address_is_found_until_the_end(tmp_path: Path) -> None:
     publish(directory, "a token", "10.0.0.1:7")
     assert is_published(directory)  # as a stage finds it that Spark begins anew
     assert find(directory, "a token", 0.0) == "10.0.0.1:7"
+    tell_over(directory, "a token")
+    assert find(directory, "a token", 0.0) == OVER
+    assert is_published(directory)
+    with pytest.raises(SparkTrainingError, match="not been written by a task of this job"):
+        find(directory, "another token", 0.0)
     end(directory)
     end(directory)
     assert not is_published(directory)
