@@ -43,6 +43,7 @@ class Coordinator:
         self._exc_info_to_raise: _ExcInfo | None = None
         self._joined = False
         self._registered_threads: set[threading.Thread] = set()
+        self._when_failed: list[Callable[[], None]] = []
 
     def request_stop(self, ex: Any = None) -> None:
         """Asks the threads to stop.
@@ -62,10 +63,14 @@ class Coordinator:
                 return
             if self._stop_event.is_set():
                 return
+            told: list[Callable[[], None]] = []
             if found is not None:
                 logging.info("Error reported to Coordinator: %s, %s", found[0], found[1])
                 self._exc_info_to_raise = found
+                told = self._when_failed
             self._stop_event.set()
+        for each in told:
+            each()
 
     def _failure(self, ex: Any) -> _ExcInfo | None:
         if ex is None:
@@ -80,6 +85,21 @@ class Coordinator:
         else:
             raise ValueError(f"ex must be an exception or sys.exc_info(), got {ex!r}")
         return None if isinstance(info[1], self._clean_stop_exception_types) else info
+
+    def call_when_failed(self, call: Callable[[], None]) -> None:
+        """Has something called when an exception stops the threads, at once if one has.
+
+        Not of TensorFlow's.
+
+        Args:
+            call: Is called by the thread that reports the exception.
+        """
+        with self._lock:
+            has_failed = self._exc_info_to_raise is not None
+            if not has_failed:
+                self._when_failed = [*self._when_failed, call]
+        if has_failed:
+            call()
 
     def clear_stop(self) -> None:
         """Makes it ready to be used again."""

@@ -194,7 +194,8 @@ class MonitoredSession(_MonitoredSession):
     Args:
         session_creator: Makes the session; a `ChiefSessionCreator` when None.
         hooks: Called around each run.
-        stop_grace_period_secs: How long threads may take to stop, in seconds.
+        stop_grace_period_secs: How long threads may take to stop, in seconds, and a run when one of
+            them has failed.
     """
 
     def __init__(
@@ -216,7 +217,8 @@ class SingularMonitoredSession(_MonitoredSession):
         master: The target of the session.
         config: Of the session.
         checkpoint_dir: Where to restore from.
-        stop_grace_period_secs: How long threads may take to stop, in seconds.
+        stop_grace_period_secs: How long threads may take to stop, in seconds, and a run when one of
+            them has failed.
         checkpoint_filename_with_path: One checkpoint to restore, instead of `checkpoint_dir`.
     """
 

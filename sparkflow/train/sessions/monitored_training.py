@@ -50,7 +50,8 @@ def MonitoredTrainingSession(
         save_summaries_steps: Steps between two summaries; 100 when nothing is said.
         save_summaries_secs: Seconds between two summaries.
         config: Of the session.
-        stop_grace_period_secs: How long threads may take to stop, in seconds.
+        stop_grace_period_secs: How long threads may take to stop, in seconds, and a run when one of
+            them has failed.
         log_step_count_steps: Steps between two records of the rate; None for none.
         max_wait_secs: How long a worker waits for the chief, in seconds.
         save_checkpoint_steps: Steps between two checkpoints.

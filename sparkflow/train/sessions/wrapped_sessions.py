@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
@@ -28,6 +30,8 @@ from sparkflow_runtime.protos.config_pb2 import RunMetadata, RunOptions
 PREEMPTION_ERRORS: Final = (AbortedError, UnavailableError)
 """What a run raises when a task was lost: the session is made anew."""
 _RETRY_WAIT_S: Final = 0.2
+_LEAST_GRACE_S: Final = 1.0
+"""How long a run may take at least after a thread has failed."""
 
 
 class SessionCreator(Protocol):
@@ -210,16 +214,25 @@ class RecoverableSession(WrappedSession):
 class CoordinatedSession(WrappedSession):
     """Stops the threads of a coordinator when it is closed, and raises what they raised.
 
+    A run may wait for what a thread has made that has failed, such as for the tokens of
+    `SyncReplicasOptimizer`: then it is ended, when it has had as long as the threads have to stop.
+
     Args:
         session: The session inside.
         coord: The coordinator.
-        stop_grace_period_secs: How long threads may take to stop, in seconds.
+        stop_grace_period_secs: How long threads may take to stop, in seconds, and a run when one of
+            them has failed.
     """
 
     def __init__(self, session: Any, coord: Any, stop_grace_period_secs: float = 120) -> None:
         super().__init__(session)
         self._coord = coord
         self._stop_grace_period_secs = stop_grace_period_secs
+        self._runs = 0
+        self._is_running = False
+        self._over = threading.Event()  # closed, or a run was ended
+        self._was_ended = False
+        coord.call_when_failed(self._watch)
 
     def _check_stop(self) -> bool:
         # A thread's error is raised here, where the loop asks, rather than at the end only.
@@ -232,6 +245,7 @@ class CoordinatedSession(WrappedSession):
         Raises:
             Exception: What a thread raised.
         """
+        self._over.set()
         self._coord.request_stop()
         try:
             self._coord.join(
@@ -255,15 +269,42 @@ class CoordinatedSession(WrappedSession):
         self._attributed(lambda: self._session.run_steps(request, self._coord.should_stop))
 
     def _attributed(self, action: Callable[[], Any]) -> Any:
+        self._runs += 1
+        self._is_running = True
         try:
             return action()
         except PREEMPTION_ERRORS:
             raise
         except Exception as error:
+            if self._was_ended:
+                self._coord.raise_requested_exception()
             lost = self._loss_in_a_thread()
             if lost is not None:
                 raise lost from error
             raise
+        finally:
+            self._is_running = False
+
+    def _watch(self) -> None:
+        """A thread has failed."""
+        with contextlib.suppress(RuntimeError):  # there are no more threads: runs end or they wait
+            threading.Thread(target=self._end_late_run, name="end-late-run", daemon=True).start()
+
+    def _end_late_run(self) -> None:
+        """Ends a run that takes too long after a thread has failed."""
+        grace_s = max(self._stop_grace_period_secs, _LEAST_GRACE_S)
+        run = self._runs
+        while not self._over.wait(grace_s):
+            session = self._session
+            if self._is_running and self._runs == run and session is not None:
+                logging.info(
+                    "A run is ended that has not come to an end within %g s of a thread's failure",
+                    grace_s,
+                )
+                self._was_ended = True
+                session.close()
+                return
+            run = self._runs
 
     def _loss_in_a_thread(self) -> Exception | None:
         """The loss of a task that a thread reported, if one did."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
-from sparkflow.train.sessions import session_manager
+from sparkflow.train.sessions import session_manager, wrapped_sessions
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 
 DEADLINE_S = 60
@@ -227,6 +227,50 @@ def test_an_exception_in_a_queue_runner_reaches_the_loop():
 
     with pytest.raises(tf.errors.InvalidArgumentError, match="by zero"):
         loop()
+
+
+def maker_that_fails(error):
+    """What is made by a queue runner beside another queue, as tokens of synchronous replicas are.
+
+    The runner raises the error in its first life, and makes a number in the second one.
+    """
+    left = [error, np.int32(7)]
+
+    def make():
+        if not left:
+            raise tf.errors.OutOfRangeError(None, None, "no more")
+        made = left.pop(0)
+        if isinstance(made, Exception):
+            raise made
+        return made
+
+    made = tf.FIFOQueue(10, tf.int32, [[]])
+    own = tf.FIFOQueue(1, tf.int32, [[]])
+    number = tf.py_func(make, [], tf.int32)
+    number.set_shape([])
+    tf.train.add_queue_runner(tf.train.QueueRunner(own, [made.enqueue(number)]))
+    return made.dequeue()
+
+
+def monitored_session():
+    return tf.train.MonitoredSession(stop_grace_period_secs=0.05)
+
+
+def test_a_run_that_waits_for_what_a_failed_queue_runner_makes_is_ended(monkeypatch):
+    monkeypatch.setattr(wrapped_sessions, "_LEAST_GRACE_S", 0.05)
+    item = maker_that_fails(tf.errors.InvalidArgumentError(None, None, "no more"))
+    session = monitored_session()
+    with pytest.raises(tf.errors.InvalidArgumentError, match="no more"):
+        session.run(item)  # also where nobody closes the session
+    with pytest.raises(tf.errors.InvalidArgumentError, match="no more"):
+        session.close()
+
+
+def test_a_task_lost_by_a_queue_runner_makes_a_new_session_though_a_run_waits(monkeypatch):
+    monkeypatch.setattr(wrapped_sessions, "_LEAST_GRACE_S", 0.05)
+    item = maker_that_fails(tf.errors.UnavailableError(None, None, "lost"))
+    with monitored_session() as session:
+        assert session.run(item) == 7
 
 
 def test_the_end_of_a_queue_ends_the_loop():
