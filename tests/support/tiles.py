@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -29,9 +30,9 @@ def strides(array: npt.NDArray[Any]) -> list[int]:
     return [stride // array.itemsize for stride in array.strides]
 
 
-def body_of(module: str) -> Any:
-    """The function `body` of a module."""
-    return _BODY(native.link(module, ("body",)).address("body"))
+def body_of(write: Callable[[Form], str], form: Form) -> Any:
+    """The function `body` of the module that is written for a form, compiled as for products."""
+    return _BODY(native.written_body(write, (form,), is_tidy=True).address)
 
 
 def packed(form: Form, factor: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -43,6 +44,6 @@ def packed(form: Form, factor: npt.NDArray[Any]) -> npt.NDArray[Any]:
     sizes[[Size.N, Size.K, Size.OUT_ROW]] = columns, depth, width
     sizes[[Size.RIGHT_DEPTH, Size.RIGHT_COLUMN]] = strides(factor)
     arrays = np.array([factor.ctypes.data, out.ctypes.data], np.int64)
-    body_of(packing_ir.text(form))(sizes.ctypes.data, arrays.ctypes.data, 0, 0, 0)
+    body_of(packing_ir.text, form)(sizes.ctypes.data, arrays.ctypes.data, 0, 0, 0)
     assert np.isnan(out[-1])
     return out[:-1]

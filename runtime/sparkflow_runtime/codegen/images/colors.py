@@ -62,7 +62,11 @@ def _bound(task: Task, kind: str, count: int, parts: int) -> Callable[..., bool]
 
 @once
 def _body(task: Task, kind: str) -> native.Body:
-    return native.body(_Writer(*_ELEMENTS[kind]).text(task))
+    return native.written_body(_text, (task, kind))
+
+
+def _text(task: Task, kind: str) -> str:
+    return _Writer(*_ELEMENTS[kind]).text(task)
 
 
 class _Writer:

@@ -104,7 +104,7 @@ def _bound(
 ) -> Callable[..., bool]:
     count, height, width, channels = crops
     lanes = min(host.host().vector_bytes // 4, 1 << (channels - 1).bit_length())
-    body = native.body(_text(is_gradient, taps, channels, lanes), is_tidy=True)
+    body = native.written_body(_text, (is_gradient, taps, channels, lanes), is_tidy=True)
     counts = [image_size, count, 3 * count * height, 3 * count * width, 1, math.prod(crops)]
     large = math.prod(crops) >= PARALLEL_ELEMENTS
     return body.bind((height, width), counts, count * height, parts, large)

@@ -111,7 +111,7 @@ def bind_sums(
     # A line of the cache between the lines of two threads.
     held = threads * line
     counts = [whole, *(each.size for each in tables), held, made]
-    kernel = native.body(text(form), is_tidy=True).bind(
+    kernel = native.written_body(text, (form,), is_tidy=True).bind(
         [numbers[field] for field in Field], counts, units, threads, made >= _LONG_ELEMENTS
     )
     size_bytes = held * dtype.itemsize
@@ -147,7 +147,7 @@ def bind_choice(
     made = units * len(columns) * channels
     threads = min(pools.count(), units) if made >= PARALLEL_ELEMENTS else 1
     known = pixel_bytes if pixel_bytes <= _MOST_PIXEL_BYTES else 0
-    body = native.body(_choice_text(known))
+    body = native.written_body(_choice_text, (known,))
     places = np.ascontiguousarray(columns, np.int64) * pixel_bytes
     rows = np.ascontiguousarray(rows, np.int64)
     sizes = [height, width * pixel_bytes, len(rows), len(columns), pixel_bytes]

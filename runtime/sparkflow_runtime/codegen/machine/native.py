@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from sparkflow_runtime.codegen.machine.linking import Linked, link, link_describ
 from sparkflow_runtime.codegen.machine.threads import pool_addresses
 from sparkflow_runtime.once import once
 
-__all__ = ["Body", "available", "body", "described_body", "link"]
+__all__ = ["Body", "available", "body", "described_body", "link", "written_body"]
 
 
 class Body:
@@ -83,6 +84,25 @@ def described_body(description: str, write: Callable[[], str], is_tidy: bool = F
     """
     parts = (_version_of_generators(), description)
     return Body(link_described(parts, write, ("body",), is_tidy))
+
+
+@once
+def written_body(
+    write: Callable[..., str], arguments: tuple[Hashable, ...], is_tidy: bool = False
+) -> Body:
+    """As `body`, for what a function writes: it is called only where nothing was compiled.
+
+    Args:
+        write: A function of a module in `codegen`. What it writes depends on nothing but the
+            arguments and the processor.
+        arguments: For the function. Their `repr` tells them from others.
+        is_tidy: See `body`.
+
+    Raises:
+        RuntimeError: LLVM refuses the text.
+    """
+    description = f"{write.__module__}.{write.__qualname__}{arguments!r}"
+    return described_body(description, partial(write, *arguments), is_tidy)
 
 
 @once

@@ -83,7 +83,7 @@ def _bound(kind: str, rows: int, size: int, count: int, parts: int) -> Callable[
 @once
 def _body(kind: str) -> native.Body:
     size_bytes = {"float": 4, "double": 8, "i32": 4, "i64": 8}[kind]
-    return native.body(text(kind, host.host().vector_bytes // size_bytes))
+    return native.written_body(text, (kind, host.host().vector_bytes // size_bytes))
 
 
 def text(kind: str, lanes: int) -> str:

@@ -96,7 +96,11 @@ def _bound(
 
 @once
 def _body(kind: str, adds: bool, exclusive: bool, has_lines: bool) -> native.Body:
-    return native.body(_Writer(kind, adds, exclusive).text(has_lines))
+    return native.written_body(_text, (kind, adds, exclusive, has_lines))
+
+
+def _text(kind: str, adds: bool, exclusive: bool, has_lines: bool) -> str:
+    return _Writer(kind, adds, exclusive).text(has_lines)
 
 
 class _Writer:

@@ -86,7 +86,7 @@ def bind(
     lines = 3 if is_gradient else 1
     held = threads * line * lines
     counts = [whole] * (4 if is_gradient else 2) + [held]
-    kernel = native.body(text(form), is_tidy=True).bind(
+    kernel = native.written_body(text, (form,), is_tidy=True).bind(
         (channels, line), counts, rows, threads, is_large
     )
     size_bytes = held * dtype.itemsize

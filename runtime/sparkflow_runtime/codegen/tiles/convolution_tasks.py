@@ -95,7 +95,7 @@ class Task:
             Field.PART: whole,
         }
         form = replace(self.form, fixed=_fixed(self.form, fields))
-        run = native.body(contraction_ir.text(form), is_tidy=True).bind(
+        run = native.written_body(contraction_ir.text, (form,), is_tidy=True).bind(
             [fields.get(field, 0) for field in Field],
             [*counts, NOT_COUNTED],
             self.batch,

@@ -179,12 +179,13 @@ class Product:
 @once
 def _dots(dtype: DType) -> native.Body:
     lanes = host.host().lanes(dtype)
-    return native.body(small_product.dots_text(gemm.form(dtype).element, lanes), is_tidy=True)
+    arguments = gemm.form(dtype).element, lanes
+    return native.written_body(small_product.dots_text, arguments, is_tidy=True)
 
 
 @once
 def _small(dtype: DType) -> native.Body:
     here = host.host()
     element = gemm.form(dtype).element
-    text = small_product.text(element, here.lanes(dtype), gemm.small_rows())
-    return native.body(text, is_tidy=True)
+    arguments = element, here.lanes(dtype), gemm.small_rows()
+    return native.written_body(small_product.text, arguments, is_tidy=True)

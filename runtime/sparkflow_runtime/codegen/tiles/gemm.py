@@ -113,28 +113,27 @@ def form(dtype: DType) -> Form:
 @once
 def body(dtype: DType) -> native.Body:
     """The code of all products of a dtype, see `gemm_ir`."""
-    return native.body(text(form(dtype)), is_tidy=True)
+    return native.written_body(text, (form(dtype),), is_tidy=True)
 
 
 @once
 def packed_body(dtype: DType) -> native.Body:
     """The same where the right factors are packed."""
-    return native.body(text(replace(form(dtype), right_is_packed=True)), is_tidy=True)
+    return native.written_body(text, (replace(form(dtype), right_is_packed=True),), is_tidy=True)
 
 
 @once
 def packing_body(dtype: DType) -> native.Body:
     """The code that packs right factors, see `packing_ir`."""
-    return native.body(packing_ir.text(form(dtype)), is_tidy=True)
+    return native.written_body(packing_ir.text, (form(dtype),), is_tidy=True)
 
 
 @once
 def small_body(dtype: DType) -> native.Body:
     """The code of small products, see `small_product`."""
     here = form(dtype)
-    return native.body(
-        small_product.stack_text(here.element, here.lanes, small_rows()), is_tidy=True
-    )
+    arguments = here.element, here.lanes, small_rows()
+    return native.written_body(small_product.stack_text, arguments, is_tidy=True)
 
 
 def small_rows() -> int:

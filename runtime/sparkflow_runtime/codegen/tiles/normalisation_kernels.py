@@ -62,15 +62,15 @@ def bind(dtype: np.dtype[Any], rows: int, channels: int) -> Kernels | None:
     threads = min(pools.count(), chunks) if is_large else 1
     whole, parts = rows * channels, chunks * channels
 
-    def bound(text: str, *counts: int) -> Callable[..., bool]:
-        body = native.body(text, is_tidy=True)
+    def bound(write: Callable[[Form], str], *counts: int) -> Callable[..., bool]:
+        body = native.written_body(write, (form,), is_tidy=True)
         return body.bind(sizes, counts, chunks, threads, is_large)
 
-    take = bound(ir.moments_text(form), whole, parts, parts)
-    together = native.body(ir.together_text(form), is_tidy=True).bind(
+    take = bound(ir.moments_text, whole, parts, parts)
+    together = native.written_body(ir.together_text, (form,), is_tidy=True).bind(
         sizes, [parts, parts, channels, channels], 1
     )
-    multiply = bound(ir.products_text(form), whole, whole, channels, parts, parts)
+    multiply = bound(ir.products_text, whole, whole, channels, parts, parts)
     size_bytes = parts * dtype.itemsize
 
     def sums() -> tuple[Array, Array]:
@@ -92,7 +92,7 @@ def bind(dtype: np.dtype[Any], rows: int, channels: int) -> Kernels | None:
     vectors = [channels] * 4
     return Kernels(
         moments,
-        bound(ir.normal_text(form), whole, *vectors[:3], whole),
+        bound(ir.normal_text, whole, *vectors[:3], whole),
         products,
-        bound(ir.slopes_text(form), whole, whole, *vectors, whole),
+        bound(ir.slopes_text, whole, whole, *vectors, whole),
     )

@@ -75,5 +75,5 @@ def bind_pooling(
     }[task]
     is_large = whole >= PARALLEL_ELEMENTS
     threads = max(min(pools.count(), batch), 1) if is_large else 1
-    body = native.body(pooling_ir.text(form), is_tidy=True)
+    body = native.written_body(pooling_ir.text, (form,), is_tidy=True)
     return body.bind([fields[field] for field in Field], counts, batch, threads, is_large)

@@ -60,7 +60,11 @@ def _bound(
 
 @once
 def _body(kind: str) -> native.Body:
-    return native.body(_Writer(kind).text())
+    return native.written_body(_text, (kind,))
+
+
+def _text(kind: str) -> str:
+    return _Writer(kind).text()
 
 
 class _Writer:

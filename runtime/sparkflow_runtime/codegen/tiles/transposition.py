@@ -57,7 +57,7 @@ def _bound(
 
 @once
 def _body(size_bytes: int) -> native.Body:
-    return native.body(text(size_bytes, host.host().vector_bytes))
+    return native.written_body(text, (size_bytes, host.host().vector_bytes))
 
 
 def text(size_bytes: int, vector_bytes: int) -> str:

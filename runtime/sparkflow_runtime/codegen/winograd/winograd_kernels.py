@@ -7,7 +7,7 @@ Each function here looks at the sizes of one convolution and binds bodies of `wi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -315,7 +315,7 @@ def filter_gradient(
     for first in range(0, total, group):
         count = min(group, total - first)
         now = {**numbers, Field.FIRST: first, Field.GROUP: count}
-        takes.append((_body(gradient_ir.tiles_text(form), now, given, count, sides), now))
+        takes.append((_body((gradient_ir.tiles_text, (form,)), now, given, count, sides), now))
     zeros = _up(max(channels, outputs), _LINE)
     result = math.prod(filters)
     if groups == 1:
@@ -325,10 +325,10 @@ def filter_gradient(
     steps = []
     for number, (take, now) in enumerate(takes):
         now = {**numbers, **now, Field.ADDS: int(number > 0)}
-        text, extent = gradient_ir.sums_text(form), PRODUCTS * panels
+        text, extent = (gradient_ir.sums_text, (form,)), PRODUCTS * panels
         steps.append((take, _body(text, now, [NOT_COUNTED] * 3, extent, sides)))
     counts = [NOT_COUNTED, result]
-    finish = _body(gradient_ir.finish_text(form), numbers, counts, channels, sides)
+    finish = _body((gradient_ir.finish_text, (form,)), numbers, counts, channels, sides)
     parts = _Parts(zeros, lefts, rights, PRODUCTS * numbers[Field.OUT_PLANE])
 
     def kernel(left: Array, right: Array, out: Array) -> bool:
@@ -376,7 +376,7 @@ def _gradient_by_panels(
     panels = numbers[Field.PANELS]
     threads = min(sides.threads, panels)
     counts = [NOT_COUNTED, NOT_COUNTED, result, NOT_COUNTED]
-    text = gradient_ir.panels_text(form)
+    text = (gradient_ir.panels_text, (form,))
     give = _body(text, {**numbers, **more}, counts, panels, sides, threads)
     parts = _Parts(*sizes, threads * PRODUCTS * plane)
 
@@ -424,9 +424,9 @@ def _bound(sides: Sides, is_turned: bool) -> Kernel:
     }
     counts = [sides.taps**2 * channels * outputs, NOT_COUNTED]
     extent = -(-channels // form.lanes)
-    prepare = _body(filters_ir.filters_text(form, is_turned), numbers, counts, extent, sides)
+    prepare = _body((filters_ir.filters_text, (form, is_turned)), numbers, counts, extent, sides)
     counts = [_elements(sides, sides.left), NOT_COUNTED, _elements(sides, sides.out), NOT_COUNTED]
-    text = convolution_ir.convolution_text(form)
+    text = (convolution_ir.convolution_text, (form,))
     convolve = _body(text, numbers, counts, total, sides, threads)
     parts = _Parts(PRODUCTS * right_plane, threads * part)
 
@@ -463,10 +463,10 @@ def _by_panels(sides: Sides, common: Mapping[Field, int], is_turned: bool) -> Ke
         count = min(group, total - first)
         numbers = {**common, **planes, Field.FIRST: first, Field.GROUP: count}
         counts = [_elements(sides, sides.left), NOT_COUNTED, NOT_COUNTED]
-        text, extent = convolution_ir.tiles_text(form), _up(count, form.rows)
+        text, extent = (convolution_ir.tiles_text, (form,)), _up(count, form.rows)
         take = _body(text, numbers, counts, extent, sides)
         counts = [NOT_COUNTED, weights, _elements(sides, sides.out), NOT_COUNTED]
-        text = convolution_ir.panels_text(form, is_turned)
+        text = (convolution_ir.panels_text, (form, is_turned))
         steps.append((take, _body(text, numbers, counts, panels, sides, threads)))
     parts = _Parts(pitch, PRODUCTS * planes[Field.LEFT_PLANE], threads * part)
 
@@ -482,14 +482,14 @@ def _by_panels(sides: Sides, common: Mapping[Field, int], is_turned: bool) -> Ke
 
 
 def _body(
-    text: str,
+    text: tuple[Callable[..., str], tuple[Hashable, ...]],
     numbers: Mapping[Field, int],
     counts: Sequence[int],
     extent: int,
     sides: Sides,
     threads: int | None = None,
 ) -> _Run:
-    return native.body(text, is_tidy=True).bind(
+    return native.written_body(*text, is_tidy=True).bind(
         [numbers.get(field, 0) for field in Field],
         counts,
         extent,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import multiprocessing
 import os
@@ -219,6 +220,43 @@ def test_described_text_is_written_once(tmp_path: Path, monkeypatch: pytest.Monk
     native.described_body(f"in {tmp_path}", write)
     assert written == [1]
     assert len(loaded) == 1
+
+
+@needs_llvm
+def test_what_a_function_writes_is_written_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = ObjectCache(tmp_path / "kernels")
+    monkeypatch.setattr(linking, "_disk", lambda: cache)
+    name = str(tmp_path)
+    written = []
+
+    def add(size_bits: int, name: str) -> str:
+        written.append((size_bits, name))
+        return ADD_PART_AND_SIZE.replace("i64 %x, %size", f"i{size_bits} %x, %size")
+
+    body = native.written_body(add, (64, name))
+    assert native.written_body(add, (64, name)) is body
+    with pytest.raises(RuntimeError, match="i32"):
+        native.written_body(add, (32, name))  # another text, though no code
+    assert written == [(64, name), (32, name)]
+    monkeypatch.setattr(linking, "_linked", Once())  # as in another process
+    monkeypatch.setattr(linking, "_load", lambda *_: body._linked)
+    native.written_body.__wrapped__(add, (64, name))
+    assert written == [(64, name), (32, name)]
+
+
+def test_text_that_depends_on_arguments_is_written_where_nothing_was_compiled() -> None:
+    """No module of `codegen` writes such text before it looks."""
+    written_before = []
+    for path in Path(native.__file__).parents[1].rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not (isinstance(node, ast.Call) and ast.unparse(node.func) == "native.body"):
+                continue
+            text = node.args[0]
+            if isinstance(text, ast.Call) and text.args and ast.unparse(text.func).endswith("text"):
+                written_before.append(f"{path.name}:{node.lineno}")
+    assert not written_before
 
 
 def test_described_text_is_written_anew_where_a_generator_has_changed(tmp_path: Path) -> None:

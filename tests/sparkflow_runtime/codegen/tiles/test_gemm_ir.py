@@ -16,7 +16,7 @@ SIZES = (1, 2, 13, 40, 67)
 
 def product(form, left, right, parts=(1, 1, 1)):
     """The product of stacks of matrices, computed part after part."""
-    body = body_of(text(form))
+    body = body_of(text, form)
     count, m, k = left.shape
     n = right.shape[-1]
     out = np.full((count, m, n), np.nan, left.dtype)
@@ -44,7 +44,7 @@ def packed_product(form, left, right, parts):
     sizes[[Size.RIGHT_DEPTH, Size.RIGHT_COLUMN, Size.OUT_ROW]] = columns, 0, n
     sizes[[Size.COUNT_PARTS, Size.ROW_PARTS, Size.COLUMN_PARTS]] = 1, *parts
     arrays = np.array([each.ctypes.data for each in (left, factor, out)], np.int64)
-    body = body_of(text(replace(form, right_is_packed=True)))
+    body = body_of(text, replace(form, right_is_packed=True))
     for part in range(np.prod(parts)):
         body(sizes.ctypes.data, arrays.ctypes.data, 0, 0, part)
     return out

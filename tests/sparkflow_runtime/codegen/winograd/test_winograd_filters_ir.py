@@ -32,7 +32,7 @@ def test_transformed_filters(taps: int, channels: int, outputs: int, is_turned: 
         Field.RIGHT_PLANE: channels * panels * form.panel,
     }
     found = np.full((PRODUCTS, panels, channels, form.panel), np.nan, np.float32)
-    run = native.body(filters_ir.filters_text(form, is_turned), is_tidy=True).bind(
+    run = native.written_body(filters_ir.filters_text, (form, is_turned), is_tidy=True).bind(
         [numbers.get(field, 0) for field in Field],
         [given.size, found.size],
         -(-channels // lanes),
