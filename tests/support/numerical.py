@@ -45,3 +45,45 @@ def numerical_gradient(
                 sides.append(function(*point))
             result[position] += direction * (sides[0] - sides[1]) / (2 * delta)
     return result
+
+
+def directional_derivatives(
+    function: Callable[..., float],
+    arrays: Sequence[np.ndarray[Any, Any]],
+    index: int,
+    count: int = 3,
+    delta: float = 1e-6,
+) -> list[tuple[np.ndarray[Any, Any], float]]:
+    """The derivatives of a real function by one of its arguments, along random directions.
+
+    Each direction moves every element by `delta`, to one side or the other, so that an error of a
+    single element of a gradient shows in all of them. `numerical_gradient` shows where it is, but
+    calls `function` twice for each element.
+
+        >>> x = np.array([1.0, -3.0])
+        >>> for direction, derivative in directional_derivatives(lambda x: (x**2).sum(), [x], 0):
+        ...     assert np.isclose((2 * x * direction).sum(), derivative)
+
+    Args:
+        function: As for `numerical_gradient`.
+        arrays: As for `numerical_gradient`.
+        index: As for `numerical_gradient`.
+        count: The number of directions.
+        delta: The step, in the unit of the values.
+
+    Returns:
+        Each direction, like `arrays[index]`, and the derivative along it.
+    """
+    random = np.random.default_rng(index)
+    point = list(arrays)
+    found = []
+    for _ in range(count):
+        direction = np.asarray(random.choice([-1.0, 1.0], arrays[index].shape), arrays[index].dtype)
+        if direction.dtype.kind == "c":
+            direction = direction + 1.0j * random.choice([-1.0, 1.0], direction.shape)
+        sides = []
+        for step in (delta, -delta):
+            point[index] = np.asarray(arrays[index] + step * direction)
+            sides.append(function(*point))
+        found.append((direction, (sides[0] - sides[1]) / (2 * delta)))
+    return found

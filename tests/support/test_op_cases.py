@@ -1,5 +1,7 @@
 """The checks of the op test table find what they are there to find."""
 
+from dataclasses import replace as replaced
+
 import numpy as np
 import pytest
 
@@ -151,3 +153,18 @@ def test_case_files_are_loaded_in_order_of_name(tmp_path):
     (tmp_path / "cases_a.py").write_text("CASES = [1]")
     (tmp_path / "other.py").write_text("raise RuntimeError")
     assert [module.CASES for module in op_cases.load_cases(tmp_path)] == [[1], [2]]
+
+
+def test_a_gradient_that_is_wrong_in_one_element_is_found(monkeypatch):
+    x = np.array([1.0, -3.0, 2.0, 0.5, 4.0, -1.5])
+    case = OpCase("Square", [x], expected=np.square, gradient=[0])
+    op_cases.check_gradient(case)
+    right = op_cases._gradients
+
+    def wrong(*arguments):
+        (gradient,) = right(*arguments)
+        return [replaced(gradient, value=gradient.value * [1, 1, 1 + 1e-4, 1, 1, 1])]
+
+    monkeypatch.setattr(op_cases, "_gradients", wrong)
+    with pytest.raises(AssertionError, match="Mismatched elements: 1 / 6"):
+        op_cases.check_gradient(case)

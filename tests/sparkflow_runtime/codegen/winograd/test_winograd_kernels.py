@@ -114,7 +114,7 @@ def test_convolutions_and_gradients(geometry: tuple[Any, ...]) -> None:
 def test_random_geometries() -> None:
     generator = np.random.default_rng(2)
     pick = generator.integers
-    for seed in range(40):
+    for seed in range(20):
         taps = int(pick(3, 6))
         paddings: list[Any] = ["SAME", "VALID"]
         paddings.append(tuple((int(pick(0, taps + 2)), int(pick(0, taps + 2))) for _ in range(2)))
