@@ -466,8 +466,8 @@ def _by_panels(sides: Sides, common: Mapping[Field, int], is_turned: bool) -> Ke
         text, extent = (convolution_ir.tiles_text, (form,)), _up(count, form.rows)
         take = _body(text, numbers, counts, extent, sides)
         counts = [NOT_COUNTED, weights, _elements(sides, sides.out), NOT_COUNTED]
-        text = (convolution_ir.panels_text, (form, is_turned))
-        steps.append((take, _body(text, numbers, counts, panels, sides, threads)))
+        panels_text = (convolution_ir.panels_text, (form, is_turned))
+        steps.append((take, _body(panels_text, numbers, counts, panels, sides, threads)))
     parts = _Parts(pitch, PRODUCTS * planes[Field.LEFT_PLANE], threads * part)
 
     def kernel(given: Array, filters: Array, out: Array) -> bool:
