@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from sparkflow_runtime.codegen.cpu.repeat import Call, Check, Choose
-from sparkflow_runtime.compiler.loops import plan
+from sparkflow_runtime.compiler.loops import steps
 
 
 def _call(number: int) -> Call:
@@ -14,10 +14,10 @@ def test_products_whose_factors_are_packed_are_chosen_in_branches_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made: list[Any] = []
-    monkeypatch.setattr(plan, "Loop", lambda *steps: made.append(steps))
-    first, second = (plan.WithFactor(_call(n), n, _call(n + 10)) for n in (1, 2))
-    branch = plan.Branch(5, (first, second), (Check(6),))
-    plan.LoopSteps([first], [branch, second], 7).loop({2})
+    monkeypatch.setattr(steps, "Loop", lambda *given: made.append(given))
+    first, second = (steps.WithFactor(_call(n), n, _call(n + 10)) for n in (1, 2))
+    branch = steps.Branch(5, (first, second), (Check(6),))
+    steps.LoopSteps([first], [branch, second], 7).loop({2})
     ((condition, turn, flag),) = made
     assert condition == [first.plain]
     assert turn == [Choose(5, (first.plain, second.packed), (Check(6),)), second.packed]
