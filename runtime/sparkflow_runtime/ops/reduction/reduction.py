@@ -27,13 +27,14 @@ from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differe
 from sparkflow_runtime.ops.reduction import scan
 from sparkflow_runtime.ops.reduction.axes import (
     axes_reader,
+    checked_axes,
     reduced_mask,
     reduced_shape,
     restore_axes,
 )
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import Attr, bool_attr, type_attr
-from sparkflow_runtime.ops.static import shape_tensor
+from sparkflow_runtime.ops.static import ints, shape_tensor, static_rank
 from sparkflow_runtime.ops.value import REDUCING
 from sparkflow_runtime.shapes import Shape
 
@@ -297,30 +298,60 @@ class Prod(ReductionOp):
     float_operations = one_per_element_read
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
-        """The product of all others: right where elements are 0, too.
-
-        The reduced axes are moved to the front and flattened, so that cumulative products from
-        both ends give the product of the elements before and after each.
-        """
+        """The product of all others: right where elements are 0, too."""
         x, axes = op.inputs
-        shape = g.Shape(x)
-        reduced = reduced_mask(g, x, axes)
-        ones = g.const(1, int32)
-        _, order = g.TopKV2(g.Cast(reduced, DstT=int32), g.Size(reduced))  # stable: ties in order
-        first = np.array(0, np.int32)
-        sizes = g.Pack(
-            [
-                g.Prod(g.SelectV2(reduced, shape, ones), first),
-                g.Prod(g.SelectV2(reduced, ones, shape), first),
-            ]
-        )
-        moved = g.Transpose(x, order)
-        flat = g.Reshape(moved, sizes)
-        before = g.Cumprod(flat, first, exclusive=True)
-        after = g.Cumprod(flat, first, exclusive=True, reverse=True)
-        others = g.Reshape(g.Mul(before, after), g.Shape(moved))
-        others = g.Transpose(others, g.InvertPermutation(order))
+        rank, value = static_rank(g, x), g.value(axes)
+        if rank is None or value is None:
+            others = _product_of_others_over_unknown(g, x, axes)
+        else:
+            found = checked_axes(ints(value), (None,) * rank, twice=True)
+            others = _product_of_others(g, x, sorted(set(found), reverse=True))
+        if others is None:
+            return _broadcast_back(g, op, dy), None
         return g.Mul(conjugated(g, others), _broadcast_back(g, op, dy)), None
+
+
+def _product_of_others(g: GraphBuilder, x: Tensor, axes: Sequence[int]) -> Tensor | None:
+    """The product of all elements over the axes but the element itself; None over no axes.
+
+    Axis by axis, by cumulative products from both ends: those of what comes before and after along
+    one axis, times the product of all that stand elsewhere along the next axes.
+    """
+    result: Tensor | None = None
+    rest = x
+    for axis in axes:
+        place = g.const(axis, int32)
+        before = g.Cumprod(rest, place, exclusive=True)
+        after = g.Cumprod(rest, place, exclusive=True, reverse=True)
+        others = g.Mul(before, after)
+        result = others if result is None else g.Mul(result, others)
+        if axis != axes[-1]:
+            rest = g.Prod(rest, place, keep_dims=True)
+    return result
+
+
+def _product_of_others_over_unknown(g: GraphBuilder, x: Tensor, axes: Tensor) -> Tensor:
+    """The same where the axes or the rank are not known.
+
+    The axes are moved to the front and flattened.
+    """
+    shape = g.Shape(x)
+    reduced = reduced_mask(g, x, axes)
+    ones = g.const(1, int32)
+    _, order = g.TopKV2(g.Cast(reduced, DstT=int32), g.Size(reduced))  # stable: ties in order
+    first = np.array(0, np.int32)
+    sizes = g.Pack(
+        [
+            g.Prod(g.SelectV2(reduced, shape, ones), first),
+            g.Prod(g.SelectV2(reduced, ones, shape), first),
+        ]
+    )
+    moved = g.Transpose(x, order)
+    flat = g.Reshape(moved, sizes)
+    before = g.Cumprod(flat, first, exclusive=True)
+    after = g.Cumprod(flat, first, exclusive=True, reverse=True)
+    others = g.Reshape(g.Mul(before, after), g.Shape(moved))
+    return g.Transpose(others, g.InvertPermutation(order))
 
 
 @register
