@@ -18,7 +18,7 @@ from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InternalError, InvalidArgumentError
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
-from sparkflow_runtime.ops.kernels.bfloat16 import bind_kernel
+from sparkflow_runtime.ops.kernels.narrow import bind_kernel
 from sparkflow_runtime.ops.op import Inference, Op
 from sparkflow_runtime.ops.signature import Arg
 from sparkflow_runtime.ops.value import wholly

@@ -15,7 +15,7 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
-from sparkflow_runtime.ops.kernels.bfloat16 import bind_kernel
+from sparkflow_runtime.ops.kernels.narrow import bind_kernel
 from sparkflow_runtime.resources.variable import Variable
 from sparkflow_runtime.testing.aliases import check_aliases
 

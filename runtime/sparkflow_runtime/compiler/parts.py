@@ -23,7 +23,7 @@ from sparkflow_runtime.ir.node import ARG, NO_WORK, RECEIVE, RETVAL, SEND, Endpo
 from sparkflow_runtime.ir.strands import is_repeated
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
-from sparkflow_runtime.ops.kernels.bfloat16 import bind_kernel
+from sparkflow_runtime.ops.kernels.narrow import bind_kernel
 from sparkflow_runtime.resources.parking import Visit
 
 

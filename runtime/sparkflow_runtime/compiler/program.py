@@ -42,7 +42,7 @@ from sparkflow_runtime.once import once
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.distributed.transfer import fetched
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
-from sparkflow_runtime.ops.kernels.bfloat16 import bind_kernel
+from sparkflow_runtime.ops.kernels.narrow import bind_kernel
 from sparkflow_runtime.ops.op import Op
 
 if TYPE_CHECKING:

@@ -26,6 +26,7 @@ from sparkflow_runtime.ir.function import called
 from sparkflow_runtime.ir.node import ARG, Endpoint, Node
 from sparkflow_runtime.ir.phases import Phase, run_phases
 from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.kernels.narrow import is_fusable
 from sparkflow_runtime.resources.container import Resources
 
 if TYPE_CHECKING:
@@ -194,7 +195,7 @@ def _joined(
 
 
 def _has_fusable(units: Sequence[Unit], *_: object) -> bool:
-    return any(registry.lookup(unit.node.op).is_fusable(unit.node) for unit in units)
+    return any(is_fusable(registry.lookup(unit.node.op), unit.node) for unit in units)
 
 
 def _fused(

@@ -30,7 +30,7 @@ from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.evaluation import NamedNode, computed, evaluate, is_small
 from sparkflow_runtime.ops.fusion import Check, Dims, Fused, Fusion, NotFusableError
 from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.ops.kernels.bfloat16 import bind_kernel
+from sparkflow_runtime.ops.kernels.narrow import bind_kernel
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, keyword_names
 from sparkflow_runtime.ops.signature import REQUIRED, Arg, Signature
 from sparkflow_runtime.ops.value import Value, wholly

@@ -17,7 +17,7 @@ from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import OpError
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.ops.kernels.bfloat16 import bind_kernel
+from sparkflow_runtime.ops.kernels.narrow import bind_kernel
 from sparkflow_runtime.ops.op import Inference, NodeView, Op
 from sparkflow_runtime.ops.value import Found, HostArray, Valuation, Value
 from sparkflow_runtime.resources.container import Resources

@@ -7,7 +7,7 @@ whether what an op says can be true; docs/own_ops.md has a table of what each is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from sparkflow_runtime import shapes
 from sparkflow_runtime.codegen.ir.kernel import DTYPES
-from sparkflow_runtime.dtypes import DType, float32, resource, variant
+from sparkflow_runtime.dtypes import DType, bfloat16, float32, resource, variant
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.fusion import Fused, Fusion, NotFusableError
 from sparkflow_runtime.ops.signature import Signature
@@ -346,8 +346,8 @@ class Execution(_Described):
     """How its kernels run: on which devices, into given arrays, as part of a fused one.
 
     Attributes:
-        widens_bfloat16: Whether `bind_kernel` computes in float32 what is bfloat16; where not,
-            the kernel itself must take arrays of it.
+        widens: The dtypes of `NARROW` instead of which `bind_kernel` gives the kernel float32, on a
+            host; where not, the kernel itself must take arrays of these. None where the bits count.
         host_inputs: Names of the inputs that the kernel reads as Python's numbers: where they are
             known they stay on the host, and no step waits for the card to send them.
         capturable: Whether the kernel on a GPU does nothing but launch, and the same in every step,
@@ -358,7 +358,7 @@ class Execution(_Described):
             first output.
     """
 
-    widens_bfloat16: ClassVar[bool] = True
+    widens: ClassVar[Collection[DType]] = frozenset({bfloat16})
     host_inputs: ClassVar[frozenset[str]] = frozenset()
     capturable: ClassVar[bool] = False
     quiet: ClassVar[bool] = False

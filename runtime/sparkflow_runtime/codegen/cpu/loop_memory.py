@@ -22,6 +22,8 @@ I64: Final = ir.IntType(64)
 POINTER: Final = ir.PointerType()
 
 MEMORY_TYPES: Final = {**SCALARS, dtypes.bool_: I8}
+_LEAST_MASKED: Final = 4
+"""Bytes of the smallest elements that processors load and store parts of vectors of."""
 
 
 def number(value: int) -> Any:
@@ -170,7 +172,7 @@ class Memory:
         return with_entry.alloca(kind)
 
     def _masks(self, dtype: DType) -> bool:
-        return self._has_masks and dtype is not dtypes.bool_
+        return self._has_masks and dtype.size >= _LEAST_MASKED
 
     def _buffer(self, kind: Any) -> Any:
         found = self._buffers.get(str(kind))

@@ -13,6 +13,7 @@ import numpy as np
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.ir.kernel import (
     DTYPES,
+    NARROW,
     REDUCTIONS,
     SOURCES,
     Axes,
@@ -123,7 +124,7 @@ def _check(kernel: Kernel) -> None:
         raise UnsupportedKernel(f"{kernel.rank} dimensions, at most {MAX_RANK} are supported")
     types = kernel.value_dtypes
     for dtype in types:
-        if dtype not in DTYPES:
+        if dtype not in DTYPES | NARROW:
             raise UnsupportedKernel(f"values of dtype {dtype.name}")
     used: set[int] = set()
     reductions: dict[int, Instruction] = {}

@@ -2,8 +2,8 @@
 
 Values are scalars or vectors of any number of lanes: LLVM splits long vectors into registers, which
 gives the processor independent work. float32, float64, int32 and int64 are LLVM's types of the same
-size, bool is one bit. exp and its like are within 2 units in the last place of the true value
-(`maths_exponential`, `maths_logarithm`).
+size, bool is one bit, float16 and bfloat16 can only be cast. exp and its like are within 2 units in
+the last place of the true value (`maths_exponential`, `maths_logarithm`).
 
 Importing this module takes llvmlite.
 """
@@ -29,9 +29,13 @@ SCALARS: Final[dict[DType, Any]] = {
     dtypes.float64: ir.DoubleType(),
     dtypes.int32: ir.IntType(32),
     dtypes.int64: ir.IntType(64),
+    dtypes.float16: ir.HalfType(),
+    dtypes.bfloat16: ir.IntType(16),
     dtypes.bool_: BIT,
 }
-"""LLVM's type of one value in a register. In memory a bool is a byte."""
+"""LLVM's type of one value in a register. In memory a bool is a byte; bfloat16 are bits."""
+
+_NARROW_SCALARS: Final = (SCALARS[dtypes.float16], SCALARS[dtypes.bfloat16])
 
 
 def type_of(dtype: DType, lanes: int | None) -> Any:
@@ -81,15 +85,22 @@ def emit(builder: Any, name: str, dtype: DType, *values: Any) -> Any:
 def cast(builder: Any, value: Any, dtype: DType) -> Any:
     """Converts as numpy's `astype` does on x86: what does not fit an integer becomes the least one.
 
+    float16 and bfloat16 are made of float32, and become float32.
+
     Args:
         builder: llvmlite's `IRBuilder`.
         value: An LLVM value.
         dtype: What to convert to.
+
+    Raises:
+        InvalidArgumentError: Between one of these two and something else than float32.
     """
     source, target = element(value.type), SCALARS[dtype]
     kind = like(value.type, target)
     if source == target:
         return value
+    if source in _NARROW_SCALARS or target in _NARROW_SCALARS:
+        return _cast_narrow(builder, value, dtype)
     if target == BIT:
         return _to_bool(builder, value)
     if source == BIT:
@@ -106,6 +117,51 @@ def cast(builder: Any, value: Any, dtype: DType) -> Any:
         return builder.select(fits, builder.fptosi(value, kind), least)
     is_wider = dtype is dtypes.float64
     return (builder.fpext if is_wider else builder.fptrunc)(value, kind)
+
+
+def _cast_narrow(builder: Any, value: Any, dtype: DType) -> Any:
+    """To float32, or from it: to the nearest, ties to even."""
+    source, target = element(value.type), SCALARS[dtype]
+    kind = like(value.type, target)
+    if ir.FloatType() not in (source, target):
+        raise InvalidArgumentError(
+            message=f"There is no conversion from LLVM's type {source} to {dtype.name}"
+        )
+    if source == SCALARS[dtypes.float16]:
+        return builder.fpext(value, kind)
+    if dtype is dtypes.float16:
+        return builder.fptrunc(_fenced(builder, value), kind)
+    # As in `codegen.rows.narrowing`: processors' own instructions lose the smallest numbers.
+    bits_kind = like(value.type, ir.IntType(32))
+
+    def number(each: int) -> Any:
+        return constant(bits_kind, each)
+
+    if source == SCALARS[dtypes.bfloat16]:
+        bits = builder.shl(builder.zext(value, bits_kind), number(16))
+        return builder.bitcast(bits, kind)
+    bits = builder.bitcast(value, bits_kind)
+    high = builder.lshr(bits, number(16))
+    more = builder.add(builder.and_(high, number(1)), number(0x7FFF))
+    rounded = builder.lshr(builder.add(bits, more), number(16))
+    quiet = builder.or_(builder.and_(high, number(0x8000)), number(0x7FC0))
+    is_number = builder.fcmp_ordered("ord", value, value)
+    return builder.trunc(builder.select(is_number, rounded, quiet), kind)
+
+
+def _fenced(builder: Any, value: Any) -> Any:
+    """A value that is rounded as it is.
+
+    LLVM would compute in float16 what is made of float16 alone, where processors can, and then a
+    product and the sum that it goes into with one rounding.
+    """
+    kind = value.type
+    lanes = f"v{kind.count}" if isinstance(kind, ir.VectorType) else ""
+    name = f"llvm.arithmetic.fence.{lanes}f32"
+    found = builder.module.globals.get(name)
+    if found is None:
+        found = ir.Function(builder.module, ir.FunctionType(kind, [kind]), name=name)
+    return builder.call(found, [value])
 
 
 def _to_bool(builder: Any, value: Any) -> Any:

@@ -14,8 +14,9 @@ from typing import Final
 
 import numpy as np
 
+from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.cpu.loops import UnsupportedKernel
-from sparkflow_runtime.codegen.gpu.cuda_expressions import PACKS, PRELUDE, is_supported
+from sparkflow_runtime.codegen.gpu.cuda_expressions import HALVES, PACKS, PRELUDE, is_supported
 from sparkflow_runtime.codegen.gpu.cuda_stages import Stage, instruction_of, stages
 from sparkflow_runtime.codegen.gpu.cuda_text import (
     COLUMN_ROWS,
@@ -123,7 +124,8 @@ class CudaProgram:
             for name, text in self._helpers().items()
             if name in body  # no more than is used: NVRTC takes its time
         ]
-        return "\n".join([PACKS + PRELUDE, *called, body])
+        halves = [HALVES] if dtypes.float16 in self.kernel.value_dtypes else []
+        return "\n".join([PACKS + PRELUDE, *halves, *called, body])
 
     def _helpers(self) -> dict[str, str]:
         reductions = {

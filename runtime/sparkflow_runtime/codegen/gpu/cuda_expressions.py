@@ -22,8 +22,9 @@ TYPES: Final = {
     dtypes.int32: "int",
     dtypes.int64: "long long",
     dtypes.bool_: "bool",
+    dtypes.float16: "unsigned short",
 }
-"""The C type of an element."""
+"""The C type of an element; float16 are bits, which are only cast."""
 
 COMPUTED_IN: Final = {
     dtypes.float16: dtypes.float32,
@@ -31,20 +32,20 @@ COMPUTED_IN: Final = {
     dtypes.float64: dtypes.float64,
 }
 """The dtypes of what `elements` is for, each with the one that is computed in."""
-_HALF: Final = """\
-typedef unsigned short element_t;
-typedef float number_t;
-__device__ float number_of(element_t element) {
+HALVES: Final = """\
+__device__ float number_of(unsigned short element) {
     float number;
     asm("cvt.f32.f16 %0, %1;" : "=f"(number) : "h"(element));
     return number;
 }
-__device__ element_t element_of(float number) {
-    element_t element;
+__device__ unsigned short element_of(float number) {
+    unsigned short element;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(element) : "f"(number));
     return element;
 }
 """
+"""From float16 to float32 and back."""
+_HALF: Final = f"typedef unsigned short element_t;\ntypedef float number_t;\n{HALVES}"
 _PLAIN: Final = """\
 typedef {kind} element_t;
 typedef {kind} number_t;
@@ -102,8 +103,12 @@ def is_supported(instruction: Instruction, given: Sequence[DType]) -> bool:
     function, dtype = instruction.function, instruction.dtype
     if not {dtype, *given} <= TYPES.keys():
         return False
+    if function == "cast" and dtypes.float16 in (dtype, *given):
+        return {dtype, *given} == {dtypes.float16, dtypes.float32}
     if function in ("constant", "index", "cast"):
         return True
+    if dtypes.float16 in (dtype, *given):
+        return False
     if function in _COMPARISONS or function in _LOGIC:
         return dtype is dtypes.bool_ and len(set(given)) == 1
     if function == "where":
@@ -197,6 +202,8 @@ def cast(name: str, given: DType, dtype: DType) -> str:
     """What numpy's `astype` does, as C."""
     if given is dtype:
         return name
+    if dtypes.float16 in (given, dtype):
+        return f"{'element' if dtype is dtypes.float16 else 'number'}_of({name})"
     if dtype is dtypes.bool_:
         return f"{name} != {literal(0, given)}"
     if given.is_floating and dtype in _UNSIGNED:

@@ -20,6 +20,7 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.ir.kernel import (
     ARITHMETIC,
     DTYPES,
+    NARROW,
     REDUCTIONS,
     Axes,
     Instruction,
@@ -152,10 +153,10 @@ class KernelBuilder:
         """An array that the kernel reads, after those asked for before.
 
         Args:
-            dtype: Of its elements.
+            dtype: Of its elements; a value of `NARROW` is to be cast.
             axes: The dimensions of the iteration space that it has.
         """
-        _check_dtype(dtype)
+        _check_dtype(dtype, DTYPES | NARROW)
         operand = Operand(dtype, self._flags(axes))
         return self._add(operand, operand.dtype, operand.axes)
 
@@ -179,7 +180,11 @@ class KernelBuilder:
         return self._instruction(Instruction("index", (), dtypes.int64, axes), axes)
 
     def cast(self, value: Value, dtype: DType) -> Value:
-        """The value as another dtype; itself where it is of that dtype."""
+        """The value as another dtype; itself where it is of that dtype.
+
+        Raises:
+            InvalidArgumentError: One of the two is in `NARROW`, and the other is not float32.
+        """
         return value if value.dtype is dtype else self.call("cast", value, dtype=dtype)
 
     def call(self, function: str, *values: Value | Number, dtype: DType | None = None) -> Value:
@@ -293,9 +298,9 @@ class KernelBuilder:
 _FIELDS: Final = ("function", "arguments", "dtype", "over")
 
 
-def _check_dtype(dtype: DType) -> None:
-    if dtype not in DTYPES:
-        names = sorted(each.name for each in DTYPES)
+def _check_dtype(dtype: DType, allowed: frozenset[DType] = DTYPES) -> None:
+    if dtype not in allowed:
+        names = sorted(each.name for each in allowed)
         raise InvalidArgumentError(message=f"Values of kernels are {names}, got {dtype.name}")
 
 
@@ -324,7 +329,11 @@ def _result_dtype(function: str, given: list[DType], wanted: DType | None) -> DT
     if function == "cast":
         if wanted is None:
             raise InvalidArgumentError(message="cast needs a dtype to convert to")
-        _check_dtype(wanted)
+        _check_dtype(wanted, DTYPES | NARROW)
+        if NARROW & {given[0], wanted} and dtypes.float32 not in (given[0], wanted):
+            raise InvalidArgumentError(
+                message=f"{given[0].name} is cast to {wanted.name} by way of float32"
+            )
         return wanted
     result = _inferred_dtype(function, given)
     if result is None:
@@ -341,6 +350,8 @@ def _result_dtype(function: str, given: list[DType], wanted: DType | None) -> DT
 
 def _inferred_dtype(function: str, given: list[DType]) -> DType | None:
     """None where there is no such function of these."""
+    if NARROW & set(given):
+        return None
     if function == "where":
         condition, first, second = given
         return first if condition is dtypes.bool_ and first is second else None

@@ -39,6 +39,8 @@ DTYPES: Final = frozenset(
     {dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64, dtypes.bool_}
 )
 """What values may be."""
+NARROW: Final = frozenset({dtypes.float16, dtypes.bfloat16})
+"""What arrays may be beside: values of these are cast to float32 and from it, and nothing else."""
 
 
 @dataclass(frozen=True, slots=True)

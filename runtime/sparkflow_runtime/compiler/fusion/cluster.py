@@ -1,18 +1,24 @@
-"""Nodes on their way into one kernel: their instructions, and what the kernel reads."""
+"""Nodes on their way into one kernel: their instructions, and what the kernel reads.
+
+float16 and bfloat16 are read as float32, and what a node makes of them is rounded once, as where it
+runs by itself: see `ops.kernels.narrow`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from sparkflow_runtime.codegen.ir.builder import KernelBuilder, Value
-from sparkflow_runtime.codegen.ir.kernel import DTYPES
+from sparkflow_runtime.codegen.ir.kernel import DTYPES, NARROW
 from sparkflow_runtime.compiler.known import Known
+from sparkflow_runtime.dtypes import DType, float32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.fusion import Check, Dims, Fused, Fusion, NotFusableError, squeezed
+from sparkflow_runtime.ops.kernels.narrow import is_fusable, widened
 
 MAX_RANK: Final = 4
 MAX_NODES: Final = 512
@@ -64,6 +70,8 @@ class Cluster:
         self.builder = KernelBuilder(len(space))
         self._known = known
         self._reduced: tuple[bool, ...] | None = None
+        self._narrow: dict[int, Value] = {}
+        """By the number of a float32 value, the value that it was cast from."""
 
     @property
     def dims(self) -> int:
@@ -89,36 +97,40 @@ class Cluster:
         shapes = [each.full_shape for each in (*inputs, *outputs)]
         if None in shapes:
             raise NotFusableError("a shape is not known")
-        dtypes = [each.dtype.base for each in (*inputs, *outputs)]
+        stored = [each.dtype.base for each in (*inputs, *outputs)]
+        dtypes = [float32 if dtype in NARROW else dtype for dtype in stored]
         loaded: dict[tuple[Endpoint, Dims], Value] = {}
 
         def load(number: int, dims: Dims) -> Value:
-            if dtypes[number] not in DTYPES:
+            if stored[number] not in DTYPES | NARROW:
                 raise NotFusableError("no kernel reads this dtype")
             key = (node.inputs[number], dims)
             found = self.externals.get(key) or loaded.get(key)
             if found is None:
                 axes = tuple(dim in dims for dim in range(self.dims))
-                found = loaded[key] = self.builder.input(dtypes[number], axes)
+                found = loaded[key] = self.builder.input(stored[number], axes)
                 self.inputs.append(node.inputs[number])
-            return found
+            return self._widened(found)
 
         reduced = self._reduced
         fusion = Fusion(
             self.builder,
             self.space,
-            node.attrs,
+            widened(node, NARROW).attrs,
             shapes[: len(inputs)],  # type: ignore[arg-type]  # none is None
             dtypes[: len(inputs)],
             [each.value for each in inputs],
-            [self.tensors.get(endpoint) for endpoint in node.inputs],
+            [self._inside(endpoint) for endpoint in node.inputs],
             shapes[len(inputs) :],  # type: ignore[arg-type]  # none is None
             dtypes[len(inputs) :],
             load,
             self._may_read_reduction,
         )
         try:
-            made = op.fuse(fusion)
+            made = [
+                self._narrowed(fused, known.dtype)
+                for fused, known in zip(op.fuse(fusion), outputs, strict=True)
+            ]
             for fused, known in zip(made, outputs, strict=True):
                 if any(fusion.inside[i] for check in fusion.checks for i in check.inputs):
                     raise NotFusableError("what is checked is computed in the kernel")
@@ -140,6 +152,33 @@ class Cluster:
         for slot, fused in enumerate(made):
             self.tensors[Endpoint(node.name, slot)] = fused
 
+    def _inside(self, endpoint: Endpoint) -> Fused | None:
+        """A tensor that this kernel computes, as what it is read as."""
+        found = self.tensors.get(endpoint)
+        return found and replace(found, value=self._widened(found.value))
+
+    def _widened(self, value: Value) -> Value:
+        if value.dtype not in NARROW:
+            return value
+        wide = self.builder.cast(value, float32)
+        self._narrow[wide.number] = value
+        return wide
+
+    def _narrowed(self, fused: Fused, dtype: DType) -> Fused:
+        """A result as what is kept of it.
+
+        Raises:
+            NotFusableError: It is rounded, but complete at the end of the kernel only.
+        """
+        if dtype not in NARROW or fused.value.dtype is not float32:
+            return fused
+        if fused.is_final:
+            raise NotFusableError("what the kernel sums up would have to be rounded after it")
+        given = self._narrow.get(fused.value.number)
+        if given is None or given.dtype is not dtype:
+            given = self.builder.cast(fused.value, dtype)
+        return replace(fused, value=given)
+
     def _may_read_reduction(self, axes: Sequence[bool], over: tuple[bool, ...]) -> bool:
         """Reductions over the last dimensions may be read, if all such are over the same ones."""
         first = over.index(True)
@@ -153,7 +192,7 @@ class Cluster:
 def natural_space(node: Node, known: Mapping[Endpoint, Known]) -> tuple[int, ...] | None:
     """The iteration space of a node by itself; None where it cannot be in any kernel."""
     op = registry.lookup(node.op)
-    if not node.inputs or not op.is_fusable(node):
+    if not node.inputs or not is_fusable(op, node):
         return None
     if any(known[each].dtype.is_ref for each in node.inputs) and (
         op.shared(node, node.inputs)

@@ -22,7 +22,7 @@ from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.ops.kernels.bfloat16 import bind_kernel
+from sparkflow_runtime.ops.kernels.narrow import bind_kernel
 from sparkflow_runtime.resources.container import Resources
 from sparkflow_runtime.resources.variable import Variable
 

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from sparkflow_runtime.codegen.ir.kernel import NARROW
 from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.dtypes import float32, float64
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
@@ -40,6 +41,7 @@ class ConvolutionOp(Op):
         depthwise: Whether every channel has filters of its own.
     """
 
+    widens = NARROW
     outputs = "output: T"
     family: ClassVar[tuple[str, str, str]]
     run: ClassVar[Callable[..., Array]]

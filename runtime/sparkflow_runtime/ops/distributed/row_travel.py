@@ -61,7 +61,7 @@ class ExpandRows(_OnHost):
     """The row of every id, from those of the distinct ones: `ids.shape + rows.shape[1:]`."""
 
     type = "_ExpandRows"
-    widens_bfloat16 = False
+    widens = ()
     inputs = "rows: T, positions: int32, ids: Tindices"
     outputs = "output: T"
     aliases = frozenset({"rows"})

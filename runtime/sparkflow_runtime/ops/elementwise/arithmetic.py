@@ -130,7 +130,7 @@ class Cast(Op):
         "DstT": type_attr(dtypes.PLAIN),
         "Truncate": bool_attr(False),
     }
-    widens_bfloat16 = False
+    widens = ()
     value_rule = ELEMENTWISE
     infer = same_as(0)
 

@@ -65,7 +65,7 @@ class Bitcast(Op):
         "type": type_attr((PLAIN | QUANTIZED) - {bool_, string}),
     }
     kernels = {"CPU": None, "GPU": PLAIN}
-    widens_bfloat16 = False
+    widens = ()
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The input's shape, one dimension more or less where the sizes differ."""

@@ -28,6 +28,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from sparkflow_runtime.codegen.ir import expressions
+from sparkflow_runtime.codegen.ir.kernel import NARROW
 from sparkflow_runtime.dtypes import COMPLEX, FLOATING, DType
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
@@ -58,6 +59,7 @@ class ElementwiseOp(Op):
         integer_kernel: What runs for integers, where that differs.
     """
 
+    widens = NARROW
     kernel: ClassVar[Kernel]
     integer_kernel: ClassVar[Kernel | None] = None
     expression: ClassVar[str]

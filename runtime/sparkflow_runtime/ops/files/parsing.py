@@ -216,6 +216,7 @@ class ParseSingleExample(StringOp):
 class ParseTensor(StringOp):
     """A tensor from a TensorProto message."""
 
+    widens = ()  # the bits count
     inputs = "serialized: string"
     outputs = "output: out_type"
     attrs = {"out_type": type_attr()}
@@ -238,6 +239,7 @@ class ParseTensor(StringOp):
 class SerializeTensor(StringOp):
     """A tensor as a TensorProto message."""
 
+    widens = ()  # the bits count
     inputs = "tensor: T"
     outputs = "serialized: string"
     attrs = {"T": type_attr()}

@@ -219,6 +219,7 @@ class AudioSummary(_Summary):
 class TensorSummaryV2(_Summary):
     """The tensor itself, with what a plugin of TensorBoard needs to show it."""
 
+    widens = ()  # the bits count
     inputs = "tag: string, tensor: T, serialized_summary_metadata: string"
     attrs = {"T": type_attr()}
 
@@ -243,6 +244,7 @@ class TensorSummaryV2(_Summary):
 class TensorSummary(_Summary):
     """The tensor itself, under the node's name in graphs of early TensorFlow 1."""
 
+    widens = ()  # the bits count
     inputs = "tensor: T"
     attrs = {
         "T": type_attr(),

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sparkflow_runtime import shapes
+from sparkflow_runtime.codegen.ir.kernel import NARROW
 from sparkflow_runtime.codegen.rows import combined_rows, fixed_rows
 from sparkflow_runtime.dtypes import FLOATING, INDEX, NUMERIC, REAL, DType, bool_, int16, int32
 from sparkflow_runtime.errors import InvalidArgumentError
@@ -58,6 +59,7 @@ def mean_by_segment(
 class _Segment(Op):
     """Rows of `data` combined by sorted `segment_ids`, one id per row."""
 
+    widens = NARROW
     inputs = "data: T, segment_ids: Tindices"
     outputs = "output: T"
     attrs = {"T": type_attr(NUMERIC), "Tindices": type_attr(INDEX)}
@@ -163,6 +165,7 @@ class _UnsortedSegment(Op):
     `segment_ids` has the shape of the leading dimensions of `data`.
     """
 
+    widens = NARROW
     inputs = "data: T, segment_ids: Tindices, num_segments: Tnumsegments"
     outputs = "output: T"
     attrs = {

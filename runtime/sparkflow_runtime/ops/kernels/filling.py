@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.ops.kernels.bfloat16 import is_widened
+from sparkflow_runtime.ops.kernels.narrow import is_widened
 from sparkflow_runtime.ops.op import Array, NodeView, Op
 
 _R = TypeVar("_R")

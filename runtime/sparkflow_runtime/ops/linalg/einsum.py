@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime import shapes
+from sparkflow_runtime.codegen.ir.kernel import NARROW
 from sparkflow_runtime.dtypes import NUMERIC, as_dtype, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.once import latest, once
@@ -109,6 +110,7 @@ def parse(equation: str, count: int) -> tuple[list[Subscripts], Subscripts]:
 class Einsum(Op):
     """The sum over all labels that the output lacks of the product of the inputs."""
 
+    widens = NARROW
     inputs = "inputs: N * T"
     outputs = "output: T"
     aliases = frozenset({"inputs"})

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparkflow_runtime import shapes
+from sparkflow_runtime.codegen.ir.kernel import NARROW
 from sparkflow_runtime.dtypes import (
     COMPLEX,
     FLOATING,
@@ -68,6 +69,7 @@ def _require_two_matrices(a: Array, b: Array) -> None:
 class MatMul(Op):
     """The product of two matrices, either of them transposed first."""
 
+    widens = NARROW
     capturable = True
     inputs = "a: T, b: T"
     outputs = "product: T"
@@ -146,6 +148,7 @@ class MatMul(Op):
 class _BatchMatMulOp(Op):
     """Products of matrices in the last two dimensions, either adjoint first."""
 
+    widens = NARROW
     inputs = "x: T, y: T"
     outputs = "output: T"
     attrs = {

@@ -41,6 +41,13 @@ def kernel(source: DType, target: DType) -> Callable[[Array, Array], bool] | Non
     return convert
 
 
+def converted(x: Array, source: DType, target: DType) -> Array:
+    """A new array of the other dtype, from float32 or to it, of any shape and layout."""
+    convert = kernel(source, target) if x.dtype == source.as_numpy_dtype else None
+    out = np.empty(x.shape, target.as_numpy_dtype)
+    return out if convert is not None and convert(x, out) else x.astype(out.dtype)
+
+
 def widened(x: Array) -> Array:
     """bfloat16 as float32."""
     out = np.empty(x.shape, np.float32)

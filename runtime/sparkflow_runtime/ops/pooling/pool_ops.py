@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from sparkflow_runtime import shapes
+from sparkflow_runtime.codegen.ir.kernel import NARROW
 from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.codegen.tiles.pooling_ir import Task
 from sparkflow_runtime.dtypes import FLOATING, REAL, float32, float64
@@ -90,6 +91,7 @@ class _PoolOp(Op):
             channels last.
     """
 
+    widens = NARROW
     outputs = "output: T"
     family: ClassVar[tuple[str, ...]]
     run: ClassVar[Callable[..., Array]]

@@ -46,7 +46,7 @@ class _Stateless(Op):
     """Draws in `draw`, from a generator that the seeds make anew."""
 
     gradient = not_differentiable
-    widens_bfloat16 = False
+    widens = ()
     draw: ClassVar[Callable[..., HostArray]]
 
     def infer(self, node: Inference) -> Sequence[Shape]:

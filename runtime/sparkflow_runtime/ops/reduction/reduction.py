@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sparkflow_runtime import shapes
-from sparkflow_runtime.codegen.ir.kernel import DTYPES
+from sparkflow_runtime.codegen.ir.kernel import DTYPES, NARROW
 from sparkflow_runtime.dtypes import FLOATING, INDEX, NUMERIC, REAL, float16, float64, int32
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.composition import Composed
@@ -51,6 +51,7 @@ class ReductionOp(Op):
         fused: The reduction of kernels that is the same; "" where there is none.
     """
 
+    widens = NARROW
     capturable = True
     host_inputs = frozenset({"reduction_indices"})
     reduction = True

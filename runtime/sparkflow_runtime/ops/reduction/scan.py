@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sparkflow_runtime.codegen.ir.kernel import NARROW
 from sparkflow_runtime.codegen.rows import fixed_rows, scans
 from sparkflow_runtime.dtypes import (
     COMPLEX,
@@ -64,6 +65,7 @@ class _CumulativeOp(Op):
     `exclusive` leaves the element itself out, `reverse` starts from the end.
     """
 
+    widens = NARROW
     inputs = "x: T, axis: Tidx"
     outputs = "out: T"
     attrs = {

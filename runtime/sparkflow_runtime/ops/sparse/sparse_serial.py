@@ -124,6 +124,7 @@ class _Deserialize(Op):
 class DeserializeManySparse(_Deserialize):
     """The inverse of `SerializeManySparse`."""
 
+    widens = ()  # the bits count
     inputs = "serialized_sparse: string"
     attrs = {"dtype": type_attr()}
 

@@ -246,6 +246,7 @@ class StringToHashBucketStrong(StringOp):
 class Fingerprint(StringOp):
     """Farmhash of each row, as 8 bytes from the lowest."""
 
+    widens = ()  # the bits count
     inputs = "data: T, method: string"
     outputs = "fingerprint: uint8"
     attrs = {"T": type_attr()}

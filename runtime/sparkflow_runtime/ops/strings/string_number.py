@@ -183,6 +183,7 @@ _RAW = frozenset(
 class DecodeRaw(StringOp):
     """The bytes of strings as numbers; all strings must have the same length."""
 
+    widens = ()  # the bits count
     inputs = "bytes: string"
     outputs = "output: out_type"
     attrs = {"out_type": type_attr(_RAW), "little_endian": bool_attr(True)}

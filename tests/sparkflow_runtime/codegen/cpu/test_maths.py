@@ -9,7 +9,7 @@ import pytest
 from scipy import special
 
 from sparkflow_runtime.codegen.machine import native
-from sparkflow_runtime.dtypes import bool_, float32, float64, int32, int64
+from sparkflow_runtime.dtypes import bfloat16, bool_, float16, float32, float64, int32, int64
 from sparkflow_runtime.errors import InvalidArgumentError
 
 ir = pytest.importorskip("llvmlite.ir")
@@ -69,7 +69,10 @@ def module(name, inputs, output, lanes, emit=None):
     return str(made)
 
 
-DTYPE_OF = {np.dtype(each.as_numpy_dtype): each for each in (*FLOATS, *INTEGERS, bool_)}
+NARROW = (float16, bfloat16)
+DTYPE_OF = {
+    np.dtype(each.as_numpy_dtype): each for each in (*FLOATS, *INTEGERS, bool_, *NARROW)
+}
 
 
 def run(name, *arrays, output=None, lanes=8, emit=None):
@@ -299,3 +302,21 @@ def test_constants_are_written_once_for_all_lanes():
 def test_what_is_not_there_is_refused(name, kinds, reason):
     with pytest.raises(InvalidArgumentError, match=reason):
         module(name, kinds, kinds[0], 8)
+
+
+@pytest.mark.parametrize("narrow", NARROW, ids=lambda each: each.name)
+@pytest.mark.parametrize("lanes", [None, 8])
+def test_narrow_numbers_are_cast_as_by_numpy(narrow, lanes):
+    """All of them to float32; and those in the middle between two of them back."""
+    given = np.arange(1 << 16, dtype=np.uint16).view(narrow.as_numpy_dtype)
+    wide = run("cast", given, output=float32, lanes=lanes)
+    np.testing.assert_array_equal(wide, given.astype(np.float32))
+    near = [wide.view(np.int32) + more for more in (0, 1, 0x0FFF, 0x1000, 0x7FFF, 0x8000, 0x8001)]
+    numbers = np.concatenate(near).view(np.float32)
+    with np.errstate(all="ignore"):
+        expected = numbers.astype(given.dtype)
+    found = run("cast", numbers, output=narrow, lanes=lanes)
+    np.testing.assert_array_equal(found.astype(np.float32), expected.astype(np.float32))
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+    with pytest.raises(InvalidArgumentError, match="no conversion"):
+        run("cast", np.ones(8), output=narrow, lanes=lanes)

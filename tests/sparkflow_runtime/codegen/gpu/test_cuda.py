@@ -464,3 +464,28 @@ def test_a_missed_barrier_is_an_error(folder):
     x = normal(2, 40)
     with pytest.raises(RuntimeError, match="stage0_kept: a lane of a warp misses"):
         CudaEmulator(folder).run(program, x.shape, x, np.empty_like(x))
+
+
+def test_float16_is_computed_in_float32(folder):
+    half = dtypes.float16
+    kernel = Kernel(
+        2,
+        (Operand(half, BOTH), Operand(half, COLUMN)),
+        (
+            op("cast", 0),
+            op("cast", 1),
+            op("multiply", 2, 3),
+            op("cast", 4, dtype=half),
+            op("cast", 5),
+            op("reduce_sum", 6, over=COLUMN),
+        ),
+        (5, 7),
+    )
+    x, y = normal(5, 70, dtype=np.float16), normal(70, dtype=np.float16, seed=1)
+    product, total = run(kernel, (5, 70), x, y, folder=folder)
+    np.testing.assert_array_equal(product, x * y)
+    np.testing.assert_allclose(total, (x * y).astype(np.float32).sum(1), rtol=1e-5, atol=1e-5)
+    with pytest.raises(UnsupportedKernel):
+        CudaProgram(Kernel(1, (Operand(half, (T,)),), (op("negative", 0, dtype=half),), (1,)))
+    with pytest.raises(UnsupportedKernel):
+        CudaProgram(Kernel(1, (Operand(dtypes.bfloat16, (T,)),), (op("cast", 0),), (1,)))

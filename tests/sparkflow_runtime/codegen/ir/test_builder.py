@@ -6,7 +6,7 @@ import pytest
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.ir.builder import KernelBuilder
 from sparkflow_runtime.codegen.ir.kernel import Instruction, Operand
-from sparkflow_runtime.dtypes import bool_, float32, float64, int32, int64
+from sparkflow_runtime.dtypes import bool_, float16, float32, float64, int32, int64
 from sparkflow_runtime.errors import InvalidArgumentError
 from support import kernel_interpreter
 
@@ -175,6 +175,15 @@ def test_what_is_not_there_is_refused():
         builder.reduce("reduce_sum", x, (True,))
     with refused("no dimension 2"):
         builder.index(2)
+    half = builder.input(float16, (True, False))
+    with refused("no add of float16, float16"):
+        builder.call("add", half, half)
+    with refused("no less of float16, float16"):
+        builder.call("less", half, half)
+    with refused("float16 is cast to int32 by way of float32"):
+        builder.cast(half, int32)
+    with refused("Values of kernels are"):
+        builder.constant(1.0, float16)
     other = KernelBuilder(2)
     with refused("another kernel's builder"):
         other.call("exp", x)

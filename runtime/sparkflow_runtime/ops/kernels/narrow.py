@@ -1,0 +1,94 @@
+"""How kernels meet float16 and bfloat16: they compute in float32, and the result is rounded once.
+
+numpy has few loops for ml_dtypes' bfloat16, computes with float16 one number at a time, and sums in
+either lose their small terms. So the kernel of a pure op is bound as that of float32, between
+conversions. Ops that only move elements, and those with state, keep arrays as they are: a lookup
+reads the rows it wants, not the whole table. Cards compute with float16 themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.codegen.ir.kernel import NARROW
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.native import narrow_kernels
+from sparkflow_runtime.ops.op import Array, NodeView, Op
+
+_BY_NUMPY = {np.dtype(dtype.as_numpy_dtype): dtype for dtype in NARROW}
+
+
+@dataclass(frozen=True, slots=True)
+class _WidenedNode:
+    """A node as its kernel sees it: float32 stands where something narrow was."""
+
+    name: str
+    op: str
+    attrs: Mapping[str, Any]
+
+
+def widened(node: NodeView, narrow: Collection[DType]) -> NodeView:
+    """The node as a kernel sees it that computes in float32 what is of one of these dtypes."""
+    if not any(value in narrow for value in node.attrs.values() if isinstance(value, DType)):
+        return node
+    attrs = {
+        name: dtypes.float32 if isinstance(value, DType) and value in narrow else value
+        for name, value in node.attrs.items()
+    }
+    return _WidenedNode(node.name, node.op, attrs)
+
+
+def is_fusable(op: Op, node: NodeView) -> bool:
+    """Whether `Op.fuse` may be asked about this node, see there; for every dtype."""
+    return op.is_fusable(widened(node, NARROW))
+
+
+def bind_kernel(op: Op, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+    """The function that runs this node, as `Op.bind`, for every dtype."""
+    if context.xp is not np or not is_widened(op, node):
+        return op.bind(node, context)
+    kernel = op.bind(widened(node, op.widens), context)
+    rounded_to = [
+        dtype if dtype in op.widens else None for dtype in op.signature.output_dtypes(node.attrs)
+    ]
+
+    def run(*inputs: Array) -> Any:
+        result = kernel(*map(_wide, inputs))
+        if not isinstance(result, tuple | list):
+            return _rounded(result, rounded_to[0])
+        return tuple(map(_rounded, result, rounded_to))
+
+    return run
+
+
+def _wide(array: Any) -> Any:
+    narrow = _BY_NUMPY.get(getattr(array, "dtype", None))
+    return array if narrow is None else narrow_kernels.converted(array, narrow, dtypes.float32)
+
+
+def _rounded(result: Any, dtype: DType | None) -> Any:
+    if dtype is None:
+        return result
+    return narrow_kernels.converted(np.asarray(result), dtypes.float32, dtype)
+
+
+def is_widened(op: Op, node: NodeView) -> bool:
+    """Whether the node's kernel is bound as that of float32, between conversions, on a host."""
+    return (
+        bool(op.widens)
+        and not op.value_rule.moves
+        and not op.stateful
+        and not op.takes_step
+        and bool(op.signature.inputs)
+        and not any(arg.is_ref for arg in op.signature.inputs)
+        and any(
+            attr.kind == "type" and node.attrs.get(name) in op.widens
+            for name, attr in op.signature.attrs.items()
+        )
+    )
