@@ -1,4 +1,4 @@
-"""Machine code that transposes matrices: numpy reads or writes one element per line of the cache.
+"""Machine code that transposes matrices, of numbers or of short rows of these: numpy reads or writes one element per line of the cache.
 
 One body serves all sizes. It goes through bands of columns as wide as a line of the cache, and
 transposes squares of a vector's width in registers. Of 1024×1024 float32 it takes 0.9 ms where
@@ -21,34 +21,47 @@ _VECTOR_BYTES: Final = 32
 _SHARED_BYTES: Final = 1 << 20
 """What is less is done by one thread."""
 ELEMENT_BYTES: Final = frozenset({1, 2, 4, 8})
-"""Sizes of the elements that can be transposed."""
+"""Sizes of numbers."""
+_WORD_BYTES: Final = 4
+_MOST_BYTES: Final = 64
+"""numpy moves longer rows as fast."""
 
 
-def bound(size_bytes: int, matrices: int, rows: int, columns: int) -> Callable[..., bool]:
+def has_elements(size_bytes: int) -> bool:
+    """Whether elements of this size can be transposed: numbers, and short rows of words."""
+    is_row = size_bytes % _WORD_BYTES == 0 and 0 < size_bytes <= _MOST_BYTES
+    return size_bytes in ELEMENT_BYTES or is_row
+
+
+def bound(
+    size_bytes: int, matrices: int, rows: int, columns: int, numbers: int = 1
+) -> Callable[..., bool]:
     """A function of (source, target) that transposes each of some matrices.
 
     Args:
-        size_bytes: Of an element, one of `ELEMENT_BYTES`.
+        size_bytes: Of an element, see `has_elements`.
         matrices: How many there are.
         rows: Of each in the source, an array of [matrices, rows, columns].
         columns: Likewise.
+        numbers: Of an element, in the arrays of a call.
 
     Returns:
         What returns False, having done nothing, where an array is not contiguous.
     """
     is_large = matrices * rows * columns * size_bytes >= _SHARED_BYTES
-    return _bound(size_bytes, matrices, rows, columns, threads.count() if is_large else 1)
+    thread_count = threads.count() if is_large else 1
+    return _bound(size_bytes, matrices, rows, columns, numbers, thread_count)
 
 
 @latest(1024)
 def _bound(
-    size_bytes: int, matrices: int, rows: int, columns: int, thread_count: int
+    size_bytes: int, matrices: int, rows: int, columns: int, numbers: int, thread_count: int
 ) -> Callable[..., bool]:
     count = matrices * rows * columns
-    bands = -(-columns // (_LINE_BYTES // size_bytes))
+    bands = -(-columns // (_LINE_BYTES // size_bytes)) if size_bytes in ELEMENT_BYTES else columns
     return _body(size_bytes).bind(
         (rows, columns),
-        (count, count),
+        (count * numbers, count * numbers),
         matrices * bands,
         threads=thread_count,
         releases_gil=count * size_bytes >= _SHARED_BYTES,
@@ -57,7 +70,9 @@ def _bound(
 
 @once
 def _body(size_bytes: int) -> native.Body:
-    return native.written_body(text, (size_bytes, host.host().vector_bytes))
+    if size_bytes in ELEMENT_BYTES:
+        return native.written_body(text, (size_bytes, host.host().vector_bytes))
+    return native.written_body(text_of_rows, (size_bytes,))
 
 
 def text(size_bytes: int, vector_bytes: int) -> str:
@@ -95,6 +110,29 @@ def text(size_bytes: int, vector_bytes: int) -> str:
         places = (kind, source, target, rows, columns)
         _one_by_one(code, places, (square_rows, rows), (first, square_columns))
         _one_by_one(code, places, (0, rows), (square_columns, last))
+    return code.module()
+
+
+def text_of_rows(size_bytes: int) -> str:
+    """The module for elements that are short rows; sizes and arrays as for `text`.
+
+    The loop is over columns: what is written goes on where it ended.
+
+    Args:
+        size_bytes: Of an element.
+    """
+    code = Code()
+    rows, columns = code.sizes(2)
+    source, target = code.arrays(2)
+    with code.loop("%lo", "%hi") as unit:
+        matrix = code.let(f"sdiv i64 {unit}, {columns}")
+        column = code.subtract(unit, code.multiply(matrix, columns))
+        first = code.add(code.multiply(matrix, code.multiply(rows, columns)), column)
+        start = code.multiply(unit, rows)
+        with code.loop(0, rows) as row:
+            here = code.multiply(code.add(first, code.multiply(row, columns)), size_bytes)
+            there = code.multiply(code.add(start, row), size_bytes)
+            code.copy(code.at("i8", target, there), code.at("i8", source, here), size_bytes)
     return code.module()
 
 

@@ -16,40 +16,62 @@ _FEW: Final = 1024
 """Elements below which numpy takes no longer than finding the machine code."""
 _MANY: Final = 1 << 14
 """From so many elements on it pays to go there in two steps."""
-_LEAST_ROW_BYTES: Final = 64
-"""numpy moves shorter rows element by element."""
+_LEAST_ROW_BYTES: Final = 16
+"""Shorter rows are moved no faster than element by element."""
 
 
 def fill_transposed(x: Array, axes: tuple[int, ...], out: Array) -> None:
     """Writes `x.transpose(axes)` into a contiguous host array."""
-    if (
-        x.size >= _FEW
-        and x.dtype.itemsize in transposition.ELEMENT_BYTES
-        and not x.dtype.hasobject
-        and native.available()
-        and (sizes := matrices(x.shape, axes)) is not None
-        and transposition.bound(x.dtype.itemsize, *sizes)(x, out)
-    ):
+    if x.size < _FEW or x.dtype.hasobject or not x.flags.c_contiguous or not native.available():
+        np.copyto(out, x.transpose(axes))
         return
-    if x.size >= _MANY and _by_two_steps(x, axes, out):
-        return
+    kept = _kept(axes)
+    shape, order = x.shape[: x.ndim - kept], axes[: x.ndim - kept]
+    numbers = prod(x.shape[x.ndim - kept :])
+    if transposition.has_elements(x.itemsize * numbers):
+        sizes = matrices(shape, order)
+        if sizes is not None:
+            kernel = transposition.bound(x.itemsize * numbers, *sizes, numbers)
+            if kernel(x, out):
+                return
+        elif x.size >= _MANY and _by_two_steps(x, shape, order, numbers, out):
+            return
     np.copyto(out, x.transpose(axes))
 
 
-def _by_two_steps(x: Array, axes: tuple[int, ...], out: Array) -> bool:
-    """Brings the axis that becomes the last one there, and then moves whole rows of it."""
-    last = axes[-1] if axes else 0
-    row = x.shape[last] if axes else 0
-    if row * x.itemsize < _LEAST_ROW_BYTES or last == x.ndim - 1 or x.dtype.hasobject:
+def _kept(axes: tuple[int, ...]) -> int:
+    """How many of the last axes stay where they are: what lies along these moves as one."""
+    count = 0
+    while count < len(axes) and axes[-1 - count] == len(axes) - 1 - count:
+        count += 1
+    return count
+
+
+def _by_two_steps(
+    x: Array, shape: tuple[int, ...], axes: tuple[int, ...], numbers: int, out: Array
+) -> bool:
+    """Brings the axis that becomes the last one there, and then moves whole rows of it.
+
+    Args:
+        x: Contiguous elements.
+        shape: How they lie.
+        axes: Their new order; the last one is another.
+        numbers: Of an element.
+        out: As many elements.
+    """
+    if not axes:
         return False
-    if x.itemsize not in transposition.ELEMENT_BYTES or not x.flags.c_contiguous:
+    last = axes[-1]
+    size_bytes = x.itemsize * numbers
+    if shape[last] * size_bytes < _LEAST_ROW_BYTES:
         return False
-    before, after = prod(x.shape[:last]), prod(x.shape[last + 1 :])
-    moved = [axis for axis in range(x.ndim) if axis != last] + [last]
-    step = np.empty([x.shape[axis] for axis in moved], x.dtype)
-    if not native.available() or not transposition.bound(x.itemsize, before, row, after)(x, step):
+    before, after = prod(shape[:last]), prod(shape[last + 1 :])
+    moved = [axis for axis in range(len(shape)) if axis != last] + [last]
+    step = np.empty((*(shape[axis] for axis in moved), numbers), x.dtype)
+    if not transposition.bound(size_bytes, before, shape[last], after, numbers)(x, step):
         return False
-    np.copyto(out, step.transpose([moved.index(axis) for axis in axes]))
+    order = (*(moved.index(axis) for axis in axes), len(axes))
+    fill_transposed(step, order, out.reshape([step.shape[axis] for axis in order]))
     return True
 
 

@@ -48,3 +48,18 @@ def test_gaps_are_refused():
     out = np.zeros((1, 20, 20), x.dtype)
     assert transposition.bound(4, 1, 20, 20)(x, out) is False
     assert not out.any()
+
+
+@pytest.mark.parametrize("words", [1, 3, 16])
+@pytest.mark.parametrize("sizes", SIZES)
+def test_short_rows_are_moved_whole(words, sizes):
+    count, rows, columns = sizes
+    x = numbers((*sizes, words), 4)
+    out = np.zeros((count, columns, rows, words), x.dtype)
+    assert transposition.has_elements(4 * words)
+    assert transposition.bound(4 * words, *sizes, words)(x, out) is True
+    np.testing.assert_array_equal(out, x.swapaxes(1, 2))
+
+
+def test_what_is_no_number_and_no_short_row_is_not_transposed():
+    assert not any(map(transposition.has_elements, (0, 3, 6, 10, 68, 1 << 20)))
