@@ -1,8 +1,9 @@
-"""Machine code that transposes matrices, of numbers or of short rows of these: numpy reads or writes one element per line of the cache.
+"""Machine code that transposes matrices of numbers, or of short rows of them.
 
-One body serves all sizes. It goes through bands of columns as wide as a line of the cache, and
-transposes squares of a vector's width in registers. Of 1024×1024 float32 it takes 0.9 ms where
-numpy takes 16, of 512×784 0.10 and 0.24 ms; copies take 0.26 and 0.09 (2026-11-21, a busy Zen 3).
+numpy reads or writes one element per line of the cache. One body serves all sizes. It goes through
+bands of columns as wide as a line of the cache, and transposes squares of a vector's width in
+registers. Of 1024×1024 float32 it takes 0.9 ms where numpy takes 16, of 512×784 0.10 and 0.24 ms;
+copies take 0.26 and 0.09 (2026-11-21, a busy Zen 3).
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparkflow_runtime import shapes
+from sparkflow_runtime.codegen.rows import permutations
 from sparkflow_runtime.dtypes import INDEX, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
@@ -134,12 +135,13 @@ class InvertPermutation(Op):
             InvalidArgumentError: x is not a permutation of 0, 1, ..., n - 1.
         """
         if xp is np and x.ndim == 1:  # a list of Python's takes 400 times as long
-            inverse = np.full(x.size, -1, x.dtype)
-            is_inside = not x.size or (x.min() >= 0 and x.max() < x.size)
-            if is_inside:
-                inverse[x] = np.arange(x.size, dtype=x.dtype)
-                if not (inverse < 0).any():
-                    return inverse
+            inverse = permutations.inverse(x)
+            if inverse is None:
+                inverse = np.full(x.size, -1, x.dtype)
+                if not x.size or (x.min() >= 0 and x.max() < x.size):
+                    inverse[x] = np.arange(x.size, dtype=x.dtype)
+            if not x.size or inverse.min() >= 0:
+                return inverse
         values = vector(x, "x")
         ordered = sorted(values)
         if ordered != list(range(len(values))):

@@ -70,9 +70,7 @@ def module(name, inputs, output, lanes, emit=None):
 
 
 NARROW = (float16, bfloat16)
-DTYPE_OF = {
-    np.dtype(each.as_numpy_dtype): each for each in (*FLOATS, *INTEGERS, bool_, *NARROW)
-}
+DTYPE_OF = {np.dtype(each.as_numpy_dtype): each for each in (*FLOATS, *INTEGERS, bool_, *NARROW)}
 
 
 def run(name, *arrays, output=None, lanes=8, emit=None):
