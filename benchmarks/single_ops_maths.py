@@ -366,6 +366,20 @@ def elements() -> None:
         lambda torch, x, y, z: x * y + z,
     )
     _op(
+        "float16 matmul, 256 x 256 x 256",
+        [_square[:256, :256].astype(np.float16)] * 2,
+        lambda tf, x, y: tf.matmul(x, y),
+        lambda torch, x, y: x @ y,
+        lambda jax, x, y: x @ y,
+    )
+    _op(
+        "float16 reduce_sum over first, 512 x 512",
+        [_square.astype(np.float16)],
+        lambda tf, x: tf.reduce_sum(x, 0),
+        lambda torch, x: x.sum(0),
+        lambda jax, x: x.sum(0),
+    )
+    _op(
         "float64 tanh(x) * y",
         [_square.astype(np.float64)] * 2,
         lambda tf, x, y: tf.tanh(x) * y,

@@ -36,8 +36,9 @@ def in_top(rows: Array, chosen: Array, k: int) -> Array | None:
     kind = _KINDS.get(chosen.dtype)
     if kind is None or rows.dtype != np.float32 or not rows.size or not native.available():
         return None
-    found = np.empty(len(rows), np.bool_)
-    return found if _bound(kind, *rows.shape, k)(rows, chosen, found) else None
+    count, columns = rows.shape
+    found = np.empty(count, np.bool_)
+    return found if _bound(kind, count, columns, k)(rows, chosen, found) else None
 
 
 @latest(256)

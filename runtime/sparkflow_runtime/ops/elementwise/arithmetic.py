@@ -18,7 +18,7 @@ from sparkflow_runtime.ops.elementwise import binary, unary
 from sparkflow_runtime.ops.fusion import Fused, Fusion
 from sparkflow_runtime.ops.inference import same_as
 from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.ops.native import narrow_kernels
+from sparkflow_runtime.ops.kernels import narrow_kernels
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, int_attr, shape_attr, type_attr

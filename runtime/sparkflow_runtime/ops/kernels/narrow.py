@@ -18,7 +18,7 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.ir.kernel import NARROW
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.ops.native import narrow_kernels
+from sparkflow_runtime.ops.kernels import narrow_kernels
 from sparkflow_runtime.ops.op import Array, NodeView, Op
 
 _BY_NUMPY = {np.dtype(dtype.as_numpy_dtype): dtype for dtype in NARROW}

@@ -17,7 +17,8 @@ import numpy as np
 
 from sparkflow_runtime.dtypes import INDEX, bfloat16, float32
 from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.ops.native import narrow_kernels, row_kernels
+from sparkflow_runtime.ops.kernels import narrow_kernels
+from sparkflow_runtime.ops.native import row_kernels
 from sparkflow_runtime.ops.native.equal_rows import sum_duplicates
 from sparkflow_runtime.ops.op import Array, Inference, NodeView
 from sparkflow_runtime.ops.optimizers import native_update, update_rules

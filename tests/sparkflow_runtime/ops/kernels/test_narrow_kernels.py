@@ -3,7 +3,7 @@ import pytest
 
 from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.dtypes import bfloat16, float16, float32, float64
-from sparkflow_runtime.ops.native import narrow_kernels
+from sparkflow_runtime.ops.kernels import narrow_kernels
 
 EDGES = np.array(
     [0.0, -0.0, 1.0, -1.5, np.inf, -np.inf, np.nan, 65504, 65519, 65520, 1e-8, 6e-8, 1e-42, 3e38],
