@@ -18,7 +18,6 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.ir.kernel import NARROW
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.ops.kernels import narrow_kernels
 from sparkflow_runtime.ops.op import Array, NodeView, Op
 
 _BY_NUMPY = {np.dtype(dtype.as_numpy_dtype): dtype for dtype in NARROW}
@@ -69,13 +68,20 @@ def bind_kernel(op: Op, node: NodeView, context: KernelContext) -> Callable[...,
 
 def _wide(array: Any) -> Any:
     narrow = _BY_NUMPY.get(getattr(array, "dtype", None))
-    return array if narrow is None else narrow_kernels.converted(array, narrow, dtypes.float32)
+    return array if narrow is None else _converted(array, narrow, dtypes.float32)
 
 
 def _rounded(result: Any, dtype: DType | None) -> Any:
     if dtype is None:
         return result
-    return narrow_kernels.converted(np.asarray(result), dtypes.float32, dtype)
+    return _converted(np.asarray(result), dtypes.float32, dtype)
+
+
+def _converted(array: Array, source: DType, target: DType) -> Array:
+    # Here: few programs compute in 16 bits, and these import the machinery of machine code.
+    from sparkflow_runtime.ops.kernels.narrow_kernels import converted
+
+    return converted(array, source, target)
 
 
 def is_widened(op: Op, node: NodeView) -> bool:
