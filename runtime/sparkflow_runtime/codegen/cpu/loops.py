@@ -131,6 +131,9 @@ def _check(kernel: Kernel) -> None:
     for number, each in enumerate(kernel.instructions, len(kernel.inputs)):
         arguments = tuple(types[argument] for argument in each.arguments)
         used.update(each.arguments)
+        if each.function != "cast" and NARROW & {each.dtype, *arguments}:
+            names = ", ".join(argument.name for argument in arguments)
+            raise UnsupportedKernel(f"{each.function} of {names} to {each.dtype.name}")
         if each.function in REDUCTIONS:
             reductions[number] = each
             is_sum_of_bools = each.function == "reduce_sum" and each.dtype is dtypes.bool_
