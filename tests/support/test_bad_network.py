@@ -2,6 +2,7 @@ import pytest
 
 from support import bad_network
 from support.bad_network import FAULTS, Weather
+from support.clocks import give_time
 
 PIECES = [bytes([each]) * 20 for each in range(1, 7)]
 
@@ -22,7 +23,7 @@ def passed(fault: str) -> list[bytes | None]:
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_what_it_is_called(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(bad_network.time, "sleep", slept.append)
+    give_time(monkeypatch, bad_network, sleep=slept.append)
     found = passed(fault)
     whole = b"".join(each or b"" for each in found)
     first, second, third, *rest = PIECES

@@ -6,7 +6,9 @@ import logging as python_logging
 import pytest
 
 import sparkflow as tf
+from sparkflow.train.hooks import step_hooks, step_timer
 from sparkflow_runtime.events.event_file import read_events
+from support.clocks import give_time
 
 HOOKS = [
     lambda: tf.train.StopAtStepHook(last_step=1),
@@ -59,7 +61,7 @@ def test_the_timer_by_steps():
 
 def test_the_timer_by_seconds(monkeypatch):
     now = [100.0]
-    monkeypatch.setattr("time.time", lambda: now[0])
+    give_time(monkeypatch, step_timer, time=lambda: now[0])
     timer = tf.train.SecondOrStepTimer(every_secs=1.0)
     timer.update_last_triggered_step(1)
     assert not timer.should_trigger_for_step(2)
@@ -198,7 +200,7 @@ def test_a_waiting_worker_begins_at_its_step(monkeypatch):
     hook = tf.train.GlobalStepWaiterHook(2)
     with tf.train.MonitoredSession(hooks=[hook]) as session:
         # Another worker trains while this one waits.
-        monkeypatch.setattr("time.sleep", lambda _: session._tf_sess().run(add))
+        give_time(monkeypatch, step_hooks, sleep=lambda _: session._tf_sess().run(add))
         assert session.run(step) == 2
 
 

@@ -24,6 +24,7 @@ from sparkflow_runtime.device.shared_memory import (
 )
 from sparkflow_runtime.errors import InvalidArgumentError, ResourceExhaustedError
 from sparkflow_runtime.testing.leaks import assert_nothing_left
+from support.clocks import give_time
 
 needs_memory_files = pytest.mark.skipif(
     not SharedArena.available(), reason="needs memfd_create: Linux"
@@ -241,7 +242,7 @@ class TestMoves:
         if peers_know:
             arena.moves()
         clock = [1000.0]
-        monkeypatch.setattr(shared_memory.time, "monotonic", lambda: clock[0])
+        give_time(monkeypatch, shared_memory, monotonic=lambda: clock[0])
         array = arena.allocate((1000,), np.float32)
         place = arena.locate(array)
         arena.note_moved(array)

@@ -18,6 +18,7 @@ from sparkflow.spark.errors import LostTaskError
 from sparkflow.spark.params.config import FitConfig
 from sparkflow_runtime.errors import InvalidArgumentError, UnavailableError
 from sparkflow_runtime.security import Credentials
+from support.clocks import give_time
 
 START_TIMEOUT_S = 300.0
 LOST = WorkerLost(1, LostTaskError("it has not answered for 6 s"))
@@ -45,7 +46,7 @@ class Service:
 def wait(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Has so many seconds pass."""
     now = [1000.0]
-    monkeypatch.setattr(worker_recovery.time, "monotonic", lambda: now[0])
+    give_time(monkeypatch, worker_recovery, monotonic=lambda: now[0])
 
     def wait(seconds: float) -> None:
         now[0] += seconds

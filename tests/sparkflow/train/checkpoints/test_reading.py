@@ -3,6 +3,7 @@ import pytest
 
 import sparkflow as tf
 from sparkflow.train.checkpoints import reading
+from support.clocks import give_time
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def test_each_new_checkpoint_comes_once(folder, monkeypatch):
             (folder / "x-2.index").write_bytes(b"")
             tf.train.update_checkpoint_state(folder, f"{folder}/x-2")
 
-    monkeypatch.setattr(reading.time, "sleep", sleep)
+    give_time(monkeypatch, reading, sleep=sleep)
     checkpoints = tf.train.checkpoints_iterator(str(folder))
     assert [next(checkpoints), next(checkpoints)] == [f"{folder}/x-1", f"{folder}/x-2"]
     assert len(slept) >= 3

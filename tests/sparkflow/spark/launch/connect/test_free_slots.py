@@ -12,6 +12,7 @@ import pytest
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow.spark.launch.connect import free_slots as module
 from sparkflow.spark.launch.connect.free_slots import Held, at_once, free_slots
+from support.clocks import give_time
 
 
 def held(executor: str, *times: tuple[float, float]) -> list[Held]:
@@ -85,7 +86,7 @@ def test_tasks_that_fail_say_why() -> None:
 
 def test_a_python_process_has_its_slot_once_per_query(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: queue.SimpleQueue[float] = queue.SimpleQueue()
-    monkeypatch.setattr(module.time, "sleep", slept.put)
+    give_time(monkeypatch, module, sleep=slept.put)
     monkeypatch.setattr(module, "_last_query", "")
     found = []
     for query in ("first", "first", "second"):
