@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from sparkflow_runtime.ir.effects import has_effects
 from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.graph import Graph, rewired
 from sparkflow_runtime.ir.node import ARG, RETVAL, Endpoint, Node
@@ -25,7 +26,8 @@ def drop_unread_variables(
 
     A variable stays where its last value is read, or where the condition, an effect or a variable
     that stays depends on it. So do all of a loop whose tape is read, which has to hold what the
-    gradient asks for. The same objects where nothing is dropped.
+    gradient asks for, and all where an effect in a turn would go with the others. The same objects
+    where nothing is dropped.
 
     Args:
         graph: Pruned, with fetches as nodes.
@@ -52,7 +54,7 @@ def drop_unread_variables(
             continue
         wanted = {slot for slot in range(count) if Endpoint(node.name, slot) in read}
         kept = _needed(condition, body, wanted)
-        if len(kept) == count:
+        if len(kept) == count or _loses_effects(body, kept):
             continue
         for function in (condition, body):
             smaller = _with_variables(function, kept, node, gives_variables=function is body)
@@ -77,6 +79,14 @@ def _needed(condition: Function, body: Function, wanted: Collection[int]) -> lis
             needed.add(number)
             left += _read_arguments(body, _ends(body, {number}))
     return sorted(needed)
+
+
+def _loses_effects(body: Function, kept: Collection[int]) -> bool:
+    """Whether something in a turn has effects, and only variables that are not kept wait for it."""
+    depended = body.body.ancestors([*_ends(body, kept), *body.targets])
+    return any(
+        node.op != RETVAL and node.name not in depended and has_effects(node) for node in body.body
+    )
 
 
 def _ends(function: Function, numbers: Collection[int] | None) -> list[str]:

@@ -88,3 +88,28 @@ def test_gradients_are_those_of_all_variables():
         both = session.run([by_w, by_x])
         np.testing.assert_array_equal(both[0], [[5.0]])
         np.testing.assert_array_equal(both[1][:, 0, 0], [6.0, 1.0])
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("way", ["both", "one", "the other", "neither"])
+def test_what_a_turn_changes_is_changed_whatever_is_read(way):
+    """The condition reads it: without the change the loop would never end."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        counter = tf.Variable(0.0)
+
+        def turn(i, x):
+            with tf.control_dependencies([tf.assign_add(counter, 1.0)]):
+                return tf.identity(i + 1), x * 2.0
+
+        i, x = tf.while_loop(lambda *_: counter.read_value() < 3.0, turn, [0, 1.0])
+        with tf.control_dependencies([i, x]):
+            neither = tf.no_op()
+        session.run(tf.global_variables_initializer())
+        fetch, value = {
+            "both": ([i, x], [3, 8.0]),
+            "one": (i, 3),
+            "the other": (x, 8.0),
+            "neither": (neither, None),
+        }[way]
+        assert session.run(fetch) == value
+        assert session.run(counter) == 3.0
