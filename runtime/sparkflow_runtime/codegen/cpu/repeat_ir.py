@@ -79,6 +79,44 @@ def _head(field: Head) -> str:
   %{field.name} = load i64, ptr %at_{field.name}"""
 
 
+def _turns(most: str, condition: str | int, turn: str, end: str, then: str, at_most: str) -> str:
+    """The blocks of a loop's turns, up to what happens after each.
+
+    They go on at `over` when the condition no longer holds, and at `failed` when a step fails.
+
+    Args:
+        most: Name of the most turns.
+        condition: Where the condition's steps begin.
+        turn: Name of where they end and those of the turn begin.
+        end: Name of where these end.
+        then: The block after a turn's steps, which goes on at `turn_test`.
+        at_most: The block after the most turns.
+    """
+    return f"""\
+turn_test:
+  %turn = phi i64 [0, %start], [%next_turn, %{then}]
+  %may = icmp slt i64 %turn, %{most}
+  br i1 %may, label %ask, label %{at_most}
+
+ask:
+  %asked = call i64 @steps(ptr %program, ptr %pointers, i64 {condition}, i64 %{turn})
+  %is_asked = icmp eq i64 %asked, 0
+  br i1 %is_asked, label %answered, label %failed
+
+answered:
+  %flag_pointer = load ptr, ptr %flag_at
+  %flag = load i8, ptr %flag_pointer
+  %holds = icmp ne i8 %flag, 0
+  br i1 %holds, label %go, label %over
+
+go:
+  %gone = call i64 @steps(ptr %program, ptr %pointers, i64 %{turn}, i64 %{end})
+  %next_turn = add i64 %turn, 1
+  %is_gone = icmp eq i64 %gone, 0
+  br i1 %is_gone, label %{then}, label %failed
+"""
+
+
 def _list_fields(*fields: ListField) -> str:
     return "".join(
         f"""
@@ -369,27 +407,7 @@ start:
   %exchanges = add i64 %turn_steps, %turn_length
   br label %turn_test
 
-turn_test:
-  %turn = phi i64 [0, %start], [%next_turn, %exchange_test]
-  %may = icmp slt i64 %turn, %most
-  br i1 %may, label %ask, label %too_long
-
-ask:
-  %asked = call i64 @steps(ptr %program, ptr %pointers, i64 %condition, i64 %turn_steps)
-  %is_asked = icmp eq i64 %asked, 0
-  br i1 %is_asked, label %answered, label %failed
-
-answered:
-  %flag_pointer = load ptr, ptr %flag_at
-  %flag = load i8, ptr %flag_pointer
-  %holds = icmp ne i8 %flag, 0
-  br i1 %holds, label %go, label %over
-
-go:
-  %gone = call i64 @steps(ptr %program, ptr %pointers, i64 %turn_steps, i64 %exchanges)
-  %next_turn = add i64 %turn, 1
-  %is_gone = icmp eq i64 %gone, 0
-  br i1 %is_gone, label %exchange_test, label %failed
+{_turns("most", "%condition", "turn_steps", "exchanges", then="exchange_test", at_most="too_long")}
 
 exchange_test:
   %place = phi i64 [%exchanges, %go], [%next_place, %exchange]
@@ -434,31 +452,12 @@ start:
   %flag_at = getelementptr i64, ptr %pointers, i64 %FLAG
   br label %turn_test
 
-turn_test:
-  %turn = phi i64 [0, %start], [%next_turn, %moved]
-  %may = icmp slt i64 %turn, %MAX_TURNS
-  br i1 %may, label %ask, label %interrupted
-
-ask:
-  %asked = call i64 @steps(ptr %program, ptr %pointers, i64 {Head.STEPS.value}, i64 %CONDITION_END)
-  %is_asked = icmp eq i64 %asked, 0
-  br i1 %is_asked, label %answered, label %failed
-
-answered:
-  %flag_pointer = load ptr, ptr %flag_at
-  %flag = load i8, ptr %flag_pointer
-  %holds = icmp ne i8 %flag, 0
-  br i1 %holds, label %go, label %finished
-
-go:
-  %gone = call i64 @steps(ptr %program, ptr %pointers, i64 %CONDITION_END, i64 %STEPS_END)
-  %is_gone = icmp eq i64 %gone, 0
-  br i1 %is_gone, label %move_test, label %failed
+{_turns("MAX_TURNS", Head.STEPS.value, "CONDITION_END", "STEPS_END", "move_test", "interrupted")}
 
 move_test:
   %move = phi i64 [%STEPS_END, %go], [%next_move, %move_one]
   %more_moves = icmp slt i64 %move, %MOVES_END
-  br i1 %more_moves, label %move_one, label %moved
+  br i1 %more_moves, label %move_one, label %turn_test
 
 move_one:
   %move_at = getelementptr i64, ptr %program, i64 %move
@@ -475,11 +474,7 @@ move_one:
   %next_move = add i64 %move, 3
   br label %move_test
 
-moved:
-  %next_turn = add i64 %turn, 1
-  br label %turn_test
-
-finished:
+over:
   %done_at = getelementptr i64, ptr %program, i64 {Head.IS_DONE.value}
   store i64 1, ptr %done_at
   br label %interrupted
