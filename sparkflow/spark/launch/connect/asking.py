@@ -52,8 +52,13 @@ class Asking:
 
     def _rows(self, method: str, request: bytes) -> list[Any]:
         task: Any = functools.partial(ask, self._address, self._credentials, method, request)
-        rows: list[Any] = self._session.range(0, 1, 1, 1).mapInArrow(task, ROWS_SCHEMA).collect()
-        return rows
+        return _rows_of(self._session, task)
+
+
+def _rows_of(session: Any, task: Any) -> list[Any]:
+    """The rows that a function gives which runs in one task, beside those of the training."""
+    rows: list[Any] = session.range(0, 1, 1, 1).mapInArrow(task, ROWS_SCHEMA).collect()
+    return rows
 
 
 def ask(
@@ -96,7 +101,7 @@ def find_chief(session: Any, directory: str, token: str) -> str:
         token: The job's.
     """
     task: Any = functools.partial(look_up, directory, token)
-    (row,) = session.range(0, 1, 1, 1).mapInArrow(task, ROWS_SCHEMA).collect()
+    (row,) = _rows_of(session, task)
     return bytes(row["content"]).decode()
 
 
@@ -112,8 +117,7 @@ def end_meeting(session: Any, directory: str) -> None:
     def run() -> None:
         try:
             session.addTag(tag)  # tags are those of a thread
-            task: Any = functools.partial(remove, directory)
-            session.range(0, 1, 1, 1).mapInArrow(task, ROWS_SCHEMA).collect()
+            _rows_of(session, functools.partial(remove, directory))
         except Exception as error:  # the session may be closed, the cluster gone
             _log.info("%s was left: %s", directory, str(error).split("\n", 1)[0])
 
