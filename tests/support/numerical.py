@@ -32,7 +32,6 @@ def numerical_gradient(
         An array like `arrays[index]`. For a complex argument the derivative by its real part plus
         i times that by its imaginary part, which is what TensorFlow calls the gradient.
     """
-    point = list(arrays)
     result = np.zeros_like(arrays[index])
     directions = (1.0, 1.0j) if result.dtype.kind == "c" else (1.0,)
     for position in np.ndindex(result.shape):
@@ -41,9 +40,8 @@ def numerical_gradient(
             for step in (delta, -delta):
                 moved = arrays[index].copy()
                 moved[position] += step * direction
-                point[index] = moved
-                sides.append(function(*point))
-            result[position] += direction * (sides[0] - sides[1]) / (2 * delta)
+                sides.append(moved)
+            result[position] += direction * _slope(function, arrays, index, sides, delta)
     return result
 
 
@@ -75,15 +73,23 @@ def directional_derivatives(
         Each direction, like `arrays[index]`, and the derivative along it.
     """
     random = np.random.default_rng(index)
-    point = list(arrays)
     found = []
     for _ in range(count):
         direction = np.asarray(random.choice([-1.0, 1.0], arrays[index].shape), arrays[index].dtype)
         if direction.dtype.kind == "c":
             direction = direction + 1.0j * random.choice([-1.0, 1.0], direction.shape)
-        sides = []
-        for step in (delta, -delta):
-            point[index] = np.asarray(arrays[index] + step * direction)
-            sides.append(function(*point))
-        found.append((direction, (sides[0] - sides[1]) / (2 * delta)))
+        sides = [np.asarray(arrays[index] + step * direction) for step in (delta, -delta)]
+        found.append((direction, _slope(function, arrays, index, sides, delta)))
     return found
+
+
+def _slope(
+    function: Callable[..., float],
+    arrays: Sequence[np.ndarray[Any, Any]],
+    index: int,
+    sides: Sequence[np.ndarray[Any, Any]],
+    delta: float,
+) -> float:
+    """The central difference of points that lie `delta` to each side, in one argument."""
+    first, second = (function(*arrays[:index], side, *arrays[index + 1 :]) for side in sides)
+    return (first - second) / (2 * delta)
