@@ -59,9 +59,7 @@ def widened(x: Array) -> Array:
 
 def rounded(x: Array) -> Array:
     """float32 as the nearest bfloat16."""
-    out = np.empty(x.shape, bfloat16.as_numpy_dtype)
-    convert = kernel(float32, bfloat16)
-    return out if convert is not None and convert(x, out) else x.astype(out.dtype)
+    return converted(x, float32, bfloat16)
 
 
 def rounded_by_chance(x: Array, seed: int) -> Array:
