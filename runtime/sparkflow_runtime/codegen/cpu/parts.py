@@ -79,10 +79,7 @@ def _body(rank: int, index: DType, puts: bool, adds: DType | None) -> native.Bod
     begin: Value = 0
     is_outside = "false"
     for size, taken, start, wraps, stride, _ in dims:
-        place = code.at(kind, starts, code.larger(start, 0))
-        given = code.load(kind, place, index.size)
-        if kind != "i64":
-            given = code.let(f"sext {kind} {given} to i64")
+        given = code.load_index(kind, starts, code.larger(start, 0))
         given = code.select(code.compare("slt", start, 0), 0, given)
         from_end = code.both(code.compare("slt", given, 0), code.compare("ne", wraps, 0))
         given = code.select(from_end, code.add(given, size), given)

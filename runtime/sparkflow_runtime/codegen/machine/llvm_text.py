@@ -12,6 +12,8 @@ import numpy as np
 SIGNATURE: Final = "define void @body(ptr %sizes, ptr %arrays, i64 %lo, i64 %hi, i64 %part)"
 """Of what `native.body` takes."""
 
+INDEX_KINDS: Final = {np.dtype(np.int32): "i32", np.dtype(np.int64): "i64"}
+"""What the elements of an array of indices are, by its dtype."""
 Value = str | int
 """A register's name or a whole number."""
 WRITTEN_OUT: Final = 4
@@ -105,6 +107,11 @@ class Code:
     def load(self, kind: str, address: str, align: int = 8) -> str:
         """What lies at an address."""
         return self.let(f"load {kind}, ptr {address}, align {align}")
+
+    def load_index(self, kind: str, base: str, index: Value) -> str:
+        """An element of an array of `i32` or `i64`, as int64."""
+        found = self.load(kind, self.at(kind, base, index), int(kind[1:]) // 8)
+        return found if kind == "i64" else self.let(f"sext {kind} {found} to i64")
 
     def store(self, kind: str, value: Value, address: str, align: int = 8) -> None:
         """Writes a value to an address."""

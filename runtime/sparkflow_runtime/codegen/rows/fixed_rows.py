@@ -71,9 +71,7 @@ def bind_extreme(
 
 def _index(code: Code, index: DType, indices: str, place: Value) -> str:
     """An element of an array of indices, as int64."""
-    kind = _KINDS[index]
-    found = code.load(kind, code.at(kind, indices, place), index.size)
-    return found if kind == "i64" else code.let(f"sext {kind} {found} to i64")
+    return code.load_index(_KINDS[index], indices, place)
 
 
 @latest(64)

@@ -8,11 +8,10 @@ from typing import Any, Final
 import numpy as np
 
 from sparkflow_runtime.codegen.machine import native
-from sparkflow_runtime.codegen.machine.llvm_text import Code
+from sparkflow_runtime.codegen.machine.llvm_text import INDEX_KINDS, Code
 from sparkflow_runtime.once import latest, once
 
 Array = np.ndarray[Any, Any]
-_KINDS: Final = {np.dtype(np.int32): "i32", np.dtype(np.int64): "i64"}
 _GIL_ELEMENTS: Final = 1 << 16
 """Fewer keep the interpreter to themselves."""
 
@@ -28,7 +27,7 @@ def inverse(x: Array) -> Array | None:
     Returns:
         A new array; None where there is no machine code for it.
     """
-    kind = _KINDS.get(x.dtype)
+    kind = INDEX_KINDS.get(x.dtype)
     if kind is None or not native.available():
         return None
     y = np.full(x.shape, -1, x.dtype)
@@ -47,8 +46,7 @@ def _body(kind: str) -> native.Body:
     (count,) = code.sizes(1)
     source, target = code.arrays(2)
     with code.loop("%lo", "%hi") as number:
-        value = code.load(kind, code.at(kind, source, number), size_bytes)
-        place = value if kind == "i64" else code.let(f"sext {kind} {value} to i64")
+        place = code.load_index(kind, source, number)
         with code.when(code.compare("ult", place, count)):
             shown = number if kind == "i64" else code.let(f"trunc i64 {number} to {kind}")
             code.store(kind, shown, code.at(kind, target, place), size_bytes)
