@@ -17,6 +17,7 @@ from sparkflow.data.methods import DatasetMethods
 from sparkflow.data.options import Options
 from sparkflow.data.registered import registered
 from sparkflow.graph.constant_value import constant_value
+from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import convert_to_tensor, get_default_graph
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.random.random import op_seeds
@@ -506,7 +507,7 @@ def known_batch(size: Tensor, drop: Tensor) -> int | None:
 
 def seeds(seed: Any) -> tuple[Tensor, Tensor]:
     """The two seeds of a dataset, from the seed it is given and that of the graph."""
-    if isinstance(seed, Tensor):
+    if isinstance(seed, Symbolic):
         first = op_seeds(None)[0]
         return convert_to_tensor(first, int64, "seed"), convert_to_tensor(seed, int64, "seed2")
     first, second = op_seeds(None if seed is None else int(seed))

@@ -8,6 +8,7 @@ import numpy as np
 
 from sparkflow.data import nest, structure
 from sparkflow.graph.constant_value import constant_value
+from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import convert_to_tensor
 from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
@@ -54,18 +55,19 @@ def padded_shapes(element: Any, wanted: Any, batch: int | None) -> tuple[list[Te
 
 
 def _shape_tensor(shape: Any) -> Tensor:
-    if isinstance(shape, Tensor):
-        if shape._shape is not None and len(shape._shape) != 1:
+    if isinstance(shape, Symbolic):
+        given = convert_to_tensor(shape)
+        if given._shape is not None and len(given._shape) != 1:
             raise ValueError(
-                f"Padded shape {shape} must be a 1-D tensor of tf.int64 values, but its shape was "
-                f"{shape.shape}."
+                f"Padded shape {given} must be a 1-D tensor of tf.int64 values, but its shape was "
+                f"{given.shape}."
             )
-        if shape.dtype is not int64:
+        if given.dtype is not int64:
             raise TypeError(
-                f"Padded shape {shape} must be a 1-D tensor of tf.int64 values, but its element "
-                f"type was {shape.dtype.name}."
+                f"Padded shape {given} must be a 1-D tensor of tf.int64 values, but its element "
+                f"type was {given.dtype.name}."
             )
-        return shape
+        return given
     if isinstance(shape, list | tuple):
         shape = [None if isinstance(size, int) and size == -1 else size for size in shape]
     sizes = [-1 if size is None else size for size in TensorShape(shape).as_list()]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, get_default_graph, output_of
 from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
@@ -201,7 +202,7 @@ class Distribution:
             drawn = self._sample(prefix, seed)
             known = (
                 TensorShape([int(n) for n in np.ravel(sample_shape)])
-                if not isinstance(sample_shape, Tensor)
+                if not isinstance(sample_shape, Symbolic)
                 else TensorShape(None)
             )
             if drawn.shape.ndims is None or not drawn.shape.is_fully_defined():
@@ -308,7 +309,7 @@ class Distribution:
 
 def parameter(value: Any, name: str, like: Any = None) -> Tensor:
     """A parameter as a tensor, of the dtype of another one where that is a tensor already."""
-    dtype = like.dtype.base if isinstance(like, Tensor) else None
+    dtype = like._to_tensor().dtype.base if isinstance(like, Symbolic) else None
     return convert_to_tensor(value, dtype, name)
 
 

@@ -74,13 +74,20 @@ def strided_slice(tensor: Tensor, key: Any) -> Tensor:
 def masked(graph: Graph, tensor: Any, mask: Any, axis: Any, name: str) -> Tensor:
     """The slices along `axis` where `mask` is true, see `tf.boolean_mask`.
 
+    Args:
+        graph: Where nodes are added.
+        tensor: What is sliced.
+        mask: Booleans [sizes of `tensor` from `axis` on].
+        axis: An integer; a scalar tensor where the graph does not tell it; the first for None.
+        name: Name of the scope.
+
     Raises:
         ValueError: The rank of `mask` is unknown or 0, or its shape does not fit.
     """
     with graph.as_default(), graph.name_scope(name):
         values: Tensor = graph.convert(tensor, None, "tensor")
         chosen: Tensor = graph.convert(mask, None, "mask")
-        axis = 0 if axis is None else int(axis)
+        axis = 0 if axis is None else axis
         if chosen._shape is None:
             raise ValueError(
                 "Number of mask dimensions must be specified, even if some dimensions are None. "
@@ -89,7 +96,8 @@ def masked(graph: Graph, tensor: Any, mask: Any, axis: Any, name: str) -> Tensor
         if not chosen._shape:
             raise ValueError("mask cannot be scalar.")
         depth = len(chosen._shape)
-        values.shape[axis : axis + depth].assert_is_compatible_with(chosen.shape)
+        if isinstance(axis, int):
+            values.shape[axis : axis + depth].assert_is_compatible_with(chosen.shape)
         if depth > 1:
             if values.shape.is_fully_defined():
                 sizes = graph.convert(np.asarray(values._shape, np.int32), None, "Shape")

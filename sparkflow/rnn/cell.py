@@ -8,7 +8,8 @@ import tree
 
 from sparkflow._api import export
 from sparkflow.graph.constant_value import constant_value
-from sparkflow.graph.scopes import get_default_graph
+from sparkflow.graph.operators import Symbolic
+from sparkflow.graph.scopes import convert_to_tensor, get_default_graph
 from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
 from sparkflow.layers.base import Layer
@@ -46,6 +47,8 @@ def with_batch(batch: Any, size: Any) -> tuple[Any, TensorShape]:
         size: The size without the batch: an integer, or a shape.
     """
     rest = TensorShape(size if isinstance(size, TensorShape | list | tuple) else [size])
+    if isinstance(batch, Symbolic):
+        batch = convert_to_tensor(batch)
     known = batch if not isinstance(batch, Tensor) else get_static(batch)
     static = TensorShape([known]).concatenate(rest)
     if isinstance(batch, Tensor):

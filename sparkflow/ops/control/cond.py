@@ -12,6 +12,7 @@ from sparkflow._api import export
 from sparkflow.graph.functions.function_graph import FunctionGraph
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.operation import Operation
+from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import convert_to_tensor, get_default_graph
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.sparse_tensor import SparseTensor
@@ -352,7 +353,7 @@ def _pairs(pred_fn_pairs: Any, default: Any) -> list[tuple[Any, Branch]]:
             raise TypeError(f"Each entry in 'pred_fn_pairs' must be a 2-tuple. Received {pair}.")
         if not callable(pair[1]):
             raise TypeError(f"fn for pred {pair[0]!r} must be callable.")
-        if isinstance(pair[0], Tensor) and pair[0].dtype.base is not dtypes.bool_:
+        if isinstance(pair[0], Symbolic) and pair[0]._to_tensor().dtype.base is not dtypes.bool_:
             raise TypeError(f"pred must be Tensor of type bool: {pair[0]!r}")
     if not pairs:
         raise ValueError("Must provide at least one item in pred_fn_pairs")

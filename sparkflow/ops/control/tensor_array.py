@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from sparkflow._api import export
 from sparkflow.graph.constant_value import constant_value
+from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, get_default_graph, output_of
 from sparkflow.graph.shapes.tensor_shape import TensorShape, to_shape
 from sparkflow.graph.tensor import Tensor
@@ -170,7 +169,7 @@ class TensorArray:
             ValueError: The shape is not that of the other elements.
             InvalidArgumentError: When it runs: the index is out of range or was written before.
         """
-        tensor = convert_to_tensor(value, None if isinstance(value, Tensor) else self._dtype)
+        tensor = convert_to_tensor(value, None if isinstance(value, Symbolic) else self._dtype)
         self._learn(tensor._shape)
         flow = apply_op(
             "TensorListSetItem",
@@ -185,7 +184,7 @@ class TensorArray:
         return self._with_flow(flow)
 
     def _converted(self, value: Any) -> Tensor:
-        tensor = convert_to_tensor(value, self._dtype if not isinstance(value, Tensor) else None)
+        tensor = convert_to_tensor(value, None if isinstance(value, Symbolic) else self._dtype)
         if tensor.dtype.base is not self._dtype:
             raise TypeError(
                 f"TensorArray dtype is {self._dtype.name} but Op is trying to write dtype "
@@ -277,16 +276,15 @@ class TensorArray:
     def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
         """An array of pieces of `value` along its first dimension, of these lengths."""
         tensor = self._converted(value)
-        known = constant_value(lengths) if isinstance(lengths, Tensor) else np.asarray(lengths)
+        sizes = convert_to_tensor(lengths, None if isinstance(lengths, Symbolic) else int64)
+        known = constant_value(sizes)
         if tensor._shape and known is not None and known.size and known.min() == known.max():
             self._learn((int(known.flat[0]), *tensor._shape[1:]))
         flow = apply_op(
             "TensorListSplit",
             tensor,
             convert_to_tensor(-1, int32),
-            convert_to_tensor(lengths, int64)
-            if not isinstance(lengths, Tensor)
-            else apply_op("Cast", lengths, DstT=int64),
+            sizes if sizes.dtype.base is int64 else apply_op("Cast", sizes, DstT=int64),
             element_dtype=self._dtype,
             name=name or "TensorArraySplitV3",
         )

@@ -18,6 +18,7 @@ from sparkflow._generated.ops.image.geometry import (
     resize_nearest_neighbor,
 )
 from sparkflow.graph.constant_value import constant_value
+from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import convert_to_tensor, graph_of, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.control.cond import cond, switch_case
@@ -213,13 +214,13 @@ def resize_image_with_crop_or_pad(image: Any, target_height: Any, target_width: 
     with graph.as_default(), graph.name_scope("resize_image_with_crop_or_pad"):
         given, single = _batch_of(image)
         for target in (target_height, target_width):
-            if not isinstance(target, Tensor) and target <= 0:
+            if not isinstance(target, Symbolic) and target <= 0:
                 raise ValueError("target_height and target_width must be > 0.")
         cut: list[Any] = []
         padded: list[Any] = []
         for axis, target in ((1, target_height), (2, target_width)):
             size = _size(given, axis)
-            if isinstance(size, int) and not isinstance(target, Tensor):
+            if isinstance(size, int) and not isinstance(target, Symbolic):
                 cut.append((max((size - target) // 2, 0), min(size, target)))
                 padded.append(max((target - size) // 2, 0))
             else:
@@ -386,7 +387,7 @@ def rot90(image: Any, k: Any = 1, name: str | None = None) -> Tensor:
             lambda: arrays.reverse(given, [1, 2]),
             lambda: arrays.reverse(arrays.transpose(given, [0, 2, 1, 3]), [2]),
         ]
-        if isinstance(k, Tensor):
+        if isinstance(k, Symbolic):
             turned = switch_case(elementwise.floormod(elementwise.cast(k, int32), 4), turns)
         else:
             turned = turns[int(k) % 4]()

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from sparkflow._api import export
 from sparkflow._generated.ops.indexing.sorting import *  # noqa: F403
 from sparkflow.graph.constant_value import constant_value
+from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.shape import arrays
@@ -60,7 +61,7 @@ def _sorted(values: Any, axis: Any, direction: str) -> tuple[Tensor, Tensor]:
     if direction not in (_ASCENDING, _DESCENDING):
         raise ValueError(f"Unknown direction: {direction}. Choose {_ASCENDING} or {_DESCENDING}")
     tensor = convert_to_tensor(values, name="values")
-    position = constant_value(axis) if isinstance(axis, Tensor) else axis
+    position = constant_value(convert_to_tensor(axis)) if isinstance(axis, Symbolic) else axis
     if position is None:
         raise ValueError("axis must be a constant scalar")
     position = int(position)

@@ -57,8 +57,9 @@ def matmul(
         raise ValueError("Only one of transpose_b and adjoint_b can be True.")
     graph = graph_of((a, b))
     name = name or "MatMul"
-    left = a if isinstance(a, Tensor) else graph.convert(a, None, f"{name}/a")
-    right = b if isinstance(b, Tensor) else graph.convert(b, left.dtype.base, f"{name}/b")
+    left = graph.convert(a, None, f"{name}/a")
+    kind = None if isinstance(b, Symbolic) else left.dtype.base
+    right = graph.convert(b, kind, f"{name}/b")
     sparse = _is_sparse_product(left, right, a_is_sparse or b_is_sparse)
     stacked = any(tensor._shape is None or len(tensor._shape) > 2 for tensor in (left, right))
     if stacked and not (a_is_sparse or b_is_sparse):

@@ -10,6 +10,7 @@ import numpy as np
 
 from sparkflow._api import export
 from sparkflow.graph.constant_value import constant_value
+from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.elementwise.elementwise import cast
@@ -100,10 +101,11 @@ def _last_size(tensor: Tensor, axis: int = -1) -> Any:
 
 def _number(value: Any) -> Any:
     """A Python number where the graph tells it, else the tensor."""
-    if not isinstance(value, Tensor):
+    if not isinstance(value, Symbolic):
         return int(value)
-    known = constant_value(value)
-    return value if known is None else int(known)
+    given = convert_to_tensor(value)
+    known = constant_value(given)
+    return given if known is None else int(known)
 
 
 @export("signal.frame")

@@ -6,6 +6,7 @@ import math
 from typing import Any, NoReturn
 
 from sparkflow._api import export
+from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.checks.checks import assert_equal
@@ -72,7 +73,7 @@ def _softmax(labels: Any, logits: Any, axis: Any, name: str) -> Tensor:
         half = given.dtype.base is float16
         features = elementwise.cast(given, float32) if half else given
         targets = convert_to_tensor(
-            labels, None if isinstance(labels, Tensor) else features.dtype.base, "labels"
+            labels, None if isinstance(labels, Symbolic) else features.dtype.base, "labels"
         )
         targets = elementwise.cast(targets, features.dtype.base)
         rank = None if features._shape is None else len(features._shape)
@@ -181,7 +182,7 @@ def sigmoid_cross_entropy_with_logits(
     with graph.as_default(), graph.name_scope(name or "logistic_loss") as scope:
         x = convert_to_tensor(logits, name="logits")
         z = convert_to_tensor(
-            labels, None if isinstance(labels, Tensor) else x.dtype.base, "labels"
+            labels, None if isinstance(labels, Symbolic) else x.dtype.base, "labels"
         )
         if not x.shape.is_compatible_with(z.shape):
             raise ValueError(f"logits and labels must have the same shape ({x.shape} vs {z.shape})")
@@ -207,7 +208,9 @@ def weighted_cross_entropy_with_logits(
     graph = graph_of((labels, logits, pos_weight))
     with graph.as_default(), graph.name_scope(name or "logistic_loss") as scope:
         x = convert_to_tensor(logits, name="logits")
-        z = convert_to_tensor(labels, x.dtype.base, "labels")
+        z = convert_to_tensor(
+            labels, None if isinstance(labels, Symbolic) else x.dtype.base, "labels"
+        )
         weight = 1 + (pos_weight - 1) * z
         log_term = elementwise.log1p(elementwise.exp(-abs(x))) + apply_op("Relu", -x)
         return elementwise.add((1 - z) * x, weight * log_term, name=scope)

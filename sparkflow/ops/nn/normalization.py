@@ -8,6 +8,7 @@ from typing import Any
 from sparkflow._api import export
 from sparkflow._generated.ops.nn.normalization import *  # noqa: F403
 from sparkflow._generated.ops.nn.normalization import local_response_normalization
+from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.elementwise import elementwise
@@ -84,7 +85,7 @@ def moments(
 
 def _without(tensor: Tensor, axes: Any) -> Tensor:
     """`tensor` without dimensions of size 1 at `axes`, which may be a tensor."""
-    if isinstance(axes, Tensor):
+    if isinstance(axes, Symbolic):
         return reduction.reduce_sum(tensor, axes)
     return arrays.squeeze(tensor, [axes] if isinstance(axes, int) else list(axes))
 

@@ -355,9 +355,14 @@ def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: Any =
     Raises:
         ValueError: The rank of `mask` is unknown or 0, or its shape does not fit.
     """
-    if isinstance(axis, Tensor):
-        axis = constant_value(axis)
-    return masked(graph_of((tensor, mask)), tensor, mask, axis, name)
+    graph = graph_of((tensor, mask, axis))
+    if isinstance(axis, Symbolic):
+        given = graph.convert(axis)
+        known = constant_value(given)
+        axis = given if known is None else int(known)
+    elif axis is not None:
+        axis = int(axis)
+    return masked(graph, tensor, mask, axis, name)
 
 
 @export("meshgrid")

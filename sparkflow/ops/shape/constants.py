@@ -12,6 +12,7 @@ from sparkflow._generated.ops.shape.constants import lin_space
 from sparkflow.graph import constants as values
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.conversion import constant as constant_node
+from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import (
     apply_op,
     convert_to_tensor,
@@ -80,7 +81,7 @@ def of_one_value(shape: Any, value: Any, dtype: DType, name: str) -> Tensor:
     graph = graph_of((shape,))
     with graph.as_default(), graph.name_scope(name) as scope:
         known = None
-        if not isinstance(shape, Tensor):
+        if not isinstance(shape, Symbolic):
             try:
                 known = to_shape(shape)
             except TypeError:  # a list with tensors in it
@@ -92,7 +93,7 @@ def of_one_value(shape: Any, value: Any, dtype: DType, name: str) -> Tensor:
             return constant_node(graph, array.astype(dtype.as_numpy_dtype), scope)
         if known is not None:
             shape = TensorShape(known)
-        kind = None if isinstance(shape, Tensor) else int32
+        kind = None if isinstance(shape, Symbolic) else int32
         sizes = graph.convert(shape, kind, "shape_as_tensor")
         if sizes._shape == ():
             sizes = graph.apply("Reshape", (sizes, np.array([-1], np.int32)), {})
@@ -164,7 +165,7 @@ def range(
     with graph.as_default(), graph.name_scope(name) as scope:
         kind = None if dtype is None else as_dtype(dtype)
         parts = [
-            convert_to_tensor(value, kind if not isinstance(value, Tensor) else None, part)
+            convert_to_tensor(value, kind if not isinstance(value, Symbolic) else None, part)
             for value, part in ((start, "start"), (limit, "limit"), (delta, "delta"))
         ]
         if kind is None:

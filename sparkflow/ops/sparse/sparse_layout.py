@@ -10,6 +10,7 @@ import numpy as np
 
 from sparkflow._api import export
 from sparkflow.graph.constant_value import constant_value, constant_value_as_shape
+from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, output_of
 from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
@@ -41,8 +42,9 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
     known: TensorShape | None = None
     if shape is None:
         sizes = placeholder(int64, [None], part("shape"))
-    elif isinstance(shape, Tensor):
-        sizes, rank = shape, shape.shape.as_list()[0]
+    elif isinstance(shape, Symbolic):
+        sizes = convert_to_tensor(shape)
+        rank = sizes.shape.as_list()[0]
     else:
         known = TensorShape([None if size in (None, -1) else int(size) for size in shape])
         rank = known.ndims
