@@ -15,8 +15,8 @@ from typing import Any
 from llvmlite import ir
 
 from sparkflow_runtime.codegen.cpu.loop_memory import I8, I64, POINTER, Array, Memory, number
-from sparkflow_runtime.codegen.ir.kernel import Axes
-from sparkflow_runtime.codegen.ir.schedule import Schedule
+from sparkflow_runtime.codegen.ir.kernel import Axes, Column
+from sparkflow_runtime.codegen.ir.schedule import Form, Schedule
 from sparkflow_runtime.dtypes import DType
 
 
@@ -26,7 +26,7 @@ class Frame:
     Args:
         schedule: What it computes.
         has_masks: See `Memory`.
-        is_divided: Whether it is called for parts of the outermost loop.
+        form: For which sizes, and where the arrays are.
 
     Attributes:
         builder: llvmlite's, where the code goes on.
@@ -40,8 +40,10 @@ class Frame:
         parts, counter: How many parts there are, and where those that have ended are counted.
     """
 
-    def __init__(self, schedule: Schedule, has_masks: bool, is_divided: bool) -> None:
-        kernel = schedule.kernel
+    def __init__(self, schedule: Schedule, has_masks: bool, form: Form) -> None:
+        kernel, is_divided = schedule.kernel, form.is_divided
+        count = len(kernel.inputs) + len(kernel.outputs)
+        columns = form.columns or tuple(map(Column, range(count)))
         self.module = ir.Module(context=ir.Context())
         signature = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, I64, I64, I64])
         self._function = ir.Function(self.module, signature, name="body")
@@ -52,11 +54,12 @@ class Frame:
         self.indices: list[Any] = [None] * kernel.rank
         self.sizes = [self._read(numbers, dimension) for dimension in range(kernel.rank)]
         self.inputs = [
-            self._array(place, each.dtype, each.axes) for place, each in enumerate(kernel.inputs)
+            self._array(column, each.dtype, each.axes)
+            for column, each in zip(columns, kernel.inputs, strict=False)
         ]
         self.outputs = [
-            self._array(place, kernel.value_dtypes[value], kernel.value_axes[value])
-            for place, value in enumerate(kernel.outputs, len(kernel.inputs))
+            self._array(column, kernel.value_dtypes[value], kernel.value_axes[value])
+            for column, value in zip(columns[len(kernel.inputs) :], kernel.outputs, strict=True)
         ]
         if is_divided:
             self.parts = self._read(numbers, kernel.rank)
@@ -119,6 +122,9 @@ class Frame:
         pointer = self.builder.gep(numbers, [number(place)], source_etype=I64)
         return self.builder.load(pointer, align=8, typ=I64)
 
-    def _array(self, place: int, dtype: DType, axes: Axes) -> Array:
-        pointer = self.builder.gep(self._arrays, [number(place)], source_etype=POINTER)
-        return self.array(self.builder.load(pointer, align=8, typ=POINTER), dtype, axes)
+    def _array(self, column: Column, dtype: DType, axes: Axes) -> Array:
+        pointer = self.builder.gep(self._arrays, [number(column.array)], source_etype=POINTER)
+        base = self.builder.load(pointer, align=8, typ=POINTER)
+        if column.offset:
+            base = self.at(base, number(column.offset * dtype.size))
+        return Array(base, dtype, axes, self.sizes, column.step)

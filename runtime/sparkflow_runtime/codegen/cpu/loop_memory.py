@@ -54,12 +54,16 @@ class Array:
 
     Attributes:
         dtype: Of its elements.
-        axes: The dimensions along which it goes on, contiguous.
+        axes: The dimensions along which it goes on.
+        step: The distance of neighbours, in elements.
     """
 
-    def __init__(self, base: Any, dtype: DType, axes: Axes, sizes: Sequence[Any]) -> None:
+    def __init__(
+        self, base: Any, dtype: DType, axes: Axes, sizes: Sequence[Any], step: int = 1
+    ) -> None:
         self.dtype = dtype
         self.axes = axes
+        self.step = step
         self._sizes = sizes
         self._pointers = [base]
 
@@ -74,7 +78,7 @@ class Array:
 
     def stride(self, builder: Any, dimension: int) -> Any:
         """How many elements there are in one step along a dimension, int64."""
-        return self._product(builder, dimension + 1)
+        return self._stepped(builder, self._product(builder, dimension + 1))
 
     def count(self, builder: Any, dimension: int) -> Any:
         """How many elements there are inside of the loops over the dimensions before this one."""
@@ -96,7 +100,16 @@ class Array:
             index: Along the dimension of this level.
         """
         pointer = self._pointers[level]
-        return pointer if index is None else self._gep(builder, pointer, index)
+        if index is None:
+            return pointer
+        return self._gep(builder, pointer, self._stepped(builder, index))
+
+    def neighbour(self, builder: Any, pointer: Any, count: int) -> Any:
+        """So many elements of memory behind a place."""
+        return self._gep(builder, pointer, number(count)) if count else pointer
+
+    def _stepped(self, builder: Any, index: Any) -> Any:
+        return index if self.step == 1 else builder.mul(index, number(self.step))
 
     def _gep(self, builder: Any, pointer: Any, index: Any) -> Any:
         return builder.gep(pointer, [index], source_etype=MEMORY_TYPES[self.dtype])
@@ -137,6 +150,22 @@ class Memory:
         if dtype is dtypes.bool_:
             return builder.icmp_unsigned("!=", found, constant(kind, 0))
         return found
+
+    def gather(
+        self, builder: Any, dtype: DType, pointer: Any, step: int, width: int, cut: Any
+    ) -> Any:
+        """A vector of every `step`th element; what a cut leaves out is 0."""
+        scalar = MEMORY_TYPES[dtype]
+        kind, bits = ir.VectorType(scalar, width), ir.VectorType(ir.IntType(1), width)
+        pointers = ir.VectorType(POINTER, width)
+        places = ir.Constant(ir.VectorType(I32, width), [lane * step for lane in range(width)])
+        each = builder.gep(pointer, [places], source_etype=scalar)
+        each.type = pointers  # llvmlite takes it for a single one
+        name = f"llvm.masked.gather.{_suffix(dtype, width)}.v{width}p0"
+        function = self._intrinsic(name, ir.FunctionType(kind, [pointers, I32, bits, kind]))
+        mask = ir.Constant(bits, [1] * width) if cut is None else cut.mask
+        align = ir.Constant(I32, dtype.size)
+        return builder.call(function, [each, align, mask, constant(kind, 0)])
 
     def store(self, builder: Any, dtype: DType, value: Any, pointer: Any, cut: Any = None) -> None:
         """Writes a number or a vector, or the part of it that is there."""

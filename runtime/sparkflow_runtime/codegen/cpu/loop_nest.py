@@ -6,11 +6,13 @@ vary along the last dimension is computed as a number outside of that loop.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.cpu import maths
 from sparkflow_runtime.codegen.cpu.loop_accumulators import combine
+from sparkflow_runtime.codegen.cpu.loop_columns import load_columns, store_columns
 from sparkflow_runtime.codegen.cpu.loop_frame import Frame
 from sparkflow_runtime.codegen.cpu.loop_memory import I64, Array, Cut, vector
 from sparkflow_runtime.codegen.cpu.loop_sums import Sums
@@ -38,7 +40,7 @@ class _Nest:
         self._rank = schedule.kernel.rank
         self._target = target
         self._form = form
-        self._frame = Frame(schedule, target.has_masks, form.is_divided)
+        self._frame = Frame(schedule, target.has_masks, form)
         self._builder = self._frame.builder
         self._memory = self._frame.memory
         self._loops = VectorLoops(self._frame, schedule.lanes(target.vector_bytes))
@@ -226,6 +228,12 @@ class _Nest:
             if value not in found:
                 if schedule.levels[value] < self._rank:
                     found[value] = self._spread(value, width, is_inside)
+                elif value not in work.loaded and frame.inputs[value].step > 1:
+                    first = value - self._form.columns[value].offset
+                    array = frame.inputs[first]
+                    pointer = array.pointer(builder, level, index)
+                    columns = load_columns(builder, self._memory, array, pointer, width, cut)
+                    found.update(enumerate(columns, first))
                 else:
                     array = frame.kept[value] if value in work.loaded else frame.inputs[value]
                     pointer = array.pointer(builder, level, index)
@@ -237,12 +245,11 @@ class _Nest:
             if instruction is not None and value not in work.loaded:
                 arguments = [get(argument) for argument in instruction.arguments]
                 found[value] = self._computed(instruction, arguments, width, index)
-        written = [
-            *((frame.outputs[place], get(self._kernel.outputs[place])) for place in work.outputs),
-            *((frame.kept[value], get(value)) for value in work.saved),
-        ]
+        results_at = {place: get(self._kernel.outputs[place]) for place in work.outputs}
+        saved = [(frame.kept[value], get(value)) for value in work.saved]
         summed = [(each, get(each.argument)) for each in work.reductions]
-        for array, value_of_lanes in written:
+        self._store(results_at, index, cut)
+        for array, value_of_lanes in saved:
             pointer = array.pointer(builder, level, index)
             self._memory.store(builder, array.dtype, value_of_lanes, pointer, cut)
         before, results = iter(carried), []
@@ -256,6 +263,19 @@ class _Nest:
                 lanes = builder.select(cut.mask, lanes, neutral)
             results.append(combine(builder, function, dtype, next(before), lanes))
         return results
+
+    def _store(self, results: Mapping[int, Any], index: Any, cut: Cut | None) -> None:
+        """Writes vectors to the outputs, by their places."""
+        builder = self._builder
+        for place, value in results.items():
+            array = self._frame.outputs[place]
+            if array.step == 1:
+                pointer = array.pointer(builder, self._rank - 1, index)
+                self._memory.store(builder, array.dtype, value, pointer, cut)
+            elif not self._form.columns[len(self._frame.inputs) + place].offset:
+                pointer = array.pointer(builder, self._rank - 1, index)
+                columns = [results[each] for each in range(place, place + array.step)]
+                store_columns(builder, self._memory, array, columns, pointer, cut)
 
     def _spread(self, value: int, width: int, is_inside: bool) -> Any:
         """A number of the outer loops in every lane."""

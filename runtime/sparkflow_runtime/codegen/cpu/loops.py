@@ -17,10 +17,20 @@ from sparkflow_runtime.codegen.ir.kernel import (
     REDUCTIONS,
     SOURCES,
     Axes,
+    Column,
     Instruction,
     Kernel,
 )
-from sparkflow_runtime.codegen.ir.schedule import COSTS, Form, Schedule, Target, form_of, simplify
+from sparkflow_runtime.codegen.ir.schedule import (
+    COSTS,
+    MOST_REGISTERS,
+    Form,
+    Schedule,
+    Target,
+    form_of,
+    simplify,
+)
+from sparkflow_runtime.codegen.ir.short_rows import columns_of
 from sparkflow_runtime.codegen.machine import host, native
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
@@ -101,6 +111,13 @@ class CompiledKernel:
         schedule = _schedule(simple, constants)
         if schedule.leaves_out(short):
             raise UnsupportedKernel(f"an output that has elements where the sizes are {sizes}")
+        places: tuple[Column, ...] = ()
+        target = _target()
+        columns = columns_of(simple, short, target)
+        if columns is not None:
+            simple, places, short = columns.kernel, columns.places, short[:-1]
+            constants = repr([each.value for each in simple.instructions])
+            schedule = _schedule(simple, constants)
         axes = self.kernel.value_axes
         counts = [_count(operand.axes, sizes) for operand in self.kernel.inputs]
         counts += [_count(axes[value], sizes) for value in self.kernel.outputs]
@@ -110,11 +127,13 @@ class CompiledKernel:
         if schedule.is_divisible:
             parts = max(1, min(threads or 1, extent, int(seconds / part_s)))
         last = short[-1] if short else 0
-        lanes = schedule.lanes(_target().vector_bytes)
-        form = form_of(last, lanes, may_be_cut=len(short) == 1 and parts > 1, is_divided=parts > 1)
+        most = 1 if places else MOST_REGISTERS
+        lanes = schedule.lanes(target.vector_bytes)
+        form = form_of(last, lanes, len(short) == 1 and parts > 1, parts > 1, most)
+        form = replace(form, columns=places)
         if schedule.keeps_columns(short, max(form.registers, 1) * lanes):
             form = replace(form, keeps_columns=True)
-        body = _body(simple, constants, form)
+        body = _body(simple, constants, form, target)
         numbers = _numbers(schedule, short, parts)
         return body.bind(numbers, counts, extent, parts, releases_gil=seconds > _GIL_S)
 
@@ -178,10 +197,10 @@ def _schedule(kernel: Kernel, constants: str) -> Schedule:
 
 
 @latest(4096)
-def _body(kernel: Kernel, constants: str, form: Form) -> native.Body:
-    described = repr((kernel, constants, form))
+def _body(kernel: Kernel, constants: str, form: Form, target: Target) -> native.Body:
+    described = repr((kernel, constants, form, target))
     return native.described_body(
-        described, lambda: _text(_schedule(kernel, constants), form), is_tidy=True
+        described, lambda: _text(_schedule(kernel, constants), form, target), is_tidy=True
     )
 
 
@@ -194,13 +213,13 @@ def flat_text(kernel: Kernel) -> str:
         UnsupportedKernel: See `compile_kernel`.
     """
     _check(kernel)
-    return _text(Schedule(kernel), Form())
+    return _text(Schedule(kernel), Form(), _target())
 
 
-def _text(schedule: Schedule, form: Form) -> str:
+def _text(schedule: Schedule, form: Form, target: Target) -> str:
     from sparkflow_runtime.codegen.cpu import loop_nest
 
-    return loop_nest.generate(schedule, _target(), form)
+    return loop_nest.generate(schedule, target, form)
 
 
 def _target() -> Target:

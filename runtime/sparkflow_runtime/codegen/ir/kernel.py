@@ -52,6 +52,21 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
+class Column:
+    """Where the elements of an operand or an output are in an array of the call.
+
+    Attributes:
+        array: Which one; the inputs come first, then the outputs.
+        step: The distance of neighbours, in elements.
+        offset: How many elements are before the first.
+    """
+
+    array: int
+    step: int = 1
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Instruction:
     """One value from earlier ones.
 

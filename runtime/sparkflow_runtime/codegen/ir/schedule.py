@@ -14,7 +14,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from sparkflow_runtime.codegen.ir.kernel import REDUCTIONS, SOURCES, Axes, Instruction, Kernel
+from sparkflow_runtime.codegen.ir.kernel import (
+    REDUCTIONS,
+    SOURCES,
+    Axes,
+    Column,
+    Instruction,
+    Kernel,
+)
 from sparkflow_runtime.dtypes import DType
 
 IDENTITY: Final = "identity"
@@ -59,15 +66,19 @@ class Form:
             shorter than one.
         has_rest: The last dimension may be no multiple of such vectors.
         keeps_columns: Sums of columns are kept in registers, see `Schedule.column_level`.
+        columns: Where inputs and outputs are, see `short_rows`; empty where each is an array.
     """
 
     is_divided: bool = False
     registers: int = MOST_REGISTERS
     has_rest: bool = True
     keeps_columns: bool = False
+    columns: tuple[Column, ...] = ()
 
 
-def form_of(last: int, lanes: int, may_be_cut: bool, is_divided: bool) -> Form:
+def form_of(
+    last: int, lanes: int, may_be_cut: bool, is_divided: bool, most: int = MOST_REGISTERS
+) -> Form:
     """The form for a size of the last dimension.
 
     Short rows take vectors that leave nothing over, or little.
@@ -77,10 +88,11 @@ def form_of(last: int, lanes: int, may_be_cut: bool, is_divided: bool) -> Form:
         lanes: Of a register.
         may_be_cut: Whether parts of the loop may begin and end anywhere.
         is_divided: See `Form`.
+        most: A vector has at most so many registers.
     """
     if last < lanes:
         return Form(is_divided, 0, True)
-    choices = [each for each in (4, 2, 1) if each * lanes <= last]
+    choices = [each for each in (4, 2, 1) if each <= most and each * lanes <= last]
     registers = choices[0]
     if last < 4 * MOST_REGISTERS * lanes:
         even = [each for each in choices if last % (each * lanes) == 0]

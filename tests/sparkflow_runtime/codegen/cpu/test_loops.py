@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(not native.available(), reason="there is no code
 
 Y, N = True, False
 LENGTHS = (0, 1, 7, 8, 9, 31, 32, 33, 100)
-PAIRS = ((1, 1), (1, 5), (5, 1), (3, 8), (4, 10), (7, 33), (20, 70), (3, 300))
+PAIRS = (*((1, 1), (1, 5), (5, 1), (3, 8), (4, 10), (7, 33), (20, 70), (3, 300)), (40, 3), (19, 7))
 
 
 def kernel(rank, inputs, instructions, *outputs):
@@ -226,6 +226,30 @@ def test_sums_of_columns(rng, eager_threads, columns):
     check(empty, (0, columns), rng)
 
 
+@pytest.mark.parametrize("length", [2, 3, 5, 7])
+def test_rows_shorter_than_a_vector(rng, eager_threads, length):
+    for rows in (8, 16, 17, 31, 47):
+        for each in (SOFTMAX, CROSS_ENTROPY, BIAS_AND_RELU, GRADIENT_OF_BIAS):
+            check(each, (rows, length), rng, threads=1 + rows % 2)
+    for dtype in (float64, int64):
+        total = [("add", (0, 1), dtype), ("reduce_sum", (2,), dtype, (N, N, Y))]
+        planes = kernel(3, [(dtype, (Y, Y, Y)), (dtype, (N, Y, N))], total, 2, 3)
+        check(planes, (2, 19, length), rng)
+
+
+def test_short_rows_in_place_and_with_nan(rng):
+    array = rng.standard_normal((21, 3), np.float32)
+    array[5, 1] = np.nan
+    expected = kernel_interpreter.run(BIAS_AND_RELU, (21, 3), array, array[2])[0]
+    assert loops.compile_kernel(BIAS_AND_RELU).bind((21, 3))(array, array[2].copy(), array)
+    np.testing.assert_array_equal(array, expected)
+    largest = kernel(2, [(float32, (Y, Y))], [("reduce_max", (0,), float32, (N, Y))], 1)
+    found = np.zeros(21, np.float32)
+    assert loops.compile_kernel(largest).bind((21, 3))(array, found)
+    np.testing.assert_array_equal(found, array.max(axis=1))
+    assert np.isnan(found[5])
+
+
 @pytest.mark.parametrize(("dtype", "length"), [*product((float32, float64, int32, int64), LENGTHS)])
 def test_reductions_of_every_length(rng, dtype, length):
     whole = [(f, (0,), dtype, (Y,)) for f in ("reduce_sum", "reduce_max", "reduce_min")]
@@ -386,8 +410,7 @@ def test_other_arrays_are_refused(wrong):
 def test_code_for_other_processors(rng, monkeypatch, name, target):
     """Runs here as well: LLVM makes of vectors what there is."""
     monkeypatch.setattr(loops, "_target", lambda: target)
-    monkeypatch.setattr(loops, "_body", loops._body.__wrapped__)  # nothing made before
-    for sizes in ((3, 10), (5, 70)):
+    for sizes in ((3, 10), (5, 70), (21, 3)):
         check(KERNELS[name], sizes, rng)
 
 

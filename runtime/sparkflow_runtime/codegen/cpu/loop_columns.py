@@ -1,0 +1,106 @@
+"""Short rows in memory, columns in registers: see `ir.short_rows`.
+
+Several rows lie side by side as whole vectors. These are loaded as they are, and every column is
+put together from them, one shuffle per vector; stores go the other way. The columns of long rows
+are gathered from memory, which takes fewer instructions then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+
+from sparkflow_runtime.codegen.cpu.loop_memory import I32, Array, Cut, Memory, number
+from sparkflow_runtime.codegen.cpu.loop_vectors import counting, splat
+from sparkflow_runtime.codegen.ir.short_rows import MOST_SHUFFLED
+
+
+def load_columns(
+    builder: Any, memory: Memory, array: Array, pointer: Any, width: int, cut: Cut | None
+) -> list[Any]:
+    """The columns of so many rows: `array.step` vectors of `width` lanes.
+
+    Args:
+        builder: Emits the code.
+        memory: Emits the loads.
+        array: The first column.
+        pointer: Where its first element is.
+        width: How many rows there are.
+        cut: How many of them are there where these are the last ones.
+    """
+    length = array.step
+    if length > MOST_SHUFFLED:
+        starts = (array.neighbour(builder, pointer, column) for column in range(length))
+        return [memory.gather(builder, array.dtype, each, length, width, cut) for each in starts]
+    rows = []
+    for place in range(length):
+        start = array.neighbour(builder, pointer, place * width)
+        part = _part(builder, cut, length, place, width)
+        rows.append(memory.load(builder, array.dtype, start, width, part))
+
+    def source(column: int) -> Callable[[int], tuple[int, int]]:
+        return lambda row: divmod(row * length + column, width)
+
+    return [_gathered(builder, rows, source(column), width) for column in range(length)]
+
+
+def store_columns(
+    builder: Any,
+    memory: Memory,
+    array: Array,
+    columns: Sequence[Any],
+    pointer: Any,
+    cut: Cut | None,
+) -> None:
+    """Writes as many columns as rows are long, see `load_columns`."""
+    length, width = array.step, columns[0].type.count
+
+    def source(place: int) -> Callable[[int], tuple[int, int]]:
+        return lambda lane: divmod(place * width + lane, length)[::-1]
+
+    for place in range(length):
+        value = _gathered(builder, columns, source(place), width)
+        start = array.neighbour(builder, pointer, place * width)
+        part = _part(builder, cut, length, place, width)
+        memory.store(builder, array.dtype, value, start, part)
+
+
+def _gathered(
+    builder: Any, vectors: Sequence[Any], source: Callable[[int], tuple[int, int]], width: int
+) -> Any:
+    """A vector from lanes of others; `source` gives which vector and which of its lanes."""
+    sources = [source(lane) for lane in range(width)]
+    result = None
+    for number_, vector in enumerate(vectors):
+        if not any(each == number_ for each, _ in sources):
+            continue
+        if result is None:
+            result, held = vector, {number_}
+            taken = [lane for _, lane in sources]
+            continue
+        mask = []
+        for lane, (each, place) in enumerate(sources):
+            if each == number_:
+                mask.append(width + place)
+            else:
+                mask.append(taken[lane] if each in held else 0)
+        kind = ir.VectorType(I32, width)
+        result = builder.shuffle_vector(result, vector, ir.Constant(kind, mask))
+        held.add(number_)
+        taken = list(range(width))
+    return result
+
+
+def _part(builder: Any, cut: Cut | None, length: int, place: int, width: int) -> Cut | None:
+    """What is there of a vector of the rows that a cut leaves."""
+    if cut is None:
+        return None
+    elements = builder.mul(cut.count, number(length))
+    count = builder.sub(elements, number(place * width))
+    for relation, limit in ((">", 0), ("<", width)):
+        is_inside = builder.icmp_signed(relation, count, number(limit))
+        count = builder.select(is_inside, count, number(limit))
+    limits = splat(builder, builder.trunc(count, I32), width)
+    return Cut(count, builder.icmp_signed("<", counting(I32, width), limits))

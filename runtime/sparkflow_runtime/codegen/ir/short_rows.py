@@ -1,0 +1,179 @@
+"""Rows shorter than a vector: a kernel whose vectors go over rows, one for each place in a row.
+
+Where the last dimension is shorter than a register, loops over it leave lanes idle, and what is
+reduced over it is gathered lane by lane. Here every place in a row is a value of its own: the last
+dimension is gone, a reduction over it is a chain of operations, and the dimension before it fills
+the lanes. What lies side by side in memory is a `Column` each.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.codegen.ir.kernel import SOURCES, Column, Instruction, Kernel, Operand
+from sparkflow_runtime.codegen.ir.schedule import COSTS, Schedule, Target
+
+MOST_SHUFFLED: Final = 4
+"""Columns of longer rows are gathered from memory, not shuffled together from vectors."""
+_MOST_INSTRUCTIONS: Final = 128
+"""So many at most, each of them once per place in a row: compilers take long for more."""
+_MOST_SHUFFLES: Final = 150
+_GAIN: Final = 1.2
+"""The kernel is to take so many times less by this estimate."""
+_LEAST_BYTES: Final = 4
+"""Of an element: processors load and store parts of vectors of no smaller ones."""
+_COMBINING: Final = {"reduce_sum": "add", "reduce_max": "maximum", "reduce_min": "minimum"}
+_COMBINING_TRUTHS: Final = {"reduce_max": "logical_or", "reduce_min": "logical_and"}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A kernel without its last dimension.
+
+    Attributes:
+        kernel: What is computed. The columns of one array follow each other, all of them.
+        places: Where the operands of this kernel are, inputs and then outputs.
+    """
+
+    kernel: Kernel
+    places: tuple[Column, ...]
+
+
+def columns_of(kernel: Kernel, sizes: Sequence[int], target: Target) -> Columns | None:
+    """The kernel by columns, where that is the faster way.
+
+    Args:
+        kernel: A simplified one, see `schedule.simplify`.
+        sizes: Of its iteration space.
+        target: The processor.
+    """
+    if kernel.rank < 2 or sizes[-1] < 2:
+        return None
+    schedule = Schedule(kernel)
+    if not sizes[-1] < schedule.lanes(target.vector_bytes) <= sizes[-2]:
+        return None
+    varying = [
+        kernel.value_dtypes[value]
+        for value in (*range(len(kernel.inputs)), *kernel.outputs)
+        if kernel.value_axes[value][-1]
+    ]
+    if not varying or min(dtype.size for dtype in varying) < _LEAST_BYTES:
+        return None
+    if not _is_worth_while(schedule, sizes[-1], target):
+        return None
+    columns = _Writer(kernel, sizes[-1]).written()
+    schedule = Schedule(columns.kernel)
+    if schedule.passes > 1 or any(each.in_memory for each in schedule.reductions):
+        return None
+    return columns
+
+
+def _is_worth_while(schedule: Schedule, length: int, target: Target) -> bool:
+    """Whether as many rows as a register has lanes take less time by columns.
+
+    In cycles, about; measured on a Sapphire Rapids, November 2026.
+    """
+    kernel, lanes = schedule.kernel, schedule.lanes(target.vector_bytes)
+    if len(kernel.instructions) * length > _MOST_INSTRUCTIONS:
+        return False
+    inside = outside = gathered = 0.0
+    for value in schedule.live:
+        instruction = schedule.instruction(value)
+        if instruction is None or instruction.function in SOURCES:
+            continue
+        if instruction.over and instruction.over[-1]:
+            gathered += 1.0
+            inside += 1.0
+        elif kernel.value_axes[value][-1]:
+            inside += COSTS.get(instruction.function, 1.0)
+        else:
+            outside += COSTS.get(instruction.function, 1.0)
+    read = sum(operand.axes[-1] and any(operand.axes[:-1]) for operand in kernel.inputs)
+    written = sum(kernel.value_axes[value][-1] for value in kernel.outputs)
+    shuffles = (read * (length <= MOST_SHUFFLED) + written) * length * (length - 1)
+    gathers = read * (length > MOST_SHUFFLED) * length * lanes
+    by_rows = lanes * (3.0 + 1.5 * (inside + outside + 8.0 * gathered))
+    shuffle = 1.5 if target.vector_bytes == 64 else 3.0  # of AVX-512, one instruction each
+    by_columns = 1.7 * (length * inside + outside) + shuffle * shuffles + 0.5 * gathers
+    return shuffles <= _MOST_SHUFFLES and by_columns * _GAIN < by_rows
+
+
+class _Writer:
+    def __init__(self, kernel: Kernel, length: int) -> None:
+        self._kernel = kernel
+        self._length = length
+        self._instructions: list[Instruction] = []
+        self._values: list[list[int]] = []
+        """Of the kernel: one number each, or one per place in a row."""
+        self._inputs: list[Operand] = []
+
+    def written(self) -> Columns:
+        places: list[Column] = []
+        for array, operand in enumerate(self._kernel.inputs):
+            short = replace(operand, axes=operand.axes[:-1])
+            columns = self._columns(array, operand.axes[-1])
+            self._values.append([len(places) + each for each in range(len(columns))])
+            self._inputs += [short] * len(columns)
+            places += columns
+        for instruction in self._kernel.instructions:
+            self._values.append(self._written(instruction))
+        outputs: list[int] = []
+        for array, value in enumerate(self._kernel.outputs, len(self._kernel.inputs)):
+            outputs += self._values[value]
+            places += self._columns(array, len(self._values[value]) > 1)
+        kernel = Kernel(
+            self._kernel.rank - 1,
+            tuple(self._inputs),
+            tuple(self._instructions),
+            tuple(outputs),
+        )
+        return Columns(kernel, tuple(places))
+
+    def _columns(self, array: int, varies: bool) -> list[Column]:
+        if not varies:
+            return [Column(array)]
+        return [Column(array, self._length, offset) for offset in range(self._length)]
+
+    def _written(self, instruction: Instruction) -> list[int]:
+        over = instruction.over
+        if instruction.function == "index" and over[-1]:
+            numbers = range(self._length)
+            return [self._add("constant", (), instruction.dtype, value=each) for each in numbers]
+        if not (over and over[-1]):
+            arguments = [self._values[argument] for argument in instruction.arguments]
+            count = max((len(each) for each in arguments), default=1)
+            return [
+                self._append(
+                    replace(
+                        instruction,
+                        arguments=tuple(each[place % len(each)] for each in arguments),
+                        over=over[:-1],
+                    )
+                )
+                for place in range(count)
+            ]
+        (argument,) = instruction.arguments
+        values = self._values[argument]
+        values = values if len(values) > 1 else values * self._length
+        truths = _COMBINING_TRUTHS if instruction.dtype is dtypes.bool_ else _COMBINING
+        function = truths[instruction.function]
+        result = functools.reduce(
+            lambda a, b: self._add(function, (a, b), instruction.dtype), values
+        )
+        if any(over[:-1]):
+            rest = replace(instruction, arguments=(result,), over=over[:-1])
+            result = self._append(rest)
+        return [result]
+
+    def _add(
+        self, function: str, arguments: tuple[int, ...], dtype: dtypes.DType, value: int = 0
+    ) -> int:
+        return self._append(Instruction(function, arguments, dtype, value=value))
+
+    def _append(self, instruction: Instruction) -> int:
+        self._instructions.append(instruction)
+        return len(self._inputs) + len(self._instructions) - 1
