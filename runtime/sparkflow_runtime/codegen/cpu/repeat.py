@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from sparkflow_runtime.codegen.cpu.repeat_ir import (
     CALL_HEAD,
     FULL,
+    GOES_ON,
     LONG,
     MOST_ARRAYS,
     OUT_OF_RANGE,
@@ -151,6 +152,13 @@ class Repeat:
     most_turns: int
 
 
+Beginning = Callable[..., bool]
+"""Begins runs of a program, see `Program.beginning`."""
+_MAX_TURNS: Final = Head.MAX_TURNS.value
+_TURNS: Final = Head.TURNS.value
+_IS_DONE: Final = Head.IS_DONE.value
+_ARRAYS_BEFORE: Final = 3
+"""The driver's arrays before those that a run is given: program, pointers, first pointers."""
 Step = Call | Read | Look | Put | Clear | Check | Choose | Repeat
 
 
@@ -183,6 +191,20 @@ class Move:
     toggle: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An array that runs are given.
+
+    Attributes:
+        pointers: Numbers of the pointers that point to it, each with how many bytes into it.
+        elements: How many it has, then it must lie in C order; `entry.NOT_COUNTED` where that is
+            the promise of whoever gives it.
+    """
+
+    pointers: Sequence[tuple[int, int]]
+    elements: int = entry.NOT_COUNTED
+
+
 class Loop:
     """The steps of a loop. For one thread at a time: its kernels may have memory of their own.
 
@@ -190,17 +212,29 @@ class Loop:
         condition: Steps that find out whether there is another turn.
         steps: Those of the turn.
         flag: Number of the pointer to the condition's result, a bool.
+        before: What is called before the first turn of a run that is begun.
+        after: What is called after the last one.
     """
 
-    def __init__(self, condition: Sequence[Step], steps: Sequence[Step], flag: int) -> None:
-        self._kernels = _kernels((*condition, *steps))
+    def __init__(
+        self,
+        condition: Sequence[Step],
+        steps: Sequence[Step],
+        flag: int,
+        before: Sequence[Call] = (),
+        after: Sequence[Call] = (),
+    ) -> None:
+        self._kernels = _kernels((*before, *condition, *steps, *after))
+        self._after = [n for step in after for n in _words(step)]
         words = [0] * Head.STEPS
-        for step in condition:
-            words += _words(step)
-        words[Head.CONDITION_END] = len(words)
-        for step in steps:
-            words += _words(step)
-        words[Head.STEPS_END] = len(words)
+        for part, end in (
+            (before, Head.BEFORE_END),
+            (condition, Head.CONDITION_END),
+            (steps, Head.STEPS_END),
+        ):
+            for step in part:
+                words += _words(step)
+            words[end] = len(words)
         words[Head.FLAG] = flag
         self._words = words
 
@@ -209,6 +243,8 @@ class Loop:
         moved = (n for move in moves for n in (move.pointer, move.add, move.toggle))
         words = [*self._words, *moved]
         words[Head.MOVES_END] = len(words)
+        words += self._after
+        words[Head.AFTER_END] = len(words)
         return Program(np.array(words, np.int64), self._kernels)
 
 
@@ -222,8 +258,9 @@ class Program:
 
     def __init__(self, words: np.ndarray[Any, Any], kernels: Sequence[Callable[..., bool]]) -> None:
         self._words = words
+        self._numbers = words.data  # reads and writes faster than the array
         self._kernels = kernels
-        self._run = _driver()
+        self._go_on = _bound([GOES_ON], 2)
 
     def run(self, pointers: np.ndarray[Any, Any], max_turns: int) -> tuple[int, bool]:
         """Runs turns until the condition does not hold.
@@ -242,15 +279,59 @@ class Program:
             RefusedError: A list has no such element, or it was set already; a check failed; a loop
                 in a turn takes too long.
         """
-        words = self._words
-        words[Head.MAX_TURNS], words[Head.IS_DONE] = max_turns, 0
-        self._run(words, pointers)
-        turns, state = words[Head.TURNS : Head.IS_DONE + 1].tolist()
+        numbers = self._numbers
+        numbers[_MAX_TURNS], numbers[_IS_DONE] = max_turns, 0
+        self._go_on(self._words, pointers)
+        return self._outcome()
+
+    def beginning(self, pointers: int, given: Sequence[Given]) -> Beginning:
+        """What begins runs.
+
+        Args:
+            pointers: How many there are.
+            given: The arrays that each run is given.
+        """
+        writes = [
+            (_ARRAYS_BEFORE + place, *each)
+            for place, array in enumerate(given)
+            for each in array.pointers
+        ]
+        sizes = [len(writes), pointers, *(number for each in writes for number in each)]
+        return _bound(sizes, _ARRAYS_BEFORE, [each.elements for each in given])
+
+    def begin(
+        self,
+        beginning: Beginning,
+        pointers: np.ndarray[Any, Any],
+        first: np.ndarray[Any, Any],
+        arrays: Sequence[np.ndarray[Any, Any]],
+        max_turns: int,
+    ) -> tuple[int, bool] | None:
+        """Begins a run, and runs turns as `run` does.
+
+        Args:
+            beginning: See `Program.beginning`.
+            pointers: int64, which get the addresses of `first` and of the arrays.
+            first: Those before the first turn, but for the arrays'.
+            arrays: What the run is given. They must live until the run is over.
+            max_turns: At most so many turns.
+
+        Returns:
+            As `run`; None, and nothing was done, where an array is not as it must be.
+        """
+        numbers = self._numbers
+        numbers[_MAX_TURNS], numbers[_IS_DONE] = max_turns, 0
+        if not beginning(self._words, pointers, first, *arrays):
+            return None
+        return self._outcome()
+
+    def _outcome(self) -> tuple[int, bool]:
+        state = self._numbers[_IS_DONE]
         if state == OUT_OF_RANGE:
             raise IndexError("A loop reads a row that its stack does not have")
         if state in (REFUSED, FULL, LONG):
             raise RefusedError(state == FULL, state == LONG)
-        return turns, bool(state)
+        return self._numbers[_TURNS], state != 0
 
 
 def _kernels(steps: Sequence[Step]) -> list[Callable[..., bool]]:
@@ -297,7 +378,12 @@ def _words(step: Step) -> list[int]:
     return [Kind.CALL, CALL_HEAD + len(step.arrays), *numbers, *together, *step.arrays]
 
 
+def _bound(sizes: Sequence[int], arrays: int, counts: Sequence[int] = ()) -> Callable[..., bool]:
+    """The driver, for so many arrays and then those of these counts."""
+    counts = [entry.NOT_COUNTED] * arrays + [*counts]
+    return _driver().bind(sizes, counts, 1, releases_gil=True)
+
+
 @once
-def _driver() -> Callable[..., bool]:
-    counts = [entry.NOT_COUNTED, entry.NOT_COUNTED]
-    return native.body(TEXT).bind([], counts, 1, releases_gil=True)
+def _driver() -> native.Body:
+    return native.body(TEXT)

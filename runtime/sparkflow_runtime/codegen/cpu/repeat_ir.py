@@ -2,6 +2,9 @@
 
 The program is a table of int64 numbers: a head, then steps. A step begins with its kind and its
 length in numbers; `repeat` has a class for each kind.
+
+The driver is given the program, the pointers and, where it begins a run, the pointers before the
+first turn and arrays whose addresses belong among them.
 """
 
 from __future__ import annotations
@@ -13,16 +16,18 @@ from sparkflow_runtime.codegen.machine import entry
 
 
 class Head(IntEnum):
-    """Places at the beginning of a program."""
+    """Places at the beginning of a program; what is before the first turn comes first."""
 
     MAX_TURNS = 0
     TURNS = 1
     IS_DONE = 2
-    CONDITION_END = 3  # where the steps of the condition end, and those of the turn begin
-    STEPS_END = 4
-    MOVES_END = 5
-    FLAG = 6
-    STEPS = 7
+    BEFORE_END = 3  # where the steps of the condition begin
+    CONDITION_END = 4  # where the steps of the turn begin
+    STEPS_END = 5
+    MOVES_END = 6  # where the steps after the last turn begin
+    AFTER_END = 7
+    FLAG = 8
+    STEPS = 9
 
 
 class ListField(IntEnum):
@@ -36,6 +41,7 @@ class ListField(IntEnum):
         ROW_BYTES: How many bytes one has.
         ZEROS: Address of what is read where nothing is set.
         GROWS: Whether what is written past the end makes the list longer.
+        FIRST_LENGTH: How many elements there are before the first turn.
     """
 
     ROWS = 0
@@ -45,6 +51,7 @@ class ListField(IntEnum):
     ROW_BYTES = 4
     ZEROS = 5
     GROWS = 6
+    FIRST_LENGTH = 7
 
 
 class Kind(IntEnum):
@@ -69,6 +76,8 @@ OUT_OF_RANGE: Final = 2  # where it would say that the loop is done
 REFUSED: Final = 3
 FULL: Final = 4
 LONG: Final = 5
+GOES_ON: Final = -1
+"""Where the driver's first number would say how many arrays a run begins with."""
 MOST_ARRAYS: Final = 64
 """So many arrays the kernel of a step has at most."""
 
@@ -79,14 +88,14 @@ def _head(field: Head) -> str:
   %{field.name} = load i64, ptr %at_{field.name}"""
 
 
-def _turns(most: str, condition: str | int, turn: str, end: str, then: str, at_most: str) -> str:
+def _turns(most: str, condition: str, turn: str, end: str, then: str, at_most: str) -> str:
     """The blocks of a loop's turns, up to what happens after each.
 
     They go on at `over` when the condition no longer holds, and at `failed` when a step fails.
 
     Args:
         most: Name of the most turns.
-        condition: Where the condition's steps begin.
+        condition: Where the condition's steps begin, as it is written.
         turn: Name of where they end and those of the turn begin.
         end: Name of where these end.
         then: The block after a turn's steps, which goes on at `turn_test`.
@@ -439,20 +448,71 @@ too_long:
   ret i64 {LONG}
 }}
 
-define void @body(ptr %no_sizes, ptr %arrays, i64 %lo, i64 %hi, i64 %part) {{
+define internal void @point(ptr %sizes, ptr %arrays, ptr %pointers) noinline {{
 start:
+  %first_at = getelementptr ptr, ptr %arrays, i64 2
+  %first = load ptr, ptr %first_at
+  %writes = load i64, ptr %sizes
+  %count_at = getelementptr i64, ptr %sizes, i64 1
+  %count = load i64, ptr %count_at
+  %bytes = shl i64 %count, 3
+  call void @llvm.memcpy.p0.p0.i64(ptr %pointers, ptr %first, i64 %bytes, i1 false)
+  br label %test
+
+test:
+  %i = phi i64 [0, %start], [%next, %write]
+  %more = icmp slt i64 %i, %writes
+  br i1 %more, label %write, label %done
+
+write:
+  %triple = mul i64 %i, 3
+  %at = add i64 %triple, 2
+  %array_number_at = getelementptr i64, ptr %sizes, i64 %at
+  %array_number = load i64, ptr %array_number_at
+  %number_at = getelementptr i64, ptr %array_number_at, i64 1
+  %number = load i64, ptr %number_at
+  %offset_at = getelementptr i64, ptr %array_number_at, i64 2
+  %offset = load i64, ptr %offset_at
+  %array_at = getelementptr i64, ptr %arrays, i64 %array_number
+  %array = load i64, ptr %array_at
+  %address = add i64 %array, %offset
+  %pointer_at = getelementptr i64, ptr %pointers, i64 %number
+  store i64 %address, ptr %pointer_at
+  %next = add i64 %i, 1
+  br label %test
+
+done:
+  ret void
+}}
+
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+
+define void @body(ptr %sizes, ptr %arrays, i64 %lo, i64 %hi, i64 %part) {{
+enter:
   %program = load ptr, ptr %arrays
   %pointers_at = getelementptr ptr, ptr %arrays, i64 1
   %pointers = load ptr, ptr %pointers_at
   {_head(Head.MAX_TURNS)}
+  {_head(Head.BEFORE_END)}
   {_head(Head.CONDITION_END)}
   {_head(Head.STEPS_END)}
   {_head(Head.MOVES_END)}
+  {_head(Head.AFTER_END)}
   {_head(Head.FLAG)}
+  %given = load i64, ptr %sizes
+  %goes_on = icmp eq i64 %given, {GOES_ON}
+  br i1 %goes_on, label %start, label %begin
+
+begin:
+  call void @point(ptr %sizes, ptr %arrays, ptr %pointers)
+  %begun = call i64 @steps(ptr %program, ptr %pointers, i64 {Head.STEPS.value}, i64 %BEFORE_END)
+  br label %start
+
+start:
   %flag_at = getelementptr i64, ptr %pointers, i64 %FLAG
   br label %turn_test
 
-{_turns("MAX_TURNS", Head.STEPS.value, "CONDITION_END", "STEPS_END", "move_test", "interrupted")}
+{_turns("MAX_TURNS", "%BEFORE_END", "CONDITION_END", "STEPS_END", "move_test", "interrupted")}
 
 move_test:
   %move = phi i64 [%STEPS_END, %go], [%next_move, %move_one]
@@ -475,6 +535,7 @@ move_one:
   br label %move_test
 
 over:
+  %ended = call i64 @steps(ptr %program, ptr %pointers, i64 %MOVES_END, i64 %AFTER_END)
   %done_at = getelementptr i64, ptr %program, i64 {Head.IS_DONE.value}
   store i64 1, ptr %done_at
   br label %interrupted

@@ -176,24 +176,18 @@ class KeptProduct:
 
 
 class KeptFactors:
-    """The factors of some turns, and the sums that their products are added to.
+    """The factors of some turns, whose products are added to sums.
 
     Args:
         products: What is kept.
         cells: What pointers point to.
-        totals: The sums by the numbers of their pointers: [rows, columns].
 
     Attributes:
         turns: So many turns there is room for.
         windows: By the number of its pointer, a factor in these turns: [turns, depth, n].
     """
 
-    def __init__(
-        self,
-        products: Sequence[KeptProduct],
-        cells: Sequence[Cell | None],
-        totals: Mapping[int, np.ndarray[Any, Any]],
-    ) -> None:
+    def __init__(self, products: Sequence[KeptProduct], cells: Sequence[Cell | None]) -> None:
         numbers = {number for each in products for number in (each.left, each.right)}
         found = {number: cell for number in numbers if (cell := cells[number]) is not None}
         turn_bytes = sum(cell.size_bytes for cell in found.values())
@@ -202,21 +196,25 @@ class KeptFactors:
             number: np.empty((self.turns, *cell.shape), cell.dtype)
             for number, cell in found.items()
         }
-        self._products = [
-            (each.left, each.right, totals[each.target], _multiplier(totals[each.target]))
-            for each in products
-        ]
+        self._products = [(each, _multiplier(cells[each.target])) for each in products]
 
-    def add(self, turns: int) -> None:
-        """Adds the products of the first turns."""
-        for *factors, total, multiply in self._products:
+    def add(self, turns: int, totals: Mapping[int, np.ndarray[Any, Any]]) -> None:
+        """Adds the products of the first turns.
+
+        Args:
+            turns: So many of them.
+            totals: The sums by the numbers of their pointers: [rows, columns].
+        """
+        for product, multiply in self._products:
+            total = totals[product.target]
             left, right = (
                 window[:turns].reshape(-1, window.shape[2])
-                for window in (self.windows[each] for each in factors)
+                for window in (self.windows[product.left], self.windows[product.right])
             )
             if multiply is None or not multiply(left, right, total):
                 total += left.T @ right
 
 
-def _multiplier(total: np.ndarray[Any, Any]) -> Callable[..., bool] | None:
+def _multiplier(total: Cell | None) -> Callable[..., bool] | None:
+    assert total is not None
     return gemm.bind_gemm(dtypes.as_dtype(total.dtype), True, adds=True)

@@ -1,38 +1,31 @@
-"""Lists of tensors among the variables of a loop: the steps that read and write them, their memory.
+"""Lists of tensors among the variables of a loop: the steps that read and write them.
 
 The graph has a new list for everything that is written; here a list is changed in place, which is
 the same as long as nobody reads an older one. What is written lies in memory of the loop, row after
-row, so that reading and writing is a matter of addresses.
+row, so that reading and writing is a matter of addresses; see `running_lists`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.codegen.cpu.addresses import list_begins, list_ends
 from sparkflow_runtime.codegen.cpu.loops import UnsupportedKernel, compile_kernel
 from sparkflow_runtime.codegen.cpu.repeat import Call, Clear, Look, Put, Step
-from sparkflow_runtime.codegen.cpu.repeat_ir import ListField
 from sparkflow_runtime.codegen.ir.builder import KernelBuilder
 from sparkflow_runtime.compiler.known import Known
 from sparkflow_runtime.compiler.loops.pointers import Cell, NotNativeError, Pointers
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops.list_access import Access, ListAccess
-from sparkflow_runtime.ops.lists.tensor_list import TensorList
 
 FIRST_ROWS: Final = 256
 """So many elements a list that grows has room for at first."""
 MOST_ROWS: Final = 1 << 16
-
-Take = Callable[[tuple[int, ...], np.dtype[Any]], np.ndarray[Any, Any]]
-"""Gives memory."""
-_ROWS: Final = np.dtype(np.int64)
 
 
 @dataclass(slots=True)
@@ -47,8 +40,6 @@ class LoopList:
         grows: Whether it becomes longer.
         length: Number of the pointer to its length, an int32; None where nobody asks.
         lengths: What its length must be: a number, or that of the list which is that variable.
-        tables: By length and capacity, the control block and the table of addresses of the last
-            run: runs of a plan follow each other.
     """
 
     argument: int
@@ -58,9 +49,6 @@ class LoopList:
     grows: bool = False
     length: int | None = None
     lengths: list[tuple[int | None, int]] = field(default_factory=list)
-    tables: dict[tuple[int, int], tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]] = field(
-        default_factory=dict
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,124 +232,3 @@ def addition(cell: Cell) -> Callable[..., bool]:
         return compile_kernel(builder.build()).bind((size,))
     except (UnsupportedKernel, InvalidArgumentError) as error:
         raise NotNativeError("elements of a list cannot be added") from error
-
-
-class RunningList:
-    """A list while a loop runs.
-
-    Args:
-        of: What it is in the loop.
-        value: The list before the first turn, which `fits`.
-        rows: How many elements there is room for if it grows.
-        take: Gives memory.
-        zeros: What is read where nothing is set.
-    """
-
-    def __init__(
-        self,
-        of: LoopList,
-        value: TensorList,
-        rows: int,
-        take: Take,
-        zeros: np.ndarray[Any, Any] | None,
-    ) -> None:
-        self._of = of
-        self._value = value
-        self._rows: np.ndarray[Any, Any]
-        count = len(value)
-        if of.length is not None:
-            self.length = np.array(count, np.int32)
-        cell = of.cell
-        if cell is None:
-            self.control = np.array([0, count, 0, 0, 0, 0, 0], np.int64)
-            return
-        capacity = max(count, rows) if of.grows else count
-        tables = of.tables.get((count, capacity))
-        if tables is None:
-            control = np.array([0, count, capacity, 0, cell.size_bytes, 0, of.grows], np.int64)
-            of.tables.clear()  # one is enough: where lengths change, nothing is lost
-            of.tables[count, capacity] = tables = control, np.zeros(capacity, _ROWS)
-        else:
-            tables[0][ListField.LENGTH] = count
-            tables[1].fill(0)
-        self.control, self._rows = tables
-        self._memory = self._rows
-        if of.is_changed:
-            room = 1 << max(capacity - 1, 0).bit_length()  # few sizes of memory are asked for
-            self._memory = take((room, *cell.shape), cell.dtype)
-        block = value.block
-        self._block = block if block is not None and block.flags.c_contiguous else self._memory
-        is_known = list_begins()(self._rows, zeros, self._memory, self._block, self.control)
-        assert is_known, "arrays are numpy's"
-        if self._block is self._memory and not value.is_unset:
-            self._rows[:count] = self._addresses(value)
-
-    def _addresses(self, value: TensorList) -> list[int]:
-        self._kept: list[Any] = []
-        found = []
-        for item in value.items:
-            if item is None:
-                found.append(0)
-                continue
-            array = item if item.flags.c_contiguous else item.copy()
-            self._kept.append(array)
-            found.append(array.ctypes.data)
-        return found
-
-    def end(self) -> TensorList:
-        """The list after the last turn."""
-        if not self._of.is_changed or self._of.cell is None:
-            return self._value
-        count, memory = int(self.control[ListField.LENGTH]), self._memory
-        written = np.empty((), np.int64)
-        list_ends()(written, self.control)
-        if count and written == count:
-            return TensorList.rows_of(memory[:count])
-        rows, value = self._rows[:count].copy(), self._value
-        start, row_bytes = int(self.control[ListField.MEMORY]), self._of.cell.size_bytes
-
-        def items() -> list[Any]:
-            own = start + np.arange(count) * row_bytes
-            written = (rows == own).tolist()
-            return [
-                memory[place, ...] if is_written else value.items[place] if address else None
-                for place, (is_written, address) in enumerate(
-                    zip(written, rows.tolist(), strict=True)
-                )
-            ]
-
-        return TensorList.made_by(items, count, value.dtype)  # often nobody reads it
-
-
-def fits(of: LoopList, value: Any, values: Sequence[Any]) -> bool:
-    """Whether a list is what a loop was planned for.
-
-    Args:
-        of: What it is in the loop.
-        value: The list.
-        values: All variables.
-    """
-    if type(value) is not TensorList:
-        return False
-    for number, argument in of.lengths:
-        if number is None:
-            other = values[argument]
-            if type(other) is not TensorList:
-                return False
-            number = len(other)
-        if number != len(value):
-            return False
-    cell = of.cell
-    if cell is None:
-        return True
-    if value.dtype != cell.dtype:
-        return False
-    if value.block is not None:
-        block = value.block
-        is_array = type(block) is np.ndarray
-        return is_array and block.shape[1:] == cell.shape and block.dtype == cell.dtype
-    return value.is_unset or all(item is None or _is(item, cell) for item in value.items)
-
-
-def _is(array: Any, cell: Cell) -> bool:
-    return isinstance(array, np.ndarray) and array.shape == cell.shape and array.dtype == cell.dtype

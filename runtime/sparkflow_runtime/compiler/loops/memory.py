@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -15,6 +14,8 @@ from sparkflow_runtime.compiler.loops.pointers import Cell
 _LINE: Final = 64
 _MOST_STACKS: Final = 2
 """Of a run, and of that before it, whose tape may still be read."""
+_MOST_ARRAYS: Final = 2
+"""The same of lists, which may still be read."""
 
 
 class Stacks:
@@ -28,8 +29,7 @@ class Stacks:
         cells: The same.
         arrays: [rows, ...] each.
         addresses: Theirs, int64.
-        pointers: For whoever has them to keep a table that points to them; None at first.
-        version: Of what else is in the table.
+        place: Where the block is and how many rows there are, which tells all of the above.
     """
 
     def __init__(self, cells: Sequence[Cell], rows: int) -> None:
@@ -42,8 +42,7 @@ class Stacks:
             self.arrays.append(part.view(cell.dtype).reshape(rows, *cell.shape))
             del part  # or it would be counted
         self.addresses = np.array([each.ctypes.data for each in self.arrays], np.int64)
-        self.pointers: np.ndarray[Any, Any] | None = None
-        self.version = 0
+        self.place = self._block.ctypes.data, rows
         self._references = sys.getrefcount(self.owner)
 
     @property
@@ -61,34 +60,37 @@ NO_STACKS: Final = Stacks((), 0)
 """Of a loop that records nothing."""
 
 
-class Memory:
-    """Arrays that runs of a loop write to, used again when nobody has them any more.
+class Reused:
+    """Arrays of one kind that runs of a loop write to, given again when nobody has them any more.
 
     New ones would be given by the system page after page, which takes longer than many a turn.
     """
 
     def __init__(self) -> None:
-        self._arrays: dict[tuple[tuple[int, ...], np.dtype[Any]], list[np.ndarray[Any, Any]]] = {}
-        self._stacks: dict[int, list[Stacks]] = {}
-        self._taken: Counter[tuple[tuple[int, ...], np.dtype[Any]]] = Counter()
-
-    def begin(self) -> None:
-        """A run begins."""
-        self._taken.clear()
+        self._kind: tuple[tuple[int, ...], np.dtype[Any]] | None = None
+        self._arrays: list[np.ndarray[Any, Any]] = []
 
     def take(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         """An array with any contents that nobody else has or has a view of."""
-        self._taken[shape, dtype] += 1
-        arrays = self._arrays.setdefault((shape, dtype), [])
+        if self._kind != (shape, dtype):
+            self._kind, self._arrays = (shape, dtype), []
+        arrays = self._arrays
         for place in range(len(arrays)):
             if sys.getrefcount(arrays[place]) == _ONLY_HERE:
                 return arrays[place]
         made = np.empty(shape, dtype)
-        if len(arrays) < 2 * self._taken[shape, dtype]:  # for what is kept until the next run ends
+        if len(arrays) < _MOST_ARRAYS:
             arrays.append(made)
         return made
 
-    def take_stacks(self, cells: Sequence[Cell], rows: int) -> Stacks:
+
+class StackMemory:
+    """The stacks that runs of a loop write to, given again as `Reused` gives arrays."""
+
+    def __init__(self) -> None:
+        self._stacks: dict[int, list[Stacks]] = {}
+
+    def take(self, cells: Sequence[Cell], rows: int) -> Stacks:
         """Arrays that nobody else has; `cells` are the same in every call."""
         kept = self._stacks.setdefault(rows, [])
         for place in range(len(kept)):

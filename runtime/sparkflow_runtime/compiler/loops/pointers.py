@@ -26,14 +26,17 @@ class Cell:
         shape: Of the array.
         dtype: Of the array.
         size_bytes: Of the memory it needs.
+        elements: How many it has.
     """
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     size_bytes: int = field(init=False, compare=False)
+    elements: int = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "size_bytes", math.prod(self.shape) * self.dtype.itemsize)
+        object.__setattr__(self, "elements", math.prod(self.shape))
+        object.__setattr__(self, "size_bytes", self.elements * self.dtype.itemsize)
 
 
 class Pointers:

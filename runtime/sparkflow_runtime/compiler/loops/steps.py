@@ -70,8 +70,10 @@ class LoopSteps:
     turn: Sequence[TurnStep]
     flag: int
 
-    def loop(self, packed: Collection[int]) -> Loop:
-        """The loop of runs in which these factors are packed."""
+    def loop(
+        self, packed: Collection[int], before: Sequence[Call] = (), after: Sequence[Call] = ()
+    ) -> Loop:
+        """The loop of runs in which these factors are packed; for the others see `repeat.Loop`."""
 
         def chosen(step: TurnStep) -> Step:
             if isinstance(step, Branch):
@@ -84,4 +86,5 @@ class LoopSteps:
                 return step
             return step.packed if step.factor in packed else step.plain
 
-        return Loop([*map(chosen, self.condition)], [*map(chosen, self.turn)], self.flag)
+        condition, turn = ([*map(chosen, each)] for each in (self.condition, self.turn))
+        return Loop(condition, turn, self.flag, before, after)

@@ -6,13 +6,14 @@ the gradient reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from sparkflow_runtime.compiler.loops.memory import Stacks
+from sparkflow_runtime.compiler.loops.pointers import Cell
 
 Rows: TypeAlias = tuple[np.ndarray[Any, Any], bool]
 """An array whose rows are the values of a tensor, from the first turn on; or, with False, one that
@@ -79,13 +80,11 @@ def _entry(columns: Sequence[Column], turn: int) -> tuple[Any, ...]:
 
 
 class Recording(Protocol):
-    """A run of a loop that is over, as far as tapes need it.
+    """A run of a loop that is over, as far as tapes need it."""
 
-    Attributes:
-        stacks: What was recorded in every turn.
-    """
-
-    stacks: Stacks
+    @property
+    def stacks(self) -> Stacks:
+        """What was recorded in every turn."""
 
     @property
     def maker(self) -> Maker:
@@ -100,6 +99,9 @@ class Recording(Protocol):
 
 class Maker(Protocol):
     """What is the same in all runs of a loop."""
+
+    def cell(self, number: int) -> Cell:
+        """What a pointer to an array points to."""
 
     def number_of(self, path: Sequence[tuple[str, int]]) -> int:
         """The number of the pointer to what is recorded, see `StackTape.rows`."""
@@ -150,6 +152,12 @@ class StackTape:
             found = found.named(function)[place]
         assert not isinstance(found, BranchColumns)
         return found
+
+    @property
+    def place(self) -> tuple[int, ...]:
+        """Where the stacks of the recording are, and how many of their rows are the tape's."""
+        assert self.recording is not None
+        return (*self.recording.stacks.place, self.turns)
 
     def __len__(self) -> int:
         return self.turns
@@ -231,27 +239,36 @@ class KnownTape:
 
     Attributes:
         maker: The same.
-        pointers: Numbers of the pointers to rows of stacks, first those that move, then the others.
-        places: In which stack each is.
-        offsets: How many bytes from its beginning.
-        steady: Numbers of the maker's pointers to what is the same in every turn.
-        steady_readings: How each is read.
+        steady: The readings of what is the same in every turn, each with the number of the maker's
+            pointer to it.
     """
 
     def __init__(self, maker: Maker, readings: Sequence[TapeReading]) -> None:
         self.maker = maker
-        moving: list[tuple[TapeReading, tuple[int, int]]] = []
-        self.steady: list[int] = []
-        self.steady_readings: list[TapeReading] = []
+        self._readings = readings
+        self._moving: list[tuple[TapeReading, int, int, int]] = []
+        self.steady: list[tuple[TapeReading, int]] = []
         for each in readings:
             number = maker.number_of(each.path)
             place = maker.place_of(number)
             if place is None:
-                self.steady.append(number)
-                self.steady_readings.append(each)
+                self.steady.append((each, number))
             else:
-                moving.append((each, place))
-        stacks, targets = ([getattr(e, n) for e, _ in moving] for n in ("stack", "target"))
-        self.pointers = np.array([*stacks, *targets], np.intp)
-        self.places = np.array([place for _, (place, _) in moving] * 2, np.intp)
-        self.offsets = np.array([offset for _, (_, offset) in moving] * 2, np.int64)
+                self._moving.append((each, *place, maker.cell(number).size_bytes))
+
+    def fits(self, cell: Callable[[int], Cell]) -> bool:
+        """Whether the tapes have what is read; `cell` says what that is, by the pointers to it."""
+        maker = self.maker
+        return all(
+            maker.cell(maker.number_of(each.path)) == cell(each.target) for each in self._readings
+        )
+
+    def point(self, pointers: np.ndarray[Any, Any], tape: StackTape) -> None:
+        """Sets pointers to the stacks of a tape, and how many rows there are and how far apart."""
+        assert tape.recording is not None
+        addresses = tape.recording.stacks.addresses
+        for each in self._readings:
+            pointers[each.rows], pointers[each.row_bytes] = tape.turns, 0
+        for each, place, offset, row_bytes in self._moving:
+            pointers[each.stack] = pointers[each.target] = addresses[place] + offset
+            pointers[each.row_bytes] = row_bytes

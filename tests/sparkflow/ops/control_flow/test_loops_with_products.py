@@ -64,10 +64,10 @@ def packed_runs(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     runs: list[bool] = []
     begin = _Run.begin
 
-    def noted(run: _Run, values: Any) -> bool:
-        is_fitting = begin(run, values)
-        runs.append(run._program is not run._layout.plain)
-        return is_fitting
+    def noted(run: _Run) -> bool | None:
+        is_done = begin(run)
+        runs.append(bool(run._layout.beginnings.packed))
+        return is_done
 
     monkeypatch.setattr(_Run, "begin", noted)
     return runs

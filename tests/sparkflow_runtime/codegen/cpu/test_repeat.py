@@ -12,6 +12,7 @@ from sparkflow_runtime.codegen.cpu.repeat import (
     Check,
     Choose,
     Clear,
+    Given,
     Look,
     Loop,
     Move,
@@ -91,6 +92,36 @@ def test_a_loop_goes_on_where_it_was_interrupted() -> None:
     assert loop.run(memory.pointers, 4) == (4, False)
     assert loop.run(memory.pointers, 6) == (6, False)
     assert loop.run(memory.pointers, 6) == (0, True)
+
+
+@pytest.mark.parametrize("limit", [0, 3, 9])
+def test_what_is_called_before_the_first_turn_and_after_the_last(limit: int) -> None:
+    """Once per run, however often it is interrupted; with the addresses of what it is given."""
+    memory = Memory(*counters(), np.zeros(3, np.float32), np.zeros(3, np.float32), 0, 0)
+    double = kernel(1, lambda b, x: b.call("add", x, x))
+    loop = Loop(
+        [Call(less_than(limit), (0, 2))],
+        [Call(plus_one(), (0, 1)), Call(double, (3, 4))],
+        2,
+        [Call(double, (5, 3))],
+        [Call(double, (3, 6))],
+    )
+    program = loop.program(memory.swap(0, 1) + memory.swap(3, 4))
+    begin = program.beginning(7, [Given([(5, 12)], 6), Given([(6, 0)])])
+    first, current = memory.pointers.copy(), memory.pointers
+    for _ in range(2):
+        memory.arrays[0][...] = 0
+        given = np.float32([[9, 9, 9], [1, 2, 3]]), np.zeros(3, np.float32)
+        assert program.begin(begin, current, first, (given[0][:1], given[1]), 4) is None
+        outcome, turns = program.begin(begin, current, first, given, 4), 0
+        assert outcome is not None
+        while not outcome[1]:
+            turns += outcome[0]
+            assert not given[1].any()
+            outcome = program.run(current, 4)
+        assert turns + outcome[0] == limit
+        assert given[1].tolist() == [4.0 * 2**limit * n for n in (1, 2, 3)]
+        assert first[5] == first[6] == 0
 
 
 def test_what_a_turn_computes_is_read_by_the_next() -> None:

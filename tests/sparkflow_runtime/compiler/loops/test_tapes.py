@@ -1,6 +1,10 @@
+from typing import Any
+
 import numpy as np
 import pytest
 
+from sparkflow_runtime.compiler.loops.memory import Stacks
+from sparkflow_runtime.compiler.loops.pointers import Cell
 from sparkflow_runtime.compiler.loops.tapes import (
     BranchColumns,
     BranchTape,
@@ -47,20 +51,44 @@ def test_where_what_is_read_was_recorded() -> None:
 class Recorder:
     """3 and 6 are on stacks 0 and 1, 6 a row ahead; 8 is the same in every turn."""
 
-    def number_of(self, path):
+    def number_of(self, path: Any) -> int:
         return number_at([3, 8, 6], path)
 
-    def place_of(self, number):
+    def place_of(self, number: int) -> tuple[int, int] | None:
         return {3: (0, 0), 6: (1, 24)}.get(number)
+
+    def cell(self, number: int) -> Cell:
+        return Cell((number,), np.dtype(np.float64))
+
+
+class Recording:
+    maker = Recorder()
+
+    def __init__(self, stacks: Stacks) -> None:
+        self.stacks = stacks
 
 
 def test_what_is_known_of_tapes_of_one_maker() -> None:
+    maker = Recorder()
     readings = [
-        TapeReading(0, (("body", place),), target=10 + place, stack=20 + place, row_bytes=0, rows=0)
-        for place in range(3)
+        TapeReading(0, (("body", n),), target=n, stack=3 + n, row_bytes=6 + n, rows=9 + n)
+        for n in range(3)
     ]
-    known = KnownTape(Recorder(), readings)
-    assert known.pointers.tolist() == [20, 22, 10, 12]
-    assert known.places.tolist() == [0, 1, 0, 1]
-    assert known.offsets.tolist() == [0, 24, 0, 24]
-    assert (known.steady, known.steady_readings) == ([8], readings[1:2])
+    known = KnownTape(maker, readings)
+    assert known.steady == [(readings[1], 8)]
+    assert known.fits(lambda target: maker.cell([3, 8, 6][target]))
+    assert not known.fits(lambda target: maker.cell([3, 8, 5][target]))
+    stacks = Stacks([maker.cell(3), maker.cell(6)], 5)
+    pointers = np.full(12, -1, np.int64)
+    known.point(pointers, StackTape(4, None, Recording(stacks)))
+    first, second = stacks.addresses.tolist()
+    assert pointers[:3].tolist() == [first, -1, second + 24]
+    assert pointers[3:6].tolist() == [first, -1, second + 24]
+    assert pointers[6:9].tolist() == [3 * 8, 0, 6 * 8]
+    assert pointers[9:].tolist() == [4, 4, 4]
+
+
+def test_stacks_and_turns_tell_what_pointers_to_a_tape_are() -> None:
+    stacks = [Stacks([Cell((2,), np.dtype(np.float32))], rows) for rows in (3, 4)]
+    places = {StackTape(n, None, Recording(each)).place for each in stacks for n in (1, 2)}
+    assert len(places) == 4

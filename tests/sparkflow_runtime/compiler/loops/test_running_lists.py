@@ -1,15 +1,18 @@
 """Lists while a loop runs: which ones fit, and what becomes of them."""
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
+from sparkflow_runtime.codegen.cpu.repeat import Call, Loop
 from sparkflow_runtime.codegen.cpu.repeat_ir import ListField
 from sparkflow_runtime.codegen.machine import native
-from sparkflow_runtime.compiler.loops.lists import LoopList, RunningList, fits
+from sparkflow_runtime.compiler.loops.lists import LoopList
 from sparkflow_runtime.compiler.loops.pointers import Cell
+from sparkflow_runtime.compiler.loops.running_lists import RunningList, fits
 from sparkflow_runtime.ops.lists.tensor_list import TensorList
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
@@ -52,18 +55,38 @@ def test_lengths_that_must_agree() -> None:
     assert not fits(of(lengths=[(None, 1)]), two, [two, ONE])
 
 
-def take(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    return np.zeros(shape, dtype)
+class Run:
+    """A run of no turns with one list, in which anything may happen to the list's addresses."""
+
+    def __init__(self, of: LoopList, value: TensorList, rows: int = 0) -> None:
+        self.running, self.value = RunningList(of, 1), value
+        self.pointers = np.zeros(1 + RunningList.POINTERS, np.int64)
+        _, self.memory, elements = self.running.begin(value, rows, self.pointers)
+        self.elements = elements
+        self.pointers[self.running.memory] = self.memory.ctypes.data
+        self.pointers[self.running.elements] = elements.ctypes.data
+        self._call(self.running.before)
+        self.control = self.running._control
+        self.rows = self.running._rows
+
+    def _call(self, calls: Sequence[Call]) -> None:
+        never, flag = np.zeros((), np.bool_), len(self.pointers)
+        pointers = np.append(self.pointers, never.ctypes.data)
+        assert Loop(calls, (), flag).program(()).run(pointers, 1) == (0, True)
+
+    def end(self) -> TensorList:
+        self._call(self.running.after)
+        return self.running.end(self.value, self.memory)
 
 
 def test_what_was_not_written_stays_and_what_was_cleared_is_gone() -> None:
     value = TensorList([ONE, OTHER, None, ONE], np.float32)
-    running = RunningList(of(), value, 0, take, np.zeros(2, np.float32))
-    rows, memory = running._rows, running._memory
+    run = Run(of(), value)
+    rows, memory = run.rows, run.memory
     assert rows.tolist() == [ONE.ctypes.data, OTHER.ctypes.data, 0, ONE.ctypes.data]
     rows[1], rows[2] = 0, memory[2].ctypes.data
     memory[2] = 7
-    end = running.end()
+    end = run.end()
     assert end.items[0] is ONE
     assert end.items[1] is None
     assert end.items[2].tolist() == [7, 7]
@@ -73,40 +96,48 @@ def test_what_was_not_written_stays_and_what_was_cleared_is_gone() -> None:
 
 
 def test_a_list_written_from_first_to_last_is_one_block() -> None:
-    value = TensorList([None] * 3, np.float32)
-    running = RunningList(of(), value, 0, take, np.zeros(2, np.float32))
-    running._rows[:] = running._memory.ctypes.data + np.arange(3) * 8
-    end = running.end()
+    run = Run(of(), TensorList([None] * 3, np.float32))
+    run.rows[:] = run.memory.ctypes.data + np.arange(3) * 8
+    end = run.end()
     assert end.block.shape == (3, 2)
     assert all(np.shares_memory(item, end.block) for item in end.items)
 
 
-def test_a_list_that_grows_has_room() -> None:
-    value = TensorList([ONE], np.float32)
-    running = RunningList(of(grows=True), value, 5, take, np.zeros(2, np.float32))
-    assert running.control[ListField.CAPACITY] == 5
-    assert len(running._memory) == 8
-    running.control[ListField.LENGTH] = 3
-    assert [item is None for item in running.end().items] == [False, True, True]
+def test_a_list_that_grows_has_room_and_is_short_again_in_the_next_run() -> None:
+    run = Run(of(grows=True), TensorList([ONE], np.float32), 5)
+    assert run.control[ListField.CAPACITY] == 5
+    assert len(run.memory) == 8
+    run.control[ListField.LENGTH] = 3
+    assert [item is None for item in run.end().items] == [False, True, True]
+    run._call(run.running.before)
+    assert [item is None for item in run.end().items] == [False]
 
 
 def test_elements_that_do_not_lie_in_order_are_copied() -> None:
     strided = np.arange(8.0, dtype=np.float32)[::4]
-    running = RunningList(of(), TensorList([strided], np.float32), 0, take, np.zeros(2, np.float32))
-    assert running._rows[0] != strided.ctypes.data
+    run = Run(of(), TensorList([strided], np.float32))
+    assert run.rows[0] != strided.ctypes.data
 
 
 def test_rows_of_a_block_are_read_where_they_are() -> None:
     block = np.arange(6, dtype=np.float32).reshape(3, 2)
     for given in (block, np.asfortranarray(block)):
-        running = RunningList(of(), TensorList.rows_of(given), 0, take, np.zeros(2, np.float32))
-        found = [(ctypes.c_float * 2).from_address(address) for address in running._rows.tolist()]
+        run = Run(of(), TensorList.rows_of(given))
+        found = [(ctypes.c_float * 2).from_address(address) for address in run.rows.tolist()]
         assert [[*row] for row in found] == block.tolist()
-    assert running._rows[1] != given[1].ctypes.data
+    assert run.rows[1] != given[1].ctypes.data
 
 
 def test_what_is_not_set_has_no_rows() -> None:
-    running = RunningList(of(), TensorList.unset(3, np.float32), 0, take, np.zeros(2, np.float32))
-    assert running._rows.tolist() == [0, 0, 0]
-    assert running.control[ListField.MEMORY] == running._memory.ctypes.data
-    assert running.end().items == [None] * 3
+    run = Run(of(), TensorList.unset(3, np.float32))
+    assert run.rows.tolist() == [0, 0, 0]
+    assert run.control[ListField.MEMORY] == run.memory.ctypes.data
+    assert run.end().items == [None] * 3
+
+
+def test_what_belongs_to_the_plan_is_made_again_only_for_other_lengths() -> None:
+    running, pointers = RunningList(of(), 1), np.zeros(1 + RunningList.POINTERS, np.int64)
+    for count, expected in ((3, True), (3, False), (4, True), (4, False)):
+        value = TensorList.unset(count, np.float32)
+        assert running.begin(value, 0, pointers)[0] == expected
+        assert pointers[0] == running._control.ctypes.data

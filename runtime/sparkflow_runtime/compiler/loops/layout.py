@@ -1,0 +1,319 @@
+"""What is the same in every run of a loop: its memory, the pointers to it, and how they move.
+
+Before the first turn, machine code points to what a run is given and copies the variables to where
+turns change them; after the last one it copies them to the run's results. So all that a run does in
+Python is to find its arrays (`plan`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from sparkflow_runtime.codegen.cpu.copies import Pieces, bind_copies
+from sparkflow_runtime.codegen.cpu.repeat import Beginning, Call, Given, Move, Program
+from sparkflow_runtime.codegen.machine import scratch
+from sparkflow_runtime.compiler.loops.accumulators import KeptFactors
+from sparkflow_runtime.compiler.loops.memory import Stacks
+from sparkflow_runtime.compiler.loops.planned_loop import PlannedLoop
+from sparkflow_runtime.compiler.loops.pointers import Cell
+from sparkflow_runtime.compiler.loops.running_lists import RunningList
+from sparkflow_runtime.compiler.loops.tapes import (
+    KnownTape,
+    StackTape,
+    TapeReading,
+    number_at,
+    numbers_of,
+)
+
+Array = np.ndarray[Any, Any]
+_MOST_TABLES: Final = 16
+"""So many tables of pointers are kept: one per pair of stacks that runs write to and read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable that is an array.
+
+    Attributes:
+        position: Among all variables.
+        number: Of its pointer.
+        cell: What it is.
+        given: Number of the pointer to what it is before the first turn; its own where it stays.
+        result: Number of the pointer to what it is after the last one; its own where the turns
+            change it there, None where it stays.
+    """
+
+    position: int
+    number: int
+    cell: Cell
+    given: int
+    result: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Beginnings:
+    """How runs begin, as long as they are given tapes of the same makers.
+
+    They are given the variables, arrays for those that change, what tapes have that is the same in
+    every turn, and per list its memory and its elements.
+
+    Attributes:
+        program: The steps.
+        begin: See `Program.begin`.
+        packed: Numbers of the pointers to factors that are packed.
+    """
+
+    program: Program
+    begin: Beginning
+    packed: frozenset[int]
+
+
+class Layout:
+    """What is the same in every run of a plan.
+
+    Attributes:
+        pointers: Addresses of what belongs to the plan.
+        current: The pointers of the run that is going on.
+        variables: Those that are arrays.
+        results: Per variable that changes its position and what makes an array for it.
+        growing: Places among `results` of the variables that turns add to, by their pointers.
+        stacks: The rows of each, the pointers to its rows and by how many rows they are ahead.
+        kept: The factors that are kept; None for none.
+        lists: The lists.
+        tapes: Per tape what is read of it.
+    """
+
+    def __init__(self, plan: PlannedLoop) -> None:
+        self._plan = plan
+        self._count = len(plan.cells)
+        self._fixed = np.zeros(self._count, np.int64)
+        self._kept_alive: list[Array] = []
+        self._before: list[Call] = []
+        self._after: list[Call] = []
+        self._on_stack: dict[int, tuple[int, int]] = {}
+        self._moves: list[Move] = []
+        self.variables: list[Variable] = []
+        self.stacks: list[tuple[Cell, tuple[tuple[int, int], ...]]] = []
+        for place, constant in plan.constants.items():
+            self._fixed[place] = constant.ctypes.data
+        self._place_variables()
+        self.cells = [cell for cell, _ in self.stacks]
+        self.results: list[tuple[int, Callable[[], Array]]] = [
+            (each.position, partial(np.empty, each.cell.shape, each.cell.dtype))
+            for each in self.variables
+            if each.result is not None
+        ]
+        changing = [each.number for each in self.variables if each.result is not None]
+        self.growing = {number: changing.index(number) for number in plan.growing}
+        self.kept = self._keep() if plan.kept else None
+        for packing in plan.packings:
+            self._lines(packing.target)
+        self.lists: list[RunningList] = []
+        for each in plan.lists:
+            running = RunningList(each, self._new_pointers(RunningList.POINTERS))
+            self._before += running.before
+            self._after += running.after
+            self.lists.append(running)
+        self.tapes: list[list[TapeReading]] = [
+            [each for each in plan.tapes if each.argument == argument]
+            for argument in sorted({each.argument for each in plan.tapes})
+        ]
+        self.pointers = np.zeros(self._count, np.int64)
+        self.pointers[: len(self._fixed)] = self._fixed
+        self.current = np.empty_like(self.pointers)
+        self._known: list[KnownTape | None] = [None] * len(self.tapes)
+        self._beginnings: Beginnings | None = None
+        self._tables: dict[Any, Array] = {}
+
+    def _place_variables(self) -> None:
+        plan = self._plan
+        recorded = set(numbers_of(plan.taped))
+        settled = {*plan.constants, *plan.borrowed}
+        settled |= {each.target for each in plan.packings}
+        settled |= {number for each in plan.kept for number in (each.left, each.right)}
+        for position, (number, result) in enumerate(zip(plan.arguments, plan.results, strict=True)):
+            if number is None:
+                continue
+            cell = self.cell(number)
+            settled.add(number)
+            if number in plan.growing:
+                self._add_variable(position, number, result=number)
+            elif result is None:
+                self.variables.append(Variable(position, number, cell, given=number))
+            else:
+                settled.add(result)
+                self._add_variable(position, number, result=self._new_pointers(1))
+                if number in recorded or result in recorded:
+                    self._stack(cell, (number, 0), (result, 1))
+                    continue
+                self._memory(number, cell)
+                self._memory(result, cell)
+                toggle = int(self._fixed[number] ^ self._fixed[result])
+                self._moves += [Move(number, toggle=toggle), Move(result, toggle=toggle)]
+        for place, found in enumerate(plan.cells):
+            if found is not None and place not in settled:
+                if place in recorded:
+                    self._stack(found, (place, 0))
+                else:
+                    self._memory(place, found)
+
+    def _add_variable(self, position: int, number: int, result: int) -> None:
+        """Adds one that changes; it is copied before the first turn and after the last one."""
+        cell, given = self.cell(number), self._new_pointers(1)
+        self.variables.append(Variable(position, number, cell, given, result))
+        copy = bind_copies([Pieces(0, 0, 0, cell.size_bytes)], 1)
+        self._before.append(Call(copy, (given, number)))
+        if result != number:
+            self._after.append(Call(copy, (number, result)))
+
+    def _new_pointers(self, count: int) -> int:
+        """The number of the first of some more pointers, which no turn looks at."""
+        self._count += count
+        return self._count - count
+
+    def _memory(self, number: int, cell: Cell) -> None:
+        self._own(number, np.empty(cell.shape, cell.dtype))
+
+    def _lines(self, number: int) -> None:
+        """Memory that begins with a line of the cache: all of it is read as whole vectors."""
+        cell = self.cell(number)
+        self._own(number, scratch.aligned(cell.size_bytes).view(cell.dtype))
+
+    def _own(self, number: int, array: Array) -> None:
+        self._kept_alive.append(array)
+        self._fixed[number] = array.ctypes.data
+
+    def _keep(self) -> KeptFactors:
+        kept = KeptFactors(self._plan.kept, self._plan.cells)
+        for number, window in kept.windows.items():
+            self._fixed[number] = window.ctypes.data
+            self._moves.append(Move(number, add=self.cell(number).size_bytes))
+        self._windows = np.array([*kept.windows])
+        return kept
+
+    def _stack(self, cell: Cell, *shifted: tuple[int, int]) -> None:
+        """Adds a stack; `shifted` are pointers to its rows and by how many rows they are ahead."""
+        self.stacks.append((cell, shifted))
+        for number, shift in shifted:
+            self._on_stack[number] = (len(self.stacks) - 1, shift)
+            self._moves.append(Move(number, add=cell.size_bytes))
+
+    def cell(self, number: int) -> Cell:
+        """What a pointer to an array points to."""
+        cell = self._plan.cells[number]
+        assert cell is not None
+        return cell
+
+    def number_of(self, path: Sequence[tuple[str, int]]) -> int:
+        """See `tapes.Maker`."""
+        assert self._plan.taped is not None
+        return number_at(self._plan.taped, path)
+
+    def place_of(self, number: int) -> tuple[int, int] | None:
+        """See `tapes.Maker`."""
+        found = self.on_stack(number)
+        return None if found is None else (found[0], found[1] * self.cell(number).size_bytes)
+
+    def on_stack(self, number: int) -> tuple[int, int] | None:
+        """Which stack has the values of a pointer, and by how many rows they are ahead."""
+        return self._on_stack.get(number)
+
+    def constant(self, number: int) -> Array | None:
+        """The array that is the same in every run; None where there is none."""
+        return self._plan.constants.get(number)
+
+    def point_to_stacks(self, pointers: Array, stacks: Stacks, turns: int) -> None:
+        """Sets the pointers to the rows of stacks after some turns."""
+        for address, (cell, shifted) in zip(stacks.addresses.tolist(), self.stacks, strict=True):
+            for number, shift in shifted:
+                pointers[number] = address + (turns + shift) * cell.size_bytes
+
+    def point_to_windows(self, pointers: Array) -> None:
+        """Sets the pointers to factors that are kept to the first turn of the next ones."""
+        pointers[self._windows] = self.pointers[self._windows]
+
+    def lists_changed(self) -> None:
+        """Notes that `pointers` has other addresses."""
+        self._tables.clear()
+
+    def table(self, stacks: Stacks, tapes: Sequence[StackTape]) -> Array:
+        """The pointers before the first turn, but for those to what runs are given.
+
+        Args:
+            stacks: What the run writes to.
+            tapes: What it reads, each of the maker that is known.
+        """
+        if not tapes and not self.stacks:
+            return self.pointers
+        key = (stacks.place, *(each.place for each in tapes))
+        found = self._tables.get(key)
+        if found is None:
+            found = self.pointers.copy()
+            self.point_to_stacks(found, stacks, 0)
+            for known, tape in zip(self._known, tapes, strict=True):
+                assert known is not None
+                known.point(found, tape)
+            if len(self._tables) >= _MOST_TABLES:
+                self._tables.clear()
+            self._tables[key] = found
+        return found
+
+    def know(self, values: Sequence[Any]) -> list[StackTape] | None:
+        """The tapes that a run is given; None where there is one that cannot be read.
+
+        Args:
+            values: All variables.
+        """
+        tapes: list[StackTape] = []
+        for place, readings in enumerate(self.tapes):
+            tape = values[readings[0].argument]
+            if not isinstance(tape, StackTape) or tape.recording is None:
+                return None
+            known, maker = self._known[place], tape.recording.maker
+            if known is None or known.maker is not maker:
+                known = KnownTape(maker, readings)
+                if not known.fits(self.cell):
+                    return None
+                self._known[place], self._beginnings = known, None
+                self._tables.clear()
+            tapes.append(tape)
+        return tapes
+
+    def steady(self, tapes: Sequence[StackTape]) -> dict[int, Array]:
+        """What tapes have that is the same in every turn, by the pointers to it."""
+        return {
+            reading.target: tape.recording.rows(number)[0]
+            for known, tape in zip(self._known, tapes, strict=True)
+            if known is not None and tape.recording is not None
+            for reading, number in known.steady
+        }
+
+    @property
+    def beginnings(self) -> Beginnings:
+        """How runs begin that are given tapes of the makers that are known."""
+        if self._beginnings is None:
+            self._beginnings = self._make_beginnings()
+        return self._beginnings
+
+    def _make_beginnings(self) -> Beginnings:
+        plan = self._plan
+        steady = [
+            reading for known in self._known if known is not None for reading, _ in known.steady
+        ]
+        given = [Given([(each.given, 0)], each.cell.elements) for each in self.variables]
+        given += [Given([(each.result, 0)]) for each in self.variables if each.result is not None]
+        given += [Given([(each.stack, 0), (each.target, 0)]) for each in steady]
+        given += [Given([(n, 0)]) for each in self.lists for n in (each.memory, each.elements)]
+        stay = {each.number for each in self.variables if each.result is None}
+        stay.update(plan.constants, (each.target for each in steady))
+        packings = [each for each in plan.packings if each.source in stay]
+        before = [Call(each.kernel, (each.source, each.target)) for each in packings]
+        packed = {each.target for each in packings}
+        loop = plan.steps.loop(packed, [*self._before, *before], self._after)
+        program = loop.program(self._moves)
+        return Beginnings(program, program.beginning(self._count, given), frozenset(packed))
