@@ -224,7 +224,9 @@ class _Emitter:
             targets = [self._target(number, unit, endpoint) for endpoint in outputs]
             self._line(number, unit, f"{kernel}({', '.join([*arguments, *targets])})")
             return
-        kernel = self._global("k", self.kernels.bind(node))
+        if op.lasting and self._is_made_once(node, outputs):
+            return
+        kernel = self._global("k", self._kernel(node, op, outputs))
         self.calls[kernel] = Called(node)
         call = f"{kernel}({', '.join(arguments)})"
         names_ = [self._local(endpoint) for endpoint in outputs]
@@ -234,6 +236,25 @@ class _Emitter:
             self._line(number, unit, f"{names_[0]} = one({call})")
         else:
             self._line(number, unit, f"{', '.join(names_)} = {call}")
+
+    def _is_made_once(self, node: Node, outputs: Sequence[Endpoint]) -> bool:
+        """Whether what the node makes has now been made for all steps: what it reads is known."""
+        values = [self.known[each].value for each in node.inputs]
+        if self.kernels.calls_all or len(outputs) != 1 or any(value is None for value in values):
+            return False
+        try:
+            made = self.kernels.bind(node)(*map(self.kernels.constant, values))
+        except Exception:  # whatever it is, the node raises it again when it runs
+            return False
+        self.registers[outputs[0]] = self._global("c", made)
+        return True
+
+    def _kernel(self, node: Node, op: Op, outputs: Sequence[Endpoint]) -> Callable[..., Any]:
+        """The kernel of a node that runs by itself."""
+        shape = self.known[outputs[0]].full_shape if op.reshapes else None
+        if shape is None or self.kernels.xp is not np:
+            return self.kernels.bind(node)
+        return lambda array, *_: array.reshape(shape)
 
     def _group(self, number: int, unit: Unit) -> None:
         """Several updates; what each gives on is the variable that it was given."""

@@ -9,7 +9,7 @@ the source, that of plans and that for arguments of any shapes, which is the pla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -565,10 +565,10 @@ class _Compiler:
         return Specialisations(plan, resources=context.resources)
 
     def _loop_kernel(
-        self, node: Node, known: Mapping[Endpoint, Known]
+        self, node: Node, known: Mapping[Endpoint, Known], read: Collection[Endpoint]
     ) -> Callable[..., Any] | None:
         from sparkflow_runtime.compiler.loops.binding import bind_loop
 
         functions = self.context.functions
         assert isinstance(functions, _Functions)
-        return bind_loop(node, known, self.context, functions.define, functions.planned)
+        return bind_loop(node, known, read, self.context, functions.define, functions.planned)

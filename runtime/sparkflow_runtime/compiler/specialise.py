@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -48,8 +48,10 @@ CompileKernel = Callable[["Kernel", tuple[int, ...]], Callable[..., bool]]
 
 Signature = tuple[Any, ...]
 """The shapes of the arguments."""
-BindLoop = Callable[[Node, Mapping[Endpoint, Known]], Callable[..., Any] | None]
-"""A kernel for a loop whose inputs are of known shapes."""
+BindLoop = Callable[
+    [Node, Mapping[Endpoint, Known], Collection[Endpoint]], Callable[..., Any] | None
+]
+"""A kernel for a loop whose inputs are of known shapes; the last are the tensors that are read."""
 
 _log = logging.getLogger(__name__)
 
@@ -227,8 +229,11 @@ def _with_loops(
 ) -> Kernels:
     from sparkflow_runtime.ops.control.control_flow import While
 
+    read = {endpoint for node in nodes for endpoint in node.inputs}
+
     def bind(node: Node) -> Callable[..., Any]:
-        found = bind_loop(node, known) if isinstance(registry.lookup(node.op), While) else None
+        is_loop = isinstance(registry.lookup(node.op), While)
+        found = bind_loop(node, known, read) if is_loop else None
         return kernels.bind(node) if found is None else found
 
     return replace(kernels, bind=bind)

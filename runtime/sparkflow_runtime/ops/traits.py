@@ -354,6 +354,8 @@ class Execution(_Described):
             so that a CUDA graph may replay it: it takes nothing from the host, and decides nothing
             by values.
         quiet: Whether it computes nothing, so that numpy has nothing to warn of.
+        lasting: Whether what it makes of the same inputs may be the same object in every step,
+            because nobody changes it: so it is with lists.
         fuse_over: The input whose shape is the iteration space where the op is fused; None for the
             first output.
     """
@@ -362,6 +364,7 @@ class Execution(_Described):
     host_inputs: ClassVar[frozenset[str]] = frozenset()
     capturable: ClassVar[bool] = False
     quiet: ClassVar[bool] = False
+    lasting: ClassVar[bool] = False
     fuse_over: ClassVar[int | None] = None
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:

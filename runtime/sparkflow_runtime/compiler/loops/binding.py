@@ -7,7 +7,7 @@ its condition and its body are planned once, and no turn looks for a plan.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from sparkflow_runtime.compiler.loops.accumulators import (
     without_sums,
 )
 from sparkflow_runtime.compiler.loops.loop_function import LoopFunction, Shapes
+from sparkflow_runtime.compiler.loops.planned_loop import Ends
 from sparkflow_runtime.compiler.loops.planner import plan_loop
 from sparkflow_runtime.compiler.loops.pointers import NotNativeError
 from sparkflow_runtime.compiler.specialise import find_units, machine_code, serial_machine_code
@@ -35,6 +36,7 @@ Plan = Callable[[str, Shapes], BoundFunction | None]
 def bind_loop(
     node: Node,
     known: Mapping[Endpoint, Known],
+    read: Collection[Endpoint],
     context: KernelContext,
     define: Callable[[str], Function],
     plan: Plan,
@@ -44,6 +46,8 @@ def bind_loop(
     Args:
         node: The loop.
         known: What is known of its inputs.
+        read: The tensors that somebody reads: what the loop's others are in the end, the kernel
+            need not tell.
         context: What kernels are bound to.
         define: Gives the function of a name.
         plan: Gives it as planned.
@@ -71,6 +75,10 @@ def bind_loop(
         function = define(name)
         return _loop_function(function, _known(function, shapes))
 
+    ends = Ends(
+        {n: inputs[n].value for n in range(len(inputs)) if arrays[n]},
+        {n for n in range(len(inputs)) if Endpoint(node.name, n) not in read},
+    )
     accumulators = find_accumulators(condition, body, known_body, context.session)
     try:
         made = plan_loop(
@@ -80,6 +88,7 @@ def bind_loop(
             context,
             branch,
             threads.count(),
+            ends,
         )
     except NotNativeError:
         return general

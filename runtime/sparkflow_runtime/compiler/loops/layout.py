@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from sparkflow_runtime.codegen.cpu.copies import Pieces, bind_copies
+from sparkflow_runtime.codegen.cpu.copies import ZEROS, Pieces, bind_copies
 from sparkflow_runtime.codegen.cpu.repeat import Beginning, Call, Given, Move, Program
 from sparkflow_runtime.codegen.machine import scratch
 from sparkflow_runtime.compiler.loops.accumulators import KeptFactors
@@ -31,6 +31,12 @@ from sparkflow_runtime.compiler.loops.tapes import (
 )
 
 Array = np.ndarray[Any, Any]
+FIRST_TURNS: Final = 256
+"""After so many turns a loop looks whether its step was cancelled."""
+FIRST_OUTER_TURNS: Final = 8
+"""The same where turns have loops of their own."""
+FIRST_S: Final = 0.02
+"""After fewer where they seem to take longer than this."""
 _MOST_TABLES: Final = 16
 """So many tables of pointers are kept: one per pair of stacks that runs write to and read."""
 
@@ -43,15 +49,18 @@ class Variable:
         position: Among all variables.
         number: Of its pointer.
         cell: What it is.
-        given: Number of the pointer to what it is before the first turn; its own where it stays.
+        given: Number of the pointer to what it is before the first turn; its own where it stays,
+            None where that is the same in every run.
+        changes: Whether turns change it.
         result: Number of the pointer to what it is after the last one; its own where the turns
-            change it there, None where it stays.
+            change it there, None where it stays, or nobody reads it.
     """
 
     position: int
     number: int
     cell: Cell
-    given: int
+    given: int | None
+    changes: bool = True
     result: int | None = None
 
 
@@ -80,27 +89,26 @@ class Layout:
         pointers: Addresses of what belongs to the plan.
         current: The pointers of the run that is going on.
         variables: Those that are arrays.
-        results: Per variable that changes its position and what makes an array for it.
+        given: Those of them that runs are given.
+        results: Per variable that changes and is read its position and what makes an array for it.
         growing: Places among `results` of the variables that turns add to, by their pointers.
         stacks: The rows of each, the pointers to its rows and by how many rows they are ahead.
         kept: The factors that are kept; None for none.
         lists: The lists.
         tapes: Per tape what is read of it.
+        first_turns: After so many a run looks for the first time whether it was cancelled.
     """
 
     def __init__(self, plan: PlannedLoop) -> None:
         self._plan = plan
         self._count = len(plan.cells)
-        self._fixed = np.zeros(self._count, np.int64)
-        self._kept_alive: list[Array] = []
+        self._fixed: dict[int, Array] = dict(plan.constants)
         self._before: list[Call] = []
         self._after: list[Call] = []
         self._on_stack: dict[int, tuple[int, int]] = {}
         self._moves: list[Move] = []
         self.variables: list[Variable] = []
         self.stacks: list[tuple[Cell, tuple[tuple[int, int], ...]]] = []
-        for place, constant in plan.constants.items():
-            self._fixed[place] = constant.ctypes.data
         self._place_variables()
         self.cells = [cell for cell, _ in self.stacks]
         self.results: list[tuple[int, Callable[[], Array]]] = [
@@ -108,6 +116,7 @@ class Layout:
             for each in self.variables
             if each.result is not None
         ]
+        self.given = [each for each in self.variables if each.given is not None]
         changing = [each.number for each in self.variables if each.result is not None]
         self.growing = {number: changing.index(number) for number in plan.growing}
         self.kept = self._keep() if plan.kept else None
@@ -115,7 +124,8 @@ class Layout:
             self._lines(packing.target)
         self.lists: list[RunningList] = []
         for each in plan.lists:
-            running = RunningList(each, self._new_pointers(RunningList.POINTERS))
+            is_read = each.argument not in plan.ends.unread
+            running = RunningList(each, self._new_pointers(RunningList.POINTERS), is_read)
             self._before += running.before
             self._after += running.after
             self.lists.append(running)
@@ -123,8 +133,10 @@ class Layout:
             [each for each in plan.tapes if each.argument == argument]
             for argument in sorted({each.argument for each in plan.tapes})
         ]
+        self.first_turns = _first_turns(plan)
         self.pointers = np.zeros(self._count, np.int64)
-        self.pointers[: len(self._fixed)] = self._fixed
+        for number, array in self._fixed.items():
+            self.pointers[number] = array.ctypes.data
         self.current = np.empty_like(self.pointers)
         self._known: list[KnownTape | None] = [None] * len(self.tapes)
         self._beginnings: Beginnings | None = None
@@ -144,16 +156,17 @@ class Layout:
             if number in plan.growing:
                 self._add_variable(position, number, result=number)
             elif result is None:
-                self.variables.append(Variable(position, number, cell, given=number))
+                self._add_steady(position, number)
             else:
                 settled.add(result)
-                self._add_variable(position, number, result=self._new_pointers(1))
+                is_read = position not in plan.ends.unread
+                self._add_variable(position, number, self._new_pointers(1) if is_read else None)
                 if number in recorded or result in recorded:
                     self._stack(cell, (number, 0), (result, 1))
                     continue
                 self._memory(number, cell)
                 self._memory(result, cell)
-                toggle = int(self._fixed[number] ^ self._fixed[result])
+                toggle = self._fixed[number].ctypes.data ^ self._fixed[result].ctypes.data
                 self._moves += [Move(number, toggle=toggle), Move(result, toggle=toggle)]
         for place, found in enumerate(plan.cells):
             if found is not None and place not in settled:
@@ -162,13 +175,30 @@ class Layout:
                 else:
                     self._memory(place, found)
 
-    def _add_variable(self, position: int, number: int, result: int) -> None:
+    def _add_steady(self, position: int, number: int) -> None:
+        """Adds one that stays."""
+        start = self._plan.ends.starts.get(position)
+        if start is not None:
+            self._fixed[number] = np.array(start, order="C")
+        given = number if start is None else None
+        self.variables.append(Variable(position, number, self.cell(number), given, changes=False))
+
+    def _add_variable(self, position: int, number: int, result: int | None) -> None:
         """Adds one that changes; it is copied before the first turn and after the last one."""
-        cell, given = self.cell(number), self._new_pointers(1)
-        self.variables.append(Variable(position, number, cell, given, result))
+        cell, start = self.cell(number), self._plan.ends.starts.get(position)
         copy = bind_copies([Pieces(0, 0, 0, cell.size_bytes)], 1)
-        self._before.append(Call(copy, (given, number)))
-        if result != number:
+        source = self._new_pointers(1)
+        if start is None:
+            self._before.append(Call(copy, (source, number)))
+        elif np.array(start, order="C").tobytes().strip(b"\0"):
+            self._fixed[source] = np.array(start, order="C")
+            self._before.append(Call(copy, (source, number)))
+        else:
+            clear = bind_copies([Pieces(ZEROS, 0, 0, cell.size_bytes)], 0)
+            self._before.append(Call(clear, (number,)))
+        given = source if start is None else None
+        self.variables.append(Variable(position, number, cell, given, result=result))
+        if result is not None and result != number:
             self._after.append(Call(copy, (number, result)))
 
     def _new_pointers(self, count: int) -> int:
@@ -177,21 +207,17 @@ class Layout:
         return self._count - count
 
     def _memory(self, number: int, cell: Cell) -> None:
-        self._own(number, np.empty(cell.shape, cell.dtype))
+        self._fixed[number] = np.empty(cell.shape, cell.dtype)
 
     def _lines(self, number: int) -> None:
         """Memory that begins with a line of the cache: all of it is read as whole vectors."""
         cell = self.cell(number)
-        self._own(number, scratch.aligned(cell.size_bytes).view(cell.dtype))
-
-    def _own(self, number: int, array: Array) -> None:
-        self._kept_alive.append(array)
-        self._fixed[number] = array.ctypes.data
+        self._fixed[number] = scratch.aligned(cell.size_bytes).view(cell.dtype)
 
     def _keep(self) -> KeptFactors:
         kept = KeptFactors(self._plan.kept, self._plan.cells)
         for number, window in kept.windows.items():
-            self._fixed[number] = window.ctypes.data
+            self._fixed[number] = window
             self._moves.append(Move(number, add=self.cell(number).size_bytes))
         self._windows = np.array([*kept.windows])
         return kept
@@ -223,9 +249,9 @@ class Layout:
         """Which stack has the values of a pointer, and by how many rows they are ahead."""
         return self._on_stack.get(number)
 
-    def constant(self, number: int) -> Array | None:
-        """The array that is the same in every run; None where there is none."""
-        return self._plan.constants.get(number)
+    def fixed(self, number: int) -> Array:
+        """The array of the plan that a pointer always points to."""
+        return self._fixed[number]
 
     def point_to_stacks(self, pointers: Array, stacks: Stacks, turns: int) -> None:
         """Sets the pointers to the rows of stacks after some turns."""
@@ -305,11 +331,11 @@ class Layout:
         steady = [
             reading for known in self._known if known is not None for reading, _ in known.steady
         ]
-        given = [Given([(each.given, 0)], each.cell.elements) for each in self.variables]
+        given = [Given([(n, 0)], each.cell.elements) for each in self.given if (n := each.given)]
         given += [Given([(each.result, 0)]) for each in self.variables if each.result is not None]
         given += [Given([(each.stack, 0), (each.target, 0)]) for each in steady]
         given += [Given([(n, 0)]) for each in self.lists for n in (each.memory, each.elements)]
-        stay = {each.number for each in self.variables if each.result is None}
+        stay = {each.number for each in self.variables if not each.changes}
         stay.update(plan.constants, (each.target for each in steady))
         packings = [each for each in plan.packings if each.source in stay]
         before = [Call(each.kernel, (each.source, each.target)) for each in packings]
@@ -317,3 +343,11 @@ class Layout:
         loop = plan.steps.loop(packed, [*self._before, *before], self._after)
         program = loop.program(self._moves)
         return Beginnings(program, program.beginning(self._count, given), frozenset(packed))
+
+
+def _first_turns(plan: PlannedLoop) -> int:
+    if plan.has_loops:
+        return FIRST_OUTER_TURNS
+    if not plan.turn_s:
+        return FIRST_TURNS
+    return max(1, min(FIRST_TURNS, int(FIRST_S / plan.turn_s)))

@@ -35,12 +35,6 @@ from sparkflow_runtime.ops.kernel import StepContext
 
 FIRST_CAPACITY: Final = 256
 """Rows of a stack before it grows, each time to twice as many."""
-FIRST_TURNS: Final = 256
-"""After so many turns a loop looks whether its step was cancelled."""
-FIRST_OUTER_TURNS: Final = 8
-"""The same where turns have loops of their own."""
-FIRST_S: Final = 0.02
-"""After fewer where they seem to take longer than this."""
 MOST_TURNS: Final = 4096
 """After so many it looks where turns are short."""
 SHORT_S: Final = 0.005
@@ -64,15 +58,6 @@ class LoopPlan(PlannedLoop):
     list_rows: int = FIRST_ROWS
     is_given_up: bool = False
     _layout: Layout | None = None
-
-    @property
-    def first_turns(self) -> int:
-        """After so many a run looks for the first time whether it was cancelled."""
-        if self.has_loops:
-            return FIRST_OUTER_TURNS
-        if not self.turn_s:
-            return FIRST_TURNS
-        return max(1, min(FIRST_TURNS, int(FIRST_S / self.turn_s)))
 
     def run(self, step: StepContext | None, values: Sequence[Any]) -> tuple[Any, ...] | None:
         """Runs the loop.
@@ -151,7 +136,7 @@ class _Run:
         self._layout = layout
         self._lists: list[np.ndarray[Any, Any]] = []
         self._turns = self._kept = 0
-        self._at_once = plan.first_turns
+        self._at_once = layout.first_turns
         self._tapes: Sequence[StackTape] = ()
         self._steady: dict[int, np.ndarray[Any, Any]] = {}
         self._stacks = NO_STACKS
@@ -174,7 +159,7 @@ class _Run:
             if is_new:
                 layout.lists_changed()
             self._lists += arrays
-        self._arrays = [values[each.position] for each in layout.variables]
+        self._arrays = [values[each.position] for each in layout.given]
         self._results = [make() for _, make in layout.results]
         return True
 
@@ -188,7 +173,7 @@ class _Run:
         outcome = self._begin()
         if outcome is None:
             arrays = [np.asarray(array) for array in self._arrays]
-            for array, variable in zip(arrays, self._layout.variables, strict=True):
+            for array, variable in zip(arrays, self._layout.given, strict=True):
                 cell = variable.cell
                 if array.shape != cell.shape or array.dtype != cell.dtype:
                     return None
@@ -269,8 +254,8 @@ class _Run:
             return (*results, [])
         unchanged = {
             variable.number: array
-            for variable, array in zip(layout.variables, self._arrays, strict=True)
-            if variable.result is None
+            for variable, array in zip(layout.given, self._arrays, strict=True)
+            if not variable.changes
         }
         record = _Record(layout, taped, self._stacks, self._turns, unchanged | self._steady)
         return (*results, StackTape(self._turns, None, record))
@@ -285,7 +270,8 @@ class _Record:
         taped: What was recorded.
         stacks: What changed from turn to turn.
         turns: How many there were.
-        steady: What did not, by the numbers of the pointers to it.
+        steady: What did not, by the numbers of the pointers to it; but for what is the same in
+            every run.
     """
 
     maker: Layout
@@ -314,5 +300,5 @@ class _Record:
         if found is not None:
             stack, shift = found
             return self.stacks.arrays[stack][shift : shift + self.turns], True
-        constant = self.maker.constant(number)
-        return self.steady[number] if constant is None else constant, False
+        array = self.steady.get(number)
+        return self.maker.fixed(number) if array is None else array, False

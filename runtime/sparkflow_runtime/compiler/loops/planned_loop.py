@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,6 +15,23 @@ from sparkflow_runtime.compiler.loops.pointers import Cell
 from sparkflow_runtime.compiler.loops.steps import LoopSteps, Packing
 from sparkflow_runtime.compiler.loops.tapes import Recorded, TapeReading
 from sparkflow_runtime.ops.machine_call import Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """What is known of the variables of a loop before the first turn and after the last one.
+
+    Attributes:
+        starts: By their positions, their values before the first turn; None where they differ from
+            run to run.
+        unread: Positions of those that nobody reads after the last one.
+    """
+
+    starts: Mapping[int, Any]
+    unread: Set[int]
+
+
+NOTHING_KNOWN: Final = Ends(MappingProxyType({}), frozenset())
 
 
 @dataclass(slots=True)
@@ -36,6 +54,7 @@ class PlannedLoop:
         growing: Numbers of the pointers to variables that turns add to in place.
         kept: Products whose factors are kept.
         has_loops: Whether a turn may have any number of turns of its own.
+        ends: What is known of the variables outside of the loop.
     """
 
     steps: LoopSteps
@@ -53,3 +72,4 @@ class PlannedLoop:
     growing: Set[int] = frozenset()
     kept: Sequence[KeptProduct] = ()
     has_loops: bool = False
+    ends: Ends = NOTHING_KNOWN

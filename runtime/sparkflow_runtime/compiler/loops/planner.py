@@ -27,6 +27,7 @@ from sparkflow_runtime.compiler.loops.lists import ListSteps, LoopList, addition
 from sparkflow_runtime.compiler.loops.loop_function import BranchOf, LoopFunction
 from sparkflow_runtime.compiler.loops.moves import moved_inputs, pieces_of
 from sparkflow_runtime.compiler.loops.plan import LoopPlan
+from sparkflow_runtime.compiler.loops.planned_loop import NOTHING_KNOWN, Ends
 from sparkflow_runtime.compiler.loops.pointers import Cell, NotNativeError, Pointers
 from sparkflow_runtime.compiler.loops.steps import (
     Branch,
@@ -65,6 +66,7 @@ def plan_loop(
     context: KernelContext,
     branch: BranchOf,
     threads: int = 1,
+    ends: Ends = NOTHING_KNOWN,
 ) -> LoopPlan:
     """A loop in machine code.
 
@@ -75,11 +77,12 @@ def plan_loop(
         context: What the kernels of nodes are bound to; it has the functions.
         branch: Gives the function of a name that turns may call.
         threads: Products are split in at most so many parts.
+        ends: What is known of the variables outside of the loop.
 
     Raises:
         NotNativeError: A turn does something that only Python can, or a shape changes.
     """
-    return _Planner(bind, context, branch, threads).plan(condition, body)
+    return _Planner(bind, context, branch, threads).plan(condition, body, ends)
 
 
 class _Planner:
@@ -112,7 +115,7 @@ class _Planner:
         assert self.context.functions is not None
         return self.context.functions.taped(name)
 
-    def plan(self, condition: LoopFunction, body: LoopFunction) -> LoopPlan:
+    def plan(self, condition: LoopFunction, body: LoopFunction, known_ends: Ends) -> LoopPlan:
         pointers = self.pointers
         for number, node in enumerate(body.function.args):
             argument = Endpoint(node.name, 0)
@@ -173,6 +176,7 @@ class _Planner:
             {grown for place in growing if (grown := self.arguments[place]) is not None},
             self.kept,
             has_loops=self.has_loops,
+            ends=known_ends,
         )
 
     def keep(self, number: int, steps: list[TurnStep]) -> int:

@@ -30,6 +30,7 @@ class RunningList:
     Args:
         of: What it is in the loop; one whose elements are read or written, or whose length is.
         first: Number of the first of `POINTERS` pointers of its own.
+        is_read: Whether anybody reads it after the last turn.
 
     Attributes:
         of: The same.
@@ -40,8 +41,9 @@ class RunningList:
 
     POINTERS: Final = 5
 
-    def __init__(self, of: LoopList, first: int) -> None:
+    def __init__(self, of: LoopList, first: int, is_read: bool = True) -> None:
         self.of = of
+        self._is_told = is_read and of.is_changed and of.cell is not None
         cell = of.cell
         self._table, self._zeros, self._counter, self.memory, self.elements = (
             first + place for place in range(self.POINTERS)
@@ -59,7 +61,7 @@ class RunningList:
         self._nothing = np.zeros(cell.shape, cell.dtype)
         arrays = (self._table, self._zeros, self.memory, self.elements, of.control)
         self.before.append(Call(list_begins(), arrays))
-        if of.is_changed:
+        if self._is_told:
             self.after.append(Call(list_ends(), (self._counter, of.control)))
 
     def begin(self, value: TensorList, rows: int, pointers: Array) -> tuple[bool, Array, Array]:
@@ -133,19 +135,19 @@ class RunningList:
         return found
 
     def end(self, value: TensorList, memory: Array) -> TensorList:
-        """The list after the last turn.
+        """The list after the last turn; the one before the first where nobody reads it.
 
         Args:
             value: What it was before the first one.
             memory: What `begin` gave.
         """
-        cell = self.of.cell
-        if cell is None or not self.of.is_changed:
+        if not self._is_told:
             return value
         count = self._numbers[_LENGTH]
         if count and self._written.item() == count:
             return TensorList.rows_of(memory[:count])
-        rows = self._rows[:count].copy()
+        rows, cell = self._rows[:count].copy(), self.of.cell
+        assert cell is not None
         return TensorList.made_by(
             lambda: _items(rows, memory, cell, value), count, value.dtype
         )  # often nobody reads it

@@ -128,6 +128,7 @@ class While(Op):
     stateful = True
     takes_step = True
     is_loop = True
+    quiet = True  # its turns are, as far as Python runs them
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shapes the front end found to hold in every iteration."""
@@ -156,7 +157,13 @@ class While(Op):
                 tape.append(results[count:])
             return (*values, tape)
 
-        return run if body.taped is None else run_taped
+        chosen = run if body.taped is None else run_taped
+
+        def run_quietly(step: StepContext | None, *values: Any) -> tuple[Any, ...]:
+            with np.errstate(all="ignore"):
+                return chosen(step, *values)
+
+        return run_quietly
 
 
 class PartitionedCall(_Calling):

@@ -63,6 +63,7 @@ class TapeLength(Op):
     """How often the function of a tape was called."""
 
     type = "_TapeLength"
+    quiet = True
     inputs = "tape: variant"
     outputs = "length: int32"
     attrs = {"function": string_attr()}

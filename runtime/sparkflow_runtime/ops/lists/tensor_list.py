@@ -129,8 +129,9 @@ def unwritten(place: int, shape: Shape) -> InvalidArgumentError:
 
 
 class ListOp(Op):
-    """What the ops below share: handles have no shape."""
+    """What the ops below share: handles have no shape, and lists never change."""
 
+    quiet = True
     infer = scalars
 
 
@@ -138,6 +139,7 @@ class ListOp(Op):
 class EmptyTensorList(ListOp):
     """A list without elements."""
 
+    lasting = True
     inputs = "element_shape: shape_type, max_num_elements: int32"
     outputs = "handle: variant"
     attrs = {"element_dtype": type_attr(), "shape_type": SHAPE_TYPE}
@@ -152,6 +154,7 @@ class EmptyTensorList(ListOp):
 class TensorListReserve(ListOp):
     """A list of so many elements that are not set."""
 
+    lasting = True
     inputs = "element_shape: shape_type, num_elements: int32"
     outputs = "handle: variant"
     attrs = {"element_dtype": type_attr(), "shape_type": SHAPE_TYPE}
@@ -319,11 +322,11 @@ class TensorListGetItem(ListOp):
 
 @register
 class TensorListStack(ListOp):
-    """All elements as one tensor with a new first dimension."""
+    """All elements as one tensor with a new first dimension: where they lie, if as one block."""
 
     inputs = "input_handle: variant, element_shape: int32"
     outputs = "tensor: element_dtype"
-    aliases: frozenset[str] = frozenset()
+    aliases = frozenset({"input_handle"})
     attrs = {"element_dtype": type_attr(), "num_elements": int_attr(-1)}
 
     def infer(self, node: Inference) -> Sequence[Shape]:
@@ -336,7 +339,7 @@ class TensorListStack(ListOp):
     def compute(self, xp: Any, value: TensorList, element_shape: Any) -> Any:
         """Stacks."""
         if value.block is not None:
-            return xp.array(value.block)  # a copy
+            return value.block
         items = filled(xp, value, element_shape)
         if not items:
             shape = element_shape_of(element_shape)
@@ -367,6 +370,7 @@ class TensorListStack(ListOp):
 class TensorListFromTensor(ListOp):
     """The rows of a tensor as a list."""
 
+    lasting = True
     inputs = "tensor: element_dtype, element_shape: shape_type"
     outputs = "output_handle: variant"
     attrs = {"element_dtype": type_attr(), "shape_type": SHAPE_TYPE}
@@ -435,6 +439,7 @@ class TensorListGather(ListOp):
 class TensorListScatterV2(ListOp):
     """A list whose elements at `indices` are the rows of a tensor; repeated ones add up."""
 
+    quiet = False  # rows that are put at the same place are added
     inputs = "tensor: element_dtype, indices: int32, element_shape: shape_type, num_elements: int32"
     outputs = "output_handle: variant"
     attrs = {"element_dtype": type_attr(), "shape_type": SHAPE_TYPE}

@@ -131,6 +131,7 @@ class Reshape(Op):
     capturable = True
     host_inputs = frozenset({"shape"})
     reshapes = True
+    quiet = True
     inputs = "tensor: T, shape: Tshape"
     outputs = "output: T"
     aliases = frozenset({"tensor"})
@@ -254,6 +255,7 @@ class ExpandDims(Op):
     capturable = True
     host_inputs = frozenset({"dim"})
     reshapes = True
+    quiet = True
     inputs = "input: T, dim: Tdim"
     outputs = "output: T"
     aliases = frozenset({"input"})
@@ -316,6 +318,7 @@ class Squeeze(Op):
 
     capturable = True
     reshapes = True
+    quiet = True
     inputs = "input: T"
     outputs = "output: T"
     aliases = frozenset({"input"})

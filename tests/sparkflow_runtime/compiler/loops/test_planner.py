@@ -130,3 +130,10 @@ def test_a_long_loop_in_a_turn_is_left_to_python(monkeypatch: pytest.MonkeyPatch
         for given in (10, 64, 65, 100, 10):
             assert session.run(loop, {turns: given})[1] == 3 * given
     assert any(each.is_given_up for each in made)
+
+
+def test_turns_that_python_runs_do_not_warn(monkeypatch: pytest.MonkeyPatch) -> None:
+    def turn(a: Any) -> Any:
+        return tf.math.log(a - a) * tf.linalg.det(a + tf.eye(3))
+
+    assert "Python's" in reason(monkeypatch, turn, SQUARE)

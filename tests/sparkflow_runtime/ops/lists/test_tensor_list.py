@@ -7,12 +7,15 @@ gradients' own _TensorListUnset, _TensorListUnsetMany, _AddVariants and _UnsetLi
 tests/golden/differential/control_flow.json.
 """
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+import sparkflow as tf
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.lists.tensor_list import TensorList
+from sparkflow_runtime.ops.lists.tensor_list import TensorList, TensorListReserve
 
 ANY = np.int32(-1)
 
@@ -127,3 +130,45 @@ def test_elements_are_made_once_and_not_before_they_are_asked_for():
     assert value.items[0] == 1
     assert value.items[1] is None
     assert made == [1]
+
+
+def test_a_list_of_what_is_known_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    compute = TensorListReserve.compute
+
+    def noted(self: TensorListReserve, *args: Any, **attrs: Any) -> TensorList:
+        made.append(compute(self, *args, **attrs))
+        return made[-1]
+
+    monkeypatch.setattr(TensorListReserve, "compute", noted)
+    with tf.Graph().as_default(), tf.Session() as session:
+        array = tf.TensorArray(tf.float32, 2, element_shape=[]).write(0, 1.0).write(1, 2.0)
+        stacked = array.stack()
+        for _ in range(3):
+            found = session.run(stacked)
+            assert found.tolist() == [1, 2]
+            found[...] = 9  # which is nobody else's
+    assert len(made) == 1
+
+
+def test_a_list_that_cannot_be_made_fails_in_every_step() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        length = tf.raw_ops.TensorListLength(
+            input_handle=tf.raw_ops.TensorListReserve(
+                element_shape=-1, num_elements=-1, element_dtype=tf.float32
+            )
+        )
+        for _ in range(2):
+            with pytest.raises(InvalidArgumentError, match="must be a non negative number"):
+                session.run(length)
+
+
+def test_the_rows_of_one_block_are_stacked_where_they_lie() -> None:
+    block = np.arange(6, dtype=np.float32).reshape(3, 2)
+    assert compute("TensorListStack", TensorList.rows_of(block), ANY) is block
+    with tf.Graph().as_default(), tf.Session() as session:
+        fed = tf.placeholder(tf.float32, [3, 2])
+        array = tf.TensorArray(tf.float32, 3).unstack(fed)
+        once, again = session.run([array.stack(), array.stack()], {fed: block})
+        once[...] = 7
+        assert again.tolist() == block.tolist() == [[0, 1], [2, 3], [4, 5]]
