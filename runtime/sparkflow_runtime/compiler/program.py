@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from sparkflow_runtime.codegen.machine.denormals import StepArithmetic
 from sparkflow_runtime.compiler.known import Known
 from sparkflow_runtime.compiler.location import LinesOf, located_in, locating
 from sparkflow_runtime.compiler.planned import Planned
@@ -112,7 +113,7 @@ class Program:
         planned = None if self.specialisations is None else self.specialisations.find(args)
         if planned is not None and planned.is_quiet:
             return self._run(planned, step, args)
-        with np.errstate(all="ignore"):
+        with StepArithmetic():
             return self._run(planned, step, args)
 
     def call(self, step: StepContext | None, *args: Any) -> tuple[Any, ...]:
@@ -139,7 +140,7 @@ class Program:
         planned = None if self.specialisations is None else self.specialisations.peek(args)
         if planned is None:
             return None
-        with np.errstate(all="ignore"):
+        with StepArithmetic():
             try:
                 return Observed(planned.run_observed(step, args, observe), planned.block_bytes)
             except Exception as error:
@@ -215,7 +216,7 @@ def _rehearsal(
     def rehearse(values: Sequence[Any]) -> None:
         program = compiled()
         given = dict(zip(args, values, strict=True))
-        with np.errstate(all="ignore"):
+        with StepArithmetic():
             program.call(None, *[given[index] for index in program.args])
 
     return rehearse

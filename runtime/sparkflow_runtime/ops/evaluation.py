@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from sparkflow_runtime import dtypes, shapes
+from sparkflow_runtime.codegen.machine.denormals import StepArithmetic
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import OpError
 from sparkflow_runtime.ops import registry
@@ -116,7 +117,7 @@ def origins(op: Op, node: NodeView, marked: Sequence[HostArray]) -> tuple[HostAr
 
 
 def _run(op: Op, node: NodeView, inputs: Sequence[HostArray]) -> tuple[HostArray, ...]:
-    with np.errstate(all="ignore"):
+    with StepArithmetic():
         result = bind_kernel(op, node, _CONTEXT)(*inputs)
     several = tuple(result) if isinstance(result, tuple | list) else (result,)
     outputs = op.signature.output_dtypes(node.attrs)

@@ -8,7 +8,6 @@ of the array that CPython passes as `self`.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -16,6 +15,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from sparkflow_runtime.codegen.machine import denormals
+from sparkflow_runtime.codegen.machine.builtin import Builtin, address_in_python
 from sparkflow_runtime.codegen.machine.host import (
     C_CONTIGUOUS,
     DATA,
@@ -26,7 +27,6 @@ from sparkflow_runtime.codegen.machine.host import (
 
 NOT_COUNTED: Final = -1
 """The count of an array that may have any size and strides."""
-_METH_FASTCALL: Final = 0x80
 
 
 class _Field(IntEnum):
@@ -113,7 +113,7 @@ def run_parts(
   call void {run}(ptr {pool}, ptr @run_part, ptr %given, i32 %parts_32)"""
 
 
-TEXT: Final = f"""{RUN_PART}
+TEXT: Final = f"""{RUN_PART}{denormals.text()}
 define ptr @entry(ptr %self, ptr %args, i64 %nargs) {{
 start:
   %at_record = getelementptr i8, ptr %self, i64 {DATA}
@@ -202,6 +202,7 @@ release:
 
 go:
   %thread = phi ptr [null, %run], [%state, %release]
+  %denormals = call i64 @flush_denormals()
   %serial = icmp sle i64 %PARTS, 1
   br i1 %serial, label %alone, label %together
 
@@ -216,6 +217,7 @@ together:
   br label %done
 
 done:
+  call void @restore_denormals(i64 %denormals)
   br i1 %releases, label %restore, label %accepted
 
 restore:
@@ -259,22 +261,6 @@ def bound(kernel: Any) -> Bound:
     return Bound(*(int(record[field]) for field in fields))
 
 
-class _MethodDef(ctypes.Structure):
-    """CPython's `PyMethodDef`."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("documentation", ctypes.c_char_p),
-    )
-
-
-def address_in_python(name: str) -> int:
-    """Where a function of Python's C interface is."""
-    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
-
-
 class Entry:
     """Makes callables from bodies.
 
@@ -283,11 +269,7 @@ class Entry:
     """
 
     def __init__(self, address: int) -> None:
-        self._definition = _MethodDef(b"kernel", address, _METH_FASTCALL, None)
-        new = ctypes.pythonapi.PyCFunction_NewEx
-        new.restype = ctypes.py_object
-        new.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
-        self._new = new
+        self._builtin = Builtin(address)
         self._common = {
             _Field.ARRAY_TYPE: id(np.ndarray),
             _Field.TRUE: id(True),
@@ -321,11 +303,4 @@ class Entry:
         record[_Field.COUNTS : sizes_at] = counts
         record[sizes_at:] = sizes
         record[_Field.SIZES] = record.ctypes.data + sizes_at * record.itemsize
-        return self.builtin(record)
-
-    def builtin(self, record: np.ndarray[Any, Any]) -> Callable[..., bool]:
-        """A builtin to which the entry's `self` is this record, which must not change any more."""
-        record.flags.writeable = False
-        definition: Any = ctypes.addressof(self._definition)
-        # The third, its module, it keeps alive: here what the first points to.
-        return self._new(definition, record, self._definition)  # type: ignore[no-any-return]  # the builtin
+        return self._builtin.of(record)

@@ -12,6 +12,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
+from sparkflow_runtime.codegen.machine import denormals
+
 
 class Place(IntEnum):
     """Byte offsets in the control block; what different threads write is on lines of its own.
@@ -70,7 +72,7 @@ def text(machine: str) -> str:
 declare i64 @syscall(i64, ...)
 declare i32 @sched_yield()
 {declaration}
-
+{denormals.text(machine)}
 {_RUN_ALONE}
 {_take_parts()}
 {_worker(pause, futex)}
@@ -159,6 +161,7 @@ define ptr @worker(ptr %control) {{
 start:{_at(Place.JOB, Place.REMAINING, Place.SLEEPERS, Place.WAITING, Place.STOP, Place.SPINS)}
   %last_of_all = alloca i1
   %spins = load i64, ptr %at_SPINS
+  call i64 @flush_denormals()
   br label %work
 work:
   %word = call i64 @take_parts(ptr %control, ptr %last_of_all)

@@ -14,7 +14,8 @@ from typing import Final
 import numpy as np
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.codegen.machine import entry, host, native, threads
+from sparkflow_runtime.codegen.machine import host, native, threads
+from sparkflow_runtime.codegen.machine.builtin import Builtin, address_in_python
 from sparkflow_runtime.codegen.tiles import gemm_entry, packing_ir, small_product
 from sparkflow_runtime.codegen.tiles.gemm_entry import Field
 from sparkflow_runtime.codegen.tiles.gemm_form import Form
@@ -85,7 +86,7 @@ def bind_gemm(
     record[Field.TURNS_LEFT] = transpose_left
     record[Field.TURNS_RIGHT] = transpose_right
     record[Field.ADDS] = adds
-    return _entry().builtin(record)
+    return _entry().of(record)
 
 
 def form(dtype: DType) -> Form:
@@ -142,9 +143,9 @@ def small_rows() -> int:
 
 
 @once
-def _entry() -> entry.Entry:
+def _entry() -> Builtin:
     linked = native.link(gemm_entry.text(), ("entry",), is_tidy=True)
-    return entry.Entry(linked.address("entry"))
+    return Builtin(linked.address("entry"))
 
 
 @once
@@ -157,7 +158,7 @@ def _common() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         (Field.SAVE_THREAD, "PyEval_SaveThread"),
         (Field.RESTORE_THREAD, "PyEval_RestoreThread"),
     ):
-        record[field] = entry.address_in_python(name)
+        record[field] = address_in_python(name)
     return record
 
 

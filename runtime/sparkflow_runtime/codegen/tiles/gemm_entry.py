@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from sparkflow_runtime.codegen.machine import entry
+from sparkflow_runtime.codegen.machine import denormals, entry
 from sparkflow_runtime.codegen.machine.host import (
     DATA,
     DIMENSIONS,
@@ -79,7 +79,7 @@ def text() -> str:
     return f"{_describe()}\n{_ENTRY}"
 
 
-_ENTRY: Final = f"""{entry.RUN_PART}
+_ENTRY: Final = f"""{entry.RUN_PART}{denormals.text()}
 define ptr @entry(ptr %self, ptr %args, i64 %nargs) {{
   %at_record = getelementptr i8, ptr %self, i64 {DATA}
   %record = load ptr, ptr %at_record
@@ -115,6 +115,7 @@ release:
 
 go:
   %thread = phi ptr [null, %accept], [%state, %release]
+  %denormals = call i64 @flush_denormals()
   %at_body = getelementptr i64, ptr %result, i64 2
   %body = load ptr, ptr %at_body
   %serial = icmp eq i64 %parts, 1
@@ -133,6 +134,7 @@ together:
   br label %done
 
 done:
+  call void @restore_denormals(i64 %denormals)
   br i1 %releases, label %restore, label %accepted
 
 restore:

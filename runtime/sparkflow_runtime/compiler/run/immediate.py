@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-import numpy as np
-
+from sparkflow_runtime.codegen.machine.denormals import StepArithmetic
 from sparkflow_runtime.compiler.location import located
 from sparkflow_runtime.compiler.program import with_functions
 from sparkflow_runtime.device.device import Device
@@ -110,7 +109,7 @@ class Immediate:
                 value.read().copy() if read and isinstance(value, Variable) else value
                 for value, read in zip(inputs, bound.reads, strict=True)
             ]
-            with np.errstate(all="ignore"):
+            with StepArithmetic():
                 result = (
                     bound.call(self._step, *values) if bound.takes_step else bound.call(*values)
                 )

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ast
-import gc
 import multiprocessing
 import os
-import weakref
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -177,22 +175,6 @@ def test_the_environment_names_the_folder() -> None:
     assert str(default_folder({"XDG_CACHE_HOME": "/c", "HOME": "/h"})) == "/c/sparkflow/kernels"
     assert str(default_folder({"HOME": "/h"})) == "/h/.cache/sparkflow/kernels"
     assert default_folder({}) is None
-
-
-@needs_llvm
-def test_what_is_bound_keeps_alive_what_it_points_to() -> None:
-    made = entry.Entry(linking.link(entry.TEXT, ("entry",)).address("entry"))
-    address = native.body(ADD_PART_AND_SIZE).address
-    call = made.bind(address, [100], [2, 2], 2, 1, (0, 0), False)
-    definition = weakref.ref(made._definition)
-    del made
-    gc.collect()
-    assert definition() is not None
-    target = np.zeros(2, np.int64)
-    assert call(np.arange(2), target) is True
-    assert target.tolist() == [100, 101]
-    del call
-    assert definition() is None
 
 
 @needs_llvm

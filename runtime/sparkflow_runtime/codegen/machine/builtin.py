@@ -1,0 +1,49 @@
+"""Machine code as functions that Python calls: CPython's builtins (METH_FASTCALL)."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+_METH_FASTCALL: Final = 0x80
+
+
+class _MethodDef(ctypes.Structure):
+    """CPython's `PyMethodDef`."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("documentation", ctypes.c_char_p),
+    )
+
+
+class Builtin:
+    """Makes functions from `ptr function(ptr self, ptr args, i64 nargs)`, `self` being an array.
+
+    Args:
+        address: Where the machine code is.
+    """
+
+    def __init__(self, address: int) -> None:
+        self._definition = _MethodDef(b"kernel", address, _METH_FASTCALL, None)
+        new = ctypes.pythonapi.PyCFunction_NewEx
+        new.restype = ctypes.py_object
+        new.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
+        self._new = new
+
+    def of(self, record: np.ndarray[Any, Any]) -> Callable[..., bool]:
+        """The function whose `self` is this record, which must not change any more."""
+        record.flags.writeable = False
+        definition: Any = ctypes.addressof(self._definition)
+        # The third, its module, it keeps alive: here what the first points to.
+        return self._new(definition, record, self._definition)  # type: ignore[no-any-return]  # the builtin
+
+
+def address_in_python(name: str) -> int:
+    """Where a function of Python's C interface is."""
+    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
