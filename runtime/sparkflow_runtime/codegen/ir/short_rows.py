@@ -19,7 +19,7 @@ from sparkflow_runtime.codegen.ir.schedule import COSTS, Schedule, Target
 
 MOST_SHUFFLED: Final = 4
 """Columns of longer rows are gathered from memory, not shuffled together from vectors."""
-_MOST_INSTRUCTIONS: Final = 128
+_MOST_INSTRUCTIONS: Final = 256
 """So many at most, each of them once per place in a row: compilers take long for more."""
 _MOST_SHUFFLES: Final = 150
 _GAIN: Final = 1.2
