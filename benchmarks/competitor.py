@@ -9,6 +9,9 @@ answers
 
     {"prepare": case}                 with  {"check": [numbers]}, null where it has no such case
     {"measure": case, "round_s": s}   with  {"seconds": t}
+
+or, when that fails, with {"failed": what was raised}, and ends; it is started again for the next
+case.
 """
 
 from __future__ import annotations
@@ -20,9 +23,11 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+import traceback
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import machine
@@ -66,17 +71,23 @@ def serve(
     cases: dict[str, Case] = {}
     for line in sys.stdin:
         request = json.loads(line)
-        if "prepare" in request:
-            cases.clear()  # the last case's memory is this one's
-            made = make_case(request["prepare"])
-            answer: dict[str, Any] = {"check": None}
-            if made is not None:
-                cases[request["prepare"]] = made
-                answer["check"] = [float(value) for value in made.check]
-        else:
-            case = cases[request["measure"]]
-            seconds = seconds_per_call(case.call, request["round_s"], clock) * case.share
-            answer = {"seconds": seconds}
+        try:
+            if "prepare" in request:
+                cases.clear()  # the last case's memory is this one's
+                made = make_case(request["prepare"])
+                answer: dict[str, Any] = {"check": None}
+                if made is not None:
+                    cases[request["prepare"]] = made
+                    answer["check"] = [float(value) for value in made.check]
+            else:
+                case = cases[request["measure"]]
+                seconds = seconds_per_call(case.call, request["round_s"], clock) * case.share
+                answer = {"seconds": seconds}
+        except Exception as error:  # what it leaves behind is no ground for another case
+            traceback.print_exc()
+            said = traceback.format_exception_only(error)[-1].strip()
+            print(json.dumps({"failed": said}), file=answers, flush=True)
+            sys.exit(1)
         print(json.dumps(answer), file=answers, flush=True)
 
 
@@ -107,8 +118,18 @@ def load_jax(threads: int) -> Any:
     return jax
 
 
+class CompetitorFailed(RuntimeError):
+    """A competitor's process has failed in a case, or ended."""
+
+
+class Disagreement(RuntimeError):
+    """Competitors do not compute the same."""
+
+
 class Competitor:
     """The benchmark's side of a competitor process.
+
+    A process that has failed is started again when it is next asked to prepare a case.
 
     Args:
         name: As it is called in tables.
@@ -125,43 +146,68 @@ class Competitor:
         self, name: str, command: Sequence[str], threads: int, interpreter: str = sys.executable
     ) -> None:
         self.name = name
-        self._process = subprocess.Popen(
-            [interpreter, *command],
-            env={**machine.clean_environment(threads), "TF_CPP_MIN_LOG_LEVEL": "3"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        answer = self._hear()
+        self._command = [interpreter, *command]
+        self._environment = {**machine.clean_environment(threads), "TF_CPP_MIN_LOG_LEVEL": "3"}
+        self._process: subprocess.Popen[str] | None = None
+        answer = self._start()
         self.skipped: str | None = answer.get("skip")
         self.software: str = answer.get("ready", "")
 
     def prepare(self, case: str) -> list[float] | None:
-        """Has it build a case; what it got when trying it, None where it has no such case."""
+        """Has it build a case; what it got when trying it, None where it has no such case.
+
+        Raises:
+            CompetitorFailed: It has failed in it.
+        """
+        if self._process is None:
+            self._start()
         answer: list[float] | None = self._ask({"prepare": case})["check"]
         return answer
 
     def measure(self, case: str, round_s: float) -> float:
-        """Seconds per call over one round."""
+        """Seconds per call over one round.
+
+        Raises:
+            CompetitorFailed: It has failed in it.
+        """
         return float(self._ask({"measure": case, "round_s": round_s})["seconds"])
 
-    def close(self) -> None:
-        """Ends the process."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
+    def close(self) -> int:
+        """Ends the process, if there is one; its exit code."""
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        with suppress(BrokenPipeError):  # it has ended, and not read what it was asked last
+            process.communicate()
+        return process.wait()
+
+    def _start(self) -> dict[str, Any]:
+        self._process = subprocess.Popen(
+            self._command,
+            env=self._environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        return self._hear()
 
     def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        assert self._process is not None
         assert self._process.stdin is not None
-        print(json.dumps(request), file=self._process.stdin, flush=True)
+        with suppress(BrokenPipeError):  # it has ended: so `_hear` says
+            print(json.dumps(request), file=self._process.stdin, flush=True)
         return self._hear()
 
     def _hear(self) -> dict[str, Any]:
+        assert self._process is not None
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"{self.name} ended with code {self._process.wait()}")
+            raise CompetitorFailed(f"{self.name} ended with code {self.close()}")
         answer: dict[str, Any] = json.loads(line)
+        if "failed" in answer:
+            self.close()
+            raise CompetitorFailed(answer["failed"])
         return answer
 
 
@@ -207,20 +253,48 @@ def interpreters(options: argparse.Namespace) -> dict[str, str]:
 
 
 def compare(
-    competitors: Sequence[Competitor], case: str, rounds: int, round_s: float
+    competitors: Sequence[Competitor],
+    case: str,
+    rounds: int,
+    round_s: float,
+    failed: MutableMapping[str, str] | None = None,
 ) -> dict[str, Measured]:
     """Seconds per call of each competitor that has the case.
 
+    Args:
+        competitors: Who is measured.
+        case: What.
+        rounds: How often.
+        round_s: Seconds of calls per round.
+        failed: Where the reason is put, by competitor, when one fails; it is left out then, and the
+            others go on. None where nothing is worth knowing without it.
+
     Raises:
-        RuntimeError: They do not compute the same.
+        CompetitorFailed: One has failed, and there is no `failed`.
+        Disagreement: They do not compute the same.
     """
-    checks = {each.name: each.prepare(case) for each in competitors}
-    present = [each for each in competitors if checks[each.name] is not None]
+    times: dict[str, list[float]] = {}
+
+    def asked(each: Competitor, question: Callable[[], Any]) -> Any:
+        """What it answers; None where it has failed, which leaves it out."""
+        try:
+            return question()
+        except CompetitorFailed as error:
+            if failed is None:
+                raise
+            print(f"{each.name} failed in {case}: {error}", file=sys.stderr)
+            failed[each.name] = str(error)
+            times.pop(each.name, None)
+            return None
+
+    checks = {each.name: asked(each, partial(each.prepare, case)) for each in competitors}
     require_agreement(case, {name: check for name, check in checks.items() if check})
-    times: dict[str, list[float]] = {each.name: [] for each in present}
+    times |= {name: [] for name, check in checks.items() if check is not None}
     for _ in range(rounds):
-        for each in present:
-            times[each.name].append(each.measure(case, round_s))
+        for each in competitors:
+            if each.name in times:
+                seconds = asked(each, partial(each.measure, case, round_s))
+                times.get(each.name, []).append(seconds)
     return {name: measured(rounds_) for name, rounds_ in times.items()}
 
 
@@ -232,7 +306,7 @@ def require_agreement(case: str, checks: Mapping[str, Sequence[float]]) -> None:
         checks: What each of them got.
 
     Raises:
-        RuntimeError: They do not.
+        Disagreement: They do not.
     """
     (first, expected), *others = checks.items()
     for name, found in others:
@@ -240,4 +314,4 @@ def require_agreement(case: str, checks: Mapping[str, Sequence[float]]) -> None:
             abs(a - b) > TOLERANCE * max(abs(a), abs(b))
             for a, b in zip(found, expected, strict=True)
         ):
-            raise RuntimeError(f"{case}: {name} gets {found}, {first} gets {expected}")
+            raise Disagreement(f"{case}: {name} gets {found}, {first} gets {expected}")

@@ -11,10 +11,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from competitor import add_interpreter_options, compare, interpreters, started
+from competitor import (
+    Competitor,
+    Disagreement,
+    add_interpreter_options,
+    compare,
+    interpreters,
+    started,
+)
 from peers_competitor import INLINE
 from report import Report, Table, add_call_options, ratio_text, time_text
 from timing import Measured
@@ -62,20 +69,42 @@ def compare_all(name: str, description: str | None, cases: Mapping[str, str], sc
     pythons = interpreters(options)
     pythons |= {INLINE: pythons[THEIRS]}
     report = Report(name, PACKAGES, options)
-    rows = []
+    rows: list[list[str]] = []
     software: dict[str, None] = {}
-    path = str(Path(__file__).with_name(script))
-    for threads in options.threads:
-        commands = {each: [path, each, str(threads)] for each in options.competitors}
-        with started(commands, threads, pythons) as competitors:
-            software |= dict.fromkeys(each.software for each in competitors if each.software)
-            for case in options.cases:
-                times = best_of_theirs(compare(competitors, case, options.rounds, options.round_s))
-                rows.append(row(cases[case], threads, times))
-                print(case, threads, "done", file=sys.stderr)
-    caption = f"Time per call, median of {options.rounds} rounds ({', '.join(software)})"
-    headings = ["case", "threads", *COLUMNS, "fastest other / sparkflow", "fastest"]
-    report.finish({caption: Table(headings, rows)})
+
+    def tables() -> dict[str, Table]:
+        caption = f"Time per call, median of {options.rounds} rounds ({', '.join(software)})"
+        headings = ["case", "threads", *COLUMNS, "fastest other / sparkflow", "fastest"]
+        return {caption: Table(headings, rows)}
+
+    path = str(Path(__file__).parent / script)
+    with report.measuring(tables):
+        for threads in options.threads:
+            commands = {each: [path, each, str(threads)] for each in options.competitors}
+            with started(commands, threads, pythons) as competitors:
+                software |= dict.fromkeys(each.software for each in competitors if each.software)
+                for case in options.cases:
+                    times, failed = times_of_case(report, competitors, case, options)
+                    rows.append(row(cases[case], threads, times, failed))
+                    print(case, threads, "done", file=sys.stderr)
+
+
+def times_of_case(
+    report: Report, competitors: Sequence[Competitor], case: str, options: argparse.Namespace
+) -> tuple[dict[str, Measured], list[str]]:
+    """The times of those who have a case, and who has failed in it; the report gets the reasons.
+
+    There are no times where they do not compute the same.
+    """
+    failed: dict[str, str] = {}
+    times: dict[str, Measured] = {}
+    try:
+        times = compare(competitors, case, options.rounds, options.round_s, failed)
+    except Disagreement as error:
+        print(error, file=sys.stderr)
+        report.failures.append(str(error))
+    report.failures += [f"{name} in {case}: {why}" for name, why in failed.items()]
+    return best_of_theirs(times), list(failed)
 
 
 def best_of_theirs(times: Mapping[str, Measured]) -> dict[str, Measured]:
@@ -85,12 +114,24 @@ def best_of_theirs(times: Mapping[str, Measured]) -> dict[str, Measured]:
     return found | ({THEIRS: min(both, key=lambda time: time.median)} if both else {})
 
 
-def row(text: str, threads: int, times: Mapping[str, Measured]) -> list[str]:
-    """A line of the table."""
-    cells = [time_text(times[name]) if name in times else "-" for name in COLUMNS]
+def row(
+    text: str, threads: int, times: Mapping[str, Measured], failed: Collection[str] = ()
+) -> list[str]:
+    """A line of the table.
+
+    Args:
+        text: What was measured.
+        threads: With how many threads.
+        times: By competitor, see `best_of_theirs`.
+        failed: Competitors that have failed.
+    """
+    without = dict.fromkeys(failed, "failed") | ({THEIRS: "failed"} if INLINE in failed else {})
+    cells = [
+        time_text(times[name]) if name in times else without.get(name, "-") for name in COLUMNS
+    ]
     others = [name for name in times if name != OURS]
     best = min(others, key=lambda name: times[name].median, default=None)
-    if best is None:
+    if best is None or OURS not in times:
         return [text, str(threads), *cells, "-", "-"]
     ratio = times[best].over(times[OURS])
     first = OURS if ratio.median >= 1 else best

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Collection, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -43,6 +45,10 @@ class Report:
         name: The benchmark.
         packages: Distributions whose versions matter.
         options: What the command line said, see `add_options`.
+
+    Attributes:
+        failures: What went wrong though the rest was measured, a text for each; `measuring` ends
+            the process with them.
     """
 
     def __init__(self, name: str, packages: Sequence[str], options: argparse.Namespace) -> None:
@@ -53,6 +59,32 @@ class Report:
             **machine.describe(packages),
             "load before": machine.load(),
         }
+        self.failures: list[str] = []
+
+    @contextmanager
+    def measuring(self, tables: Callable[[], Mapping[str, Table]]) -> Iterator[None]:
+        """A block that measures, and `finish` after it, however it ends.
+
+        What was measured until an error or Ctrl-C is printed and recorded, and that it ended so.
+
+        Args:
+            tables: Gives the tables of what was measured so far.
+
+        Raises:
+            SystemExit: There are `failures`, which are its message.
+        """
+        try:
+            yield
+        except BaseException as error:
+            said = traceback.format_exception_only(error)[-1].strip()
+            self._facts["ended before the end by"] = said
+            found = tables()
+            if any(table.rows for table in found.values()):
+                self.finish(found)
+            raise
+        self.finish(tables())
+        if self.failures:
+            sys.exit("\n".join(["Some have failed:", *self.failures]))
 
     def finish(self, tables: Mapping[str, Table]) -> None:
         """Prints the tables, and appends them to RESULTS.md when asked for.
@@ -61,6 +93,8 @@ class Report:
             tables: By caption.
         """
         facts = {**self._facts, "load after": machine.load()}
+        if self.failures:
+            facts["failed"] = "; ".join(self.failures)
         if self._options.note:
             facts["note"] = self._options.note
         moment = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from pathlib import Path
 
-from competitor import add_interpreter_options, compare, interpreters, started
-from peers import OURS, PACKAGES, THEIRS, best_of_theirs, row
+from competitor import add_interpreter_options, interpreters, started
+from peers import OURS, PACKAGES, THEIRS, row, times_of_case
 from peers_competitor import INLINE
 from report import Report, Table, add_options
 from single_ops_cases import all_ops
@@ -47,30 +46,26 @@ def main() -> None:
     report = Report("single_ops", PACKAGES, options)
     path = str(Path(__file__).with_name("single_ops_competitor.py"))
     rows: list[list[str]] = []
-    wrong = []
     software: dict[str, None] = {}
-    for threads in options.threads:
-        commands = {each: [path, each, str(threads)] for each in options.competitors}
-        with started(commands, threads, pythons) as competitors:
-            software |= dict.fromkeys(each.software for each in competitors if each.software)
-            for name in all_ops():
-                if not re.search(options.match, name):
-                    continue
-                try:
-                    times = compare(competitors, name, options.rounds, options.round_s)
-                except RuntimeError as error:  # the others are worth knowing, too
-                    wrong.append(str(error))
-                    print(error, file=sys.stderr)
-                    continue
-                if OURS in times:
-                    *cells, compiled, ratio, first = row(name, threads, best_of_theirs(times))
-                    rows.append([*cells, ratio, first])
-                    assert compiled == "-"
-    rows.sort(key=lambda cells: float(cells[-2]) if cells[-2] != "-" else 0.0)
-    caption = f"Processor time per call, median of {options.rounds} rounds ({', '.join(software)})"
-    report.finish({caption: Table(HEADINGS, rows)})
-    if wrong:
-        sys.exit("\n".join(["They do not compute the same:", *wrong]))
+
+    def tables() -> dict[str, Table]:
+        found = sorted(rows, key=lambda cells: float(cells[-2]) if cells[-2] != "-" else 0.0)
+        caption = f"Processor time per call, median of {options.rounds} rounds"
+        return {f"{caption} ({', '.join(software)})": Table(HEADINGS, found)}
+
+    with report.measuring(tables):
+        for threads in options.threads:
+            commands = {each: [path, each, str(threads)] for each in options.competitors}
+            with started(commands, threads, pythons) as competitors:
+                software |= dict.fromkeys(each.software for each in competitors if each.software)
+                for name in all_ops():
+                    if not re.search(options.match, name):
+                        continue
+                    times, failed = times_of_case(report, competitors, name, options)
+                    if OURS in times or OURS in failed:
+                        *cells, compiled, ratio, first = row(name, threads, times, failed)
+                        rows.append([*cells, ratio, first])
+                        assert compiled == "-"
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """The benchmarks run: one short round of those that need no Spark session."""
 
 import importlib.util
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -264,3 +266,72 @@ def test_the_better_setting_of_tensorflow_counts_and_who_is_fastest_is_said():
         [sys.executable, "-c", program], cwd=BENCHMARKS, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+COMPETITOR = """
+import os, signal, sys
+from competitor import Case, serve
+
+def make(case):
+    if case == "interrupted":
+        os.kill(os.getppid(), signal.SIGINT)
+    if sys.argv[1] == "sparkflow":
+        return Case(lambda: None, [1.0])
+    if case == "raises":
+        raise ImportError("no tf_keras")
+    if case == "ends":
+        return Case(lambda: os._exit(3), [1.0])
+    return Case(lambda: None, [2.0 if case == "differs" else 1.0])
+
+serve(make, "software")
+"""
+
+
+def compared(tmp_path, *cases):
+    """What `peers.compare_all` does with the cases above: its end, and what it has recorded."""
+    script, recorded = tmp_path / "competitor_of_test.py", tmp_path / "RESULTS.md"
+    script.write_text(COMPETITOR)
+    program = (
+        "import sys, pathlib, peers, report\n"
+        f"report.RESULTS = pathlib.Path({str(recorded)!r})\n"
+        "cases = {name: f'case {name}' for name in sys.argv[1].split()}\n"
+        "arguments = '--record --rounds 1 --round-s 0.0001 --threads 1'\n"
+        "sys.argv = ['peers.py', *arguments.split(), '--competitors', 'sparkflow', 'JAX']\n"
+        f"peers.compare_all('peers', '', cases, {str(script)!r})\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, " ".join(cases)],
+        cwd=BENCHMARKS,
+        env={**os.environ, "PYTHONPATH": str(BENCHMARKS)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done, recorded.read_text() if recorded.exists() else ""
+
+
+def test_who_fails_in_a_case_is_left_out_of_it_and_takes_part_in_the_next(tmp_path):
+    done, recorded = compared(tmp_path, "raises", "ends", "differs", "fine")
+    assert done.returncode == 1
+    found = rows(recorded)
+    for case in ("raises", "ends"):
+        _, ours, _, jax, *_, ratio, first = found[f"case {case}"]
+        assert ours.endswith("±0%")
+        assert (jax, ratio, first) == ("failed", "-", "-")
+    assert found["case fine"][3].endswith("±0%")
+    reasons = [
+        "JAX in raises: ImportError: no tf_keras",
+        "JAX in ends: JAX ended with code 3",
+        "differs: JAX gets [2.0], sparkflow gets [1.0]",
+    ]
+    assert f"- failed: {'; '.join(reasons)}\n" in recorded
+    assert all(reason in done.stderr for reason in reasons)
+    assert "Traceback" in done.stderr  # the competitor's own, once
+    assert recorded.strip() in done.stdout
+
+
+def test_what_was_measured_until_ctrl_c_is_recorded(tmp_path):
+    done, recorded = compared(tmp_path, "fine", "interrupted", "never")
+    assert done.returncode == -signal.SIGINT, done.stderr
+    assert "- ended before the end by: KeyboardInterrupt\n" in recorded
+    assert [name for name in rows(recorded) if name.startswith("case ")] == ["case fine"]
