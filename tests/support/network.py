@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 _IP = shutil.which("ip") or ""
 
@@ -64,6 +66,7 @@ def cable() -> Iterator[Cable]:
     base, _, last = net.rpartition(".")
     near, far = f"{base}.{int(last) + 1}", f"{base}.{int(last) + 2}"
     name = f"sf{os.getpid()}"
+    _remove_left()
     with contextlib.ExitStack() as stack:
         _ip("netns", "add", name)
         stack.callback(_ip, "netns", "del", name)
@@ -83,6 +86,15 @@ def cable() -> Iterator[Cable]:
         _ip("link", "set", f"{name}a", "up")
         found.plug()
         yield found
+
+
+def _remove_left() -> None:
+    """Takes away what processes have made that were killed: namespaces, and switches."""
+    for line in _ip("netns", "list").splitlines():
+        found = re.fullmatch(r"sf(\d+)", line.split()[0])
+        if found is not None and not Path(f"/proc/{found[1]}").exists():
+            _ip("netns", "del", found[0])
+            _works("link", "del", f"{found[0]}s")
 
 
 def _works(*arguments: str) -> bool:

@@ -17,6 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
+from support.tied import tied
+
 LINE_TIMEOUT_S: Final = 60.0
 _END_TIMEOUT_S: Final = 10.0
 
@@ -43,7 +45,7 @@ def outcomes(path: Path, *arguments: object, timeout_s: float) -> list[Any]:
         TimeoutExpired: It did not end in time, and was killed.
     """
     said = subprocess.run(
-        [sys.executable, str(path), *map(str, arguments)],
+        tied([sys.executable, str(path), *map(str, arguments)]),
         stdout=subprocess.PIPE,
         text=True,
         timeout=timeout_s,
@@ -74,7 +76,7 @@ class Program:
         self._over = False
         self._next = 0
         self.process = subprocess.Popen(
-            [sys.executable, "-u", str(path), *arguments],
+            tied([sys.executable, "-u", str(path), *arguments]),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pyspark
 
+from support.tied import tied
+
 WAIT_S = 120.0
 
 
@@ -100,7 +102,7 @@ def _start(
         "SPARK_WORKER_OPTS": options,
     }
     log = folder / f"{name}.log"
-    command = [*inside, str(home / "bin" / "spark-class"), *arguments]
+    command = tied([*inside, str(home / "bin" / "spark-class"), *arguments])
     with log.open("wb") as out:
         # In a group of its own: spark-class is a script that the JVM is a child of.
         process = subprocess.Popen(

@@ -12,21 +12,18 @@ and serves until its standard input ends, which it does however the parent ends.
 
 from __future__ import annotations
 
-import ctypes
 import json
-import os
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from typing import IO, Final
 
+from sparkflow_runtime.parent_process import die_with_parent
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.security import Tls
 from sparkflow_runtime.server import Server
 
 OUTLIVES_THREAD: Final = "--outlives-thread"
 """The task does not die with the thread that started it, only with the process."""
-_PR_SET_PDEATHSIG: Final = 1
 
 
 def serve(requests: IO[str], answers: IO[str]) -> None:
@@ -76,17 +73,7 @@ def _answer(answers: IO[str], value: object) -> None:
     print(json.dumps(value), file=answers, flush=True)
 
 
-def _die_with_parent() -> None:
-    """Has the kernel kill this process when its parent dies (Linux; elsewhere EOF must do)."""
-    if not sys.platform.startswith("linux"):
-        return
-    parent = os.getppid()
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGKILL)  # It died before the kernel was told.
-
-
 if __name__ == "__main__":
     if OUTLIVES_THREAD not in sys.argv:
-        _die_with_parent()
+        die_with_parent()  # elsewhere than on Linux the end of its input must do
     serve(sys.stdin, sys.stdout)

@@ -7,7 +7,6 @@ as lines of JSON on stdout. pyspark is never imported here.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import json
 import os
@@ -20,7 +19,8 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-_PR_SET_PDEATHSIG = 1
+from sparkflow_runtime.parent_process import die_with_parent
+
 ORPHANED: Final = 3
 """Exit code after the Spark task or the driver has gone away, or has given this process up."""
 PULSE_S: Final = 1.0
@@ -29,7 +29,7 @@ PULSE_S: Final = 1.0
 
 def main() -> None:
     """Runs the process; see the module's docstring."""
-    die_with_parent()
+    end_with_the_worker()
     tell = take_stdout()
     messages: queue.Queue[Mapping[str, Any]] = queue.Queue()
     config = json.loads(first_line())
@@ -68,11 +68,9 @@ def main() -> None:
     os._exit(code)
 
 
-def die_with_parent() -> None:
-    """Has the kernel kill this process when the Spark worker dies, whatever else happens."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
+def end_with_the_worker() -> None:
+    """Has the kernel kill this process when the Spark worker dies; Ctrl-C does nothing to it."""
+    die_with_parent()
     # Ctrl-C in a terminal reaches the whole group; who ends is the driver's decision.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 

@@ -16,7 +16,7 @@ import threading
 import traceback
 from typing import IO
 
-from sparkflow.spark.cluster.child import ORPHANED, die_with_parent
+from sparkflow.spark.cluster.child import ORPHANED, end_with_the_worker
 from sparkflow.spark.data.hosted.on_demand import HostedOnDemand
 from sparkflow.spark.programs.function_process import RAISED, RETURNED, SIZE
 from sparkflow_runtime.security.defaults import give_process
@@ -24,7 +24,7 @@ from sparkflow_runtime.security.defaults import give_process
 
 def main() -> None:
     """Runs the process; see the module's docstring."""
-    die_with_parent()
+    end_with_the_worker()
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what the function prints is no answer
     stdin = sys.stdin.buffer

@@ -16,12 +16,18 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from sparkflow.spark.cluster.child import beat, die_with_parent, first_line, read_lines, take_stdout
+from sparkflow.spark.cluster.child import (
+    beat,
+    end_with_the_worker,
+    first_line,
+    read_lines,
+    take_stdout,
+)
 
 
 def main() -> None:
     """Runs the process; see the module's docstring."""
-    die_with_parent()
+    end_with_the_worker()
     tell = take_stdout()
     config = json.loads(first_line())
     threading.Thread(target=beat, args=(tell,), name="pulse", daemon=True).start()

@@ -14,6 +14,8 @@ from typing import Any
 import pyspark
 import pytest
 
+from support.tied import tied
+
 _SPARK_HOME = Path(pyspark.__file__).parent
 _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _START_S = 300.0  # a quarter of a minute on a quiet machine
@@ -52,7 +54,7 @@ def _serve(folder: Path, settings: Mapping[str, str]) -> Iterator[str]:
     }
     conf |= settings
     master = conf.pop("spark.master", "local[4]")
-    command = [str(_SPARK_HOME / "bin" / "spark-submit"), "--master", master]
+    command = tied([str(_SPARK_HOME / "bin" / "spark-submit"), "--master", master])
     for name, value in conf.items():
         command += ["--conf", f"{name}={value}"]
     command += ["--class", _SERVER, "spark-internal"]
