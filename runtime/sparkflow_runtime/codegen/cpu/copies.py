@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sparkflow_runtime.codegen.machine import entry, native
-from sparkflow_runtime.codegen.machine.llvm_text import Code
+from sparkflow_runtime.codegen.machine.llvm_text import Code, Value
 from sparkflow_runtime.once import once
 
 ZEROS: Final = -1
@@ -15,6 +15,7 @@ ZEROS: Final = -1
 _PIECES: Final = 1
 _WORDS: Final = (1, 2, 4, 8)
 """Pieces of so many bytes are copied without a call."""
+_AT_ONCE: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def bind_copies(pieces: Sequence[Pieces], sources: int) -> Callable[..., bool]:
     """A function of the sources and the target, which overlaps with none of them.
 
     Args:
-        pieces: What is copied; nothing is checked.
+        pieces: What is copied, one after the other; nothing is checked.
         sources: How many arrays it comes from.
     """
     numbers = [len(pieces)]
@@ -81,10 +82,8 @@ def _text() -> str:
             for size in _WORDS:
                 fits = code.compare("eq", length, size)
                 is_word = code.either(is_word, fits)
-                kind = f"i{8 * size}"
-                with code.when(fits), code.loop(0, count) as i:
-                    value = code.load(kind, code.at("i8", begin, code.multiply(i, source_step)), 1)
-                    code.store(kind, value, code.at("i8", to, code.multiply(i, target_step)), 1)
+                with code.when(fits):
+                    _copy_words(code, size, begin, to, count, source_step, target_step)
             with code.unless(is_word), code.loop(0, count) as i:
                 code.copy(
                     code.at("i8", to, code.multiply(i, target_step)),
@@ -92,3 +91,25 @@ def _text() -> str:
                     length,
                 )
     return code.module()
+
+
+def _copy_words(
+    code: Code, size: int, begin: str, to: str, count: Value, source_step: str, target_step: str
+) -> None:
+    """Copies words of so many bytes, several at once: one by one, each waits for the last one."""
+    kind = f"i{8 * size}"
+
+    def copy(first: Value, number: int) -> None:
+        places = [code.add(first, i) for i in range(number)]
+        found = [
+            code.load(kind, code.at("i8", begin, code.multiply(place, source_step)), 1)
+            for place in places
+        ]
+        for place, value in zip(places, found, strict=True):
+            code.store(kind, value, code.at("i8", to, code.multiply(place, target_step)), 1)
+
+    whole = code.let(f"and i64 {count}, {-_AT_ONCE}")
+    with code.loop(0, whole, _AT_ONCE) as i:
+        copy(i, _AT_ONCE)
+    with code.loop(whole, count) as i:
+        copy(i, 1)

@@ -20,6 +20,8 @@ _MOST: Final = 1 << 22
 """Elements of an output that are looked at."""
 _MOST_PIECES: Final = 1 << 14
 """Where there are more, nothing is gained."""
+_CLEARED_BYTES: Final = 64
+"""An output with a piece of zeros in so many bytes is cleared as a whole, before the others."""
 
 Marks = npt.NDArray[np.int64]
 
@@ -90,8 +92,14 @@ def _pieces(marks: Marks, starts: Marks, size: int) -> list[Pieces] | None:
     sources = np.where(zero[begins], ZEROS, np.searchsorted(starts, marks[begins], "right") - 1)
     offsets = np.where(sources < 0, 0, marks[begins] - starts[sources])
     found: list[Pieces] = []
+    clears = np.count_nonzero(sources == ZEROS)
+    is_cleared = clears > 1 and marks.size * size <= clears * _CLEARED_BYTES
+    if is_cleared:
+        found.append(Pieces(ZEROS, 0, 0, marks.size * size))
     kinds = np.stack([sources, lengths], 1)
     for kind in np.unique(kinds, axis=0):
+        if is_cleared and kind[0] == ZEROS:
+            continue
         chosen = np.flatnonzero((kinds == kind).all(1))
         found += _progressions(
             int(kind[0]), int(kind[1]) * size, offsets[chosen] * size, begins[chosen] * size

@@ -30,6 +30,20 @@ def test_lengths(length: int) -> None:
     assert not out[1 + 2 * length :].any()
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float32, np.float64])
+def test_words_at_equal_distances(dtype: type) -> None:
+    """As many as are copied at once, fewer, and more."""
+    source = np.arange(40).astype(dtype)
+    size = source.itemsize
+    for count in (0, 1, 3, 4, 5, 8, 11):
+        out = np.full(40, 99, dtype)
+        pieces = Pieces(0, size, 2 * size, size, count, 2 * size, 3 * size)
+        assert bind_copies([pieces], 1)(source, out)
+        wanted = np.full(40, 99, dtype)
+        wanted[2 : 2 + 3 * count : 3] = source[1 : 1 + 2 * count : 2]
+        np.testing.assert_array_equal(out, wanted)
+
+
 def test_nothing_to_copy() -> None:
     out = np.full(3, 7.0)
     bind_copies([], 0)(out)

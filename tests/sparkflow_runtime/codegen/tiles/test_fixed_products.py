@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.codegen.machine import entry, native
+from sparkflow_runtime.codegen.machine import entry, host, native
 from sparkflow_runtime.codegen.tiles import gemm, small_product
 from sparkflow_runtime.codegen.tiles.fixed_products import DTYPES, Product
 from sparkflow_runtime.dtypes import DType
@@ -123,6 +123,27 @@ def test_packed_factors_change_no_bit(dtype: DType, turns_left: bool, turns_righ
             np.testing.assert_array_equal(room, wanted, err_msg=f"{sizes}, {threads} threads")
         tried += 1
     assert tried >= 20
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_small_factors_are_turned_once(dtype: DType) -> None:
+    lanes = host.host().lanes(dtype)
+    for sizes in itertools.product((1, 2, 3, 4, 6), (lanes, 48, 64, 100), (1, 7, 64, 128)):
+        for turns_left in (False, True):
+            product = Product(dtype, *sizes, turns_left, turns_right=True)
+            if not product.is_small:
+                continue
+            left, right = factors(product)
+            wanted, out = np.empty((2, *sizes[:2]), left.dtype)
+            product.bind()(left, right, wanted)
+            packed = np.empty(product.packed_elements, left.dtype)
+            assert packed.size == right.size
+            assert product.bind_packing()(right, packed)
+            np.testing.assert_array_equal(packed.reshape(right.shape[::-1]), right.T)
+            assert product.bind_packed()(left, packed, out)
+            np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-4)
+    assert not Product(dtype, 1, lanes - 1, 64, turns_right=True).packed_elements
+    assert not Product(dtype, 1, 48, 64).packed_elements
 
 
 @pytest.mark.parametrize(

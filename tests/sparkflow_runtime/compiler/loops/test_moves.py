@@ -8,7 +8,7 @@ import pytest
 
 import sparkflow as tf
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.codegen.cpu.copies import Pieces, bind_copies
+from sparkflow_runtime.codegen.cpu.copies import ZEROS, Pieces, bind_copies
 from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.compiler.known import Known
 from sparkflow_runtime.compiler.loops.moves import moved_inputs, pieces_of
@@ -55,6 +55,7 @@ def planned(make: Callable[[Any, Any], Any]) -> tuple[Any, list[Any], list[Known
         lambda a, b: tf.gather(a, [2, 0, 2]),
         lambda a, b: tf.unstack(a),
         lambda a, b: tf.reshape(a, [12]),
+        lambda a, b: tf.gradients(a[:, 1:2], a, b[:, :1])[0],
     ],
 )
 def test_pieces(make: Callable[[Any, Any], Any]) -> None:
@@ -76,6 +77,16 @@ def test_rows_of_two_arrays_are_two_pieces() -> None:
     assert pieces_of(node, known, moved) == [
         [Pieces(0, 0, 0, 16, 3, 16, 28), Pieces(1, 0, 16, 12, 3, 12, 28)]
     ]
+
+
+def test_what_consists_of_many_zeros_is_cleared_at_once() -> None:
+    node, _, known, moved = planned(lambda a, b: tf.gradients(a[:, 1:2], a, b[:, :1])[0])
+    ((first, *others),) = pieces_of(node, known, moved) or [[]]
+    assert first == Pieces(ZEROS, 0, 0, A.nbytes)
+    assert [each.source for each in others] == [0] * len(others)
+    node, _, known, moved = planned(lambda a, b: tf.pad(tf.tile(a, [1, 40]), [[0, 0], [1, 0]]))
+    (pieces,) = pieces_of(node, known, moved) or [[]]
+    assert [(each.length, each.count) for each in pieces if each.source == ZEROS] == [(4, 3)]
 
 
 @pytest.mark.parametrize(
