@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from sparkflow_runtime.codegen.machine.denormals import StepArithmetic
 from sparkflow_runtime.compiler.known import Known
 from sparkflow_runtime.compiler.location import LinesOf, located_in, locating
 from sparkflow_runtime.compiler.planned import Planned
@@ -42,7 +41,7 @@ from sparkflow_runtime.ir.strands import (
 from sparkflow_runtime.once import once
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.distributed.transfer import fetched
-from sparkflow_runtime.ops.kernel import KernelContext, StepContext
+from sparkflow_runtime.ops.kernel import KernelContext, StepArithmetic, StepContext
 from sparkflow_runtime.ops.kernels.narrow import bind_kernel
 from sparkflow_runtime.ops.op import Op
 

@@ -13,11 +13,10 @@ from typing import Any, Final
 import numpy as np
 
 from sparkflow_runtime import dtypes, shapes
-from sparkflow_runtime.codegen.machine.denormals import StepArithmetic
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import OpError
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.kernel import KernelContext, StepArithmetic
 from sparkflow_runtime.ops.kernels.narrow import bind_kernel
 from sparkflow_runtime.ops.op import Inference, NodeView, Op
 from sparkflow_runtime.ops.value import Found, HostArray, Valuation, Value

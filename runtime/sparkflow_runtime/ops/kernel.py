@@ -1,10 +1,14 @@
-"""What kernels are given: the device's array module, resources, and the running step."""
+"""What kernels are given: the array module, resources, the running step, and how numpy computes."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
 
 from sparkflow_runtime.errors import NotFoundError
 
@@ -132,3 +136,36 @@ class KernelContext:
                 message=f"Functions cannot be called in this context (requested {name!r})"
             )
         return self.functions.get(name)
+
+
+_MACHINE: Final = "sparkflow_runtime.codegen.machine.denormals"
+
+
+class StepArithmetic:
+    """A context in which numpy computes as kernels do: without warnings, denormals being zero.
+
+    Before a process has any machine code denormals stay as they are: to load it takes longer than
+    the first step of a small graph.
+    """
+
+    __slots__ = ("_errors", "_keep")
+
+    def __enter__(self) -> None:
+        self._errors = np.errstate(all="ignore")
+        self._errors.__enter__()
+        machine = sys.modules.get(_MACHINE)
+        if machine is None:
+            self._keep = None
+        else:
+            flush, keep = machine.switches()
+            self._keep = None if flush() else keep
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._keep is not None:
+            self._keep()
+        self._errors.__exit__(kind, error, traceback)

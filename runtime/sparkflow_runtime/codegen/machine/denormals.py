@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import platform
 from collections.abc import Callable
-from types import TracebackType
 from typing import Final
 
 import numpy as np
@@ -85,30 +84,8 @@ def text(machine: str = platform.machine()) -> str:
     return _TEXTS.get(machine, _NONE)
 
 
-class StepArithmetic:
-    """A context in which numpy computes as kernels do: without warnings, denormals being zero."""
-
-    __slots__ = ("_errors", "_keep")
-
-    def __enter__(self) -> None:
-        self._errors = np.errstate(all="ignore")
-        self._errors.__enter__()
-        flush, keep = _switches()
-        self._keep = None if flush() else keep
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._keep is not None:
-            self._keep()
-        self._errors.__exit__(kind, error, traceback)
-
-
 @functools.cache
-def _switches() -> tuple[Callable[[], bool], Callable[[], bool]]:
+def switches() -> tuple[Callable[[], bool], Callable[[], bool]]:
     """Functions that make denormals zero, giving whether they were, and numbers again."""
     if not host.available():
         return (lambda: True), (lambda: True)

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from sparkflow_runtime.codegen.machine.denormals import StepArithmetic
 from sparkflow_runtime.compiler.location import located
 from sparkflow_runtime.compiler.program import with_functions
 from sparkflow_runtime.device.device import Device
 from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.kernel import KernelContext, StepArithmetic
 from sparkflow_runtime.ops.kernels.narrow import bind_kernel
 from sparkflow_runtime.resources.container import Resources
 from sparkflow_runtime.resources.variable import Variable

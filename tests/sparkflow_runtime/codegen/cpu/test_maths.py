@@ -9,9 +9,9 @@ import pytest
 from scipy import special
 
 from sparkflow_runtime.codegen.machine import native
-from sparkflow_runtime.codegen.machine.denormals import StepArithmetic
 from sparkflow_runtime.dtypes import bfloat16, bool_, float16, float32, float64, int32, int64
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.kernel import StepArithmetic
 
 ir = pytest.importorskip("llvmlite.ir")
 maths = pytest.importorskip("sparkflow_runtime.codegen.cpu.maths")

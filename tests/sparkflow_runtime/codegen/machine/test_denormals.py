@@ -1,11 +1,9 @@
 import platform
-import threading
 
 import numpy as np
 import pytest
 
 from sparkflow_runtime.codegen.machine import denormals, native, threads
-from sparkflow_runtime.codegen.machine.denormals import StepArithmetic
 
 pytestmark = [
     pytest.mark.skipif(not native.available(), reason="there is no code generator here"),
@@ -43,32 +41,6 @@ def test_kernels_write_zero_and_leave_the_mode_as_it_was():
                 assert np.all(array[:threads_] == expected)
             assert keeps_denormals()
     assert threads.count() >= 1
-
-
-def test_numpy_computes_as_kernels_do():
-    with StepArithmetic():
-        assert not keeps_denormals()
-        with StepArithmetic():
-            assert not keeps_denormals()
-        assert not keeps_denormals()
-        assert np.isinf(np.float32(1) / np.float32(0))  # and does not warn
-    assert keeps_denormals()
-    with pytest.raises(KeyError), StepArithmetic():
-        raise KeyError
-    assert keeps_denormals()
-
-
-def test_the_mode_is_a_threads_own():
-    found = []
-    with StepArithmetic():
-        thread = threading.Thread(target=lambda: found.append(keeps_denormals()))
-        thread.start()
-        thread.join()
-    other = threading.Thread(target=lambda: found.append(keeps_denormals()))
-    other.start()
-    other.join()
-    assert found == [False, True]  # the first one has inherited it
-    assert keeps_denormals()
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64", "riscv64"])

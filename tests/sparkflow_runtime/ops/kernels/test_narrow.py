@@ -5,7 +5,7 @@ import pytest
 
 import sparkflow as tf
 from sparkflow_runtime.codegen.machine import native
-from sparkflow_runtime.codegen.machine.denormals import StepArithmetic
+from sparkflow_runtime.ops.kernel import StepArithmetic
 from sparkflow_runtime.ops.kernels import narrow_kernels
 
 SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 6e-8, 1e-40, 65504.0, 65520.0, 1.00049, 3e38)
