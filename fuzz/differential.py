@@ -2,6 +2,7 @@
 
     python fuzz/differential.py plans FIRST COUNT       graphs of so many seeds
     python fuzz/differential.py loops FIRST COUNT       loops
+    python fuzz/differential.py turns FIRST COUNT       loops whose number of turns changes
     python fuzz/differential.py partitions FIRST COUNT  graphs divided among the tasks of a cluster
     python fuzz/differential.py threads FIRST COUNT     several at once in threads of one session
 
@@ -12,12 +13,13 @@ one. Graphs and the ways to run them are those of `tests/sparkflow_runtime/compi
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import importlib.util
 import random
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -93,38 +95,95 @@ def loops(seed: int) -> None:
         numbers.uniform(-1, 1, (rows, units)).astype(dtype),
     ]
     with tf.Graph().as_default(), tf.Session() as session:
-        x, w, start = (tf.placeholder(dtype, each.shape) for each in fed)
-        source = tf.TensorArray(dtype, turns, clear_after_read=False).unstack(x)
-        out = tf.TensorArray(dtype, turns, element_shape=None, clear_after_read=False)
-
-        def body(turn: Any, out: Any, state: Any) -> Any:
-            read = source.read(draw.choice([turn, turns - 1 - turn]))
-            states = [state]
-            for _ in range(draw.randint(1, 5)):
-                make = draw.choice(_STEPS)
-                states.append(make(At(draw, read, w, rows, units, turn), draw.choice(states)))
-                states[-1].set_shape([rows, units])  # of a part that a turn begins, it is not known
-            last = states[-1]
-            item = draw.choice(
-                [last, last[0], last[:, None], tf.reduce_sum(last), tf.tanh(last)[None]]
-            )
-            return turn + 1, out.write(turn, item), tf.tanh(last)
-
-        _, out, state = tf.while_loop(lambda turn, *_: turn < turns, body, [0, out, start])
-        stacked = out.stack()
-        loss = tf.reduce_sum(stacked * stacked) + tf.reduce_sum(state)
-        gradients = [g for g in tf.gradients(loss, [x, w, start]) if g is not None]
-        fetches = [stacked, state, loss, *gradients]
-        feeds = dict(zip((x, w, start), fed, strict=True))
+        given = [tf.placeholder(dtype, each.shape) for each in fed]
+        fetches = _fetches(draw, *given, turns)
+        feeds = dict(zip(given, fed, strict=True))
         compiled = session.run(fetches, feeds), session.run(fetches, feeds)
-        run = LoopPlan.run
-        LoopPlan.run = lambda self, step, values: None  # type: ignore[method-assign]
-        try:
+        with _turn_by_turn():
             interpreted = session.run(fetches, feeds)
-        finally:
-            LoopPlan.run = run  # type: ignore[method-assign]
-    for once, again, expected in zip(*compiled, interpreted, strict=True):
-        np.testing.assert_array_equal(once, again)
+    _require_same(*compiled, interpreted)
+
+
+def turns(seed: int) -> None:
+    """As `loops`, where the number of turns changes from run to run of one session.
+
+    The weights are small, and the numbers float64: hundreds of turns must not make different
+    results of another order of summation.
+    """
+    draw = random.Random(seed)
+    rows, units = draw.choice([1, 1, 2, 3]), draw.choice([1, 2, 5])
+    shape = draw.choice([(units,), (rows, units), (rows, 1, units), ()])
+    numbers = np.random.default_rng(seed)
+    counts = [draw.choice(_FEW_TURNS), draw.choice(_MANY_TURNS), draw.choice(_FEW_TURNS)]
+    draw.shuffle(counts)
+    with tf.Graph().as_default(), tf.Session() as session:
+        shapes = [None, *shape], [units, units], [rows, units]
+        x, w, start = (tf.placeholder(np.float64, each) for each in shapes)
+        count = tf.placeholder(tf.int32, [])
+        fetches = _fetches(draw, x, w, start, count)
+        fed = {
+            w: numbers.uniform(-0.3, 0.3, (units, units)),
+            start: numbers.uniform(-1, 1, (rows, units)),
+        }
+        runs = [fed | {count: each, x: numbers.uniform(-1, 1, (each, *shape))} for each in counts]
+        compiled = [session.run(fetches, feeds) for feeds in (*runs, *runs)]
+        with _turn_by_turn():
+            interpreted = [session.run(fetches, feeds) for feeds in runs]
+    for place, expected in enumerate(interpreted):
+        _require_same(compiled[place], compiled[place + len(runs)], expected)
+
+
+_FEW_TURNS: Final = (0, 1, 2, 3, 5, 8, 17)
+_MANY_TURNS: Final = (33, 64, 127, 128, 129, 255, 256, 257, 511, 512, 513)
+
+
+def _fetches(draw: random.Random, x: Any, w: Any, start: Any, turns: Any) -> list[Any]:
+    """A loop over the rows of `x`, its results, what they sum up to, and the gradients of that.
+
+    Args:
+        draw: Draws its body.
+        x: [turns, ...], what turns read.
+        w: [units, units].
+        start: [rows, units], the first state.
+        turns: Their number, or a scalar of int32.
+    """
+    dtype = x.dtype
+    rows, units = start.shape.as_list()
+    source = tf.TensorArray(dtype, turns, clear_after_read=False).unstack(x)
+    out = tf.TensorArray(dtype, turns, element_shape=None, clear_after_read=False)
+
+    def body(turn: Any, out: Any, state: Any) -> Any:
+        read = source.read(draw.choice([turn, turns - 1 - turn]))
+        states = [state]
+        for _ in range(draw.randint(1, 5)):
+            make = draw.choice(_STEPS)
+            states.append(make(At(draw, read, w, rows, units, turn), draw.choice(states)))
+            states[-1].set_shape([rows, units])  # of a part that a turn begins, it is not known
+        last = states[-1]
+        item = draw.choice([last, last[0], last[:, None], tf.reduce_sum(last), tf.tanh(last)[None]])
+        return turn + 1, out.write(turn, item), tf.tanh(last)
+
+    _, out, state = tf.while_loop(lambda turn, *_: turn < turns, body, [0, out, start])
+    stacked = out.stack()
+    loss = tf.reduce_sum(stacked * stacked) + tf.reduce_sum(state)
+    gradients = [g for g in tf.gradients(loss, [x, w, start]) if g is not None]
+    return [stacked, state, loss, *gradients]
+
+
+@contextlib.contextmanager
+def _turn_by_turn() -> Iterator[None]:
+    """A block in which no loop runs in machine code as a whole."""
+    run = LoopPlan.run
+    LoopPlan.run = lambda self, step, values: None  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        LoopPlan.run = run  # type: ignore[method-assign]
+
+
+def _require_same(compiled: Any, again: Any, interpreted: Any) -> None:
+    for once, twice, expected in zip(compiled, again, interpreted, strict=True):
+        np.testing.assert_array_equal(once, twice)
         once, expected = np.asarray(once), np.asarray(expected)
         assert (once.shape, once.dtype) == (expected.shape, expected.dtype)
         largest = max(1.0, np.abs(expected).max() if expected.size else 1.0)
@@ -276,6 +335,7 @@ _STEPS: Final = [*_PLAIN, *_PLACED, _branched, _branched]
 WAYS: Final[Mapping[str, Callable[[int], None]]] = {
     "plans": plans,
     "loops": loops,
+    "turns": turns,
     "partitions": partitions,
     "threads": threads,
 }

@@ -37,7 +37,7 @@ SLOWER: Final = 8.0
 MOST_BYTES: Final = 16_384
 KEPT: Final = 12
 MOST_BYTES_KEPT: Final = 4096
-DIFFERENTIAL: Final = ("plans", "loops")
+DIFFERENTIAL: Final = ("plans", "loops", "turns")
 
 
 @dataclass(frozen=True, slots=True)
