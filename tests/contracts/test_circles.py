@@ -1,4 +1,4 @@
-"""No circles of imports, and no folder in which nothing can be found."""
+"""No circles of imports, and no folder and no file in which nothing can be found."""
 
 from collections import Counter
 
@@ -9,6 +9,8 @@ from support.mirror import is_generated
 
 MOST = 20
 """Modules beside each other in a folder, but for what a script writes."""
+MOST_LINES = 600
+"""Lines of a module, but for what a script writes (docs/adr/0057)."""
 
 
 def test_no_modules_import_each_other():
@@ -51,6 +53,16 @@ def test_a_folder_has_as_many_modules_as_can_be_looked_over():
     )
     large = {folder: count for folder, count in counts.items() if count > MOST}
     assert not large, f"{large}: make a folder of what belongs together"
+
+
+def test_a_module_has_as_many_lines_as_can_be_read():
+    long = {
+        path.relative_to(import_graph.ROOT).as_posix(): lines
+        for name, path in import_graph.modules().items()
+        if not is_generated(name)
+        and (lines := len(path.read_text("utf-8").splitlines())) > MOST_LINES
+    }
+    assert not long, f"{long}: make a module of what belongs together"
 
 
 def test_a_circle_is_found():

@@ -27,7 +27,7 @@ _HEAD: Final = """\
 # after modules were moved or tested; it does not add modules that are new.
 """
 NO_CODE: Final = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.Expr)
-_GENERATED: Final = re.compile(r"\.(protos|_generated)\b|\.ops\.index$")
+_GENERATED: Final = re.compile(r"\.(protos|_generated)\b|\.ops\.index$|accessors$")
 
 
 def mirrored(module: str, path: Path, tests: Path) -> list[Path]:

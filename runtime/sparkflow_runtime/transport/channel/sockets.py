@@ -1,4 +1,4 @@
-"""Options of the channel's sockets, the same at both ends.
+"""Options of the channel's sockets, the same at both ends, and what they are given at once.
 
 Buffers, measured over loopback in November 2026 in four runs on a busy machine, therefore as GB per
 second of processor time of the slower side:
@@ -21,11 +21,14 @@ import selectors
 import socket
 import struct
 import sys
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 NOTICE_S: Final = 20
 """A peer that vanished without a word is noticed after about so many seconds."""
 UNIX_BUFFER_BYTES: Final = 1 << 20
+_JOINED_BYTES: Final = 1 << 16
+"""So much goes to TLS at once where a frame has smaller pieces: four records."""
 Selector: Final = getattr(selectors, "PollSelector", selectors.SelectSelector)
 """For a look at a few sockets: needs no descriptor of its own, unlike the default one."""
 _CREDENTIALS: Final = struct.Struct("3i")
@@ -62,3 +65,22 @@ def is_same_user(sock: socket.socket) -> bool:
     option = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     _, user, _ = _CREDENTIALS.unpack(option)
     return bool(user == os.geteuid())
+
+
+def joined(pieces: Sequence[Any]) -> Any:
+    """What of these pieces goes to TLS at once, which takes one buffer at a time.
+
+    Each call makes a record and a packet of its own, so small pieces are joined: 200 variables took
+    five times as long as without TLS. A call that is made again, because the socket was full, has
+    the same bytes, as OpenSSL wants it.
+    """
+    if len(pieces) == 1 or memoryview(pieces[0]).nbytes >= _JOINED_BYTES:
+        return pieces[0]
+    taken, room = [], _JOINED_BYTES
+    for piece in pieces:
+        view = memoryview(piece).cast("B")[:room]
+        taken.append(view)
+        room -= len(view)
+        if not room:
+            break
+    return b"".join(taken)

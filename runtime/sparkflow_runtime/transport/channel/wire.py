@@ -31,7 +31,7 @@ from sparkflow_runtime.errors import (
     to_status,
 )
 from sparkflow_runtime.events.crc32c import crc32c
-from sparkflow_runtime.transport.channel import frames
+from sparkflow_runtime.transport.channel import frames, sockets
 from sparkflow_runtime.transport.channel.frames import HEADER, Header
 from sparkflow_runtime.transport.channel.opening import Opened
 from sparkflow_runtime.transport.channel.seals import (
@@ -45,8 +45,6 @@ STAGING_BYTES: Final = 1 << 14
 """What is read ahead of a frame whose size is not known yet."""
 _MAX_PIECES: Final = 1000
 """Below Linux's limit of buffers in one call."""
-_TOGETHER_BYTES: Final = 1 << 16
-"""So much goes to TLS at once where a frame has smaller pieces: four records."""
 _MAX_DESCRIPTORS: Final = 16
 _LARGE_BYTES: Final = 1 << 14
 """Bodies of so many bytes are sealed by machine code; for smaller ones finding it takes longer."""
@@ -270,7 +268,7 @@ class Wire:
         try:
             if self.is_encrypted:
                 with self._secured:
-                    return int(self._socket.send(_together(pieces)))
+                    return int(self._socket.send(sockets.joined(pieces)))
             if descriptors:
                 rights = np.asarray(descriptors, np.intc).tobytes()
                 ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]
@@ -589,22 +587,3 @@ def _leave_all() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_leave_all)
-
-
-def _together(pieces: Sequence[Any]) -> Any:
-    """What of these pieces goes to TLS at once, which takes one buffer at a time.
-
-    Each call makes a record and a packet of its own, so small pieces are joined: 200 variables took
-    five times as long as without TLS. A call that is made again, because the socket was full, has
-    the same bytes, as OpenSSL wants it.
-    """
-    if len(pieces) == 1 or memoryview(pieces[0]).nbytes >= _TOGETHER_BYTES:
-        return pieces[0]
-    taken, room = [], _TOGETHER_BYTES
-    for piece in pieces:
-        view = memoryview(piece).cast("B")[:room]
-        taken.append(view)
-        room -= len(view)
-        if not room:
-            break
-    return b"".join(taken)

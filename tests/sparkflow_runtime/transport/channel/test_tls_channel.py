@@ -22,7 +22,7 @@ from sparkflow_runtime.security.certificates import Authority
 from sparkflow_runtime.transport.channel import caller, dialling, handshake, listener
 from sparkflow_runtime.transport.channel.opening import Opened
 from sparkflow_runtime.transport.channel.records import Records
-from sparkflow_runtime.transport.channel.wire import _together
+from sparkflow_runtime.transport.channel.sockets import joined
 
 OpenDoor = Callable[..., Any]
 """Makes a `Door`: see conftest.py."""
@@ -223,8 +223,8 @@ def test_small_pieces_go_to_tls_together_and_none_is_lost(sizes: list[int]) -> N
     rest = [memoryview(piece) for piece in pieces if len(piece)]
     sent, calls = b"", 0
     while rest:
-        taken = bytes(_together(rest))
-        assert taken == bytes(_together(rest))  # a call that is made again has the same
+        taken = bytes(joined(rest))
+        assert taken == bytes(joined(rest))  # a call that is made again has the same
         sent += taken
         calls += 1
         count = len(taken)
