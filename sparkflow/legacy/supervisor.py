@@ -27,6 +27,7 @@ from sparkflow.summary.writer import FileWriter
 from sparkflow.train.checkpoints.saver import Saver
 from sparkflow.train.graph_files import meta_graph_of, write_graph
 from sparkflow.train.sessions.coordinator import Coordinator, LooperThread
+from sparkflow.train.sessions.late_runs import LateRuns
 from sparkflow.train.sessions.session_manager import SessionManager
 from sparkflow.train.step_counter import global_step as value_of_step
 from sparkflow.variables.initialization import (
@@ -62,7 +63,8 @@ class Supervisor:
         save_summaries_secs: Seconds between two summaries; 0 for none.
         save_model_secs: Seconds between two checkpoints; 0 for none.
         recovery_wait_secs: Seconds between two looks at whether the model is ready.
-        stop_grace_secs: How long threads may take to stop, in seconds.
+        stop_grace_secs: How long threads may take to stop, in seconds, and a run when one of them
+            has failed.
         checkpoint_basename: What names of checkpoints start with.
         session_manager: Makes the sessions.
         summary_writer: Writes events; one in `logdir` by default.
@@ -303,6 +305,7 @@ class Supervisor:
             session = self._session_manager.wait_for_session(
                 master, config=config, max_wait_secs=max_wait_secs
             )
+        session._watch_runs(LateRuns(self._coord, self._stop_grace_secs, session.close))
         if start_standard_services:
             self.start_queue_runners(session)
         return session

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -68,6 +68,22 @@ class _Plan:
         self.call: Callable[..., list[Any]]
 
 
+class RunWatch(Protocol):
+    """What is told of a session's runs; see `train.sessions.late_runs.LateRuns`."""
+
+    def begin(self) -> object:
+        """A run begins; what `end` is to be given."""
+
+    def end(self, run: object) -> None:
+        """A run has ended."""
+
+    def raise_cause(self) -> None:
+        """A run has failed; raises what is the cause of that, where it knows one."""
+
+    def stop(self) -> None:
+        """The session is closed."""
+
+
 @export("python.client.session.BaseSession")
 class BaseSession:
     """What `Session` and `InteractiveSession` share.
@@ -104,6 +120,7 @@ class BaseSession:
         self._sent = 0
         self._plans: dict[Any, _Plan] = {}
         self._client: SessionClient | None = None
+        self._watch: RunWatch | None = None
         chosen = default_config() if config is None else config
         client = open_session(
             self._target,
@@ -153,12 +170,23 @@ class BaseSession:
             OpError: A subclass, for what failed while running.
         """
         plan, arrays = self._prepare(fetches, feed_dict)
+        watch = self._watch
+        run = None if watch is None else watch.begin()
         try:
             if options is None and run_metadata is None:
                 return plan.fill(plan.call(*arrays))
             return plan.fill(self._run_recorded(plan, arrays, options, run_metadata))
         except OpError as error:
+            if watch is not None:
+                watch.raise_cause()
             raise self._located(error) from error.__cause__
+        finally:
+            if watch is not None:
+                watch.end(run)
+
+    def _watch_runs(self, watch: RunWatch) -> None:
+        """Has every `run` told to a watch from now on, which may close the session."""
+        self._watch = watch
 
     def _prepare(
         self, fetches: Any, feed_dict: Mapping[Any, Any] | None
@@ -387,6 +415,8 @@ class BaseSession:
         """Ends the session; may be called again."""
         client, self._client = self._client, None
         self._plans = {}
+        if self._watch is not None:
+            self._watch.stop()
         if client is not None:
             client.close()
 

@@ -97,7 +97,7 @@ class _MonitoredSession:
                 "`step_context` arguments if it's an instance method. "
                 f"Got {list(names)} instead."
             )
-        return self._open().run_step_fn(step_fn, self._tf_sess(), run_with_hooks=None)
+        return self._open().run_step_fn(step_fn, self._tf_sess, run_with_hooks=None)
 
     def should_stop(self) -> bool:
         """Whether the loop should end."""
@@ -180,7 +180,7 @@ class _CoordinatedSessionCreator:
         for hook in self._hooks:
             hook.after_create_session(self.tf_sess, self.coord)
         hooked = HookedSession(self.tf_sess, self._hooks)
-        return CoordinatedSession(hooked, self.coord, self._stop_grace_period_secs)
+        return CoordinatedSession(hooked, self.coord, self._stop_grace_period_secs, self.tf_sess)
 
 
 @export("train.MonitoredSession")

@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
@@ -23,6 +21,7 @@ from sparkflow.train.session_run_hook import (
     limits_of,
     narrowest,
 )
+from sparkflow.train.sessions.late_runs import LateRuns
 from sparkflow.train.sessions.loop_request import LoopRequest
 from sparkflow_runtime.errors import AbortedError, UnavailableError
 from sparkflow_runtime.protos.config_pb2 import RunMetadata, RunOptions
@@ -30,8 +29,6 @@ from sparkflow_runtime.protos.config_pb2 import RunMetadata, RunOptions
 PREEMPTION_ERRORS: Final = (AbortedError, UnavailableError)
 """What a run raises when a task was lost: the session is made anew."""
 _RETRY_WAIT_S: Final = 0.2
-_LEAST_GRACE_S: Final = 1.0
-"""How long a run may take at least after a thread has failed."""
 
 
 class SessionCreator(Protocol):
@@ -125,11 +122,17 @@ class WrappedSession:
     def run_step_fn(
         self,
         step_fn: Callable[[StepContext], Any],
-        raw_session: Any,
+        raw_session: Callable[[], Any],
         run_with_hooks: Callable[..., Any] | None,
     ) -> Any:
-        """Calls a step function whose runs with hooks go through this session."""
-        return step_fn(StepContext(raw_session, run_with_hooks or self.run))
+        """Calls a step function whose runs with hooks go through this session.
+
+        Args:
+            step_fn: The function.
+            raw_session: Gives the session without hooks, another one when a task was lost.
+            run_with_hooks: What runs with hooks; `run` when None.
+        """
+        return step_fn(StepContext(raw_session(), run_with_hooks or self.run))
 
 
 class RecoverableSession(WrappedSession):
@@ -181,7 +184,7 @@ class RecoverableSession(WrappedSession):
     def run_step_fn(
         self,
         step_fn: Callable[[StepContext], Any],
-        raw_session: Any,
+        raw_session: Callable[[], Any],
         run_with_hooks: Callable[..., Any] | None,
     ) -> Any:
         """Calls the step function; in a new session as often as a task is lost."""
@@ -222,17 +225,22 @@ class CoordinatedSession(WrappedSession):
         coord: The coordinator.
         stop_grace_period_secs: How long threads may take to stop, in seconds, and a run when one of
             them has failed.
+        raw_session: The session without hooks, whose runs are ended, too; None for none.
     """
 
-    def __init__(self, session: Any, coord: Any, stop_grace_period_secs: float = 120) -> None:
+    def __init__(
+        self,
+        session: Any,
+        coord: Any,
+        stop_grace_period_secs: float = 120,
+        raw_session: Any = None,
+    ) -> None:
         super().__init__(session)
         self._coord = coord
         self._stop_grace_period_secs = stop_grace_period_secs
-        self._runs = 0
-        self._is_running = False
-        self._over = threading.Event()  # closed, or a run was ended
-        self._was_ended = False
-        coord.call_when_failed(self._watch)
+        self._late_runs = LateRuns(coord, stop_grace_period_secs, session.close)
+        if isinstance(raw_session, BaseSession):
+            raw_session._watch_runs(self._late_runs)
 
     def _check_stop(self) -> bool:
         # A thread's error is raised here, where the loop asks, rather than at the end only.
@@ -245,7 +253,7 @@ class CoordinatedSession(WrappedSession):
         Raises:
             Exception: What a thread raised.
         """
-        self._over.set()
+        self._late_runs.stop()
         self._coord.request_stop()
         try:
             self._coord.join(
@@ -268,43 +276,35 @@ class CoordinatedSession(WrappedSession):
         """Runs steps until a thread asks to stop; errors are told as `run` does."""
         self._attributed(lambda: self._session.run_steps(request, self._coord.should_stop))
 
+    def run_step_fn(
+        self,
+        step_fn: Callable[[StepContext], Any],
+        raw_session: Callable[[], Any],
+        run_with_hooks: Callable[..., Any] | None,
+    ) -> Any:
+        """Calls a step function; errors are told as `run` does."""
+        context = StepContext(raw_session(), run_with_hooks or self.run)
+        return self._told(lambda: step_fn(context))
+
     def _attributed(self, action: Callable[[], Any]) -> Any:
-        self._runs += 1
-        self._is_running = True
+        run = self._late_runs.begin()
+        try:
+            return self._told(action)
+        finally:
+            self._late_runs.end(run)
+
+    def _told(self, action: Callable[[], Any]) -> Any:
+        """What an action gives, or raises by itself or because of a thread."""
         try:
             return action()
         except PREEMPTION_ERRORS:
             raise
         except Exception as error:
-            if self._was_ended:
-                self._coord.raise_requested_exception()
+            self._late_runs.raise_cause()
             lost = self._loss_in_a_thread()
             if lost is not None:
                 raise lost from error
             raise
-        finally:
-            self._is_running = False
-
-    def _watch(self) -> None:
-        """A thread has failed."""
-        with contextlib.suppress(RuntimeError):  # there are no more threads: runs end or they wait
-            threading.Thread(target=self._end_late_run, name="end-late-run", daemon=True).start()
-
-    def _end_late_run(self) -> None:
-        """Ends a run that takes too long after a thread has failed."""
-        grace_s = max(self._stop_grace_period_secs, _LEAST_GRACE_S)
-        run = self._runs
-        while not self._over.wait(grace_s):
-            session = self._session
-            if self._is_running and self._runs == run and session is not None:
-                logging.info(
-                    "A run is ended that has not come to an end within %g s of a thread's failure",
-                    grace_s,
-                )
-                self._was_ended = True
-                session.close()
-                return
-            run = self._runs
 
     def _loss_in_a_thread(self) -> Exception | None:
         """The loss of a task that a thread reported, if one did."""

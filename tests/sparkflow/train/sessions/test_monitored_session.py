@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
-from sparkflow.train.sessions import session_manager, wrapped_sessions
+from sparkflow.train.sessions import late_runs, session_manager
 from sparkflow_runtime.testing.local_cluster import LocalCluster
 
 DEADLINE_S = 60
@@ -256,21 +256,43 @@ def monitored_session():
     return tf.train.MonitoredSession(stop_grace_period_secs=0.05)
 
 
-def test_a_run_that_waits_for_what_a_failed_queue_runner_makes_is_ended(monkeypatch):
-    monkeypatch.setattr(wrapped_sessions, "_LEAST_GRACE_S", 0.05)
+def without_hooks(session, item):
+    return session.run_step_fn(lambda step_context: step_context.session.run(item))
+
+
+RUNS = pytest.mark.parametrize(
+    "run", [lambda session, item: session.run(item), without_hooks], ids=["run", "raw"]
+)
+
+
+@RUNS
+def test_a_run_that_waits_for_what_a_failed_queue_runner_makes_is_ended(monkeypatch, run):
+    monkeypatch.setattr(late_runs, "_LEAST_GRACE_S", 0.05)
     item = maker_that_fails(tf.errors.InvalidArgumentError(None, None, "no more"))
     session = monitored_session()
     with pytest.raises(tf.errors.InvalidArgumentError, match="no more"):
-        session.run(item)  # also where nobody closes the session
+        run(session, item)  # also where nobody closes the session
     with pytest.raises(tf.errors.InvalidArgumentError, match="no more"):
         session.close()
 
 
-def test_a_task_lost_by_a_queue_runner_makes_a_new_session_though_a_run_waits(monkeypatch):
-    monkeypatch.setattr(wrapped_sessions, "_LEAST_GRACE_S", 0.05)
+@RUNS
+def test_a_task_lost_by_a_queue_runner_makes_a_new_session_though_a_run_waits(monkeypatch, run):
+    monkeypatch.setattr(late_runs, "_LEAST_GRACE_S", 0.05)
     item = maker_that_fails(tf.errors.UnavailableError(None, None, "lost"))
     with monitored_session() as session:
-        assert session.run(item) == 7
+        assert run(session, item) == 7
+
+
+def test_a_run_of_a_supervisors_session_is_ended_that_waits_for_a_failed_queue_runner(monkeypatch):
+    monkeypatch.setattr(late_runs, "_LEAST_GRACE_S", 0.05)
+    item = maker_that_fails(tf.errors.InvalidArgumentError(None, None, "no more"))
+    supervisor = tf.train.Supervisor(stop_grace_secs=0.05)
+    session = supervisor.prepare_or_wait_for_session()
+    with pytest.raises(tf.errors.InvalidArgumentError, match="no more"):
+        session.run(item)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="no more"):
+        supervisor.stop()
 
 
 def test_the_end_of_a_queue_ends_the_loop():
