@@ -41,18 +41,22 @@ class Pieces:
     target_step: int = 0
 
 
-def bind_copies(pieces: Sequence[Pieces], sources: int) -> Callable[..., bool]:
+def bind_copies(
+    pieces: Sequence[Pieces], sources: int, counts: Sequence[int] | None = None
+) -> Callable[..., bool]:
     """A function of the sources and the target, which overlaps with none of them.
 
     Args:
         pieces: What is copied, one after the other; nothing is checked.
         sources: How many arrays it comes from.
+        counts: The elements of the sources and of the target, which then are looked at; None for
+            arrays of any strides.
     """
     numbers = [len(pieces)]
     for each in pieces:
         numbers += [each.source, each.source_offset, each.target_offset]
         numbers += [each.length, each.count, each.source_step, each.target_step]
-    return _body().bind([*numbers, sources], [entry.NOT_COUNTED] * (sources + 1), 0)
+    return _body().bind([*numbers, sources], counts or [entry.NOT_COUNTED] * (sources + 1), 0)
 
 
 @once

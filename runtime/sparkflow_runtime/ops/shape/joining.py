@@ -17,6 +17,7 @@ from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.kernels.filling import copying
 from sparkflow_runtime.ops.kernels.joining import concatenated
+from sparkflow_runtime.ops.native.strips import Strips
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import int_attr, type_attr
@@ -63,14 +64,15 @@ class _Concatenation(Op):
         return concatenated(xp, rest, axis)
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """Numpy's own, which finds wrong shapes itself; `compute` then says what is wrong."""
-        axis_index = self.axis_index
+        """Machine code, or numpy's, which finds wrong shapes; `compute` then says what is wrong."""
+        axis_index, strips = self.axis_index, Strips()
 
         def run(*arrays: Array) -> None:
             *inputs, out = arrays
             axis = inputs.pop(axis_index)
             try:
-                np.concatenate(inputs, int(axis), out)
+                if not strips.copy(inputs, int(axis), out):
+                    np.concatenate(inputs, int(axis), out)
             except (TypeError, ValueError):
                 self.compute(np, *arrays[:-1])
                 raise
@@ -247,7 +249,7 @@ class Split(Op):
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Copies the parts."""
-        return copying(self.bind(node, context), inputs=2)
+        return _cutting(copying(self.bind(node, context), inputs=2), value=1, axis=0, inputs=2)
 
     def gradient(
         self, g: GraphBuilder, op: OperationView, *grads: Tensor
@@ -310,7 +312,7 @@ class SplitV(Op):
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Copies the parts."""
-        return copying(self.bind(node, context), inputs=3)
+        return _cutting(copying(self.bind(node, context), inputs=3), value=0, axis=2, inputs=3)
 
     def gradient(
         self, g: GraphBuilder, op: OperationView, *grads: Tensor
@@ -351,6 +353,27 @@ def _part_sizes(sizes: Sequence[Dim], dim: Dim) -> list[Dim]:
         )
     rest = None if dim is None or len(known) < len(sizes) else dim - given
     return [rest if size == -1 else size for size in sizes]
+
+
+def _cutting(
+    by_numpy: Callable[..., None], value: int, axis: int, inputs: int
+) -> Callable[..., None]:
+    """Parts of a value by machine code where its shapes fit; numpy says what does not.
+
+    Args:
+        by_numpy: Does the same.
+        value: Which input is cut.
+        axis: Which says along which dimension.
+        inputs: How many there are, before the parts.
+    """
+    strips = Strips(is_cut=True)
+
+    def run(*arrays: Array) -> None:
+        along = arrays[axis]
+        if along.size != 1 or not strips.copy(arrays[inputs:], int(along), arrays[value]):
+            by_numpy(*arrays)
+
+    return run
 
 
 def _cut(value: Array, axis: int, sizes: Sequence[Dim]) -> tuple[Array, ...]:

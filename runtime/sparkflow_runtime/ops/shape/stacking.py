@@ -11,6 +11,7 @@ from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.kernels.filling import copying
 from sparkflow_runtime.ops.kernels.joining import fill_stacked, stacked
+from sparkflow_runtime.ops.native.strips import Strips
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import int_attr, type_attr
@@ -60,10 +61,12 @@ class Pack(Op):
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Copies one input after the other."""
-        axis = node.attrs["axis"]
+        axis, strips = node.attrs["axis"], Strips(is_stacked=True)
 
         def run(*arrays: Array) -> None:
             *values, out = arrays
+            if strips.copy(values, axis, out):
+                return
             _check_same_shape(values)
             fill_stacked(values, _checked_stack_axis(axis, out.ndim), out)
 
