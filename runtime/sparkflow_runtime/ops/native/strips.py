@@ -54,10 +54,7 @@ class Strips:
             return False
         if not self._is_cut:
             return self._copies[0](*parts, whole)
-        for copy, part in zip(self._copies, parts, strict=True):
-            if not copy(whole, part):
-                return False
-        return True
+        return all(copy(whole, part) for copy, part in zip(self._copies, parts, strict=True))
 
     def _bound(
         self, parts: Sequence[Array], axis: int, whole: Array
