@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.codegen.tiles.factorisation import cholesky
 from sparkflow_runtime.dtypes import COMPLEX, INDEX, DType, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
@@ -44,6 +45,20 @@ def _lower(g: GraphBuilder, x: Tensor) -> Tensor:
     return g.MatrixBandPart(x, np.array(-1, np.int64), np.array(0, np.int64))
 
 
+def _factor(matrices: Array) -> Array | None:
+    """Cholesky's; None where a matrix is not positive definite."""
+    if matrices.size:
+        stacked = np.ascontiguousarray(matrices).reshape(-1, *matrices.shape[-2:])
+        quick = cholesky(stacked)
+        if quick is not None:
+            factors, is_done = quick
+            return factors.reshape(matrices.shape) if is_done else None
+    try:
+        return np.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError:
+        return None
+
+
 @register
 class Cholesky(Op):
     """The lower triangular L with L L' = input; the upper triangle is not read."""
@@ -64,12 +79,12 @@ class Cholesky(Op):
             InvalidArgumentError: A matrix is not square, or not positive definite.
         """
         require_matrices(self.op_type, value.shape, square=True)
-        try:
-            return np.linalg.cholesky(value)
-        except np.linalg.LinAlgError as error:
+        factor = _factor(value)
+        if factor is None:
             raise InvalidArgumentError(
                 message="Cholesky decomposition was not successful. The input might not be valid."
-            ) from error
+            )
+        return factor
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor]:
         """L'^-1 Phi(L' dy) L^-1, symmetrised (Murray, arXiv:1602.07527, equation 8)."""

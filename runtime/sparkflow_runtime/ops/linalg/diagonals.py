@@ -62,20 +62,29 @@ def _longest(rows: int, columns: int, low: int, high: int) -> int:
     return min(rows + min(high, 0), columns - max(low, 0))
 
 
-def _places(
-    rows: int, columns: int, low: int, high: int, length: int, align: str
-) -> tuple[Array, Array, Array, Array]:
-    """(row, column, diagonal, position in the diagonal) of every element of a band."""
+def _diagonal(matrices: Array, k: int) -> Array:
+    """The k-th diagonals of contiguous matrices, as a view."""
+    rows, columns = matrices.shape[-2:]
+    size = min(rows + min(k, 0), columns - max(k, 0))
+    start = max(k, 0) - min(k, 0) * columns
+    flat = matrices.reshape(*matrices.shape[:-2], rows * columns)
+    return flat[..., start : start + (size - 1) * (columns + 1) + 1 : columns + 1]
+
+
+def _first(size: int, length: int, k: int, align: str) -> int:
+    """Where a diagonal of this size begins among so many places."""
     superdiagonal, subdiagonal = (side == "LEFT" for side in align.split("_"))
-    found = []
+    is_left = (k >= 0 and superdiagonal) or (k <= 0 and subdiagonal)
+    return 0 if is_left else length - size
+
+
+def _set_diagonals(matrices: Array, low: int, high: int, banded: Array, align: str) -> None:
+    """Writes the diagonals of a band, the highest first, into contiguous matrices."""
+    length = banded.shape[-1]
     for number, k in enumerate(range(high, low - 1, -1)):
-        size = min(rows + min(k, 0), columns - max(k, 0))
-        left = (k >= 0 and superdiagonal) or (k <= 0 and subdiagonal)
-        steps = np.arange(size)
-        start = 0 if left else length - size
-        found.append((steps - min(k, 0), steps + max(k, 0), np.full(size, number), steps + start))
-    row, column, which, position = (np.concatenate(each) for each in zip(*found, strict=True))
-    return row, column, which, position
+        diagonal = _diagonal(matrices, k)
+        first = _first(diagonal.shape[-1], length, k, align)
+        diagonal[...] = banded[..., number, first : first + diagonal.shape[-1]]
 
 
 class _DiagonalOp(Op):
@@ -164,8 +173,7 @@ class _MatrixDiag(_DiagonalOp):
         asked = [-1 if each is None else scalar(each, "size") for each in (num_rows, num_cols)]
         rows, columns = _square_minimum(low, high, length, *asked)
         result = _filled(xp, (*banded.shape[:-2], rows, columns), diagonal, padding_value)
-        row, column, number, position = _places(rows, columns, low, high, length, align)
-        result[..., row, column] = banded[..., number, position]
+        _set_diagonals(result, low, high, banded, align)
         return result
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Any, ...]:
@@ -247,11 +255,15 @@ class _MatrixDiagPart(_DiagonalOp):
         low, high = (0, 0) if k is None else _band(k)
         rows, columns = value.shape[-2:]
         length = _longest(rows, columns, low, high)
+        if low == high:
+            return xp.diagonal(value, low, -2, -1).copy()
         shape = (*value.shape[:-2], high - low + 1, length)
         result = _filled(xp, shape, value, padding_value)
-        row, column, number, position = _places(rows, columns, low, high, length, align)
-        result[..., number, position] = value[..., row, column]
-        return result.reshape(*value.shape[:-2], length) if low == high else result
+        for number, each in enumerate(range(high, low - 1, -1)):
+            diagonal = xp.diagonal(value, each, -2, -1)
+            first = _first(diagonal.shape[-1], length, each, align)
+            result[..., number, first : first + diagonal.shape[-1]] = diagonal
+        return result
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Any, ...]:
         """What arrives on the diagonals, zero elsewhere."""
@@ -328,9 +340,8 @@ class _MatrixSetDiag(_DiagonalOp):
         if diagonal.shape != expected:
             raise InvalidArgumentError(message=_diagonal_text(expected, diagonal.shape))
         banded = diagonal[..., None, :] if low == high else diagonal
-        row, column, number, position = _places(rows, columns, low, high, length, align)
         result = value.copy()
-        result[..., row, column] = banded[..., number, position]
+        _set_diagonals(result, low, high, banded, align)
         return result
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Any, ...]:

@@ -199,13 +199,16 @@ class MatrixTriangularSolve(Op):
         found = _check_system(self.op_type, matrix.shape, rhs.shape, broadcast=True)
         assert found is not None
         shape = tuple(int(size or 0) for size in found)
-        if not np.diagonal(matrix, axis1=-2, axis2=-1).all():
+        if not matrix.diagonal(0, -2, -1).all():
             raise InvalidArgumentError(message="Input matrix is not invertible.")
         lead, size = shape[:-2], matrix.shape[-1]
         if not rhs.size or not matrix.size:
             return np.zeros(shape, rhs.dtype)
-        matrices = np.broadcast_to(matrix, (*lead, size, size)).reshape(-1, size, size)
-        sides = np.broadcast_to(rhs, shape).reshape(-1, *shape[-2:])
+        if matrix.shape[:-2] != lead:
+            matrix = np.broadcast_to(matrix, (*lead, size, size))
+        if rhs.shape != shape:
+            rhs = np.broadcast_to(rhs, shape)
+        matrices, sides = matrix.reshape(-1, size, size), rhs.reshape(-1, *shape[-2:])
         quick = solve(np.ascontiguousarray(matrices), np.ascontiguousarray(sides), lower, adjoint)
         if quick is not None:
             return quick.reshape(shape)
