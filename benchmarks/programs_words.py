@@ -32,6 +32,8 @@ class TensorFlowWords:
         self.sin, self.cos, self.log, self.minimum = tf.sin, tf.cos, tf.log, tf.minimum
         self.where, self.inverse, self.cumsum = tf.where, tf.matrix_inverse, tf.cumsum
         self.top_k, self.expand, self.logsumexp = tf.nn.top_k, tf.expand_dims, tf.reduce_logsumexp
+        self.log_softmax, self.cholesky = tf.nn.log_softmax, tf.cholesky
+        self.diagonal = tf.matrix_diag_part
 
     def matmul(self, a: Any, b: Any, transpose_b: bool = False) -> Any:
         return self.tf.matmul(a, b, transpose_b=transpose_b)
@@ -71,6 +73,23 @@ class TensorFlowWords:
     def batch_norm(self, x: Any, scale: Any, offset: Any) -> Any:
         mean, variance = self.tf.nn.moments(x, [0])
         return self.tf.nn.batch_normalization(x, mean, variance, offset, scale, EPSILON)
+
+    def triangular_solve(self, matrix: Any, right: Any) -> Any:
+        return self.tf.matrix_triangular_solve(matrix, right)
+
+    def convolution(self, x: Any, filters: Any, stride: int = 1) -> Any:
+        return self.tf.nn.conv2d(x, filters, [1, stride, stride, 1], "SAME")
+
+    def depthwise(self, x: Any, filters: Any, stride: int = 1) -> Any:
+        return self.tf.nn.depthwise_conv2d(x, filters, [1, stride, stride, 1], "SAME")
+
+    def doubled(self, x: Any, filters: Any) -> Any:
+        rows, height, width = (int(each) for each in x.shape[:3])
+        shape = (rows, 2 * height, 2 * width, int(filters.shape[2]))
+        return self.tf.nn.conv2d_transpose(x, filters, shape, [1, 2, 2, 1])
+
+    def halved(self, x: Any) -> Any:
+        return self.tf.nn.max_pool(x, [1, 2, 2, 1], [1, 2, 2, 1], "SAME")
 
     def attention(self, q: Any, k: Any, v: Any, is_causal: bool) -> Any:
         scores = self.matmul(q, k, True) * int(q.shape[-1]) ** -0.5
@@ -140,7 +159,8 @@ class JaxWords:
         self.sin, self.cos, self.log, self.minimum = jnp.sin, jnp.cos, jnp.log, jnp.minimum
         self.where, self.inverse, self.cumsum = jnp.where, jnp.linalg.inv, jnp.cumsum
         self.top_k, self.expand = jax.lax.top_k, jnp.expand_dims
-        self.logsumexp = jax.nn.logsumexp
+        self.logsumexp, self.log_softmax = jax.nn.logsumexp, jax.nn.log_softmax
+        self.cholesky = jnp.linalg.cholesky
 
     def matmul(self, a: Any, b: Any, transpose_b: bool = False) -> Any:
         return self.jnp.matmul(a, self.jnp.swapaxes(b, -1, -2) if transpose_b else b)
@@ -178,6 +198,36 @@ class JaxWords:
 
     def batch_norm(self, x: Any, scale: Any, offset: Any) -> Any:
         return (x - x.mean(0)) * self.rsqrt(x.var(0) + EPSILON) * scale + offset
+
+    def diagonal(self, x: Any) -> Any:
+        return self.jnp.diagonal(x, axis1=-2, axis2=-1)
+
+    def triangular_solve(self, matrix: Any, right: Any) -> Any:
+        return self.lax.linalg.triangular_solve(matrix, right, left_side=True, lower=True)
+
+    def convolution(self, x: Any, filters: Any, stride: int = 1, groups: int = 1) -> Any:
+        return self.lax.conv_general_dilated(
+            x,
+            filters,
+            (stride, stride),
+            "SAME",
+            dimension_numbers=("NHWC", "HWIO", "NHWC"),
+            feature_group_count=groups,
+        )
+
+    def depthwise(self, x: Any, filters: Any, stride: int = 1) -> Any:
+        filters = self.transpose(filters, (0, 1, 3, 2))
+        return self.convolution(x, filters, stride, x.shape[-1])
+
+    def doubled(self, x: Any, filters: Any) -> Any:
+        order = ("NHWC", "HWIO", "NHWC")
+        return self.lax.conv_transpose(
+            x, filters, (2, 2), "VALID", dimension_numbers=order, transpose_kernel=True
+        )
+
+    def halved(self, x: Any) -> Any:
+        window = (1, 2, 2, 1)
+        return self.lax.reduce_window(x, -np.inf, self.lax.max, window, window, "SAME")
 
     def attention(self, q: Any, k: Any, v: Any, is_causal: bool) -> Any:
         scores = self.matmul(q, k, True) * q.shape[-1] ** -0.5
@@ -244,7 +294,7 @@ class TorchWords:
         self.sin, self.cos, self.log, self.minimum = torch.sin, torch.cos, torch.log, torch.minimum
         self.where, self.inverse, self.cumsum = torch.where, torch.linalg.inv, torch.cumsum
         self.top_k, self.expand, self.logsumexp = torch.topk, torch.unsqueeze, torch.logsumexp
-        self.entropy = functional.cross_entropy
+        self.entropy, self.cholesky = functional.cross_entropy, torch.linalg.cholesky
         self.binary_entropy = functional.binary_cross_entropy_with_logits
 
     def matmul(self, a: Any, b: Any, transpose_b: bool = False) -> Any:
@@ -291,6 +341,37 @@ class TorchWords:
 
     def batch_norm(self, x: Any, scale: Any, offset: Any) -> Any:
         return self.functional.batch_norm(x, None, None, scale, offset, True, 0.0, EPSILON)
+
+    def log_softmax(self, x: Any) -> Any:
+        return self.torch.log_softmax(x, -1)
+
+    def diagonal(self, x: Any) -> Any:
+        return self.torch.diagonal(x, dim1=-2, dim2=-1)
+
+    def triangular_solve(self, matrix: Any, right: Any) -> Any:
+        return self.torch.linalg.solve_triangular(matrix, right, upper=False)
+
+    def convolution(self, x: Any, filters: Any, stride: int = 1, groups: int = 1) -> Any:
+        size = int(filters.shape[0])
+        # As "SAME" says it: what is odd is behind.
+        before, after = (size - stride) // 2, size - stride - (size - stride) // 2
+        x, filters = x.permute(0, 3, 1, 2), filters.permute(3, 2, 0, 1)
+        if before == after:
+            made = self.functional.conv2d(x, filters, None, stride, before, 1, groups)
+        else:
+            x = self.functional.pad(x, (before, after, before, after))
+            made = self.functional.conv2d(x, filters, None, stride, 0, 1, groups)
+        return made.permute(0, 2, 3, 1)
+
+    def depthwise(self, x: Any, filters: Any, stride: int = 1) -> Any:
+        return self.convolution(x, filters.permute(0, 1, 3, 2), stride, int(x.shape[-1]))
+
+    def doubled(self, x: Any, filters: Any) -> Any:
+        x, filters = x.permute(0, 3, 1, 2), filters.permute(3, 2, 0, 1)
+        return self.functional.conv_transpose2d(x, filters, None, 2).permute(0, 2, 3, 1)
+
+    def halved(self, x: Any) -> Any:
+        return self.functional.max_pool2d(x.permute(0, 3, 1, 2), 2).permute(0, 2, 3, 1)
 
     def attention(self, q: Any, k: Any, v: Any, is_causal: bool) -> Any:
         return self.functional.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
