@@ -331,7 +331,11 @@ class Layout:
         steady = [
             reading for known in self._known if known is not None for reading, _ in known.steady
         ]
-        given = [Given([(n, 0)], each.cell.elements) for each in self.given if (n := each.given)]
+        given = [
+            Given([(n, 0)], each.cell.elements)
+            for each in self.given
+            if (n := each.given) is not None
+        ]
         given += [Given([(each.result, 0)]) for each in self.variables if each.result is not None]
         given += [Given([(each.stack, 0), (each.target, 0)]) for each in steady]
         given += [Given([(n, 0)]) for each in self.lists for n in (each.memory, each.elements)]

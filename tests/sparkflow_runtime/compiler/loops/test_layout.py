@@ -105,3 +105,16 @@ def test_tables_of_pointers_are_for_the_stacks_and_turns_of_a_run(
     limit, feed = turns_and(x)
     _, end = tf.while_loop(lambda i, a: i < limit, lambda i, a: (i + 1, a * a - x[0]), [0, x[0]])
     compare(([end, *tf.gradients(end, x[0])], feed), [3, 9, 1, 3, 4, 5, 0, 9])
+
+
+def test_the_first_variable_may_stay(native_runs: list[int]) -> None:
+    """Its pointer has the number 0."""
+    weights, values = vector(0.5, 0.25)
+    limit, feed = turns_and((weights, values))
+    _, _, end = tf.while_loop(
+        lambda w, i, _: i < limit,
+        lambda w, i, x: (w, i + 1, tf.tanh(x * w) + 1.0),
+        [weights, 0, tf.ones(2)],
+    )
+    compare(([end], feed), [0, 1, 4])
+    assert native_runs
