@@ -15,7 +15,12 @@ import numpy as np
 
 from sparkflow_runtime import shapes
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops.kernel import BoundFunction, KernelContext, StepContext
+from sparkflow_runtime.ops.kernel import (
+    BoundFunction,
+    KernelContext,
+    StepArithmetic,
+    StepContext,
+)
 from sparkflow_runtime.ops.op import Inference, NodeView, Op
 from sparkflow_runtime.ops.registry import add
 from sparkflow_runtime.ops.signature import Attr, int_attr, list_attr, string_attr, type_attr
@@ -160,7 +165,7 @@ class While(Op):
         chosen = run if body.taped is None else run_taped
 
         def run_quietly(step: StepContext | None, *values: Any) -> tuple[Any, ...]:
-            with np.errstate(all="ignore"):
+            with StepArithmetic():
                 return chosen(step, *values)
 
         return run_quietly
