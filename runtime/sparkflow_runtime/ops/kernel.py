@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
@@ -141,6 +141,23 @@ class KernelContext:
 _MACHINE: Final = "sparkflow_runtime.codegen.machine.denormals"
 
 
+def _silence() -> tuple[Callable[[], Any], Callable[[Any], Any]]:
+    """What makes numpy silent, and what takes what that gives and makes it as before.
+
+    `np.errstate` reads its arguments anew each time, most of a microsecond.
+    """
+    try:
+        from numpy._core import umath
+
+        variable = umath._extobj_contextvar
+        return partial(variable.set, umath._make_extobj(all="ignore")), variable.reset
+    except (ImportError, AttributeError):  # numpy 1, or one that keeps it elsewhere
+        return partial(np.seterr, all="ignore"), lambda before: np.seterr(**before)
+
+
+_silent, _as_before = _silence()
+
+
 class StepArithmetic:
     """A context in which numpy computes as kernels do: without warnings, denormals being zero.
 
@@ -148,11 +165,10 @@ class StepArithmetic:
     the first step of a small graph.
     """
 
-    __slots__ = ("_errors", "_keep")
+    __slots__ = ("_before", "_keep")
 
     def __enter__(self) -> None:
-        self._errors = np.errstate(all="ignore")
-        self._errors.__enter__()
+        self._before = _silent()
         machine = sys.modules.get(_MACHINE)
         if machine is None:
             self._keep = None
@@ -160,12 +176,7 @@ class StepArithmetic:
             flush, keep = machine.switches()
             self._keep = None if flush() else keep
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._keep is not None:
             self._keep()
-        self._errors.__exit__(kind, error, traceback)
+        _as_before(self._before)

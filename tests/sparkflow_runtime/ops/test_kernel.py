@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime.codegen.machine import denormals, native
+from sparkflow_runtime.ops import kernel
 from sparkflow_runtime.ops.kernel import StepArithmetic
 
 pytestmark = [
@@ -34,6 +35,25 @@ def test_numpy_computes_as_kernels_do():
     with pytest.raises(KeyError), StepArithmetic():
         raise KeyError
     assert keeps_denormals()
+
+
+@pytest.mark.parametrize("is_private", [True, False])
+def test_numpy_is_silent_inside_and_as_before_afterwards(is_private, monkeypatch):
+    if not is_private:  # as of numpy 1
+        monkeypatch.setitem(sys.modules, "numpy._core", None)
+    silent, as_before = kernel._silence()
+    monkeypatch.setattr(kernel, "_silent", silent)
+    monkeypatch.setattr(kernel, "_as_before", as_before)
+    with np.errstate(all="raise", under="warn"):
+        before = np.geterr()
+        with StepArithmetic():
+            assert set(np.geterr().values()) == {"ignore"}
+            with StepArithmetic():
+                assert np.isnan(np.float32(0) / np.float32(0))
+            assert set(np.geterr().values()) == {"ignore"}
+        assert np.geterr() == before
+        with pytest.raises(FloatingPointError):
+            np.float32(1) / np.float32(0)
 
 
 def test_the_mode_is_a_threads_own():
