@@ -114,11 +114,14 @@ def _is_one_ufunc(cluster: Cluster) -> bool:
 
 def _numpy_elements(cluster: Cluster, known: Mapping[Endpoint, Known]) -> int:
     """How many elements take numpy as long as this node; where it broadcasts, it begins anew."""
-    space = cluster.space
+    (node,) = cluster.nodes
+    space = known[Endpoint(node.name, 0)].full_shape
+    assert space is not None
     patterns = []
-    for endpoint in cluster.nodes[0].inputs:
-        shape = known[endpoint].full_shape or ()
-        sizes = (1,) * (len(space) - len(shape)) + tuple(shape)
+    for endpoint in node.inputs:
+        shape = known[endpoint].full_shape
+        assert shape is not None
+        sizes = (1,) * (len(space) - len(shape)) + shape
         patterns.append([size == whole for size, whole in zip(sizes, space, strict=True)])
     begins = 1
     for dimension in reversed(range(len(space) - 1)):
