@@ -67,7 +67,7 @@ def test_variants_hold_what_is_put_in_until_it_is_taken_out():
     assert push.aliases == {"input_handle", "tensor"}
     assert pop.aliases == {"input_handle", "element_shape"}
     assert registry.lookup("TensorListGetItem").aliases == {"input_handle"}
-    assert registry.lookup("TensorListStack").aliases == frozenset()
+    assert registry.lookup("TensorListStack").aliases == {"input_handle"}
 
 
 def test_an_op_that_does_not_keep_its_word_is_found():

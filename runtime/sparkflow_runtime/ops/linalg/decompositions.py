@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.codegen.tiles.factorisation import cholesky
+from sparkflow_runtime.codegen.systems.factorisation import cholesky
 from sparkflow_runtime.dtypes import COMPLEX, INDEX, DType, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor

@@ -420,7 +420,7 @@ class MatrixInverse(Op):
 
     def machine_call(self, node: NodeView, site: CallSite) -> MachineCall | None:
         """The inverses of small matrices."""
-        from sparkflow_runtime.codegen.tiles import small_systems
+        from sparkflow_runtime.codegen.systems import small_systems
 
         *stack, rows, _ = site.shapes[0]
         number = site.dtypes[0]

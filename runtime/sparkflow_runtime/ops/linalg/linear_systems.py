@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime import shapes
-from sparkflow_runtime.codegen.tiles.substitution import solve
+from sparkflow_runtime.codegen.systems.substitution import solve
 from sparkflow_runtime.dtypes import float64
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
@@ -157,7 +157,7 @@ class MatrixSolve(Op):
 
     def machine_call(self, node: NodeView, site: CallSite) -> MachineCall | None:
         """The solutions of small systems."""
-        from sparkflow_runtime.codegen.tiles import small_systems
+        from sparkflow_runtime.codegen.systems import small_systems
 
         *stack, rows, columns = site.shapes[1]
         number = site.dtypes[0]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime.codegen.machine import native
-from sparkflow_runtime.codegen.tiles.small_systems import MOST, NUMBERS, bind_inverse, bind_solve
+from sparkflow_runtime.codegen.systems.small_systems import MOST, NUMBERS, bind_inverse, bind_solve
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 

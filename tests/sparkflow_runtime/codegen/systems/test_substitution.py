@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime.codegen.machine import native, threads
-from sparkflow_runtime.codegen.tiles import substitution
-from sparkflow_runtime.codegen.tiles.substitution import MOST_ROWS, solve
+from sparkflow_runtime.codegen.systems import substitution
+from sparkflow_runtime.codegen.systems.substitution import MOST_ROWS, solve
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime.codegen.machine import native
-from sparkflow_runtime.codegen.tiles import factorisation
-from sparkflow_runtime.codegen.tiles.factorisation import MOST_ROWS, cholesky
+from sparkflow_runtime.codegen.systems import factorisation
+from sparkflow_runtime.codegen.systems.factorisation import MOST_ROWS, cholesky
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="there is no code generator here")
 
