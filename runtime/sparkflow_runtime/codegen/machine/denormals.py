@@ -8,7 +8,6 @@ mode belongs to a thread, and is as before when they return.
 
 from __future__ import annotations
 
-import functools
 import platform
 from collections.abc import Callable
 from typing import Final
@@ -19,6 +18,7 @@ from sparkflow_runtime.codegen.machine import host
 from sparkflow_runtime.codegen.machine.builtin import Builtin, address_in_python
 from sparkflow_runtime.codegen.machine.host import DATA
 from sparkflow_runtime.codegen.machine.linking import link
+from sparkflow_runtime.once import once
 
 _X86_BITS: Final = 1 << 15 | 1 << 6
 """Of results and of arguments."""
@@ -84,7 +84,7 @@ def text(machine: str = platform.machine()) -> str:
     return _TEXTS.get(machine, _NONE)
 
 
-@functools.cache
+@once
 def switches() -> tuple[Callable[[], bool], Callable[[], bool]]:
     """Functions that make denormals zero, giving whether they were, and numbers again."""
     if not host.available():
