@@ -85,7 +85,7 @@ def serve(
                 answer = {"seconds": seconds}
         except Exception as error:  # what it leaves behind is no ground for another case
             traceback.print_exc()
-            said = traceback.format_exception_only(error)[-1].strip()
+            said = traceback.format_exception_only(error)[-1].strip().partition("\n")[0]
             print(json.dumps({"failed": said}), file=answers, flush=True)
             sys.exit(1)
         print(json.dumps(answer), file=answers, flush=True)

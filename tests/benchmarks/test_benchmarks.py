@@ -278,7 +278,7 @@ def make(case):
     if sys.argv[1] == "sparkflow":
         return Case(lambda: None, [1.0])
     if case == "raises":
-        raise ImportError("no tf_keras")
+        raise ImportError("no tf_keras\\nSet VERBOSE=1 for more")
     if case == "ends":
         return Case(lambda: os._exit(3), [1.0])
     return Case(lambda: None, [2.0 if case == "differs" else 1.0])
