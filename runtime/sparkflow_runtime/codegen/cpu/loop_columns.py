@@ -72,23 +72,15 @@ def _gathered(
 ) -> Any:
     """A vector from lanes of others; `source` gives which vector and which of its lanes."""
     sources = [source(lane) for lane in range(width)]
-    result = None
-    for number_, vector in enumerate(vectors):
-        if not any(each == number_ for each, _ in sources):
-            continue
-        if result is None:
-            result, held = vector, {number_}
-            taken = [lane for _, lane in sources]
-            continue
-        mask = []
-        for lane, (each, place) in enumerate(sources):
-            if each == number_:
-                mask.append(width + place)
-            else:
-                mask.append(taken[lane] if each in held else 0)
-        kind = ir.VectorType(I32, width)
-        result = builder.shuffle_vector(result, vector, ir.Constant(kind, mask))
-        held.add(number_)
+    first, *others = sorted({each for each, _ in sources})
+    result, taken = vectors[first], [place for _, place in sources]
+    kind = ir.VectorType(I32, width)
+    for other in others:
+        mask = [
+            width + place if each == other else taken[lane]
+            for lane, (each, place) in enumerate(sources)
+        ]
+        result = builder.shuffle_vector(result, vectors[other], ir.Constant(kind, mask))
         taken = list(range(width))
     return result
 

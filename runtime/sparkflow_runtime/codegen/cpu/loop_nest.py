@@ -269,11 +269,10 @@ class _Nest:
         builder = self._builder
         for place, value in results.items():
             array = self._frame.outputs[place]
+            pointer = array.pointer(builder, self._rank - 1, index)
             if array.step == 1:
-                pointer = array.pointer(builder, self._rank - 1, index)
                 self._memory.store(builder, array.dtype, value, pointer, cut)
             elif not self._form.columns[len(self._frame.inputs) + place].offset:
-                pointer = array.pointer(builder, self._rank - 1, index)
                 columns = [results[each] for each in range(place, place + array.step)]
                 store_columns(builder, self._memory, array, columns, pointer, cut)
 

@@ -113,7 +113,7 @@ class CompiledKernel:
             raise UnsupportedKernel(f"an output that has elements where the sizes are {sizes}")
         places: tuple[Column, ...] = ()
         target = _target()
-        columns = columns_of(simple, short, target)
+        columns = columns_of(schedule, short, target)
         if columns is not None:
             simple, places, short = columns.kernel, columns.places, short[:-1]
             constants = repr([each.value for each in simple.instructions])

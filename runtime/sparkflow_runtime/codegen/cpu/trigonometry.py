@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from sparkflow_runtime.codegen.machine import entry, host, native
+from sparkflow_runtime.codegen.machine import entry, native
 from sparkflow_runtime.codegen.machine.llvm_text import Code, Value, Vectors
 from sparkflow_runtime.dtypes import DType, float32, float64
 from sparkflow_runtime.once import once
@@ -57,7 +57,7 @@ def bind_sine(number: DType, count: int, is_cosine: bool) -> Callable[..., bool]
 @once
 def _body(number: DType) -> native.Body:
     code, kind, width = Code(), _KINDS[number], 8 * number.size
-    vectors = Vectors(code, kind, host.host().lanes(number))
+    vectors = Vectors.whole(code, kind)
     wide = Vectors(code, "double", vectors.lanes)
     count, first = code.sizes(2)
     first = code.let(f"trunc i64 {first} to i{width}") if width < 64 else first

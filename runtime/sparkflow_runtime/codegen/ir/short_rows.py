@@ -43,17 +43,17 @@ class Columns:
     places: tuple[Column, ...]
 
 
-def columns_of(kernel: Kernel, sizes: Sequence[int], target: Target) -> Columns | None:
+def columns_of(schedule: Schedule, sizes: Sequence[int], target: Target) -> Columns | None:
     """The kernel by columns, where that is the faster way.
 
     Args:
-        kernel: A simplified one, see `schedule.simplify`.
+        schedule: The plan of a simplified kernel, see `schedule.simplify`.
         sizes: Of its iteration space.
         target: The processor.
     """
+    kernel = schedule.kernel
     if kernel.rank < 2 or sizes[-1] < 2:
         return None
-    schedule = Schedule(kernel)
     if not sizes[-1] < schedule.lanes(target.vector_bytes) <= sizes[-2]:
         return None
     varying = [
@@ -66,8 +66,8 @@ def columns_of(kernel: Kernel, sizes: Sequence[int], target: Target) -> Columns 
     if not _is_worth_while(schedule, sizes[-1], target):
         return None
     columns = _Writer(kernel, sizes[-1]).written()
-    schedule = Schedule(columns.kernel)
-    if schedule.passes > 1 or any(each.in_memory for each in schedule.reductions):
+    found = Schedule(columns.kernel)
+    if found.passes > 1 or any(each.in_memory for each in found.reductions):
         return None
     return columns
 

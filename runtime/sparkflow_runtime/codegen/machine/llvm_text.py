@@ -9,6 +9,8 @@ from typing import Final
 
 import numpy as np
 
+from sparkflow_runtime.codegen.machine import host
+
 SIGNATURE: Final = "define void @body(ptr %sizes, ptr %arrays, i64 %lo, i64 %hi, i64 %part)"
 """Of what `native.body` takes."""
 
@@ -224,6 +226,9 @@ class Code:
         self._declared[f"declare {result} @{function}({kinds})"] = None
 
 
+_SIZES: Final = {"float": 4, "double": 8}
+
+
 class Vectors:
     """Reading and writing vectors of one kind in a function that is being written.
 
@@ -237,10 +242,15 @@ class Vectors:
         self.code = code
         self.element = element
         self.lanes = lanes
-        self.size_bytes = {"float": 4, "double": 8}[element]
+        self.size_bytes = _SIZES[element]
         self.kind = f"<{lanes} x {element}>"
         self.suffix = f"v{lanes}{'f32' if element == 'float' else 'f64'}"
         self.truth = f"<{lanes} x i1>"
+
+    @classmethod
+    def whole(cls, code: Code, element: str) -> Vectors:
+        """Vectors that fill a register of this processor."""
+        return cls(code, element, host.host().vector_bytes // _SIZES[element])
 
     def load(self, base: str, index: Value, mask: str | None = None) -> str:
         """The elements of an array from `index` on; 0 outside of the mask."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from sparkflow_runtime.codegen.machine import entry, host, native
+from sparkflow_runtime.codegen.machine import entry, native
 from sparkflow_runtime.codegen.machine.llvm_text import Code, Value, Vectors
 from sparkflow_runtime.dtypes import DType, float32, float64, int32, int64
 from sparkflow_runtime.once import latest
@@ -151,7 +151,7 @@ def _extreme(number: DType, position: DType, is_least: bool) -> native.Body:
 def _extreme_in_lanes(number: DType, position: DType, is_least: bool) -> native.Body:
     """Each lane walks along one line of the array, whose elements may be anywhere."""
     code, kind = Code(), _KINDS[number]
-    vectors = Vectors(code, kind, host.host().lanes(number))
+    vectors = Vectors.whole(code, kind)
     lanes, wide = vectors.lanes, f"<{vectors.lanes} x i64>"
     before, along, behind = code.sizes(3)
     array, out = code.arrays(2)

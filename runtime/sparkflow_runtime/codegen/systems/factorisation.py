@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from sparkflow_runtime.codegen.machine import host, native, threads
+from sparkflow_runtime.codegen.machine import native, threads
 from sparkflow_runtime.codegen.machine.llvm_text import Code, Value, Vectors
 from sparkflow_runtime.codegen.tiles.convolution_tasks import ELEMENTS
 from sparkflow_runtime.once import latest, once
@@ -68,8 +68,7 @@ class _Writer:
         self._code = code = Code()
         self._element = ELEMENTS[kind]
         self._root = "llvm.sqrt.f32" if self._element == "float" else "llvm.sqrt.f64"
-        lanes = host.host().vector_bytes // np.dtype(kind).itemsize
-        self._vectors = Vectors(code, self._element, lanes)
+        self._vectors = Vectors.whole(code, self._element)
         (self._rows,) = code.sizes(1)
 
     def text(self) -> str:

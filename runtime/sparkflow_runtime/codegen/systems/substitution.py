@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from sparkflow_runtime.codegen.machine import host, native, threads
+from sparkflow_runtime.codegen.machine import native, threads
 from sparkflow_runtime.codegen.machine.llvm_text import Code, Value, Vectors
 from sparkflow_runtime.codegen.tiles.convolution_tasks import ELEMENTS
 from sparkflow_runtime.once import latest, once
@@ -71,8 +71,7 @@ class _Writer:
     def __init__(self, kind: str) -> None:
         self._code = code = Code()
         self._element = ELEMENTS[kind]
-        lanes = host.host().vector_bytes // np.dtype(kind).itemsize
-        self._vectors = Vectors(code, self._element, lanes)
+        self._vectors = Vectors.whole(code, self._element)
         self._rows, self._columns, self._first, self._step, self._by_row, self._by_column = (
             code.sizes(6)
         )

@@ -1,7 +1,7 @@
 import pytest
 
 from sparkflow_runtime.codegen.ir.kernel import Column, Instruction, Kernel, Operand
-from sparkflow_runtime.codegen.ir.schedule import Target
+from sparkflow_runtime.codegen.ir.schedule import Schedule, Target
 from sparkflow_runtime.codegen.ir.short_rows import columns_of
 from sparkflow_runtime.dtypes import bool_, float16, float32, int64
 
@@ -21,7 +21,7 @@ ROWS = sums((False, True))
 
 
 def test_places_in_rows_are_values_of_their_own():
-    found = columns_of(ROWS, (40, 3), AVX2)
+    found = columns_of(Schedule(ROWS), (40, 3), AVX2)
     assert found is not None
     square = [Instruction("multiply", (place, place), float32) for place in range(3)]
     chain = [Instruction("add", (3, 4), float32), Instruction("add", (6, 5), float32)]
@@ -33,7 +33,7 @@ def test_places_in_rows_are_values_of_their_own():
 
 
 def test_sums_of_columns_and_of_everything_stay_reductions():
-    found = columns_of(sums((True, False), (True, True)), (40, 2), AVX2)
+    found = columns_of(Schedule(sums((True, False), (True, True))), (40, 2), AVX2)
     assert found is not None
     reductions = [each for each in found.kernel.instructions if each.function == "reduce_sum"]
     assert [each.over for each in reductions] == [(True,)] * 3
@@ -51,7 +51,7 @@ def test_positions_and_truths():
         ),
         (3,),
     )
-    found = columns_of(kernel, (40, 3), AVX2)
+    found = columns_of(Schedule(kernel), (40, 3), AVX2)
     assert found is not None
     functions = [each.function for each in found.kernel.instructions]
     assert functions == ["constant"] * 3 + ["equal"] * 3 + ["logical_or"] * 2
@@ -72,4 +72,4 @@ def test_positions_and_truths():
     ],
 )
 def test_other_kernels_go_over_rows(kernel, sizes, target):
-    assert columns_of(kernel, sizes, target) is None
+    assert columns_of(Schedule(kernel), sizes, target) is None
