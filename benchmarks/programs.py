@@ -3,20 +3,16 @@
     python benchmarks/programs.py --record --tensorflow-python P --torch-python P --jax-python P
 
 They are others than those of `peers.py`, which the code was tuned with; each is written once, in
-`programs_cases.py`, `programs_loops.py`, `programs_recurrences.py` or `programs_models.py`. The
-table is as that of `peers.py`.
+`programs_cases.py`, `programs_loops.py`, `programs_recurrences.py`, `programs_models.py` or
+`programs_methods.py`. The table is as that of `peers.py`.
 """
 
 from __future__ import annotations
 
 from peers import compare_all
-from programs_cases import PROGRAMS
-from programs_loops import LOOPS
-from programs_models import MODELS
-from programs_recurrences import RECURRENCES
+from programs_competitor import PROGRAMS
 
-ALL = {**PROGRAMS, **LOOPS, **RECURRENCES, **MODELS}
-CASES = {name: program.text for name, program in ALL.items()}
+CASES = {name: program.text for name, program in PROGRAMS.items()}
 
 
 def main() -> None:

@@ -14,11 +14,12 @@ from competitor import Case
 from peers_competitor import serve_as
 from programs_cases import PROGRAMS as CASES, Program
 from programs_loops import LOOPS
+from programs_methods import METHODS
 from programs_models import MODELS
 from programs_recurrences import RECURRENCES
 from programs_words import JaxWords, TensorFlowWords, TorchWords
 
-PROGRAMS = {**CASES, **LOOPS, **RECURRENCES, **MODELS}
+PROGRAMS = {**CASES, **LOOPS, **RECURRENCES, **MODELS, **METHODS}
 RATE, ADAM_RATE, MOST_NORM = 0.05, 1e-3, 1.0
 MOMENTUM = DECAY = 0.9
 INITIAL = 0.1

@@ -33,7 +33,7 @@ class TensorFlowWords:
         self.where, self.inverse, self.cumsum = tf.where, tf.matrix_inverse, tf.cumsum
         self.top_k, self.expand, self.logsumexp = tf.nn.top_k, tf.expand_dims, tf.reduce_logsumexp
         self.log_softmax, self.cholesky = tf.nn.log_softmax, tf.cholesky
-        self.diagonal = tf.matrix_diag_part
+        self.diagonal, self.abs, self.sqrt = tf.matrix_diag_part, tf.abs, tf.sqrt
 
     def matmul(self, a: Any, b: Any, transpose_b: bool = False) -> Any:
         return self.tf.matmul(a, b, transpose_b=transpose_b)
@@ -160,7 +160,7 @@ class JaxWords:
         self.where, self.inverse, self.cumsum = jnp.where, jnp.linalg.inv, jnp.cumsum
         self.top_k, self.expand = jax.lax.top_k, jnp.expand_dims
         self.logsumexp, self.log_softmax = jax.nn.logsumexp, jax.nn.log_softmax
-        self.cholesky = jnp.linalg.cholesky
+        self.cholesky, self.abs, self.sqrt = jnp.linalg.cholesky, jnp.abs, jnp.sqrt
 
     def matmul(self, a: Any, b: Any, transpose_b: bool = False) -> Any:
         return self.jnp.matmul(a, self.jnp.swapaxes(b, -1, -2) if transpose_b else b)
@@ -296,6 +296,7 @@ class TorchWords:
         self.top_k, self.expand, self.logsumexp = torch.topk, torch.unsqueeze, torch.logsumexp
         self.entropy, self.cholesky = functional.cross_entropy, torch.linalg.cholesky
         self.binary_entropy = functional.binary_cross_entropy_with_logits
+        self.abs, self.sqrt = torch.abs, torch.sqrt
 
     def matmul(self, a: Any, b: Any, transpose_b: bool = False) -> Any:
         return a @ (b.transpose(-1, -2) if transpose_b else b)
