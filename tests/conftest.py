@@ -164,10 +164,11 @@ def plans_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(specialise, "SIGHTINGS", 1)
 
 
-@pytest.fixture(autouse=True)
-def aliases_are_said(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="session", autouse=True)
+def aliases_are_said(request: pytest.FixtureRequest) -> Iterator[None]:
     """With `--check-aliases`, holds every kernel of every session to what its op says."""
     if not request.config.getoption("--check-aliases"):
+        yield
         return
     bind = program.bind_kernel
 
@@ -181,7 +182,9 @@ def aliases_are_said(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
 
         return run
 
-    monkeypatch.setattr(program, "bind_kernel", bind_checked)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(program, "bind_kernel", bind_checked)
+        yield
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -231,6 +234,20 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         reason = _why_no_gpu()
         if reason is not None:
             pytest.skip(reason)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """In one of several processes, tells the first one less of a test: `support.messages`.
+
+    With `-x` nothing is left out, since the end of a run is decided by what has been told.
+    """
+    if not hasattr(item.config, "workerinput") or item.config.getoption("maxfail"):
+        return None
+    from support.messages import run_and_tell
+
+    run_and_tell(item, nextitem)
+    return True
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -1,0 +1,24 @@
+"""That nothing but the success of setting up and tearing down is kept from the first process."""
+
+import pytest
+
+from support.messages import worth_telling
+
+
+def report(when: str, outcome: str, duration: float = 0.001) -> pytest.TestReport:
+    return pytest.TestReport(
+        "test_it", ("test_it.py", 1, "it"), {}, outcome, None, when, (), duration
+    )
+
+
+@pytest.mark.parametrize("outcome", ["passed", "failed", "skipped"])
+def test_a_tests_own_outcome_is_told(outcome):
+    assert worth_telling(report("call", outcome))
+
+
+@pytest.mark.parametrize("when", ["setup", "teardown"])
+def test_what_is_around_it_is_told_where_it_fails_skips_or_takes_long(when):
+    assert worth_telling(report(when, "failed"))
+    assert worth_telling(report(when, "skipped"))
+    assert worth_telling(report(when, "passed", duration=2.0))
+    assert not worth_telling(report(when, "passed"))
