@@ -12,7 +12,7 @@ import pytest
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.ir.builder import KernelBuilder
 from sparkflow_runtime.codegen.ir.schedule import Form as LoopForm, Schedule, Target
-from sparkflow_runtime.codegen.machine import linking, native
+from sparkflow_runtime.codegen.machine import denormals, linking, native
 from sparkflow_runtime.codegen.machine.host import Host
 from sparkflow_runtime.codegen.tiles import gemm_ir, small_product
 from sparkflow_runtime.codegen.tiles.gemm_form import Form
@@ -107,3 +107,32 @@ def test_fused_kernels_work_on_whole_vectors(name: str) -> None:
     inner = max(blocks(name, text, is_tidy=True), key=lambda block: count(root, block))
     assert count(root, inner) >= LoopForm().registers
     assert count(spill, inner) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "machine", "reads", "writes"),
+    [
+        ("avx512", "x86_64", r"stmxcsr\s", r"ldmxcsr\s"),
+        ("neon", "aarch64", r"mrs\s+x\d+, FPCR", r"msr\s+FPCR, x\d+"),
+    ],
+)
+def test_the_mode_of_denormals_is_read_once_and_written_twice(
+    name: str, machine: str, reads: str, writes: str
+) -> None:
+    text = f"""{denormals.text(machine)}
+declare void @body()
+
+define void @kernel() {{
+  %mode = call i64 @flush_denormals()
+  call void @body()
+  call void @restore_denormals(i64 %mode)
+  ret void
+}}
+"""
+    assembly = [line for block in blocks(name, text, is_tidy=False) for line in block]
+    kernel = [line for line in assembly if re.search(f"{reads}|{writes}|body", line, re.IGNORECASE)]
+    order = [
+        next(k for k, each in enumerate((reads, writes, "body")) if re.search(each, line, re.I))
+        for line in kernel
+    ]
+    assert order == [0, 1, 2, 1]
