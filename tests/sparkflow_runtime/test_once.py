@@ -158,12 +158,19 @@ VALUES = frozenset(
 two are as good as one, and which no address points into."""
 
 
+def trees_with(text: str) -> Iterator[tuple[Path, ast.Module]]:
+    """The parsed modules of both packages that have this text; parsing all takes seconds."""
+    for path in (path for package in PACKAGES for path in package.rglob("*.py")):
+        source = path.read_text(encoding="utf-8")
+        if text in source:
+            yield path, ast.parse(source)
+
+
 def remembered_by_functools() -> Iterator[tuple[str, str]]:
     """Every such function: where it is, and the type that it returns."""
-    for path in (path for package in PACKAGES for path in package.rglob("*.py")):
+    for path, tree in trees_with("cache"):  # `cache`, `lru_cache`, `cached_property`
         if path == Path(once_module.__file__):
             continue
-        tree = ast.parse(path.read_text(encoding="utf-8"))
         functions = {
             each.name: each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)
         }
@@ -223,12 +230,9 @@ REPLACED = {
 
 def test_nothing_else_is_made_when_it_is_first_needed() -> None:
     """`global x; if x is None: x = ...` makes two where two threads come at once."""
-    for path in (path for package in PACKAGES for path in package.rglob("*.py")):
+    for path, tree in trees_with("global"):
         names = {
-            name
-            for each in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-            if isinstance(each, ast.Global)
-            for name in each.names
+            name for each in ast.walk(tree) if isinstance(each, ast.Global) for name in each.names
         }
         allowed = REPLACED.get(str(path.relative_to(ROOT)), set())
         assert names <= allowed, f"{path}: use sparkflow_runtime.once"
