@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from sparkflow_runtime.device.shared_memory import SharedArena
-from sparkflow_runtime.errors import AbortedError, NotFoundError
+from sparkflow_runtime.errors import AbortedError, NotFoundError, OpError
 from sparkflow_runtime.transport.channel.asking import Asker
 from sparkflow_runtime.transport.channel.opening import Opened
 from sparkflow_runtime.transport.channel.reactor import Reactor
@@ -48,8 +48,8 @@ class Task:
             self.sinks[key] = sink
             self.changed.notify_all()
 
-    def unsubscribe(self, step_id: int, key: str, sink: Sink, gone: bool) -> None:
-        self._note(self.gone, f"{key} {gone}")
+    def unsubscribe(self, step_id: int, key: str, sink: Sink, broke: OpError | None) -> None:
+        self._note(self.gone, f"{key} {broke is not None}")
 
     def call(
         self, step_id: int, text: bytes, args: Sequence[Any], later: Answer

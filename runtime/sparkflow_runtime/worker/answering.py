@@ -206,13 +206,15 @@ class Answering:
         """See `serving.Task`."""
         self._worker.rendezvous.find(step_id).subscribe(key, sink)
 
-    def unsubscribe(self, step_id: int, key: str, sink: Sink, gone: bool) -> None:
+    def unsubscribe(self, step_id: int, key: str, sink: Sink, broke: OpError | None) -> None:
         """See `serving.Task`."""
         step = self._worker.rendezvous.peek(step_id)
         if step is not None:
             step.unsubscribe(key, sink)
-            if gone:
-                step.abort(UnavailableError(message=f"{sink.receiver} is gone"))
+            if broke is not None:
+                # The other task may live, and be the master that is told so.
+                text = f"Tensors of this step cannot be sent: {broke.message}"
+                step.abort(UnavailableError(message=text))
 
     def call(
         self, step_id: int, text: bytes, args: Sequence[Any], later: Answer

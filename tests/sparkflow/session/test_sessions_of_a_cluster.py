@@ -7,6 +7,7 @@ import pytest
 import sparkflow as tf
 from sparkflow_runtime.testing.leaks import assert_idle
 from sparkflow_runtime.testing.local_cluster import LocalCluster
+from support.waiting import wait_until
 
 WAIT_S = 60
 
@@ -167,3 +168,39 @@ def test_two_clients_of_one_session_cannot_extend_it_at_once(cluster):
     with pytest.raises(tf.errors.AbortedError, match=r"Current version is \d+ but caller expected"):
         sess.run(tf.constant(2.0))
     sess.close()
+
+
+def test_a_broken_channel_is_not_said_to_be_a_lost_task(cluster):
+    """Whoever runs the step may be the task at the other end, and live."""
+    ps, _, worker, other = cluster.servers
+    with tf.device("/job:ps/task:0"):
+        queue = tf.FIFOQueue(10, [tf.float32], [[]], shared_name="waited for")
+        element = queue.dequeue()
+        more = queue.enqueue(2.0)
+    with tf.device("/job:worker/task:0"):
+        doubled = element * 2.0
+    raised = []
+
+    def wait_for_an_element():
+        with pytest.raises(tf.errors.UnavailableError) as found:
+            sess.run(doubled)
+        raised.append(found.value.message)
+
+    with tf.Session(other.target) as sess:
+        waiting = threading.Thread(target=wait_for_an_element)
+        waiting.start()
+        wait_until(lambda: any(each._sinks for each in channels_from(ps, worker)), WAIT_S)
+        for channel in channels_from(ps, worker):
+            channel.wire.close()
+        waiting.join(WAIT_S)
+        (text,) = raised
+        assert "is gone" not in text
+        assert "channel to Task /job:" in text
+        sess.run(more)
+        assert sess.run(doubled) == 4.0
+
+
+def channels_from(server, asker):
+    """The tensor channels that another task has opened to a server."""
+    channels = list(server.worker.answering._channels)
+    return [each for each in channels if each.wire.task == asker.task]

@@ -399,7 +399,7 @@ def test_a_killed_task_is_named(processes: LocalCluster, victim: tuple[str, int]
         assert next(updates).num_steps > 0
         processes.kill(*victim)
         task = f"/job:{victim[0]}/replica:0/task:{victim[1]}"
-        name = f"Task {task} (is gone|at 127.0.0.1:.* cannot be)"
+        name = f"Task {task} (broke|at 127.0.0.1:.* cannot be)"
         with pytest.raises(UnavailableError, match=name):
             for _ in updates:
                 pass

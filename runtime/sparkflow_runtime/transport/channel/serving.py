@@ -38,8 +38,8 @@ class Task(Protocol):
     def subscribe(self, step_id: int, key: str, sink: Sink) -> None:
         """Has the bundles of a key go to `sink` from now on, also those that are there already."""
 
-    def unsubscribe(self, step_id: int, key: str, sink: Sink, gone: bool) -> None:
-        """Takes that back; `gone`: because the other task is gone."""
+    def unsubscribe(self, step_id: int, key: str, sink: Sink, broke: OpError | None) -> None:
+        """Takes that back; `broke`: what ended the channel, where that is why."""
 
     def call(
         self, step_id: int, text: bytes, args: Sequence[Any], later: Answer
@@ -122,11 +122,6 @@ class Sink:
             self._serving.forget(self)
             return False
         return not self._cancelled
-
-    @property
-    def receiver(self) -> str:
-        """The task that takes the bundles."""
-        return f"Task {self._serving.wire.task}"
 
     @property
     def transport(self) -> str:
@@ -298,7 +293,7 @@ class Serving(End):
                 found = self._sinks.pop(header.number, None)
             if found is not None:
                 found.cancel()
-                self._task.unsubscribe(found.step_id, found.key, found, gone=False)
+                self._task.unsubscribe(found.step_id, found.key, found, broke=None)
         elif kind is Kind.FINISH:
             self._todo.append((False, partial(self._task.finish, header.number)))
         else:
@@ -323,7 +318,7 @@ class Serving(End):
         try:
             for sink in sinks:
                 sink.cancel()
-                self._task.unsubscribe(sink.step_id, sink.key, sink, gone=True)
+                self._task.unsubscribe(sink.step_id, sink.key, sink, self.wire.closed)
             for step_id in steps:
                 with contextlib.suppress(OpError):  # a step that the task has none of
                     self._task.abandon(step_id)
@@ -340,9 +335,9 @@ class Serving(End):
             self.forget(sink)
             return
         with self._lock:
-            is_gone = self._closed
-        if is_gone:  # since it asked, and `close` may have come before this
-            self._task.unsubscribe(sink.step_id, sink.key, sink, gone=True)
+            is_closed = self._closed
+        if is_closed:  # since it asked, and `close` may have come before this
+            self._task.unsubscribe(sink.step_id, sink.key, sink, self.wire.closed)
 
     def _call(self, header: Header, head: bytes, body: np.ndarray[Any, Any] | None) -> None:
         number, step_id = header.number, header.place

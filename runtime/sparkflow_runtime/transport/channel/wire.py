@@ -174,7 +174,9 @@ class Wire:
                 try:
                     self._send(head, buffers, body_bytes, check, descriptors)
                 except OSError as error:
-                    self.close(UnavailableError(message=f"{self._name()} is gone: {error}"))
+                    self.close(
+                        UnavailableError(message=f"The channel to {self._name()} broke: {error}")
+                    )
                     self._require_open()
                 except OpError as error:
                     self.close(error)  # A frame was begun: nothing can follow.
@@ -353,7 +355,7 @@ class Wire:
             while self._read_once(buffer, handle):
                 continue
         except OSError as error:
-            self.close(UnavailableError(message=f"{self._name()} is gone: {error}"))
+            self.close(UnavailableError(message=f"The channel to {self._name()} broke: {error}"))
             self._require_open()
         except OpError as error:
             if isinstance(error, DataLossError):

@@ -115,7 +115,7 @@ def test_the_end_of_the_server_ends_what_was_asked(channel: Channel) -> None:
     channel.asker.call(1, b"meet", [], done)
     channel.task.sink("a")
     channel.serving.close()
-    with pytest.raises(UnavailableError, match=r"Task /job:ps/replica:0/task:0 is gone"):
+    with pytest.raises(UnavailableError, match=r"channel to Task /job:ps/replica:0/task:0 broke"):
         stream.take(0, channel.waker(), more=False)
     assert ended.wait(WAIT_S)
     assert isinstance(calls[0].error, OpError)
