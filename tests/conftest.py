@@ -15,9 +15,8 @@ from hypothesis import settings
 from sparkflow_runtime.compiler import program, specialise
 from sparkflow_runtime.ops import all as _all_ops  # noqa: F401  (tests put back what they found)
 from sparkflow_runtime.testing.aliases import check_aliases
-from support import java
+from support.temporary import own_directory, taken_left
 
-java.for_drivers()
 settings.register_profile("same", derandomize=True, deadline=None, database=None)
 settings.load_profile("same")
 
@@ -73,6 +72,20 @@ def garbage_of_the_module() -> Iterator[None]:
     if gc.get_count()[2] >= _MUCH:
         gc.collect()
         gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def temporary_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Keeps temporary files of tests and of their processes among those of the test run."""
+    with own_directory(tmp_path_factory.mktemp("temporary", numbered=False)) as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_left(temporary_directory: Path) -> Iterator[None]:
+    """Fails where a file of tests has left a temporary file or directory."""
+    yield
+    assert taken_left(temporary_directory) == []
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,5 +1,6 @@
 """Models that were never trained, as inference needs no training, and an MLflow of our own."""
 
+import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -114,9 +115,16 @@ def mlflow_database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[
 
 
 @pytest.fixture
-def mlflow(mlflow_database: tuple[Any, Path], request: pytest.FixtureRequest) -> Iterator[Any]:
+def mlflow(
+    mlflow_database: tuple[Any, Path],
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Any]:
     """MLflow with an experiment for this test."""
     mlflow, folder = mlflow_database
+    temporary = folder / "temporary"  # where it leaves what it loads models from
+    temporary.mkdir(exist_ok=True)
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     name = request.node.name
     location = (folder / name).as_uri()
     mlflow.set_experiment(experiment_id=mlflow.create_experiment(name, location))

@@ -30,7 +30,7 @@ def fault_session(
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", host)
         .config("spark.driver.bindAddress", host)
-        .config("spark.executor.extraJavaOptions", java.OPTIONS)
+        .config("spark.executor.extraJavaOptions", java.options())
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
     )

@@ -10,13 +10,15 @@ saves, see `class_archive`: a session on `local[2]` with four jobs takes 3.2 s i
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
+import tempfile
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
-_QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 # One of another Java or Spark is not used, and nobody needs to know.
 _QUIET: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 
@@ -39,15 +41,26 @@ def _spark() -> str:
 
 def making_archive(path: Path) -> str:
     """Options of a JVM that writes an archive of the classes that it has loaded when it ends."""
-    return f"{_QUICK} {_QUIET} -XX:ArchiveClassesAtExit={path}"
+    return f"{_QUICK} {_QUIET} {_option('-XX:ArchiveClassesAtExit=', path)}"
 
 
-def _options() -> str:
-    path = archive_path()
-    return f"{_QUICK} {_QUIET} -XX:SharedArchiveFile={path}" if path.is_file() else _QUICK
+def options() -> str:
+    """Options of any JVM that a test starts, executors' among them."""
+    found, path, temporary = _QUICK, archive_path(), temporary_directory()
+    if path.is_file():
+        found += f" {_QUIET} {_option('-XX:SharedArchiveFile=', path)}"
+    if temporary.is_dir():
+        found += f" {_option('-Djava.io.tmpdir=', temporary)}"
+    return found
 
 
-OPTIONS: Final = _options()
+def temporary_directory() -> Path:
+    """Where JVMs put their temporary files, libraries among them, if a test run has made it."""
+    return Path(tempfile.gettempdir(), "java")
+
+
+def _option(name: str, path: Path) -> str:
+    return shlex.quote(f"{name}{path}")  # Spark divides options as a shell does
 
 
 _WARM: Final = "-Dspark.python.daemon.module=tests.support.warm_daemon"
@@ -57,6 +70,6 @@ def for_drivers() -> None:
     """Has every driver's JVM that this process and its children start run so, with `warm_daemon`.
 
     Executors have `spark.executor.extraJavaOptions`. A test of what Spark's own daemon does, or of
-    modules that workers get from elsewhere, starts its driver with `OPTIONS` alone.
+    modules that workers get from elsewhere, starts its driver with `options()` alone.
     """
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{OPTIONS} {_WARM}")
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{options()} {_WARM}")

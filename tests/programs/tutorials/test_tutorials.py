@@ -21,12 +21,22 @@ DEADLINE_S = 120
 NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d*(?:e[-+]?\d+)?")
 
 
-def printed_by(program: str, folder: Path) -> str:
-    """What a program prints that runs in an empty folder."""
+def printed_by(program: str, folder: Path, temporary: Path) -> str:
+    """What a program prints that runs in an empty folder.
+
+    Args:
+        program: Its name.
+        folder: The folder.
+        temporary: For its temporary files, which it leaves.
+    """
     done = subprocess.run(
         [sys.executable, str(HERE / f"{program}.py")],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            "TMPDIR": str(temporary),
+        },
         capture_output=True,
         text=True,
         timeout=DEADLINE_S,
@@ -50,10 +60,9 @@ def running(request, tmp_path_factory):
         for item in request.session.items
         if "running" in getattr(item, "fixturenames", ()) and item.module is request.module
     ]
+    new = tmp_path_factory.mktemp
     with ThreadPoolExecutor(max_workers=2) as pool:
-        yield {
-            name: pool.submit(printed_by, name, tmp_path_factory.mktemp(name)) for name in chosen
-        }
+        yield {name: pool.submit(printed_by, name, new(name), new(name)) for name in chosen}
         pool.shutdown(cancel_futures=True)
 
 

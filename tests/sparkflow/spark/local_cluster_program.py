@@ -72,7 +72,7 @@ def dynamic(folder: Path) -> None:
     """Executors come while tasks wait, one is killed, and Spark runs slow tasks twice."""
     settings = {
         "spark.ui.enabled": "false",
-        "spark.executor.extraJavaOptions": java.OPTIONS,
+        "spark.executor.extraJavaOptions": java.options(),
         "spark.executor.cores": "1",
         "spark.sql.shuffle.partitions": "2",
         "spark.dynamicAllocation.enabled": "true",
@@ -133,7 +133,7 @@ def main() -> None:
     spark = (
         SparkSession.builder.master("local-cluster[2,2,1024]")
         .config("spark.ui.enabled", "false")
-        .config("spark.executor.extraJavaOptions", java.OPTIONS)
+        .config("spark.executor.extraJavaOptions", java.options())
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.executor.resource.gpu.amount", "2")
         .config("spark.task.resource.gpu.amount", "1")

@@ -232,7 +232,7 @@ def main() -> None:
     settings = {
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
-        "spark.executor.extraJavaOptions": java.OPTIONS,
+        "spark.executor.extraJavaOptions": java.options(),
         "spark.sql.shuffle.partitions": "2",
     }
     if "two_kinds" in wanted:

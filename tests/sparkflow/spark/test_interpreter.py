@@ -218,7 +218,7 @@ spark.stop()
 def test_a_program_of_an_environment_that_is_not_active(
     tmp_path: Path, foreign_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SPARK_SUBMIT_OPTS", java.OPTIONS)  # with the daemon of Spark
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", java.options())  # with the daemon of Spark
     program = tmp_path / "train.py"
     program.write_text(_PROGRAM)
     done = subprocess.run(

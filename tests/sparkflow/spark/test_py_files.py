@@ -39,7 +39,7 @@ def test_executors_import_the_wheel_that_was_submitted(tmp_path: Path) -> None:
         **os.environ,
         "SPARK_HOME": str(home),
         "PYSPARK_PYTHON": sys.executable,
-        "SPARK_SUBMIT_OPTS": java.OPTIONS,  # workers that have imported nothing of ours yet
+        "SPARK_SUBMIT_OPTS": java.options(),  # workers that have imported nothing of ours yet
     }
     submit = [str(home / "bin" / "spark-submit"), "--master", "local-cluster[2,1,1024]"]
     done = subprocess.run(

@@ -81,7 +81,7 @@ def main() -> None:
         .config("spark.eventLog.compress", "true")
         .config("spark.eventLog.compression.codec", "zstd")
         .config("spark.app.name", CANARY)
-        .config("spark.executor.extraJavaOptions", java.OPTIONS)
+        .config("spark.executor.extraJavaOptions", java.options())
         .config("spark.sql.shuffle.partitions", "2")
         .getOrCreate()
     )

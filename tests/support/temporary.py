@@ -1,0 +1,72 @@
+"""The directory for temporary files that a test run has to itself, and what tests left in it.
+
+It is `tempfile.gettempdir()` of the run and of the processes that it starts, and goes with pytest's
+own directories: nothing is left where other programs have their files.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from support import java
+
+_GOES_S: Final = 5.0
+_OF_THE_PROCESS: Final = ("java", "cuda")
+"""How what begins that is there until its process ends: JVMs' files, and a compiled header."""
+
+_OF_USERS_TESTS: Final = "absl_testing"
+"""Where `tf.test.get_temp_dir` is: it stays, what a test puts there does not."""
+
+
+@contextmanager
+def own_directory(folder: Path) -> Iterator[Path]:
+    """Has the temporary files of this process, and of those that it starts, be made in a folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(folder))
+        patch.setattr(tempfile, "tempdir", None)  # Python looks once
+        java.temporary_directory().mkdir()
+        java.for_drivers()
+        yield folder
+
+
+def taken_left(folder: Path, within_s: float = _GOES_S) -> list[str]:
+    """What tests have left in a folder, removed now: names, and what is in the directories.
+
+    Args:
+        folder: See `own_directory`.
+        within_s: How long something may take to go by itself.
+    """
+    deadline = time.monotonic() + within_s
+    while (left := _left(folder)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    found = [_described(each) for each in left]
+    for each in left:
+        if each.is_dir() and not each.is_symlink():
+            shutil.rmtree(each, ignore_errors=True)
+        else:
+            each.unlink(missing_ok=True)
+    return found
+
+
+def _left(folder: Path) -> list[Path]:
+    return [each for each in sorted(folder.iterdir()) if not _may_stay(each)]
+
+
+def _may_stay(path: Path) -> bool:
+    if path.name == _OF_USERS_TESTS:
+        return not any(path.iterdir())
+    return path.name.startswith(_OF_THE_PROCESS)
+
+
+def _described(path: Path) -> str:
+    if not path.is_dir():
+        return path.name
+    return f"{path.name}: {', '.join(sorted(each.name for each in path.iterdir())[:8])}"
