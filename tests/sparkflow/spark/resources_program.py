@@ -34,6 +34,8 @@ def tasks(folder: Path) -> dict[str, dict[str, Any]]:
         except OSError:  # it has ended meanwhile
             continue
         mine = dict(pair.split("=", 1) for pair in environment.split("\0") if "=" in pair)
+        if "SPARKFLOW_TASK" not in mine:  # it has just ended: it has no memory any more
+            continue
         gpus = mine.get("CUDA_VISIBLE_DEVICES")
         found[mine["SPARKFLOW_TASK"]] = {"gpus": gpus, "executor": executor}
     return found
@@ -58,10 +60,13 @@ class Look(Callback):
         self.tasks: dict[str, Any] = {}
         self.restarts: list[str] = []
         self.said: list[str] = []
+        self.waits = threading.Event()
 
     def on_waiting(self, text: str) -> None:
         """Keeps it."""
         self.said.append(text)
+        if "waiting for other fits" in text:
+            self.waits.set()
 
     def on_restart(self, reason: str) -> None:
         """Keeps it."""
@@ -167,19 +172,26 @@ def cluster(df: DataFrame, folder: Path) -> dict[str, Any]:
 
 def in_turn(df: DataFrame, folder: Path) -> dict[str, Any]:
     """Two fits that each need all GPUs, while there are cores for both."""
-    looks = [Look(folder), Look(folder)]
+    begun = threading.Event()
+    second = Look(folder)
+
+    def hold(_: dict[str, Any]) -> None:
+        begun.set()
+        second.waits.wait(120)
+
     losses: list[float] = []
 
     def fit(look: Look) -> None:
         model = trainer(numPs=0, callbacks=[look], epochs=5).fit(df)
         losses.append(model.history.epoch_loss[-1])
 
-    threads = [threading.Thread(target=fit, args=(look,)) for look in looks]
-    for thread in threads:
-        thread.start()
+    threads = [threading.Thread(target=fit, args=(look,)) for look in (Look(folder, hold), second)]
+    threads[0].start()
+    begun.wait(300)
+    threads[1].start()
     for thread in threads:
         thread.join()
-    waited = [text for look in looks for text in look.said if "waiting for other fits" in text]
+    waited = [text for text in second.said if "waiting for other fits" in text]
     return {"fits": len(losses), "waited": waited[:1]}
 
 

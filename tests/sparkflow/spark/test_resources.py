@@ -85,7 +85,8 @@ def test_a_cluster_for_programs_and_fits_in_turn(tmp_path: Path) -> None:
     jobs = {"ps": 1, "worker": 2}
     assert made["roles"] == [[jobs, {"type": "worker", "index": index}] for index in (0, 1)]
     assert turn["fits"] == 2
-    assert "2 task slots are needed, 2 of 2 are in use" in turn["waited"][0]
+    (waited,) = turn["waited"]
+    assert waited.endswith("2 task slots are needed, 2 of 2 are in use")
 
 
 @pytest.mark.nightly

@@ -177,8 +177,10 @@ class SlotLedger:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
+        self._changes = 0
         self._used = 0
         self._queue: list[object] = []
+        self._told: set[object] = set()  # those of the queue that know that they wait
 
     @contextlib.contextmanager
     def reserved(
@@ -195,37 +197,67 @@ class SlotLedger:
         with self._changed:
             self._queue.append(ticket)
         try:
-            said = False
-            while not self._try(ticket, wanted, total := count()):
-                text = (
-                    f"waiting for other fits of this session: {wanted} task slots are needed, "
-                    f"{self._used} of {total} are in use"
-                )
-                if not said:
-                    _log.warning("%s", text)
-                    said = True
-                on_waiting(text)
-                with self._changed:
-                    self._changed.wait(_SAY_S)
+            self._await_turn(ticket, wanted, count, on_waiting)
         finally:
             with self._changed:
                 self._queue.remove(ticket)
-                self._changed.notify_all()
+                self._told.discard(ticket)
+                self._tell()
         try:
             yield
         finally:
             with self._changed:
                 self._used -= wanted
-                self._changed.notify_all()
+                self._tell()
 
-    def _try(self, ticket: object, wanted: int, total: int) -> bool:
+    def _await_turn(
+        self,
+        ticket: object,
+        wanted: int,
+        count: Callable[[], int],
+        on_waiting: Callable[[str], None],
+    ) -> None:
+        """Returns once the slots are the ticket's."""
+        said, moved = False, True
+        while True:
+            total = count()
+            with self._changed:
+                seen = self._changes
+                place = self._queue.index(ticket)
+                # Alone, a fit goes on in any case: Spark itself says what is missing.
+                has_room = self._used == 0 or self._used + wanted <= total
+                if has_room and not place:
+                    self._used += wanted
+                    return
+                # Those before it may only be asking Spark how many slots there are.
+                is_told = not has_room or not moved or bool(self._told & {*self._queue[:place]})
+                if is_told:
+                    self._told.add(ticket)
+                text = _describe_turn(wanted, self._used, total, place)
+            if is_told:
+                if not said:
+                    _log.warning("%s", text)
+                    said = True
+                on_waiting(text)
+            moved = self._wait_for_change(seen)
+
+    def _wait_for_change(self, seen: int) -> bool:
+        """Whether something has changed since there were `seen` changes, or does within a while."""
         with self._changed:
-            first = self._queue[0] is ticket
-            # Alone, a fit goes on in any case: Spark itself says what is missing.
-            if first and (self._used == 0 or self._used + wanted <= total):
-                self._used += wanted
-                return True
-            return False
+            return self._changed.wait_for(lambda: self._changes != seen, _SAY_S)
+
+    def _tell(self) -> None:
+        self._changes += 1
+        self._changed.notify_all()
+
+
+def _describe_turn(wanted: int, used: int, total: int, place: int) -> str:
+    needed = "1 task slot is" if wanted == 1 else f"{wanted} task slots are"
+    before = f"; {place} of them {'comes' if place == 1 else 'come'} first" if place else ""
+    return (
+        f"waiting for other fits of this session: {needed} needed, {used} of {total} are in use"
+        f"{before}"
+    )
 
 
 # A process has one Spark context.

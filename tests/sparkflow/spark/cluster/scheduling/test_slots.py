@@ -2,9 +2,11 @@
 
 import itertools
 import threading
+from collections.abc import Callable
 
 import pytest
 
+from sparkflow.spark.cluster.scheduling import slots
 from sparkflow.spark.cluster.scheduling.slots import SlotLedger, check_slots
 from sparkflow.spark.cluster_layout import ClusterLayout
 from sparkflow.spark.errors import SparkTrainingError
@@ -24,10 +26,13 @@ def test_too_few_slots_after_the_wait() -> None:
 class Fit(threading.Thread):
     """A fit that holds its slots until it is told to end."""
 
-    def __init__(self, ledger: SlotLedger, wanted: int) -> None:
+    def __init__(
+        self, ledger: SlotLedger, wanted: int, count: Callable[[], int] = lambda: 4
+    ) -> None:
         super().__init__(daemon=True)
         self._ledger = ledger
         self._wanted = wanted
+        self._count = count
         self.waits, self.runs, self.go = (threading.Event() for _ in range(3))
         self.texts: list[str] = []
         self.start()
@@ -37,7 +42,7 @@ class Fit(threading.Thread):
             self.texts.append(text)
             self.waits.set()
 
-        with self._ledger.reserved(self._wanted, lambda: 4, on_waiting):
+        with self._ledger.reserved(self._wanted, self._count, on_waiting):
             self.runs.set()
             self.go.wait(20)
 
@@ -55,11 +60,72 @@ def test_fits_wait_for_each_other_in_turn() -> None:
     assert second.texts[0] == (
         "waiting for other fits of this session: 2 task slots are needed, 3 of 4 are in use"
     )
+    assert third.texts[0] == (
+        "waiting for other fits of this session: 1 task slot is needed, 3 of 4 are in use; "
+        "1 of them comes first"
+    )
     first.go.set()
     assert second.runs.wait(20)
     assert third.runs.wait(20)
     for fit in (second, third):
         fit.go.set()
+        fit.join(20)
+
+
+class Asking:
+    """Spark, which takes its time to say how many slots there are."""
+
+    def __init__(self, then: int = 4) -> None:
+        self.asked, self.answer = threading.Event(), threading.Event()
+        self._then = then
+
+    def __call__(self) -> int:
+        self.asked.set()
+        assert self.answer.wait(20)
+        return self._then
+
+
+@pytest.mark.parametrize(
+    ("wanted", "texts"),
+    [
+        (1, []),  # there is room for both
+        (2, ["waiting for other fits of this session: 2 task slots are needed, 3 of 4 are in use"]),
+    ],
+)
+def test_who_comes_while_another_one_asks_how_many_there_are(
+    monkeypatch: pytest.MonkeyPatch, wanted: int, texts: list[str]
+) -> None:
+    monkeypatch.setattr(slots, "_SAY_S", 20.0)
+    ledger, spark = SlotLedger(), Asking()
+    first = Fit(ledger, 3, spark)
+    assert spark.asked.wait(20)
+    counted = threading.Semaphore(0)
+    second = Fit(ledger, wanted, lambda: counted.release() or 4)
+    assert counted.acquire(timeout=20)
+    with ledger._changed:  # it waits by now, or is about to
+        assert second.texts == []
+    spark.answer.set()
+    assert first.runs.wait(20)
+    assert (second.waits if texts else second.runs).wait(20)
+    assert second.texts == texts
+    for fit in (first, second):
+        fit.go.set()
+        assert fit.runs.wait(20)
+        fit.join(20)
+
+
+def test_what_takes_long_to_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slots, "_SAY_S", 0.01)
+    ledger, spark = SlotLedger(), Asking()
+    first = Fit(ledger, 1, spark)
+    assert spark.asked.wait(20)
+    second = Fit(ledger, 2)
+    assert second.waits.wait(20)
+    assert second.texts[0].endswith("0 of 4 are in use; 1 of them comes first")
+    spark.answer.set()
+    for fit in (first, second):
+        fit.go.set()
+        assert fit.runs.wait(20)
         fit.join(20)
 
 
