@@ -7,6 +7,7 @@ are left alone, as are those that fail for want of memory only. Which line calls
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -62,7 +63,12 @@ def failing(at: Step, error: BaseException) -> Iterator[None]:
 
 @contextmanager
 def _watched(on_step: Callable[[Step], Any]) -> Iterator[None]:
+    # Python calls them wherever it collects garbage: hypothesis has one.
+    of_the_collector = {getattr(each, "__code__", None) for each in gc.callbacks}
+
     def look(frame: FrameType, event: str, arg: Any) -> None:
+        if frame.f_code in of_the_collector:
+            return
         if event == "c_call" and _may_fail(arg):
             caller, name, module = frame, arg.__name__, ""
         elif event == "call" and frame.f_back is not None and not _is_ours(frame):
