@@ -62,7 +62,11 @@ class Dataset(DatasetMethods):
         return structure.classes(self._structure)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} shapes: {self.output_shapes}, types: {self.output_types}>"
+        sizes, types = (
+            str(nest.mapped(form, each)).replace("'", "")
+            for form, each in ((str, self.output_shapes), (repr, self.output_types))
+        )
+        return f"<{type(self).__name__} shapes: {sizes}, types: {types}>"
 
     def options(self) -> Options:
         """The options that were set."""

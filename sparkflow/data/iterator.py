@@ -92,7 +92,7 @@ class Iterator:
             )
         with graph.colocate_with(self._iterator_resource.op):
             inputs = [dataset._variant_tensor, self._iterator_resource]
-            return graph.add_node("MakeIterator", inputs, {}, name)
+            return graph.add_node("MakeIterator", inputs, {}, name or "make_initializer")
 
     def get_next(self, name: str | None = None) -> Any:
         """The next element, in each step that needs it; OutOfRangeError after the last.

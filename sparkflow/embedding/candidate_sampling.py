@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sparkflow._api import export
 from sparkflow.embedding.lookup import embedding_lookup
@@ -153,6 +153,14 @@ def all_candidate_sampler(
     )  # fmt: skip
 
 
+class ComputeAccidentalHits(NamedTuple):
+    """Rows and positions of samples that are true classes, and very negative weights."""
+
+    indices: Tensor
+    ids: Tensor
+    weights: Tensor
+
+
 @export("nn.compute_accidental_hits")
 def compute_accidental_hits(
     true_classes: Any,
@@ -160,7 +168,7 @@ def compute_accidental_hits(
     num_true: int,
     seed: int | None = None,
     name: str | None = None,
-) -> Samples:
+) -> ComputeAccidentalHits:
     """Where samples happen to be true classes: rows, positions, very negative weights."""
     first, second = op_seeds(seed)
     rows, places, weights = apply_op(
@@ -172,7 +180,7 @@ def compute_accidental_hits(
         seed2=second,
         name=name,
     )
-    return rows, places, weights
+    return ComputeAccidentalHits(rows, places, weights)
 
 
 def _pieces(value: Any) -> list[Any]:

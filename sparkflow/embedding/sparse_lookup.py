@@ -103,7 +103,7 @@ def _weighted(found: Tensor, weights: Tensor, rows: Tensor, combiner: str, scope
         divisor = segment.segment_sum(wide, rows)
     else:
         divisor = elementwise.sqrt(segment.segment_sum(elementwise.square(wide), rows))
-    return elementwise.div(total, divisor, name=scope)
+    return elementwise.div_no_nan(total, divisor, name=scope)  # a row without ids is zero
 
 
 def _tables(params: Any) -> list[Any]:

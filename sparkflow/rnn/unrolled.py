@@ -156,11 +156,11 @@ def static_bidirectional_rnn(
             output, state_bw = static_rnn(
                 cell_bw, turned, initial_state_bw, dtype, sequence_length, backwards
             )
-        output_bw = _turned(output, sequence_length)
-        joined = [
-            tree.map_structure(lambda a, b: arrays.concat([a, b], 1), a, b)
-            for a, b in zip(output_fw, output_bw, strict=True)
-        ]
+    output_bw = _turned(output, sequence_length)
+    joined = [
+        tree.map_structure(lambda a, b: arrays.concat([a, b], 1), a, b)
+        for a, b in zip(output_fw, output_bw, strict=True)
+    ]
     return joined, state_fw, state_bw
 
 

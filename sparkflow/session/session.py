@@ -223,6 +223,7 @@ class BaseSession:
         repeats: bool = False,
     ) -> _Plan:
         client = self._open_client()
+        self._require_nodes()
         plan = _Plan(
             Fetches(self._graph, fetches, self), [FeedSlot(tensor) for tensor in tensors], expand
         )
@@ -429,13 +430,16 @@ class BaseSession:
             raise RuntimeError("Attempted to use a closed Session.")
         return self._client
 
+    def _require_nodes(self) -> None:
+        if not self._graph.version:
+            raise RuntimeError(
+                "The Session graph is empty. Add operations to the graph before calling run()."
+            )
+
     def _extend(self, client: SessionClient) -> None:
         """Sends the nodes made since the last time."""
+        self._require_nodes()
         with self._lock:
-            if not self._graph.version:
-                raise RuntimeError(
-                    "The Session graph is empty. Add operations to the graph before calling run()."
-                )
             if self._graph.version > self._sent:
                 graph_def = self._graph.to_message(self._sent)
                 client.extend(graph_def)

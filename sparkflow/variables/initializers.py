@@ -137,7 +137,7 @@ class RandomNormal(Initializer):
         seed: int | None = None,
         dtype: Any = float32,
     ) -> None:
-        super().__init__(dtype)
+        super().__init__(_floating(dtype))
         self.mean = mean
         self.stddev = stddev
         self.seed = seed

@@ -129,6 +129,60 @@ NAMES = [
         "rnn/TensorArrayStack/TensorArrayGatherV3:0",
     ),
     ("tf.nn.dynamic_rnn(tf.nn.rnn_cell.GRUCell(2), y, dtype=tf.float32)[0]", "rnn/transpose_1:0"),
+    (
+        "tf.map_fn(lambda v: (v, v * 2.), x, (tf.float32, tf.float32))[1]",
+        "map/TensorArrayStack_1/TensorArrayGatherV3:0",
+    ),
+    (
+        "tf.nn.static_bidirectional_rnn(*[tf.nn.rnn_cell.GRUCell(2)] * 2, tf.unstack(y[:, :2], 2, 1), dtype=tf.float32)[0][1]",
+        "concat_1:0",
+    ),
+    ("tf.train.exponential_decay(1., n, 2, .5)", "ExponentialDecay:0"),
+    ("tf.train.natural_exp_decay(1., n, 2, .5)", "ExponentialDecay:0"),
+    ("tf.train.inverse_time_decay(1., n, 2, .5)", "InverseTimeDecay:0"),
+    ("tf.train.polynomial_decay(1., n, 2)", "PolynomialDecay:0"),
+    ("tf.train.cosine_decay_restarts(1., n, 2)", "SGDRDecay:0"),
+    ("tf.train.linear_cosine_decay(1., n, 2)", "LinearCosineDecay:0"),
+    ("tf.train.noisy_linear_cosine_decay(1., n, 2, name='q')", "q:0"),
+    ("tf.image.rgb_to_grayscale(im, name='q')", "q:0"),
+    ("tf.image.rgb_to_grayscale(tf.cast(im, tf.uint8))", "rgb_to_grayscale:0"),
+    ("tf.image.grayscale_to_rgb(im[..., :1], name='q')", "q:0"),
+    ("tf.image.per_image_standardization(im)", "per_image_standardization:0"),
+    ("tf.image.convert_image_dtype(tf.cast(im, tf.uint8), tf.int16)", "convert_image:0"),
+    ("tf.image.total_variation(im)", "total_variation/add:0"),
+    ("tf.signal.rfft(x)", "rfft:0"),
+    ("tf.signal.irfft(tf.cast(x, tf.complex64), name='q')", "q:0"),
+    ("tf.multinomial(x, 1)", "multinomial/Multinomial:0"),
+    ("tf.random.categorical(x, 1)", "categorical/Multinomial:0"),
+    ("tf.nn.zero_fraction(x)", "zero_fraction/fraction:0"),
+    ("tf.clip_by_global_norm([x], 1., name='q')[1]", "q/global_norm:0"),
+    ("tf.assert_type(x, tf.float32)", "assert_type/statically_determined_correct_type"),
+    (
+        "tf.sparse_tensor_dense_matmul(tf.SparseTensor([[0, 0]], [1.], [1, 2]), tf.zeros([2, 3]))",
+        "SparseTensorDenseMatMul/SparseTensorDenseMatMul:0",
+    ),
+    (
+        "tf.sparse.softmax(tf.SparseTensor([[0, 0]], [1.], [1, 2])).values",
+        "SparseSoftmax/SparseSoftmax:0",
+    ),
+    (
+        "tf.data.Iterator.from_structure(tf.int64, []).make_initializer(tf.data.Dataset.range(3))",
+        "make_initializer",
+    ),
+    ("TABLE.table_ref", "s/hash_table:0"),
+    ("TABLE.initializer", "s/key_value_init/InitializeTableV2"),
+    ("TABLE.lookup(tf.constant(['a']))", "hash_table_Lookup/LookupTableFindV2:0"),
+    ("TABLE.lookup(tf.constant(['a']), name='q')", "q/LookupTableFindV2:0"),
+    ("TABLE.size()", "hash_table_Size/LookupTableSizeV2:0"),
+    ("WORDS.lookup(tf.constant(['a']))", "hash_table_Lookup/Select:0"),
+    ("WORDS.size()", "hash_table_Size/add:0"),
+    (
+        "MUTABLE.insert('a', tf.constant(1, tf.int64))",
+        "MutableHashTable_lookup_table_insert/LookupTableInsertV2",
+    ),
+    ("MUTABLE.lookup(tf.constant('a'))", "MutableHashTable_lookup_table_find/LookupTableFindV2:0"),
+    ("MUTABLE.remove('a')", "MutableHashTable_lookup_table_remove/LookupTableRemoveV2"),
+    ("MUTABLE.export()[0]", "MutableHashTable_lookup_table_export_values/LookupTableExportV2:0"),
     ("tf.print(x)", "PrintV2"),
     ("tf.print(x, name='said')", "said"),
 ]
@@ -136,8 +190,24 @@ NAMES = [
 
 @pytest.mark.parametrize(("source", "name"), NAMES)
 def test_names(source, name):
+    made = {"TABLE": table, "WORDS": lambda: table(1), "MUTABLE": mutable_table}
     with tf.Graph().as_default():
-        assert eval(source, names()[0]).name == name
+        tables = {word: make() for word, make in made.items() if word in source}
+        assert eval(source, {**names()[0], **tables}).name == name
+
+
+def table(buckets=0):
+    with tf.name_scope("s"):
+        pairs = tf.lookup.KeyValueTensorInitializer(["a"], tf.constant([0], tf.int64))
+        if buckets:
+            return tf.lookup.StaticVocabularyTable(pairs, buckets)
+        made = tf.lookup.StaticHashTable(pairs, -1)
+    assert made.name == "hash_table"
+    return made
+
+
+def mutable_table():
+    return tf.lookup.MutableHashTable(tf.string, tf.int64, -1)
 
 
 CELLS = ["BasicRNNCell", "GRUCell", "BasicLSTMCell", "LSTMCell"]
@@ -178,6 +248,11 @@ def test_sparse_gradients_are_taken_by_name():
 
 
 REFUSALS = [
+    (
+        "tf.image.non_max_suppression(tf.zeros([5, 4]), tf.zeros([3]), 2)",
+        ValueError,
+        "Dimensions must be equal, but are 5 and 3",
+    ),
     (
         "tf.cond(n, lambda: x, lambda: x)",
         TypeError,
@@ -343,3 +418,31 @@ def test_what_is_not_in_a_graph_is_said_in_tensorflows_words(asked, words):
     with tf.Graph().as_default(), pytest.raises(ValueError) as caught:  # noqa: PT011
         tf.import_graph_def(graph.as_graph_def(), return_elements=[asked])
     assert words in str(caught.value)
+
+
+def test_rows_without_ids_are_zero_with_weights_too():
+    ids = tf.SparseTensor([[0, 0], [2, 0]], tf.constant([1, 0], tf.int64), [3, 1])
+    weights = tf.SparseTensor(ids.indices, [2.0, 4.0], ids.dense_shape)
+    table = tf.constant([[1.0, 2.0], [3.0, 4.0]])
+    with tf.Session() as session:
+        for combiner, first in (("mean", [3, 4]), ("sqrtn", [3, 4]), ("sum", [6, 8])):
+            rows = tf.nn.embedding_lookup_sparse(table, ids, weights, combiner=combiner)
+            found, slope = session.run([rows, tf.gradients(rows, table)[0]])
+            assert found[:2].tolist() == [first, [0, 0]]
+            assert np.isfinite(slope.values).all()
+
+
+def test_coloured_pngs_become_gray_as_libpng_makes_them():
+    colours = np.array([[[0, 1, 2], [15, 16, 0], [9, 10, 11], [7, 7, 7], [255, 0, 254]]], np.uint8)
+    with tf.Session() as session:
+        gray = session.run(tf.image.decode_png(tf.image.encode_png(colours), channels=1))
+    assert gray.ravel().tolist() == [0, 13, 9, 7, 105]
+
+
+def test_datasets_and_pairs_are_written_as_tensorflow_does():
+    data = tf.data.Dataset.from_tensors({"a": (1, [2.0])})
+    assert repr(data) == "<Dataset shapes: {a: ((), (1,))}, types: {a: (tf.int32, tf.float32)}>"
+    hits = tf.nn.compute_accidental_hits(
+        tf.constant([[1]], tf.int64), tf.constant([1], tf.int64), 1
+    )
+    assert hits._fields == ("indices", "ids", "weights")

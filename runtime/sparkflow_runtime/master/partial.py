@@ -72,20 +72,24 @@ class PartialRun:
             OpError: A node failed.
         """
         with self._lock:
-            wanted = self._checked(feeds, fetches)
-            ready = self._ready()
+            given, wanted = self._checked(feeds, fetches)
+            ready = self._ready(given)
             for endpoint in wanted:
-                if endpoint not in self._values and endpoint.node not in ready:
+                known = endpoint in self._values or endpoint in given
+                if not known and endpoint.node not in ready:
                     raise InvalidArgumentError(
                         message=f"Fetch {endpoint} can't be computed from the feeds that have "
                         "been fed so far."
                     )
+            self._values.update(given)  # not before: a refused call feeds nothing
             read = self._advance(ready, self._variables_read(wanted))
             self._fetched.update(wanted)
             return [read[each] if each in read else self._values[each] for each in wanted]
 
-    def _checked(self, feeds: Mapping[str, Any], fetches: Sequence[str]) -> list[Endpoint]:
-        """Takes the feeds; gives the fetches."""
+    def _checked(
+        self, feeds: Mapping[str, Any], fetches: Sequence[str]
+    ) -> tuple[dict[Endpoint, Any], list[Endpoint]]:
+        """The values that are fed, and the fetches."""
         given = {parse_endpoint(name): value for name, value in feeds.items()}
         wanted = [parse_endpoint(name) for name in fetches]
         for kind, announced, done, endpoints, past in (
@@ -101,19 +105,23 @@ class PartialRun:
                     raise InvalidArgumentError(
                         message=f"The {kind} {endpoint} has already been {past}."
                     )
-        self._values.update(given)
-        return wanted
+        return given, wanted
 
-    def _ready(self) -> set[str]:
-        """The nodes that the feeds so far allow to run, those that have run among them."""
+    def _ready(self, new: Mapping[Endpoint, Any]) -> set[str]:
+        """The nodes that the feeds so far allow to run, those that have run among them.
+
+        Args:
+            new: What is fed now.
+        """
         fed = set(self._request.feeds)
-        given = {endpoint.node for endpoint in fed if endpoint in self._values}
+        values = self._values.keys() | new.keys()
+        given = {endpoint.node for endpoint in fed if endpoint in values}
         ready: set[str] = set()
         for node in self._graph.sorted():
             if node.name in self._cut:
                 continue
             data = all(
-                each in self._values if each in fed else each.node in ready for each in node.inputs
+                each in values if each in fed else each.node in ready for each in node.inputs
             )
             waits = all(
                 name in given if name in self._cut else name in ready

@@ -13,7 +13,7 @@ import numpy as np
 from sparkflow._api import export
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.operation import Operation
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, name_scope
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.checks.checks import assert_equal
 from sparkflow.ops.control.debugging import Assert
@@ -165,7 +165,7 @@ def assert_type(
     wanted = as_dtype(tf_type)
     if given.dtype.base is not wanted.base:
         raise TypeError(f"{message or ''}  {given.name} must be of type {wanted!r}")
-    with graph_of((given,)).as_default():
+    with name_scope(name, "assert_type", [given]):
         return no_op(name="statically_determined_correct_type")
 
 

@@ -7,7 +7,13 @@ from typing import Any
 from sparkflow._api import export
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.operators import Symbolic
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, get_default_graph, output_of
+from sparkflow.graph.scopes import (
+    apply_op,
+    convert_to_tensor,
+    get_default_graph,
+    name_scope,
+    output_of,
+)
 from sparkflow.graph.shapes.tensor_shape import TensorShape, to_shape
 from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime import shapes
@@ -196,14 +202,15 @@ class TensorArray:
         """All elements: [size, ...]."""
         value = None if self._size is None else constant_value(self._size)
         known = -1 if value is None or self._dynamic_size else int(value)
-        tensor: Tensor = apply_op(
-            "TensorListStack",
-            self._flow,
-            self._shape_vector(),
-            element_dtype=self._dtype,
-            num_elements=known,
-            name=f"{name or 'TensorArrayStack'}/{name or 'TensorArrayGatherV3'}",
-        )
+        with name_scope(name, "TensorArrayStack", [self._flow]):
+            tensor: Tensor = apply_op(
+                "TensorListStack",
+                self._flow,
+                self._shape_vector(),
+                element_dtype=self._dtype,
+                num_elements=known,
+                name=name or "TensorArrayGatherV3",
+            )
         if self._infer_shape and self._known[0] is not None:
             tensor.set_shape(TensorShape([None, *self._known[0]]))
         return tensor

@@ -62,7 +62,8 @@ def convert_image_dtype(
                 factor = (kind.max + 1) // (wanted.max + 1)
                 return cast(given // np.array(factor, kind.as_numpy_dtype), wanted, name=scope)
             factor = (wanted.max + 1) // (kind.max + 1)
-            return cast(given, wanted) * np.array(factor, wanted.as_numpy_dtype)
+            factors = np.array(factor, wanted.as_numpy_dtype)
+            return elementwise.multiply(cast(given, wanted), factors, name=scope)
         if kind.is_floating and wanted.is_floating:
             return elementwise.cast(given, wanted, name=scope)
         if kind.is_integer:
@@ -187,18 +188,18 @@ def random_saturation(image: Any, lower: float, upper: float, seed: int | None =
 def rgb_to_grayscale(images: Any, name: str | None = None) -> Tensor:
     """[..., 1] the brightness of colours [..., 3]."""
     graph = graph_of((images,))
-    with graph.as_default(), graph.name_scope(name or "rgb_to_grayscale"):
+    with graph.as_default(), graph.name_scope(name or "rgb_to_grayscale") as scope:
         given = convert_to_tensor(images, name="images")
         wide = convert_image_dtype(given, float32)
         gray = linalg.tensordot(wide, np.array(_GRAY, np.float32), [[-1], [0]])
-        return convert_image_dtype(arrays.expand_dims(gray, -1), given.dtype.base)
+        return convert_image_dtype(arrays.expand_dims(gray, -1), given.dtype.base, name=scope)
 
 
 @export("image.grayscale_to_rgb")
 def grayscale_to_rgb(images: Any, name: str | None = None) -> Tensor:
     """[..., 3] from [..., 1]."""
     graph = graph_of((images,))
-    with graph.as_default(), graph.name_scope(name or "grayscale_to_rgb"):
+    with graph.as_default(), graph.name_scope(name or "grayscale_to_rgb") as scope:
         given = convert_to_tensor(images, name="images")
         rank = arrays.rank(given) if given.shape.ndims is None else given.shape.ndims
         if isinstance(rank, int):
@@ -206,7 +207,7 @@ def grayscale_to_rgb(images: Any, name: str | None = None) -> Tensor:
         else:
             ones = constants.fill(arrays.expand_dims(rank - 1, 0), 1)
             multiples = arrays.concat([ones, [3]], 0)
-        result = arrays.tile(given, multiples)
+        result = arrays.tile(given, multiples, name=scope)
         if given.shape.ndims is not None:
             result.set_shape([*given.shape.as_list()[:-1], 3])
         return result
@@ -246,7 +247,7 @@ def yiq_to_rgb(images: Any) -> Tensor:
 def per_image_standardization(image: Any) -> Tensor:
     """Each image less its mean, divided by its deviation (at least 1 / √pixels)."""
     graph = graph_of((image,))
-    with graph.as_default(), graph.name_scope("per_image_standardization"):
+    with graph.as_default(), graph.name_scope("per_image_standardization") as scope:
         given = convert_to_tensor(image, name="image")
         if given.dtype.base not in (float16, float32):
             given = elementwise.cast(given, float32)
@@ -260,4 +261,4 @@ def per_image_standardization(image: Any) -> Tensor:
         variance = reduction.reduce_mean(squares, axes, keepdims=True)
         least = elementwise.rsqrt(count)
         deviation = elementwise.maximum(elementwise.sqrt(variance), least)
-        return (given - mean) / deviation
+        return elementwise.divide(given - mean, deviation, name=scope)

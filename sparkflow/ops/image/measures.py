@@ -37,10 +37,8 @@ def total_variation(images: Any, name: str | None = None) -> Tensor:
         axes = None if rank == 3 else [1, 2, 3]
         rows = given[..., 1:, :, :] - given[..., :-1, :, :]
         columns = given[..., :, 1:, :] - given[..., :, :-1, :]
-        return elementwise.add(
-            reduction.reduce_sum(elementwise.abs(rows), axes),
-            reduction.reduce_sum(elementwise.abs(columns), axes),
-        )
+        across = reduction.reduce_sum(elementwise.abs(rows), axes)
+        return across + reduction.reduce_sum(elementwise.abs(columns), axes)
 
 
 @export("image.image_gradients")

@@ -52,13 +52,13 @@ def _real_transform(rank: int) -> Callable[..., Tensor]:
 
     def transform(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Tensor:
         graph = graph_of((input_tensor, fft_length))
-        with graph.as_default(), graph.name_scope(name or op_type.lower()):
+        with graph.as_default(), graph.name_scope(name or op_type.lower()) as scope:
             tensor = convert_to_tensor(input_tensor, preferred_dtype=float32)
             if tensor.dtype.base not in (float32, float64):
                 raise ValueError(f"RFFT requires tf.float32 or tf.float64 inputs, got: {tensor}")
             lengths = _lengths(tensor, rank, fft_length, inverse=False)
             kind = complex64 if tensor.dtype.base is float32 else complex128
-            return output_of(op_type, tensor, lengths, Tcomplex=kind)
+            return output_of(op_type, tensor, lengths, Tcomplex=kind, name=scope)
 
     transform.__name__ = transform.__qualname__ = op_type.lower()
     transform.__doc__ = f"Half the Fourier transform of real numbers, {rank}D."
@@ -70,11 +70,11 @@ def _inverse_transform(rank: int) -> Callable[..., Tensor]:
 
     def transform(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Tensor:
         graph = graph_of((input_tensor, fft_length))
-        with graph.as_default(), graph.name_scope(name or op_type.lower()):
+        with graph.as_default(), graph.name_scope(name or op_type.lower()) as scope:
             tensor = convert_to_tensor(input_tensor, preferred_dtype=complex64)
             lengths = _lengths(tensor, rank, fft_length, inverse=True)
             kind = float64 if tensor.dtype.base is complex128 else float32
-            return output_of(op_type, tensor, lengths, Treal=kind)
+            return output_of(op_type, tensor, lengths, Treal=kind, name=scope)
 
     transform.__name__ = transform.__qualname__ = op_type.lower()
     transform.__doc__ = f"The real numbers whose half Fourier transform this is, {rank}D."

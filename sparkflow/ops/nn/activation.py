@@ -226,7 +226,8 @@ def zero_fraction(value: Any, name: str | None = None) -> Tensor:
     with graph.as_default(), graph.name_scope(name or "zero_fraction"):
         tensor = convert_to_tensor(value, name="value")
         zero = graph.convert(np.zeros((), tensor.dtype.as_numpy_dtype), None, "zero")
-        return reduction.reduce_mean(elementwise.cast(apply_op("Equal", tensor, zero), float32))
+        zeros = elementwise.cast(apply_op("Equal", tensor, zero), float32)
+        return output_of("Identity", reduction.reduce_mean(zeros), name="fraction")
 
 
 @export("nn.relu_layer")

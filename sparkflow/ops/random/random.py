@@ -12,6 +12,7 @@ from sparkflow.graph.scopes import (
     convert_to_tensor,
     get_default_graph,
     graph_of,
+    name_scope,
     output_of,
 )
 from sparkflow.graph.tensor import Tensor
@@ -167,9 +168,8 @@ def multinomial(
 ) -> Tensor:
     """Classes drawn with the probabilities softmax(logits): [batch, num_samples]."""
     kind = as_dtype(output_dtype or "int64")
-    return _draw(
-        "Multinomial", logits, num_samples, seed=seed, output_dtype=kind, name=name or "multinomial"
-    )
+    with name_scope(name, "multinomial", [logits]):
+        return _draw("Multinomial", logits, num_samples, seed=seed, output_dtype=kind)
 
 
 @export("random_gamma", "random.random_gamma", "random.gamma")

@@ -115,7 +115,7 @@ def clip_by_global_norm(
         TypeError: `t_list` is not a sequence.
     """
     items = _sequence(t_list)
-    norm = global_norm(items) if use_norm is None else convert_to_tensor(use_norm)
+    norm = global_norm(items, name) if use_norm is None else convert_to_tensor(use_norm)
     if norm is None:
         return list(items), None
     graph = norm.graph

@@ -10,7 +10,7 @@ from sparkflow._api import export
 from sparkflow._generated.ops.shape.constants import *  # noqa: F403
 from sparkflow._generated.ops.shape.constants import lin_space
 from sparkflow.graph import constants as values
-from sparkflow.graph.constant_value import constant_value
+from sparkflow.graph.constant_value import known_value
 from sparkflow.graph.conversion import constant as constant_node
 from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import (
@@ -184,6 +184,18 @@ linspace = lin_space
 
 
 @export("get_static_value")
-def get_static_value(tensor: Any) -> Any:
-    """The value of `tensor` where the graph alone tells it, else None."""
-    return constant_value(tensor) if isinstance(tensor, Tensor) else None
+def get_static_value(tensor: Any, partial: bool = False) -> Any:
+    """The value of `tensor` where the graph alone tells it, else None.
+
+    Args:
+        tensor: The tensor; None for a variable, whose value is told by runs.
+        partial: Give what is known of a value, None in place of each other element.
+    """
+    if not isinstance(tensor, Tensor):
+        return None
+    found = known_value(tensor)
+    if found is None or found.unknown is None or not partial:
+        return None if found is None else found.whole
+    known = found.array.astype(object)
+    known[found.unknown] = None
+    return known

@@ -46,7 +46,8 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
         sizes = convert_to_tensor(shape)
         rank = sizes.shape.as_list()[0]
     else:
-        known = TensorShape([None if size in (None, -1) else int(size) for size in shape])
+        given = shape.as_list() if isinstance(shape, TensorShape) else shape
+        known = TensorShape([None if size in (None, -1) else int(size) for size in given])
         rank = known.ndims
         array = np.array([-1 if size is None else size for size in known.as_list()], np.int64)
         if known.is_fully_defined():

@@ -8,7 +8,7 @@ import numpy as np
 
 from sparkflow._api import export
 from sparkflow._generated.ops.sparse.sparse_math import *  # noqa: F403
-from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, output_of
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, graph_of, name_scope, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.sparse_tensor import SparseTensor, SparseTensorValue, added, as_sparse
 from sparkflow.ops.renamed_arguments import either
@@ -69,7 +69,8 @@ def _extremum(op_type: str, sp_a: Any, sp_b: Any, name: str | None) -> SparseTen
 def sparse_softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
     """Softmax over the elements that share all coordinates but the last."""
     sparse = as_sparse(sp_input)
-    values = apply_op("SparseSoftmax", *_parts(sparse), name=name)
+    with name_scope(name, "SparseSoftmax", [sparse.values]):
+        values = apply_op("SparseSoftmax", *_parts(sparse))
     return SparseTensor(sparse.indices, values, sparse.dense_shape)
 
 
@@ -84,13 +85,13 @@ def sparse_tensor_dense_matmul(
         b: A dense matrix; or a sparse one.
         adjoint_a: Use the adjoint of the first.
         adjoint_b: Use the adjoint of the second.
-        name: Name of the node.
+        name: Name of the scope.
     """
     if isinstance(b, _SPARSE):  # (B' A')'
         product = sparse_tensor_dense_matmul(b, sp_a, not adjoint_b, not adjoint_a)
         return arrays.transpose(product, conjugate=True)
     sparse = as_sparse(sp_a)
-    with sparse.graph.as_default():
+    with name_scope(name, "SparseTensorDenseMatMul", [sparse.values]):
         dense = convert_to_tensor(b, sparse.dtype.base if not hasattr(b, "dtype") else None, "b")
         return output_of(
             "SparseTensorDenseMatMul",
@@ -98,7 +99,6 @@ def sparse_tensor_dense_matmul(
             dense,
             adjoint_a=adjoint_a,
             adjoint_b=adjoint_b,
-            name=name,
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 from sparkflow._api import export
@@ -47,10 +48,9 @@ class KeyValueTensorInitializer:
         value_dtype: Any = None,
         name: str | None = None,
     ) -> None:
-        with name_scope(name, "key_value_init", [keys, values]) as scope:
-            self._keys = convert_to_tensor(keys, _known(key_dtype), name="keys")
-            self._values = convert_to_tensor(values, _known(value_dtype), name="values")
-            self._name = scope
+        self._keys = convert_to_tensor(keys, _known(key_dtype), name="keys")
+        self._values = convert_to_tensor(values, _known(value_dtype), name="values")
+        self._name = name
 
     @property
     def key_dtype(self) -> DType:
@@ -69,7 +69,7 @@ class KeyValueTensorInitializer:
             TypeError: The table has other dtypes.
         """
         _check_dtypes(table, self.key_dtype, self.value_dtype)
-        with name_scope(self._name or None, "key_value_init", [self._keys]):
+        with name_scope(self._name, "key_value_init", [self._keys]):
             operation: Operation = apply_op(
                 "InitializeTableV2", table.resource_handle, self._keys, self._values
             )
@@ -223,6 +223,16 @@ def _check_dtypes(table: Any, key_dtype: DType, value_dtype: DType) -> None:
         )
 
 
+def _exported(table: Any) -> tuple[Tensor, Tensor]:
+    keys, values = apply_op(
+        "LookupTableExportV2",
+        table.resource_handle,
+        Tkeys=table.key_dtype,
+        Tvalues=table.value_dtype,
+    )
+    return keys, values
+
+
 @export("lookup.LookupInterface")
 class LookupInterface:
     """What tables share.
@@ -248,8 +258,12 @@ class LookupInterface:
 
     @property
     def name(self) -> str:
-        """The name of the operation that makes the table."""
+        """The name of the operation that makes the table, without its scopes."""
         raise NotImplementedError
+
+    def _scope(self, name: str | None, what: str) -> AbstractContextManager[str]:
+        """The name scope of one of the table's operations."""
+        return name_scope(name, f"{self.name}_{what}", [])
 
     def lookup(self, keys: Any, name: str | None = None) -> Any:
         """The values of keys."""
@@ -284,15 +298,17 @@ class StaticHashTable(LookupInterface):
 
     def __init__(self, initializer: Any, default_value: Any, name: str | None = None) -> None:
         super().__init__(initializer.key_dtype, initializer.value_dtype)
-        with name_scope(name, "hash_table", []):
-            self._default_value = convert_to_tensor(default_value, self._value_dtype)
-            if self._default_value.shape.ndims:
-                raise ValueError(
-                    f"default_value must be a scalar, got shape {self._default_value.shape}"
-                )
-            self._handle: Tensor = apply_op(
-                "HashTableV2", key_dtype=self._key_dtype, value_dtype=self._value_dtype
+        self._default_value = convert_to_tensor(default_value, self._value_dtype)
+        if self._default_value.shape.ndims:
+            raise ValueError(
+                f"default_value must be a scalar, got shape {self._default_value.shape}"
             )
+        self._handle: Tensor = apply_op(
+            "HashTableV2",
+            key_dtype=self._key_dtype,
+            value_dtype=self._value_dtype,
+            name=name or "hash_table",
+        )
         self._init: Operation = initializer.initialize(self)
 
     @property
@@ -304,8 +320,8 @@ class StaticHashTable(LookupInterface):
 
     @property
     def name(self) -> str:
-        """The name of the operation that makes the table."""
-        return self._handle.op.name
+        """The name of the operation that makes the table, without its scopes."""
+        return self._handle.op.name.split("/")[-1]
 
     @property
     def initializer(self) -> Operation:
@@ -327,26 +343,20 @@ class StaticHashTable(LookupInterface):
         """
 
         def find(values: Tensor) -> Tensor:
-            return output_of(
-                "LookupTableFindV2", self._handle, values, self._default_value, name=name
-            )
+            with self._scope(name, "Lookup"):
+                return output_of("LookupTableFindV2", self._handle, values, self._default_value)
 
         return self._found(keys, find)
 
     def size(self, name: str | None = None) -> Tensor:
         """The number of rows, int64."""
-        return output_of("LookupTableSizeV2", self._handle, name=name)
+        with self._scope(name, "Size"):
+            return output_of("LookupTableSizeV2", self._handle)
 
     def export(self, name: str | None = None) -> tuple[Tensor, Tensor]:
         """All keys and all values."""
-        keys, values = apply_op(
-            "LookupTableExportV2",
-            self._handle,
-            Tkeys=self._key_dtype,
-            Tvalues=self._value_dtype,
-            name=name,
-        )
-        return keys, values
+        with self._scope(name, "Export"):
+            return _exported(self)
 
 
 HashTable = StaticHashTable
@@ -396,8 +406,8 @@ class MutableHashTable(LookupInterface):
 
     @property
     def name(self) -> str:
-        """The name of the operation that makes the table."""
-        return self._handle.op.name
+        """The name of the operation that makes the table, without its scopes."""
+        return self._handle.op.name.split("/")[-1]
 
     def lookup(self, keys: Any, name: str | None = None) -> Any:
         """The values of keys.
@@ -407,9 +417,8 @@ class MutableHashTable(LookupInterface):
         """
 
         def find(values: Tensor) -> Tensor:
-            return output_of(
-                "LookupTableFindV2", self._handle, values, self._default_value, name=name
-            )
+            with self._scope(name, "lookup_table_find"):
+                return output_of("LookupTableFindV2", self._handle, values, self._default_value)
 
         return self._found(keys, find)
 
@@ -419,35 +428,33 @@ class MutableHashTable(LookupInterface):
         Raises:
             TypeError: Keys or values have another dtype.
         """
-        return self._with_rows("LookupTableInsertV2", keys, values, name)
+        with self._scope(name, "lookup_table_insert"):
+            return self._with_rows("LookupTableInsertV2", keys, values)
 
     def import_(self, keys: Any, values: Any, name: str | None = None) -> Operation:
         """Makes these the only rows."""
-        return self._with_rows("LookupTableImportV2", keys, values, name)
+        with self._scope(name, "lookup_table_restore"):
+            return self._with_rows("LookupTableImportV2", keys, values)
 
     def remove(self, keys: Any, name: str | None = None) -> Operation:
         """Takes out rows."""
         given = convert_to_tensor(keys, self._key_dtype)
-        operation: Operation = apply_op("LookupTableRemoveV2", self._handle, given, name=name)
+        with self._scope(name, "lookup_table_remove"):
+            operation: Operation = apply_op("LookupTableRemoveV2", self._handle, given)
         return operation
 
     def size(self, name: str | None = None) -> Tensor:
         """The number of rows, int64."""
-        return output_of("LookupTableSizeV2", self._handle, name=name)
+        with self._scope(name, "Size"):
+            return output_of("LookupTableSizeV2", self._handle)
 
     def export(self, name: str | None = None) -> tuple[Tensor, Tensor]:
         """All keys and all values."""
-        keys, values = apply_op(
-            "LookupTableExportV2",
-            self._handle,
-            Tkeys=self._key_dtype,
-            Tvalues=self._value_dtype,
-            name=name,
-        )
-        return keys, values
+        with self._scope(name, "lookup_table_export_values"):
+            return _exported(self)
 
-    def _with_rows(self, op_type: str, keys: Any, values: Any, name: str | None) -> Operation:
+    def _with_rows(self, op_type: str, keys: Any, values: Any) -> Operation:
         given = convert_to_tensor(keys, self._key_dtype)
         rows = convert_to_tensor(values, self._value_dtype)
-        operation: Operation = apply_op(op_type, self._handle, given, rows, name=name)
+        operation: Operation = apply_op(op_type, self._handle, given, rows)
         return operation

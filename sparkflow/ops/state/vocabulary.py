@@ -94,7 +94,7 @@ class IdTableWithHashBuckets(LookupInterface):
     @property
     def name(self) -> str:
         """The name it was given."""
-        return self._name
+        return self._name.rstrip("/").split("/")[-1]
 
     @property
     def resource_handle(self) -> Tensor | None:
@@ -110,11 +110,10 @@ class IdTableWithHashBuckets(LookupInterface):
 
     def size(self, name: str | None = None) -> Tensor:
         """The number of rows and buckets, int64."""
-        buckets = convert_to_tensor(self._buckets, int64)
-        total: Tensor = buckets
-        if self._table is not None:
-            total = apply_op("AddV2", self._table.size(), buckets, name=name)
-        return total
+        with self._scope(name, "Size"):
+            if self._table is None:
+                return convert_to_tensor(self._buckets, int64)
+            return self._table.size() + self._buckets  # type: ignore[no-any-return]  # a tensor
 
     def lookup(self, keys: Any, name: str | None = None) -> Any:
         """The number of each key.
@@ -122,7 +121,7 @@ class IdTableWithHashBuckets(LookupInterface):
         Raises:
             TypeError: The keys have another dtype.
         """
-        with name_scope(name, f"{self._name.replace('/', '_')}_Lookup", []):
+        with self._scope(name, "Lookup"):
             return self._found(keys, self._number)
 
     def _number(self, keys: Tensor) -> Tensor:
@@ -132,11 +131,14 @@ class IdTableWithHashBuckets(LookupInterface):
             return found  # type: ignore[no-any-return]  # a tensor
         texts = keys if self._key_dtype is string else apply_op("AsString", keys)
         if self._spec.hasher == "fasthash":
-            buckets = apply_op("StringToHashBucketFast", texts, num_buckets=self._buckets)
+            buckets = apply_op(
+                "StringToHashBucketFast", texts, num_buckets=self._buckets, name="hash_bucket"
+            )
         else:
             buckets = apply_op(
-                "StringToHashBucketStrong", texts, num_buckets=self._buckets, key=self._spec.key
-            )
+                "StringToHashBucketStrong", texts,
+                num_buckets=self._buckets, key=self._spec.key, name="hash_bucket",
+            )  # fmt: skip
         if found is None:
             return buckets  # type: ignore[no-any-return]  # a tensor
         behind = apply_op("AddV2", buckets, self._table.size())
@@ -168,7 +170,8 @@ class StaticVocabularyTable(IdTableWithHashBuckets):
         if num_oov_buckets <= 0:
             raise ValueError("oov_buckets must be > 0.")
         table = None if initializer is None else StaticHashTable(initializer, -1)
-        super().__init__(table, num_oov_buckets, name=name, key_dtype=lookup_key_dtype)
+        own = name or ("hash_bucket" if table is None else table.name)
+        super().__init__(table, num_oov_buckets, name=own, key_dtype=lookup_key_dtype)
 
 
 @export("lookup.index_table_from_tensor")

@@ -15,6 +15,7 @@ from sparkflow.train.checkpoints.state_file import latest_checkpoint
 from sparkflow_runtime.checkpoint.opening import open_checkpoint
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.files import system
+from sparkflow_runtime.protos import types_pb2
 
 _POLL_S = 1.0
 
@@ -59,7 +60,7 @@ class CheckpointReader:
     def debug_string(self) -> bytes:
         """One line per tensor: name, type, shape."""
         lines = [
-            f"{name} (DT_{dtype.name.upper()}) {shape}\n"
+            f"{name} ({_type_name(dtype)}) [{','.join(map(str, shape))}]\n"
             for (name, dtype), shape in zip(
                 self.get_variable_to_dtype_map().items(),
                 self.get_variable_to_shape_map().values(),
@@ -67,6 +68,14 @@ class CheckpointReader:
             )
         ]
         return "".join(lines).encode()
+
+
+def _type_name(dtype: DType) -> str:
+    return (
+        types_pb2.DESCRIPTOR.enum_types_by_name["DataType"]
+        .values_by_number[dtype.as_datatype_enum]
+        .name
+    )
 
 
 @export("train.NewCheckpointReader")

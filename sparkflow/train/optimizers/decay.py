@@ -41,9 +41,9 @@ def exponential_decay(
         ValueError: There is no global_step.
     """
 
-    def decayed(rate: Tensor, step: Tensor) -> Tensor:
+    def decayed(rate: Tensor, step: Tensor, scope: str) -> Tensor:
         progress = _quotient(rate, step, decay_steps, staircase)
-        return _mul(rate, ew.pow(_like(rate, decay_rate), progress))
+        return _mul(rate, ew.pow(_like(rate, decay_rate), progress), scope)
 
     _require(global_step, "global_step is required for exponential_decay.")
     return _scheduled(learning_rate, global_step, name or "ExponentialDecay", decayed)
@@ -66,12 +66,12 @@ def natural_exp_decay(
         ValueError: There is no global_step.
     """
 
-    def decayed(rate: Tensor, step: Tensor) -> Tensor:
+    def decayed(rate: Tensor, step: Tensor, scope: str) -> Tensor:
         progress = _quotient(rate, step, decay_steps, staircase)
-        return _mul(rate, ew.exp(-_like(rate, decay_rate) * progress))
+        return _mul(rate, ew.exp(-_like(rate, decay_rate) * progress), scope)
 
     _require(global_step, "global_step is required for natural_exp_decay.")
-    return _scheduled(learning_rate, global_step, name or "NaturalExpDecay", decayed)
+    return _scheduled(learning_rate, global_step, name or "ExponentialDecay", decayed)
 
 
 @export("train.inverse_time_decay")
@@ -91,9 +91,9 @@ def inverse_time_decay(
         ValueError: There is no global_step.
     """
 
-    def decayed(rate: Tensor, step: Tensor) -> Tensor:
+    def decayed(rate: Tensor, step: Tensor, scope: str) -> Tensor:
         progress = _quotient(rate, step, decay_steps, staircase)
-        return ew.divide(rate, 1 + _like(rate, decay_rate) * progress)
+        return ew.divide(rate, 1 + _like(rate, decay_rate) * progress, name=scope)
 
     _require(global_step, "global_step is required for inverse_time_decay.")
     return _scheduled(learning_rate, global_step, name or "InverseTimeDecay", decayed)
@@ -124,7 +124,7 @@ def polynomial_decay(
         ValueError: There is no global_step.
     """
 
-    def decayed(rate: Tensor, step: Tensor) -> Tensor:
+    def decayed(rate: Tensor, step: Tensor, scope: str) -> Tensor:
         steps, end = _like(rate, decay_steps), _like(rate, end_learning_rate)
         if cycle:
             rounds = ew.ceil(step / steps)
@@ -133,7 +133,7 @@ def polynomial_decay(
         else:
             step = ew.minimum(step, steps)
         left = ew.pow(1 - step / steps, _like(rate, power))
-        return ew.add(_mul(rate - end, left), end)
+        return ew.add(_mul(rate - end, left), end, name=scope)
 
     _require(global_step, "global_step is required for polynomial_decay.")
     return _scheduled(learning_rate, global_step, name or "PolynomialDecay", decayed)
@@ -200,7 +200,7 @@ def cosine_decay(
         ValueError: There is no global_step.
     """
 
-    def decayed(rate: Tensor, step: Tensor) -> Tensor:
+    def decayed(rate: Tensor, step: Tensor, scope: str) -> Tensor:
         steps = _like(rate, decay_steps)
         part = 0.5 * (1.0 + ew.cos(math.pi * (ew.minimum(step, steps) / steps)))
         return _mul(rate, (1 - alpha) * part + alpha)
@@ -234,7 +234,7 @@ def cosine_decay_restarts(
         ValueError: There is no global_step.
     """
 
-    def decayed(rate: Tensor, step: Tensor) -> Tensor:
+    def decayed(rate: Tensor, step: Tensor, scope: str) -> Tensor:
         done = step / _like(rate, first_decay_steps)
         longer = _like(rate, t_mul)
         equally_long = equal(longer, 1.0)
@@ -248,7 +248,7 @@ def cosine_decay_restarts(
         fraction = _where(equally_long, done - whole, fraction)
         height = ew.pow(_like(rate, m_mul), restarts)
         part = 0.5 * height * (1.0 + ew.cos(math.pi * fraction))
-        return _mul(rate, (1 - alpha) * part + alpha)
+        return _mul(rate, (1 - alpha) * part + alpha, scope)
 
     _require(global_step, "cosine decay restarts requires global_step")
     return _scheduled(learning_rate, global_step, name or "SGDRDecay", decayed)
@@ -279,9 +279,9 @@ def linear_cosine_decay(
         ValueError: There is no global_step.
     """
 
-    def decayed(rate: Tensor, step: Tensor) -> Tensor:
+    def decayed(rate: Tensor, step: Tensor, scope: str) -> Tensor:
         linear, cosine, _ = _linear_and_cosine(rate, step, decay_steps, num_periods)
-        return _mul(rate, (alpha + linear) * cosine + beta)
+        return _mul(rate, (alpha + linear) * cosine + beta, scope)
 
     _require(global_step, "linear cosine decay requires global_step")
     return _scheduled(learning_rate, global_step, name or "LinearCosineDecay", decayed)
@@ -316,12 +316,12 @@ def noisy_linear_cosine_decay(
         ValueError: There is no global_step.
     """
 
-    def decayed(rate: Tensor, step: Tensor) -> Tensor:
+    def decayed(rate: Tensor, step: Tensor, scope: str) -> Tensor:
         linear, cosine, step = _linear_and_cosine(rate, step, decay_steps, num_periods)
         fall = ew.pow(1.0 + step, _like(rate, variance_decay))
         deviation = ew.sqrt(_like(rate, initial_variance) / fall)
         noise = random_normal([], dtype=rate.dtype.base) * deviation
-        return _mul(rate, (alpha + (linear + noise)) * cosine + beta)
+        return _mul(rate, (alpha + (linear + noise)) * cosine + beta, scope)
 
     _require(global_step, "noisy linear cosine decay requires global_step")
     return _scheduled(learning_rate, global_step, name or "NoisyLinearCosineDecay", decayed)
@@ -333,12 +333,15 @@ def _require(global_step: Any, message: str) -> None:
 
 
 def _scheduled(
-    learning_rate: Any, global_step: Any, name: str, decayed: Callable[[Tensor, Tensor], Tensor]
+    learning_rate: Any,
+    global_step: Any,
+    name: str,
+    decayed: Callable[[Tensor, Tensor, str], Tensor],
 ) -> Tensor:
     graph = graph_of((learning_rate, global_step))
-    with graph.as_default(), graph.name_scope(name):
+    with graph.as_default(), graph.name_scope(name) as scope:
         rate = convert_to_tensor(learning_rate, name="learning_rate")
-        return decayed(rate, _like(rate, global_step))
+        return decayed(rate, _like(rate, global_step), scope)
 
 
 def _like(rate: Tensor, value: Any) -> Tensor:
@@ -372,8 +375,8 @@ def _edge(boundary: Any, step: Tensor) -> Tensor:
     raise ValueError(f"Boundaries ({kind.name}) must have the same dtype as x ({wanted.name}).")
 
 
-def _mul(a: Tensor, b: Tensor) -> Tensor:
-    return ew.multiply(a, b)
+def _mul(a: Tensor, b: Tensor, name: str | None = None) -> Tensor:
+    return ew.multiply(a, b, name=name)
 
 
 def _where(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:

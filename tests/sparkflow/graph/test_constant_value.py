@@ -54,3 +54,16 @@ def test_values_that_the_graph_tells(x, make, expected):
 )
 def test_shapes_known_in_part(x, make, expected):
     assert constant_value_as_shape(make(x)) == expected
+
+
+def test_what_programs_ask():
+    with tf.Graph().as_default():
+        part = tf.stack([1, tf.placeholder(tf.int32, [])])
+        for ask in (tf.contrib.util.constant_value, tf.get_static_value):
+            assert ask(tf.constant(3)) == 3
+            assert ask(tf.Variable(3)) is None
+            assert ask(tf.get_variable(f"r_{ask.__name__}", [1], use_resource=True)) is None
+            tf.get_variable_scope().reuse_variables()
+            assert ask(part) is None
+            assert ask(part, partial=True).tolist() == [1, None]
+            assert ask(tf.placeholder(tf.int32, []), partial=True) is None

@@ -30,6 +30,15 @@ def abc(session):
     return a, b, c, first, tf.multiply(first, c, name="second")
 
 
+def test_a_call_that_is_refused_feeds_nothing(session, abc):
+    a, b, c, first, second = abc
+    handle = session.partial_run_setup([first, second], [a, b, c])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="can't be computed"):
+        session.partial_run(handle, second, {a: 1})
+    assert session.partial_run(handle, first, {a: 1, b: 2}) == 3
+    assert session.partial_run(handle, second, {c: 2}) == 6
+
+
 def test_a_step_in_two_calls(session, abc):
     a, b, c, first, second = abc
     handle = session.partial_run_setup([first, second], [a, b, c])

@@ -347,3 +347,11 @@ def test_a_session_is_entered_once_at_a_time():
             assert two.eval() == 2
         with pytest.raises(RuntimeError, match="closed Session"), session:
             two.eval()
+
+
+def test_a_graph_without_operations_cannot_run():
+    other = tf.constant(1)
+    with tf.Session(graph=tf.Graph()) as session:
+        for fetch in (other, "a:0", []):
+            with pytest.raises(RuntimeError, match="The Session graph is empty"):
+                session.run(fetch)

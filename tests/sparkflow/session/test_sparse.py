@@ -69,3 +69,12 @@ def test_variables_take_sparse_gradients_of_a_product(session):
     (slope,) = tf.gradients(product, weights)
     session.run(weights.initializer)
     np.testing.assert_array_equal(session.run(slope).ravel(), [0, 1.5, 0, -2])
+
+
+@pytest.mark.parametrize("shape", [[2, None], tf.TensorShape([2, None]), (2, -1)])
+def test_placeholders_take_shapes_known_in_part(shape):
+    rows = tf.sparse_placeholder(tf.float32, shape)
+    assert rows.shape.as_list() == [2, None]
+    fed = tf.SparseTensorValue([[0, 1]], [2.0], [2, 4])
+    with tf.Session() as session:
+        assert session.run(tf.sparse_reduce_sum(rows, 0), {rows: fed}).tolist() == [0, 2, 0, 0]

@@ -84,3 +84,10 @@ def test_seeds_make_numbers_repeat():
 def test_ops_of_one_graph_draw_differently(session):
     first, second = session.run([tf.random_uniform([4]), tf.random_uniform([4])])
     assert first.tolist() != second.tolist()
+
+
+@pytest.mark.parametrize("name", ["random_normal", "truncated_normal", "orthogonal"])
+@pytest.mark.parametrize("dtype", [tf.int32, tf.bool, tf.string])
+def test_numbers_with_a_deviation_are_floating_point(name, dtype):
+    with pytest.raises(ValueError, match="Expected floating point type"):
+        getattr(tf.initializers, name)(dtype=dtype)

@@ -85,6 +85,15 @@ CASES = [
         dynamic_shape=True,
     ),
     OpCase(
+        "StringSplit",
+        [s("", "a", ","), scalar(",")],
+        {"skip_empty": False},
+        (np.array([[1, 0], [2, 0], [2, 1]]), s("a", "", ""), i64(3, 2)),
+        dynamic_shape=True,
+    ),
+    OpCase("Add", [scalar("a"), scalar("b\0")], {}, np.array(b"ab\0", object)),
+    OpCase("Add", [s("a", ""), scalar("b\0")], {}, s("ab\0", "b\0")),
+    OpCase(
         "StringSplitV2",
         [s("a  b"), scalar("")],
         {},

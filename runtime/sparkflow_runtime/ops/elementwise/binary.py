@@ -33,6 +33,7 @@ from sparkflow_runtime.ops.elementwise.elementwise_table import (
     binary,
 )
 from sparkflow_runtime.ops.fusion import Fused, Fusion, NotFusableError, is_uniform
+from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, NodeView, Op
 from sparkflow_runtime.ops.signature import type_attr
 
@@ -213,12 +214,29 @@ def _chosen_gradient(comparison: str) -> Callable[..., tuple[Any, Any]]:
     return gradient
 
 
+def _joined(x: Array, y: Array) -> Array:
+    """Texts in an array, of one text too, which numpy gives as bytes: last zeros get lost."""
+    return np.asarray(np.add(x, y), object)
+
+
+def _bind_add(op: Op, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+    """The bare ufunc for numbers."""
+    return _joined if node.attrs["T"] is string else BinaryOp.bind(op, node, context)  # type: ignore[arg-type]
+
+
+def _compute_add(op: Op, xp: Any, x: Array, y: Array) -> Array:
+    """One array."""
+    return _joined(x, y) if x.dtype.kind == "O" else xp.add(x, y)
+
+
 binary(
     "Add",
     _ADDABLE | {string},  # texts are joined
     "x + y",
     lambda g, x, y, z, dz: (dz, dz),
     kernels={"CPU": None, "GPU": _ADDABLE},
+    bind=_bind_add,
+    compute=_compute_add,
     commutative=True,
     tolerates_rounding=True,
     flops=1,

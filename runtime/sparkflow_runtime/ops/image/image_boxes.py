@@ -330,8 +330,11 @@ class NonMaxSuppressionV3(Op):
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """(chosen,)."""
-        node.with_rank(0, 2, "boxes")
-        node.with_rank(1, 1, "scores")
+        ((boxes, _), (scores,)) = node.with_rank(0, 2, "boxes"), node.with_rank(1, 1, "scores")
+        if None not in (boxes, scores) and boxes != scores:
+            raise InvalidArgumentError(
+                message=f"Dimensions must be equal, but are {boxes} and {scores}"
+            )
         return [(None,)]
 
     def compute(

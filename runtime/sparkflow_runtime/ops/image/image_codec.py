@@ -28,6 +28,8 @@ from sparkflow_runtime.shapes import Shape
 HostArray = np.ndarray[Any, Any]
 
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
+_RED_SHARE, _GREEN_SHARE = 9797, 19234
+"""Of a colour's brightness, in parts of 1 << 15 (0.299 and 0.587)."""
 _MAX_PIXELS = 1 << 28
 """Larger images are refused before anything is allocated."""
 _JPEG: dict[str, Attr] = {
@@ -66,11 +68,25 @@ def _pixels(image: Image.Image, channels: int, kind: Any = np.uint8) -> HostArra
             with_alpha = "A" in image.mode or "transparency" in image.info
             gray = image.mode in ("1", "L", "LA", "I", "I;16", "F")
             channels = (1 if gray else 3) + with_alpha
-        pixels = np.asarray(image.convert(_MODES[channels]))
+        pixels = (
+            _brightness(image) if channels == 1 else np.asarray(image.convert(_MODES[channels]))
+        )
     except (OSError, SyntaxError, ValueError) as error:
         raise InvalidArgumentError(message=f"Invalid image data: {error}") from error
     pixels = pixels.reshape(*pixels.shape[:2], channels)
     return pixels if kind is np.uint8 else pixels.astype(kind) * kind(257)
+
+
+def _brightness(image: Image.Image) -> HostArray:
+    """[height, width] of an image; of coloured PNGs rounded down, as libpng does it."""
+    if image.format != "PNG" or image.mode not in ("RGB", "RGBA", "P", "PA"):
+        return np.asarray(image.convert("L"))
+    red, green, blue = np.moveaxis(np.asarray(image.convert("RGB")).astype(np.uint32), -1, 0)
+    shares = _RED_SHARE * red + _GREEN_SHARE * green
+    shares += ((1 << 15) - _RED_SHARE - _GREEN_SHARE) * blue
+    gray = (red == green) & (red == blue)
+    brightness: HostArray = np.where(gray, red, shares >> 15).astype(np.uint8)
+    return brightness
 
 
 class _Decode(Op):

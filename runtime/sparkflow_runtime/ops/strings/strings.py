@@ -119,7 +119,7 @@ class StringSplit(_Splits):
         if len(marks) > 1:
             as_one = bytes.maketrans(marks, mark * len(marks))
             data = [each.translate(as_one) for each in data]
-        rows = [each.split(mark) for each in data]
+        rows = [each.split(mark) if each else [] for each in data]  # nothing has no parts
         if skip_empty:
             rows = [list(filter(None, row)) for row in rows]
         return _sparse_rows(rows)
