@@ -1,7 +1,7 @@
-"""Training from Spark DataFrames: the only room that imports pyspark.
+"""Training from Spark DataFrames: the only part of sparkflow that imports pyspark.
 
-The names are loaded when they are first asked for, because the processes that train on the
-executors live in this package too and must start without pyspark.
+Names are imported lazily, on first access: the training processes on the executors also run code of
+this package, and must start without pyspark.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 refuse_its_front_end(sparkflow)
 
 __version__ = SPARKFLOW_VERSION
-"""That of this package; `sparkflow.__version__` is that of the interface, TensorFlow's."""
+"""The version of this package; `sparkflow.__version__` is the version of TensorFlow's interface."""
 
 _HOMES = {
     "Callback": "sparkflow.spark.control.callbacks",

@@ -20,14 +20,14 @@ def stage_of_job(job: str) -> int:
 
 
 def device_filters(replica: int, num_stages: int) -> list[str]:
-    """What the session of a replica may use; the last is where nodes without a device go."""
+    """The devices of a replica's session; nodes without a device are placed on the last one."""
     stages = [f"/job:{stage_job(stage)}/task:{replica}" for stage in range(num_stages)]
     return ["/job:ps", *reversed(stages)]
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class TaskName:
-    """A task of the cluster; written `worker task 1`."""
+    """A task of the cluster; its string form is `worker task 1`."""
 
     job: str
     index: int
@@ -38,18 +38,20 @@ class TaskName:
 
 @dataclass(frozen=True, slots=True)
 class ClusterLayout:
-    """The tasks of the barrier job: parameter servers, workers, then further stages of models.
+    """The tasks of the barrier job: parameter servers, workers, then the later stages of models.
 
     Attributes:
         num_ps: Tasks that only hold variables.
-        num_workers: Tasks that train: each has a replica of the model, or its first stage.
-        hosted_ps: Parameter servers that the first of the others host in their own processes.
-        num_stages: Tasks among which each replica is divided. Stage s > 0 of replica r is task r of
+        num_workers: Tasks that train: each has a replica of the model, or the replica's first
+            stage.
+        hosted_ps: Parameter servers without a task of their own; the first other tasks host one
+            each in their process.
+        num_stages: Tasks that each replica is split across. Stage s > 0 of replica r is task r of
             job `stage<s>`.
-        messengers: Spark tasks before those of the cluster, which tell a Connect client where it is
-            led from, and end.
-        servers_apart: Whether the parameter servers are the tasks of a Spark job of their own,
-            with resources of their own. Then partitions are those of the others alone.
+        messengers: Spark tasks that precede those of the cluster; they tell a Connect client where
+            training is led from, then end.
+        servers_apart: Whether the parameter servers run in a separate Spark job, with their own
+            resources. Partitions then count the other tasks only.
     """
 
     num_ps: int
@@ -63,23 +65,23 @@ class ClusterLayout:
     def of(
         cls, num_ps: int, num_workers: int, sync_mode: str, num_stages: int = 1
     ) -> ClusterLayout:
-        """The layout that the parameters ask for.
+        """Returns the layout that the parameters describe.
 
-        Without parameter servers every worker hosts one, and every further stage, unless gradients
-        meet without any.
+        Without parameter servers, every worker and every later stage hosts one, unless gradients
+        are combined without servers.
         """
         if sync_mode == "allreduce":
             return cls(0, num_workers)
         return cls(num_ps, num_workers, 0 if num_ps else num_workers * num_stages, num_stages)
 
     def of_workers(self, num_workers: int) -> ClusterLayout:
-        """The same with another number of workers."""
+        """Returns this layout with another number of workers."""
         hosted = num_workers * self.num_stages if self.hosted_ps else 0
         return replace(self, num_workers=num_workers, hosted_ps=hosted)
 
     @property
     def described(self) -> str:
-        """The tasks by the parameters that ask for them: `numWorkers=2 and numPs=1`."""
+        """The parameters that determine the tasks: `numWorkers=2 and numPs=1`."""
         divided = f", modelParallel={self.num_stages}" if self.num_stages > 1 else ""
         return f"numWorkers={self.num_workers}{divided} and numPs={self.num_ps}"
 
@@ -100,7 +102,7 @@ class ClusterLayout:
 
     @property
     def num_shards(self) -> int:
-        """Parameter servers that graphs can use: those with a task, then the hosted ones."""
+        """Parameter servers that graphs can use: first those with a task, then the hosted ones."""
         return self.num_ps + self.hosted_ps
 
     def shards_of_stage(self, stage: int) -> range:
@@ -116,11 +118,11 @@ class ClusterLayout:
         return [TaskName("ps", index) for index in apart] + [self.task(each) for each in partitions]
 
     def task(self, partition: int, of_servers: bool = False) -> TaskName:
-        """The task that runs on a partition, which is not a messenger's.
+        """Returns the task that runs on a partition; the partition must not be a messenger's.
 
         Args:
             partition: Its number.
-            of_servers: Whether it is one of the job of the parameter servers alone.
+            of_servers: Whether the partition belongs to the separate job of the parameter servers.
         """
         if of_servers:
             return TaskName("ps", partition)
@@ -130,27 +132,27 @@ class ClusterLayout:
         return TaskName(stage_job(stage), replica)
 
     def hosted_by(self, task: TaskName) -> TaskName | None:
-        """The parameter server that a task hosts beside its own work, if any."""
+        """Returns the parameter server that a task hosts in addition to its own work, if any."""
         if task.job == "ps":
             return None
         number = stage_of_job(task.job) * self.num_workers + task.index
         return TaskName("ps", self.num_ps + number) if number < self.hosted_ps else None
 
     def per_partition(self, of_workers: Sequence[T], of_others: T) -> list[T]:
-        """Something of every partition, where that of each worker is given."""
+        """Returns one value per partition, given one value per worker."""
         rest = self.num_partitions - self.first_worker - self.num_workers
         return [of_others] * self.first_worker + list(of_workers) + [of_others] * rest
 
     def per_task(self, of_workers: Sequence[T], of_others: T) -> list[T]:
-        """Something of every task, in their order, where that of each worker is given."""
+        """Returns one value per task, in task order, given one value per worker."""
         rest = self.num_tasks - self.num_ps - self.num_workers
         return [of_others] * self.num_ps + list(of_workers) + [of_others] * rest
 
     def worker_rows(self, rows: int) -> list[int]:
-        """How many of `rows` rows each worker gets; they differ by one at most."""
+        """Returns how many of `rows` rows each worker gets; the numbers differ by at most one."""
         share, rest = divmod(rows, self.num_workers)
         return [share + (index < rest) for index in range(self.num_workers)]
 
     def steps_per_epoch(self, rows: int, batch_size: int) -> int:
-        """Steps of the worker that has most rows; the last batch of an epoch may be short."""
+        """Steps of the worker with the most rows; the last batch of an epoch may be short."""
         return -(-max(self.worker_rows(rows)) // batch_size)

@@ -1,4 +1,4 @@
-"""Whether the tasks of a job speak TLS, and what they show to each other."""
+"""Whether the tasks of a job use TLS, and the credentials they present to each other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sparkflow.spark.errors import SparkTrainingError
 from sparkflow_runtime.security import Credentials, is_loopback, new_token
 
 AUTO: Final = "auto"
-"""TLS as soon as one address is not loopback."""
+"""The value for TLS if any address is not loopback."""
 
 _SAY_SO: Final = (
     "spark.ssl.enabled",
@@ -17,31 +17,31 @@ _SAY_SO: Final = (
     "spark.network.crypto.enabled",
     "spark.authenticate.enableSaslEncryption",
 )
-"""Settings by which whoever runs the cluster says that what its processes say is encrypted."""
+"""Settings with which the administrator of a cluster requires encrypted traffic."""
 
 Setting = Callable[[str], str | None]
-"""Spark's settings by name; None for one that is not set."""
+"""Looks up Spark's settings by name; returns None for one that is not set."""
 
 
 def speaks_tls(wanted: bool | str, driver_host: str | None, setting: Setting) -> bool:
-    """Whether a job's tasks speak TLS.
+    """Returns whether the tasks of a job use TLS.
 
     Args:
         wanted: True, False or `auto`.
-        driver_host: Where the driver is reached; None if that is not known. The tasks listen at the
-            address that they reach it from, so they are all on loopback if it is.
+        driver_host: The address of the driver; None if unknown. Tasks listen on the address from
+            which they reach the driver, so they are all on loopback if it is.
         setting: Spark's settings.
 
     Raises:
-        SparkTrainingError: It is not wanted, and Spark's settings ask for it. That is an error and
-            not a warning, because who runs the cluster has decided it, and nobody reads a job's
-            warnings.
+        SparkTrainingError: TLS is turned off, but Spark's settings require encryption. This is an
+            error rather than a warning because the administrator has decided it, and nobody reads
+            the warnings of a job.
     """
     said = [name for name in _SAY_SO if str(setting(name)).lower() == "true"]
     if wanted is False and said:
         raise SparkTrainingError(
             f"tls=False, but the cluster has {' and '.join(f'{name}=true' for name in said)}, so "
-            "its traffic must be encrypted, and sparkflow's with it. Leave tls='auto'"
+            "its traffic must be encrypted, sparkflow's included. Leave tls='auto'"
         )
     if wanted == AUTO:
         return bool(said) or driver_host is None or not is_loopback(driver_host)
@@ -49,22 +49,23 @@ def speaks_tls(wanted: bool | str, driver_host: str | None, setting: Setting) ->
 
 
 def session_speaks_tls(wanted: bool | str, session: Any) -> bool:
-    """Whether those of a job of a classic session do; raises as `speaks_tls`."""
+    """Returns whether the tasks of a classic session's job use TLS; raises as `speaks_tls` does."""
     conf = session.sparkContext.getConf()
     return speaks_tls(wanted, conf.get("spark.driver.host"), conf.get)
 
 
 def new_credentials(tls: bool) -> Credentials:
-    """What the tasks and the driver of one job show to each other; no other job's have it.
+    """Creates the credentials that the tasks and the driver of one job share; each job has its own.
 
-    All have the same certificate: tasks move between hosts and are started again, and whoever has
-    one belongs to the job. The authority's key is gone when this returns, so there is no other.
+    All have the same certificate, because tasks move between hosts and are restarted; having it
+    proves membership of the job. The authority's key is discarded before this returns, so no
+    further certificate can be issued.
 
     Args:
-        tls: Whether they speak TLS.
+        tls: Whether they use TLS.
 
     Raises:
-        SparkTrainingError: They do, and the package that makes certificates is missing.
+        SparkTrainingError: They use TLS, and the package that creates certificates is missing.
     """
     if not tls:
         return Credentials(new_token())

@@ -1,4 +1,4 @@
-"""Where the processes of a job listen: which ports, on which of a machine's addresses."""
+"""Where the processes of a job listen: the ports, and the address of each machine."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ Listening = TypeVar("Listening")
 
 _MOST: Final = 65535
 _LEAST_PORT: Final = 15000
-"""Below are those of well-known services."""
+"""The lowest port; those below belong to well-known services."""
 _DRAWN: Final = 16
-# Others may take a port between the look at it and its use.
+# Another process may take a port between the check and its use.
 _PASSES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Ports from the first to the last; any free one of the system's choice where they are 0."""
+    """A range of ports, both ends included; 0 lets the system choose any free one."""
 
     first: int = 0
     last: int = 0
 
     @classmethod
     def of(cls, value: object) -> Ports:
-        """The ports of `40000-40100`, `40000` (or the number), or "" for any.
+        """Parses `40000-40100`, `40000` (or the number), or "" for any ports.
 
         Raises:
-            TypeError: Neither a text nor a number.
-            ValueError: No ports.
+            TypeError: The value is neither a string nor a number.
+            ValueError: The value is not a valid range of ports.
         """
         if isinstance(value, bool) or not isinstance(value, str | int):
             raise TypeError(
@@ -62,12 +62,12 @@ class Ports:
     def listen(
         self, host: str, count: int, make: Callable[[Sequence[int]], Listening]
     ) -> Listening:
-        """What `make` gives for the first free ports.
+        """Calls `make` with the first free ports and returns its result.
 
         Args:
             host: The address to listen on.
-            count: How many ports it needs.
-            make: Listens on them; raises `UnavailableError` if one has been taken meanwhile.
+            count: The number of ports needed.
+            make: Listens on the ports; raises `UnavailableError` if one has been taken meanwhile.
 
         Raises:
             ResourceExhaustedError: Too few of the ports are free.
@@ -90,14 +90,14 @@ class Ports:
         )
 
     def listen_later(self, host: str, hold: Callable[[int], Listening]) -> Listening:
-        """What `hold` gives for a free port that somebody else will listen on after it.
+        """Calls `hold` with a free port that another process will listen on later.
 
-        Until then nobody has it. A port of the system's choice would be one of those that it gives
-        to whoever connects to something, so one below them is taken where there is any.
+        Until then no process holds the port. The system would choose an ephemeral port, which it
+        also assigns to outgoing connections, so a port below that range is used if one is free.
 
         Args:
             host: The address to listen on.
-            hold: Binds the port; raises `UnavailableError` if somebody else has it.
+            hold: Binds the port; raises `UnavailableError` if it is in use.
 
         Raises:
             ResourceExhaustedError: None of the ports is free.
@@ -105,14 +105,14 @@ class Ports:
         if self.first:
             return self.listen(host, 1, lambda found: hold(found[0]))
         below = range(_LEAST_PORT, _least_of_clients())
-        # Forked workers would all draw the same from `random` itself.
+        # Forked workers would all draw the same numbers from `random` itself.
         for port in random.SystemRandom().sample(below, min(_DRAWN, len(below))):
             with contextlib.suppress(UnavailableError):
                 return hold(port)
         return hold(0)
 
     def _free(self, host: str, begin: int, count: int) -> list[int]:
-        """The first ports from `begin` on that nobody listens on, `count` at most."""
+        """Returns the first ports from `begin` on that are not in use, at most `count`."""
         found: list[int] = []
         for port in range(begin, self.last + 1):
             if len(found) == count:
@@ -124,12 +124,12 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """What a job's processes are told of where to listen.
+    """Where the processes of a job listen.
 
     Attributes:
-        ports: On which ports.
-        interface: On which of a machine's addresses: the name of an interface (`eth0`), an address
-            or a network (`10.1.0.0/16`); "" for the one that the driver sees.
+        ports: The ports to listen on.
+        interface: Selects one of a machine's addresses: the name of an interface (`eth0`), an
+            address or a network (`10.1.0.0/16`); "" for the address that the driver sees.
     """
 
     ports: Ports = Ports()
@@ -137,7 +137,7 @@ class Endpoints:
 
 
 def _least_of_clients() -> int:
-    """The first of the ports that the system gives to those who connect; Linux's unless it says."""
+    """Returns the first ephemeral port of this system; Linux's default if it is unknown."""
     try:
         return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     except (OSError, ValueError, IndexError):
@@ -145,14 +145,14 @@ def _least_of_clients() -> int:
 
 
 def require_interface(value: object) -> str:
-    """The name of an interface, an address, a network, or "".
+    """Checks the name of an interface, an address, a network, or "", and returns it.
 
     Raises:
-        TypeError: No text.
-        ValueError: Something with a slash that is no network.
+        TypeError: The value is not a string.
+        ValueError: The value has a slash but is not a network.
     """
     if not isinstance(value, str):
-        raise TypeError(f"a text such as 'eth0' or '10.1.0.0/16' is needed, got {value!r}")
+        raise TypeError(f"a string such as 'eth0' or '10.1.0.0/16' is needed, got {value!r}")
     text = value.strip()
     if "/" in text and network_of(text) is None:
         raise ValueError(
@@ -162,7 +162,7 @@ def require_interface(value: object) -> str:
 
 
 def network_of(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
-    """The network that a text means, of one address if it is one; None for a name."""
+    """Parses a network; an address becomes a network of one address, a name None."""
     try:
         return ipaddress.ip_network(text.strip("[]"), strict=False)
     except ValueError:
@@ -177,7 +177,7 @@ def joined(host: str, port: int) -> str:
 def _is_free(host: str, port: int) -> bool:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
-        # As those who listen do: connections that have just ended hold no port.
+        # As listening sockets do: connections that have just ended do not hold a port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))

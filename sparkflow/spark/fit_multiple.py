@@ -1,9 +1,9 @@
-"""Several trainings over rows that are prepared, placed and cached once: `fitMultiple`.
+"""`fitMultiple`: several trainings on rows that are prepared, placed and cached once.
 
-Parameter maps that agree on everything that decides which rows go where share one group. A group
-is opened by the first training that needs it and closed by the last one, so that a grid over one
-data set costs one preparation, and trainings one after the other keep one group's rows at a time.
-The iterator may be drawn from by several threads, as `CrossValidator` does.
+Parameter maps that agree on every parameter that decides which rows go where share a group. The
+first training that needs a group opens it and the last one closes it, so a grid over one data set
+prepares its rows once, and consecutive trainings keep the rows of one group at a time. Several
+threads may draw from the iterator, as `CrossValidator` does.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from sparkflow.spark.params.row import Row
 
 
 class SharesRows(Protocol):
-    """An estimator whose preparation of rows and training on them are two steps."""
+    """An estimator that prepares rows and trains on them in two separate steps."""
 
     uid: str
 
     def copy(self, extra: Any = None) -> SharesRows:
-        """The same estimator with other Params."""
+        """Returns a copy with other values of Params."""
 
     def setParams(self, **params: Any) -> Any:
         """Sets Params by name."""
 
     def config(self) -> FitConfig:
-        """The values of its parameters."""
+        """Returns the values of its parameters."""
 
     def _table_rows(self) -> list[Row]:
-        """What tables say of them."""
+        """The rows of the parameter tables."""
 
     def training_data(
         self, dataset: DataFrame, validation: DataFrame | None = None
     ) -> contextlib.AbstractContextManager[TrainingData]:
-        """The rows, for as long as a `with` block lasts."""
+        """Returns a context manager that holds the prepared rows."""
 
     def fit_data(self, data: TrainingData) -> SparkTrainerModel:
-        """Trains on rows that `training_data` gave."""
+        """Trains on rows that `training_data` returned."""
 
 
 def fit_multiple(
@@ -59,12 +59,12 @@ def fit_multiple(
     param_maps: Sequence[Any],
     validation: DataFrame | None = None,
 ) -> Iterator[tuple[int, SparkTrainerModel]]:
-    """Trains a model per parameter map while the iterator is drawn from.
+    """Trains one model per parameter map, each when it is drawn from the iterator.
 
     Args:
-        estimator: Is copied; later changes of it have no effect.
+        estimator: The estimator; it is copied, so later changes have no effect.
         dataset: The rows.
-        param_maps: Of Params of the estimator to values.
+        param_maps: Dictionaries from Params of the estimator to values.
         validation: Validation rows, with the same columns.
 
     Returns:
@@ -74,14 +74,15 @@ def fit_multiple(
     estimators = [estimator.copy(dict(each)) for each in param_maps]
     for index, each in enumerate(estimators):
         if directory := each.config().checkpoint_dir:
-            # Neither other parameters nor, in a cross-validation, other rows are gone on from.
+            # A checkpoint of other parameters or, in a cross-validation, of other rows must not be
+            # resumed.
             own = f"{directory.rstrip('/')}/{estimator.uid}-{run}-{index}"
             each.setParams(checkpointDir=own, resume="never")
     return _Trainings(estimators, dataset, validation)
 
 
 class _Trainings:
-    """The iterator. What it has cached goes when the last model is there, or with the iterator."""
+    """The iterator. It releases its cached rows after the last model, or when it is deleted."""
 
     def __init__(
         self, estimators: Sequence[SharesRows], dataset: DataFrame, validation: DataFrame | None
@@ -90,11 +91,11 @@ class _Trainings:
         keys = [_key(each) for each in estimators]
         self._keys = keys
         self._lock = threading.Lock()  # guards _next
-        # Maps of one group come one after the other, so that its rows are let go early.
+        # Maps of one group come one after another, so that its rows are released early.
         order = {key: index for index, key in reversed(list(enumerate(keys)))}
         self._next = iter(sorted(range(len(keys)), key=lambda index: order[keys[index]]))
         self._groups = {key: _Group(dataset, validation, keys.count(key)) for key in keys}
-        # At exit there is no session any more.
+        # At exit the session no longer exists.
         weakref.finalize(self, _close, list(self._groups.values())).atexit = False
 
     def __iter__(self) -> _Trainings:
@@ -109,11 +110,11 @@ class _Trainings:
 
 
 class _Group:
-    """The rows of the parameter maps that agree on them.
+    """The rows that several parameter maps share.
 
     Args:
-        dataset, validation: Where they come from.
-        uses: How many trainings there will be.
+        dataset, validation: The DataFrames that they come from.
+        uses: The number of trainings that will use them.
     """
 
     def __init__(self, dataset: DataFrame, validation: DataFrame | None, uses: int) -> None:
@@ -125,7 +126,7 @@ class _Group:
 
     @contextlib.contextmanager
     def data(self, estimator: SharesRows) -> Iterator[TrainingData]:
-        """The rows, for one training."""
+        """Yields the rows for one training."""
         try:
             with self._lock:
                 if self._data is None:
@@ -142,19 +143,19 @@ class _Group:
     def _prepared(self, estimator: SharesRows) -> TrainingData:
         data = self._open.enter_context(estimator.training_data(*self._given))
         if self._left > 1:
-            # Otherwise each training would move all rows to their workers again.
+            # Otherwise each training would send all rows to their workers again.
             data.placed.persist(StorageLevel.MEMORY_AND_DISK)
             self._open.callback(release, data.placed)
         return data
 
     def close(self) -> None:
-        """Lets the rows go. May be called more than once."""
+        """Releases the rows. May be called more than once."""
         with self._lock:
             self._open.close()
 
 
 def _key(estimator: SharesRows) -> str:
-    """A text that is the same for two estimators only if the same rows go to the same tasks."""
+    """A string that is equal for two estimators only if the same rows go to the same tasks."""
     config = estimator.config()
     params = config.params
     values = {row.name: params[row.name] for row in estimator._table_rows() if row.of_rows}
@@ -163,7 +164,7 @@ def _key(estimator: SharesRows) -> str:
     values["minWorkers"] = config.min_workers
     values["in_step"] = config.in_step and config.shuffle
     if values["in_step"] or config.validation_fraction:
-        # Otherwise rows are dealt out by their numbers, and none is drawn.
+        # Otherwise rows are assigned by number, and none is drawn at random.
         values["seed"] = config.seed
     return json.dumps(values, sort_keys=True)
 

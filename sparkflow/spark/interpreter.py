@@ -1,8 +1,7 @@
-"""The Python that Spark starts for our functions: the driver's own, where executors are here.
+"""The Python that Spark starts for our functions: the driver's own if the executors are local.
 
-Spark starts `PYSPARK_PYTHON`, or else whatever `python3` is first on PATH. A program that runs in
-an environment which was not activated gets another Python than its own by that, in which sparkflow
-is not installed.
+Spark starts `PYSPARK_PYTHON`, or else the first `python3` on PATH. If a program's environment is
+not activated, that is a different Python, in which sparkflow is not installed.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ VARIABLE: Final = "PYSPARK_PYTHON"
 """The environment variable that names the Python of Spark's Python workers."""
 
 PACKAGES: Final = ("sparkflow", "sparkflow_runtime", "numpy", "pyarrow", "grpc")
-"""What a Python worker of ours imports first."""
+"""The packages that our Python workers import first."""
 
 _DEFAULT: Final = "python3"  # Spark's
 _SETTING: Final = "spark.pyspark.python"
@@ -37,21 +36,21 @@ _CHECKED: Final = "_sparkflow_checked_python"
 
 
 def use_this_python(session: Any) -> None:
-    """Has the Python functions of a session run where sparkflow is, if its executors are here.
+    """Makes a session's Python functions run under this interpreter if its executors are local.
 
-    Where all executors of a classic session are on this machine (`local`, `local-cluster`, a
-    standalone cluster of this host alone) and nobody chose an interpreter, functions that are sent
-    from now on run by the one that runs this program. What somebody chose stays. In both cases
-    the interpreter is asked once per session whether it has what our functions import.
+    If all executors of a classic session are on this machine (`local`, `local-cluster`, a
+    standalone cluster of this host alone) and no interpreter was configured, functions sent from
+    now on run under the interpreter of this program. A configured interpreter is kept. In both
+    cases, once per session, the interpreter is checked for the packages that our functions import.
 
-    Trainers and models call it; call it yourself before `spark.dataSource.register`.
+    Trainers and models call this; call it yourself before `spark.dataSource.register`.
 
     Args:
-        session: The session; one of Spark Connect is left as it is.
+        session: The session; a Spark Connect session is left unchanged.
 
     Raises:
-        SparkTrainingError: The interpreter lacks packages, or does not start; the text says which
-            one it is and how to choose another.
+        SparkTrainingError: The interpreter lacks packages or does not start; the message names it
+            and says how to choose another.
     """
     if not hasattr(session, "_jsparkSession"):
         return
@@ -62,7 +61,7 @@ def use_this_python(session: Any) -> None:
     is_chosen = bool(os.environ.get(VARIABLE) or context.getConf().get(_SETTING))
     if not is_chosen and sys.executable and not _is_ours(context.pythonExec):
         _log.info(
-            "Spark's Python workers run by %s, as this program does (%s is not set)",
+            "Spark's Python workers run under %s, like this program (%s is not set)",
             sys.executable,
             VARIABLE,
         )
@@ -77,20 +76,20 @@ def use_this_python(session: Any) -> None:
 
 
 def interpreter_of(environ: Mapping[str, str]) -> str:
-    """The Python that Spark would start where these are the environment variables."""
+    """Returns the Python that Spark would start with these environment variables."""
     return environ.get(VARIABLE) or _DEFAULT
 
 
 def packages_missing_in(program: str, paths: Sequence[str] = ()) -> list[str] | None:
-    """Which of `PACKAGES` an interpreter does not find; None where it does not start.
+    """Returns which of `PACKAGES` an interpreter lacks; None if it does not start.
 
     Args:
-        program: The interpreter, a path or a name to be found on PATH.
-        paths: Where it looks beside its own folders and those of PYTHONPATH.
+        program: The interpreter: a path, or a name to look up on PATH.
+        paths: Folders that it searches in addition to its own and those of PYTHONPATH.
     """
     searched = [*paths, *filter(None, [os.environ.get("PYTHONPATH")])]
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(searched)}
-    # Spark starts it with `-m`, which looks into the current folder as `-c` does.
+    # Spark starts it with `-m`, which searches the current folder, as `-c` does.
     command = [program, "-c", _ASK, *PACKAGES]
     try:
         done = subprocess.run(
@@ -103,17 +102,17 @@ def packages_missing_in(program: str, paths: Sequence[str] = ()) -> list[str] | 
 
 
 def describe_missing(program: str, missing: list[str] | None) -> str:
-    """What is wrong with an interpreter and what to do; an empty text if nothing is.
+    """Returns what is wrong with an interpreter and what to do; an empty string if nothing is.
 
     Args:
         program: The interpreter.
-        missing: What `packages_missing_in` found.
+        missing: The result of `packages_missing_in`.
     """
     if missing is not None and not missing:
         return ""
     lacks = "does not start" if missing is None else f"does not find {', '.join(missing)}"
     if _is_ours(program):
-        # This process finds them, by what it has added to sys.path.
+        # This process finds them through its additions to sys.path.
         advice = (
             "Install sparkflow into it, or name the folder in PYTHONPATH before the Spark session "
             "is started, instead of changing sys.path"
@@ -127,9 +126,9 @@ def describe_missing(program: str, missing: list[str] | None) -> str:
 
 
 def _is_ours(program: str) -> bool:
-    """Whether a name or path is the interpreter of this process, or lies beside it.
+    """Returns whether a name or path is this process's interpreter, or in the same folder.
 
-    Links are not followed: environments are links to one interpreter, with packages of their own.
+    Links are not followed: environments link to one interpreter but have their own packages.
     """
     found = shutil.which(program)
     return found is not None and os.path.dirname(os.path.abspath(found)) == os.path.dirname(
@@ -138,14 +137,14 @@ def _is_ours(program: str) -> bool:
 
 
 def _import_shipped_wheel(context: Any, archive: str) -> None:
-    """Has Python workers import this package from a wheel that was given by `--py-files`.
+    """Makes Python workers import this package from a wheel passed with `--py-files`.
 
-    Spark sends such a file to the executors as any other, but puts only those called .zip, .egg and
-    .jar on the path of their Python workers.
+    Spark sends a wheel to the executors like any other file, but adds only .zip, .egg and .jar
+    files to the path of their Python workers.
 
     Args:
-        context: The session's.
-        archive: Where this process has the package from.
+        context: The session's Spark context.
+        archive: The file that this process imported the package from.
     """
     from pyspark import SparkFiles
 
@@ -157,7 +156,7 @@ def _import_shipped_wheel(context: Any, archive: str) -> None:
 
 
 def _shipped_paths(context: Any) -> list[str]:
-    """Where Spark puts what `--py-files` and `addPyFile` send along, and what its settings name."""
+    """The folders of files sent with `--py-files` and `addPyFile`, or named in Spark's settings."""
     from pyspark import SparkFiles  # `doctor` asks for the rest of this module without pyspark
 
     shipped = [
@@ -173,7 +172,7 @@ def _executors_are_here(context: Any) -> bool:
         return True
     if not master.startswith("spark://"):
         return False  # containers of YARN and Kubernetes have files of their own
-    # The driver is in the map, too, with its block manager's address.
+    # The map also contains the driver, under its block manager's address.
     addresses = context._jsc.sc().getExecutorMemoryStatus().keySet()
     iterator, hosts = addresses.iterator(), set()
     while iterator.hasNext():

@@ -1,4 +1,4 @@
-"""What Spark's UI calls the jobs that we start: who starts them and what for."""
+"""Descriptions in Spark's UI for the jobs that we start: who starts them, and for what."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _PROPERTY: Final = "spark.job.description"
 
 @contextlib.contextmanager
 def described(session: Any, text: str) -> Iterator[None]:
-    """Has the jobs of this thread carry a description, and afterwards that of before.
+    """Sets the description of this thread's jobs, and restores the previous one at the end.
 
     Args:
-        session: One of Spark Connect has no way to say it, and is left alone.
-        text: The description.
+        session: The session; nothing is set on Spark Connect, which does not support it.
+        text: The description of the jobs.
     """
     if not hasattr(session, "_jsparkSession"):
         yield

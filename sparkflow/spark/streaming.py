@@ -1,16 +1,16 @@
-"""Training on a stream: each micro-batch goes on where the one before left off.
+"""Training on a stream: each micro-batch continues where the previous one ended.
 
-`StreamingTrainer.foreachBatch` is for `DataStreamWriter.foreachBatch`. The state (variables,
-slots, global step, random streams) is in a directory, so that neither a failed batch nor a new
-driver loses or repeats anything:
+Pass `StreamingTrainer.foreachBatch` to `DataStreamWriter.foreachBatch`. The state (variables,
+slots, global step, random streams) is kept in a directory, so that nothing is lost or repeated
+after a failed batch or with a new driver:
 
     <checkpointDir>/batch-<id>/training   the checkpoints of the batch's training
     <checkpointDir>/batch-<id>/model      the model after it
-    <checkpointDir>/stream.json           the last batch that is complete, written last
+    <checkpointDir>/stream.json           the last complete batch, written last
 
-Spark gives a batch that has failed again, with the same rows and the same id. What its training has
-saved by then counts, unless rows, parameters or graph have changed meanwhile; and a batch that is
-complete is passed over.
+Spark delivers a failed batch again, with the same rows and the same id. Training then resumes from
+the checkpoints that the batch has saved, unless rows, parameters or graph have changed meanwhile; a
+complete batch is skipped.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ OnBatch = Callable[["SparkTrainerModel", int], None]
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
-    """What `stream.json` says.
+    """The content of `stream.json`.
 
     Attributes:
-        batch_id: The last batch that is complete; -1 before the first.
-        trained: The batches whose training and model are kept, oldest first. The last one is where
-            the next batch goes on; a batch without rows is complete but not trained.
-        rows: All rows that were trained on, each counted once.
+        batch_id: The last complete batch; -1 before the first.
+        trained: The batches whose training and model are kept, oldest first. The next batch
+            continues from the last one; a batch without rows is complete but not trained.
+        rows: The number of rows trained on, each counted once.
     """
 
     batch_id: int = -1
@@ -60,7 +60,7 @@ class StreamState:
     rows: int = 0
 
     def to_json(self) -> bytes:
-        """As it is written."""
+        """Returns the text to write."""
         return seal_json(
             {
                 "version": _VERSION,
@@ -72,11 +72,11 @@ class StreamState:
 
     @classmethod
     def from_json(cls, data: bytes, path: str) -> StreamState:
-        """As it is read.
+        """Parses the text of `stream.json`.
 
         Raises:
-            SparkTrainingError: It is something else, or of a later version.
-            DataLossError: It is damaged.
+            SparkTrainingError: The text is something else, or of a later version.
+            DataLossError: The text is damaged.
         """
         found, sealed = open_json(data, path)
         try:
@@ -98,18 +98,19 @@ class StreamState:
 class StreamingTrainer:
     """Trains on the micro-batches of a streaming query.
 
-    For one query at a time; Spark calls `foreachBatch` for one batch after the other.
+    Use one instance per query; Spark calls `foreachBatch` for one batch after another.
 
     Args:
-        trainer: A `SparkTrainer`, or another estimator of sparkflow. Its `epochs` is how often each
-            micro-batch is gone through. Its own `checkpointDir` must not be set.
-        checkpointDir: Where the state is, on any file system that pyarrow or Spark can write. Not
-            the query's `checkpointLocation`, which is Spark's.
-        onBatch: Called with (model, batch id) after each batch that had rows.
-        keepModels: How many batches' models and states are kept.
+        trainer: A `SparkTrainer`, or another estimator of sparkflow. Its `epochs` is the number of
+            passes over each micro-batch. Its own `checkpointDir` must not be set.
+        checkpointDir: The directory for the state, on any file system that pyarrow or Spark can
+            write to. It must not be the query's `checkpointLocation`, which belongs to Spark.
+        onBatch: Called with (model, batch id) after each batch with rows.
+        keepModels: The number of batches whose models and states are kept.
 
     Raises:
-        ValueError: There is no directory, or the trainer has one of its own.
+        ValueError: `checkpointDir` is empty, or the trainer has one of its own, or `keepModels` is
+            below 1.
 
     Examples:
         >>> streaming = StreamingTrainer(trainer, "/models/clicks")  # doctest: +SKIP
@@ -140,21 +141,21 @@ class StreamingTrainer:
         self._model: tuple[int, SparkTrainerModel] | None = None
 
     def foreachBatch(self, df: DataFrame, batch_id: int) -> None:
-        """Trains on a micro-batch, unless it has been trained on already.
+        """Trains on a micro-batch, unless that was already done.
 
-        Blocks until the new model is complete on storage. A batch without rows changes nothing.
+        Blocks until the new model is completely stored. A batch without rows changes nothing.
 
         Args:
             df: The rows.
-            batch_id: Spark's number of the batch.
+            batch_id: Spark's id of the batch.
 
         Raises:
-            Exception: As the trainer's `fit` does; the state is then that before the batch.
+            Exception: As the trainer's `fit` does; the state is then as before the batch.
         """
         files = files_for(df.sparkSession, self.checkpoint_dir)
         state = self._state(files)
         if batch_id <= state.batch_id:
-            _log.info("batch %d has been trained on already", batch_id)
+            _log.info("batch %d was already trained on", batch_id)
             return
         if df.isEmpty():
             self._commit(files, replace(state, batch_id=batch_id))
@@ -180,10 +181,10 @@ class StreamingTrainer:
         return self._state(files_for(session, self.checkpoint_dir))
 
     def model(self, session: Any) -> SparkTrainerModel | None:
-        """The model after the last complete batch; None before the first.
+        """Loads the model after the last complete batch; returns None before the first.
 
         Args:
-            session: A Spark session; may be another one than that of the query.
+            session: A Spark session; it need not be the query's.
         """
         from sparkflow.spark.model.trainer_model import SparkTrainerModel
 
@@ -202,7 +203,7 @@ class StreamingTrainer:
                 trainer.checkpointDir: f"{self._batch_path(batch_id)}/training",
                 trainer.keepCheckpointMax: 1,
                 trainer.resume: AUTO,
-                # Otherwise batches of one size would all be shuffled in the same way.
+                # Otherwise all batches of one size would be shuffled in the same order.
                 trainer.seed: trainer.getSeed() + batch_id,
             }
         )
@@ -212,13 +213,14 @@ class StreamingTrainer:
         try:
             model = batch.fit(df)
         except OtherTrainingError as error:
-            # What was trained of it before does not count: the stream is where it was before it.
-            _log.warning("batch %d is trained anew: %s", batch_id, error)
+            # Its earlier training is discarded: the stream continues from the state before this
+            # batch.
+            _log.warning("batch %d is retrained: %s", batch_id, error)
             model = batch.setResume(NEVER).fit(df)
         return model
 
     def _snapshot(self, files: CheckpointFiles, state: StreamState) -> Snapshot | None:
-        """What the last batch has left for the next one."""
+        """Returns the checkpoint with which the next batch starts."""
         if not state.trained:
             return None
         directory = f"{self._batch_path(state.trained[-1])}/training"
@@ -229,7 +231,7 @@ class StreamingTrainer:
                 f"complete, but {directory} holds no checkpoint. Restore it, or begin with another "
                 "checkpointDir"
             )
-        # Each batch is judged by itself.
+        # Early stopping considers each batch separately.
         return replace(found.snapshot, best={}, early_stopping=None)
 
     def _state(self, files: CheckpointFiles) -> StreamState:

@@ -1,4 +1,4 @@
-"""What Spark gives each task of a role: cores, GPUs, and executors of its own. No pyspark here."""
+"""The Spark resources of each role's tasks: cores, GPUs, separate executors. No pyspark here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 CPUS: Final = "cpus"
-"""The resource of a task that is cores; others have the names of Spark's settings (`gpu`)."""
+"""The name of the resource for cores; other resources are named as in Spark's settings (`gpu`)."""
 
 _MIB: Final = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1 << 20}
 _MEMORY: Final = ("memory", "memoryOverhead", "pyspark.memory", "offHeap")
@@ -17,12 +17,12 @@ _OWN: Final = ("task", "executor")
 
 @dataclass(frozen=True, slots=True)
 class TaskResources:
-    """What one task takes, and what its executors have where Spark may add them.
+    """The resources of one task, and of its executors if Spark may add executors.
 
     Attributes:
-        task: Amounts by resource: `cpus`, `gpu`, or another that Spark is told of.
-        executor: By resource what an executor has: `amount`, and where it is found
-            `discoveryScript` and `vendor`. Memory is in MiB. Empty for executors as they are.
+        task: Amounts by resource: `cpus`, `gpu`, or another that Spark is configured for.
+        executor: By resource, an executor's `amount`, and `discoveryScript` and `vendor` if they
+            are set. Memory is in MiB. Empty to use existing executors.
     """
 
     task: Mapping[str, float] = field(default_factory=dict)
@@ -30,15 +30,15 @@ class TaskResources:
 
     @classmethod
     def of(cls, value: Any) -> TaskResources:
-        """The resources that a user asks for.
+        """Parses the resources that a user requests.
 
         Args:
-            value: A dictionary of amounts (`{"cpus": 2, "gpu": 1}`); a `ResourceProfile` of
-                pyspark's; or what `to_json` gave.
+            value: A dictionary of amounts (`{"cpus": 2, "gpu": 1}`); a pyspark `ResourceProfile`;
+                or the result of `to_json`.
 
         Raises:
-            TypeError: None of these.
-            ValueError: No amounts that Spark takes.
+            TypeError: The value is none of these.
+            ValueError: Spark would not accept the amounts.
         """
         if hasattr(value, "taskResources") and hasattr(value, "executorResources"):
             task = {name: each.amount for name, each in value.taskResources.items()}
@@ -56,7 +56,7 @@ class TaskResources:
         return cls(_tasks(value.get("task", {})), _executors(value.get("executor", {})))
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON can hold it; {} for nothing."""
+        """Returns it as a dictionary for JSON; {} if it is empty."""
         if not self:
             return {}
         return {
@@ -73,14 +73,14 @@ class TaskResources:
 
 @dataclass(frozen=True, slots=True)
 class RoleResources:
-    """What workers and what parameter servers take; each is empty for Spark's settings."""
+    """The resources of workers and parameter servers; each is empty for Spark's settings."""
 
     worker: TaskResources = TaskResources()
     ps: TaskResources = TaskResources()
 
     @classmethod
     def of(cls, worker: Any, ps: Any) -> RoleResources:
-        """From `workerResources` and `psResources`, see `TaskResources.of`."""
+        """Parses `workerResources` and `psResources`, see `TaskResources.of`."""
         return cls(TaskResources.of(worker), TaskResources.of(ps))
 
     def __bool__(self) -> bool:
@@ -88,7 +88,7 @@ class RoleResources:
 
 
 def worker_resources(value: Any) -> dict[str, Any]:
-    """The parameter `workerResources`, as JSON can hold it."""
+    """Converts the parameter `workerResources` to a dictionary for JSON."""
     found = TaskResources.of(value)
     amount = found.task.get("gpu", 0.0)
     if amount % 1:
@@ -100,7 +100,7 @@ def worker_resources(value: Any) -> dict[str, Any]:
 
 
 def ps_resources(value: Any) -> dict[str, Any]:
-    """The parameter `psResources`, as JSON can hold it."""
+    """Converts the parameter `psResources` to a dictionary for JSON."""
     found = TaskResources.of(value)
     if found.task.get("gpu"):
         raise ValueError(
@@ -116,7 +116,7 @@ def _tasks(given: Any) -> dict[str, float]:
     found = {}
     for name, amount in given.items():
         value = _amount(name, amount)
-        # As Spark has it: several tasks on one, or whole ones.
+        # Spark's rule: several tasks share one, or a task has whole ones.
         if (value > 1 and value % 1) or (name == CPUS and value % 1):
             raise ValueError(f"{name}={amount!r}: use a whole number")
         found[str(name)] = value
@@ -146,7 +146,7 @@ def _executors(given: Any) -> dict[str, dict[str, Any]]:
 
 
 def _request(each: Any) -> dict[str, Any]:
-    """One of a profile's requests of an executor."""
+    """One of a profile's executor resource requests."""
     return {"amount": each.amount, "discoveryScript": each.discoveryScript, "vendor": each.vendor}
 
 

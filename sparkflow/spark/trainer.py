@@ -65,10 +65,10 @@ from sparkflow.version import SPARKFLOW_VERSION
 
 
 class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
-    """What all estimators share: a subclass says which network is trained, and what comes out.
+    """The base of all estimators: a subclass defines the network and the resulting model.
 
     Args:
-        callbacks: Called on the driver while training runs, see `Callback`.
+        callbacks: Called on the driver during training, see `Callback`.
         workerCallbacks: Functions of a `WorkerEvent`, called in the Spark tasks of the workers.
         **params: The parameters; in camelCase or snake_case.
     """
@@ -83,38 +83,38 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         super().__init__()
         self.callbacks = tuple(Callbacks(callbacks))
         self.worker_callbacks = require_callbacks(workerCallbacks)
-        # What another training has left, to begin with; set by `streaming`.
+        # The snapshot of another training to start from; set by `streaming`.
         self.start_snapshot: Snapshot | None = None
-        # Whether the rows of a stream come after these; set by `streaming`.
+        # Whether more rows of a stream will follow; set by `streaming`.
         self.continues = False
-        # For how many workers there are slots; None to ask Spark. Set by tests.
+        # The number of workers that there are slots for; None to ask Spark. Set by tests.
         self.count_workers: Callable[[], int] | None = None
-        # What `decided` has chosen, for the history.
+        # The choices of `decided`, for the history.
         self.chosen: dict[str, Any] = {}
         self.setParams(**params)
 
     @abstractmethod
     def model_fn_for(self, data: TrainingData) -> ModelFn:
-        """The model_fn that is trained on these data."""
+        """Returns the model_fn to train on these data."""
 
     def statistics(self) -> Statistics | None:
-        """What `look_at` wants to be found out while rows are read; None for nothing."""
+        """The aggregates that `look_at` needs from reading the rows; None for none."""
         return None
 
     def look_at(self, prepared: PreparedRows) -> Any:
-        """What `model_fn_for` has to know of the rows; may run a Spark job."""
+        """Computes what `model_fn_for` needs to know about the rows; may run a Spark job."""
         return None
 
     def new_model(
         self, inference_model: InferenceModel, history: TrainingHistory
     ) -> SparkTrainerModel:
-        """The model that `fit` returns; uid and parameters are given to it afterwards."""
+        """Creates the model that `fit` returns; uid and parameters are set on it afterwards."""
         return SparkTrainerModel(inference_model, history)
 
     def fitMultiple(
         self, dataset: DataFrame, paramMaps: Sequence[Any]
     ) -> Iterator[tuple[int, SparkTrainerModel]]:
-        """Models for several parameter maps, over rows that are prepared and placed once.
+        """Trains models for several parameter maps, on rows that are prepared and placed once.
 
         Returns:
             A thread-safe iterator of (index, model), see `fit_multiple`.
@@ -129,8 +129,8 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
 
         Args:
             dataset: The rows.
-            params: Values by Param that replace this trainer's, or a list of such dictionaries,
-                which returns a list of models.
+            params: A dictionary from Param to the value to use instead of this trainer's, or a list
+                of these, which returns a list of models.
             validation: Validation rows, with the same columns.
         """
         require_frame(dataset, "fit")
@@ -145,7 +145,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
             return trainer.fit_data(data)
 
     def _fit(self, dataset: DataFrame) -> SparkTrainerModel:
-        """Trains, and blocks until it has; `docs/spark_trainer.md` says what is raised."""
+        """Trains and blocks until training ends; `docs/spark_trainer.md` lists the errors."""
         with self.training_data(dataset) as data:
             return self.fit_data(data)
 
@@ -153,7 +153,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
     def training_data(
         self, dataset: DataFrame, validation: DataFrame | None = None
     ) -> Iterator[TrainingData]:
-        """The rows checked, prepared and placed, for as long as the `with` block lasts."""
+        """Checks, prepares and places the rows, and holds them while the `with` block lasts."""
         config = self._check_params(validation is not None)
         session = dataset.sparkSession
         with contextlib.ExitStack() as stack:
@@ -167,7 +167,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
     def _placed(
         self, session: Any, arranged: ArrangedRows, workers: int, given: DataFrame | str
     ) -> TrainingData:
-        """Rows that are looked at, and placed for so many workers to begin with."""
+        """Yields the rows after `look_at`, placed for the initial number of workers."""
         with described(session, f"{self.uid}: statistics"):
             facts = self.look_at(arranged.prepared)
 
@@ -185,11 +185,11 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
 
         Args:
             path: A file or directory, as a path or a URI of a file system that pyarrow knows
-                (`file:`, `s3:`, `gs:`, `hdfs:`, `abfs:`), under which the driver and all executors
-                reach it. See `docs/spark_data.md`.
+                (`file:`, `s3:`, `gs:`, `hdfs:`, `abfs:`). The driver and all executors must be able
+                to read it under this name. See `docs/spark_data.md`.
 
         Raises:
-            FileNotFoundError: There are no files.
+            FileNotFoundError: No files were found.
             ValueError, TypeError: As `fit` does for columns and parameters.
         """
         if not isinstance(path, str | os.PathLike):
@@ -207,31 +207,31 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         version: int | str | datetime | None = None,
         catalog: str | Mapping[str, str] | None = None,
     ) -> SparkTrainerModel:
-        """Trains on a table of Delta Lake or Iceberg, whose files the workers read themselves.
+        """Trains on a Delta Lake or Iceberg table, whose files the workers read themselves.
 
-        The library of the format reads the log, on the driver: `pip install 'sparkflow-ml[delta]'`
-        or `'sparkflow-ml[iceberg]'`. The version is pinned at the start: what is written meanwhile
-        is not seen. See `docs/spark_data.md`.
+        On the driver, the format's own library reads the log: `pip install 'sparkflow-ml[delta]'`
+        or `'sparkflow-ml[iceberg]'`. The version is pinned at the start: later writes are not seen.
+        See `docs/spark_data.md`.
 
         Args:
             table: The path or URI of a Delta table's folder or of an Iceberg table's metadata file
                 (`....metadata.json`), the name of an Iceberg table in `catalog`, a
                 `deltalake.DeltaTable`, or a `pyiceberg.table.Table`. The driver and all executors
-                reach its files under the same names.
-            version: The number of a version of Delta, or of a snapshot of Iceberg; the name of a
-                branch or tag of Iceberg; a `datetime`, or for Delta a text in ISO 8601, for the
-                newest one of that time. The current one if None.
-            catalog: The name of a catalog of Iceberg that pyiceberg is configured for, or its
+                must be able to read its files under the same names.
+            version: The number of a Delta version or the id of an Iceberg snapshot; the name of an
+                Iceberg branch or tag; or a `datetime` (for Delta also an ISO 8601 string), for the
+                newest version at that time. None for the current version.
+            catalog: The name of an Iceberg catalog that pyiceberg is configured for, or its
                 properties, such as `{"name": "lake", "type": "sql", "uri": ..., "warehouse": ...}`.
 
         Raises:
             ImportError: The format's library is not installed.
-            ValueError, TypeError: There is no such table or version; it uses a feature that is not
-                supported, which is named; as `fit` does for columns and parameters.
+            ValueError, TypeError: The table or version does not exist, or it uses an unsupported
+                feature, which the message names; or as `fit` does for columns and parameters.
         """
 
         def files() -> ParquetFiles:
-            # Asked for by few, and with what it imports for fewer.
+            # Imported here because few programs use it, and fewer need what it imports.
             from sparkflow.spark.data.tables.opening import table_files
 
             return table_files(table, version, catalog)
@@ -251,7 +251,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         return self.fit_data(self._placed(session, arranged, wanted.num_workers, given))
 
     def fit_data(self, data: TrainingData) -> SparkTrainerModel:
-        """Trains on rows that `training_data` gave, of this estimator or one that agrees."""
+        """Trains on rows that `training_data` of this or a compatible estimator returned."""
         validates = any(data.validation_rows)
         self._check_params(validates)
         trainer = self.decided(data)
@@ -260,14 +260,14 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         return trainer._train(data, plan, inference)
 
     def decided(self, data: TrainingData) -> BaseTrainer:
-        """This trainer, or a copy in which all is said that depends on the rows."""
+        """Returns this trainer, or a copy with all parameters that depend on the rows set."""
         return self
 
     def _require_cluster(self, session: Any, config: FitConfig) -> ClusterLayout:
-        """Says what the session's cluster cannot or may not do before any rows are looked at.
+        """Raises what the session's cluster cannot or may not do, before any rows are read.
 
         Returns:
-            The tasks, with the number of workers to begin with.
+            The tasks, with the initial number of workers.
         """
         least, most = config.min_workers, config.num_workers
         backend = backend_for(session, config.in_process)
@@ -281,7 +281,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         return wanted.of_workers(max(least, min(count, most)))
 
     def _check_params(self, has_validation: bool) -> FitConfig:
-        """What is asked for, where it makes sense."""
+        """Checks the parameters and returns them as the configuration of the fit."""
         validates = (
             has_validation
             or bool(self.getValidationIndicatorCol())
@@ -400,16 +400,16 @@ class SparkTrainer(BaseTrainer, DefaultParamsWritable, MLReadable["SparkTrainer"
             a `tf.estimator.EstimatorSpec`: with loss and train_op in mode TRAIN, with loss and
             perhaps eval_metric_ops in mode EVAL, with predictions in mode PREDICT. features is
             [batch, dim] float32, or what `docs/spark_inputs.md` says of other columns; labels is
-            [batch], int64 where the label column holds integers, else float32; weights is [batch]
-            float32; both are None in mode PREDICT; params is `modelParams`. It may leave out all
-            but the first. It is called on the driver only.
+            [batch], int64 if the label column holds integers, else float32; weights is [batch]
+            float32; labels and weights are None in mode PREDICT; params is `modelParams`. All
+            arguments but the first are optional. It is called on the driver only.
         callbacks: Called on the driver while training runs, see `Callback`.
         workerCallbacks: Functions of a `WorkerEvent`, called in the Spark tasks of the workers.
         **params: The parameters, see `docs/spark_trainer.md`; in camelCase or snake_case.
 
     Raises:
-        TypeError: No callable, an unknown parameter, or one of a wrong type.
-        ValueError: A parameter has a value that is not allowed.
+        TypeError: `model_fn` is not callable, or a parameter is unknown or of a wrong type.
+        ValueError: A parameter has an invalid value.
 
     Examples:
         >>> trainer = SparkTrainer(model_fn=model_fn, numWorkers=2, epochs=5)  # doctest: +SKIP
@@ -439,7 +439,7 @@ class SparkTrainer(BaseTrainer, DefaultParamsWritable, MLReadable["SparkTrainer"
 
     @classmethod
     def read(cls) -> MLReader[SparkTrainer]:
-        """A reader of the parameters: `model_fn` is code and not saved, set it after `load`."""
+        """Returns a reader; `model_fn` is code and is not saved, so set it after `load`."""
         return TrainerReader(cls)
 
     def takes_weights(self) -> bool:

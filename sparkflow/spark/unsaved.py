@@ -1,4 +1,4 @@
-"""Reading an estimator whose `model_fn` was not saved: files hold no code."""
+"""Loading an estimator whose `model_fn` was not saved: files contain no code."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Trainer = TypeVar("Trainer", bound=MLReadable[Any])
 
 
 def missing_model_fn(features: Any) -> Any:
-    """Stands in the place of a model_fn that was not saved.
+    """Stands in for a model_fn that was not saved.
 
     Raises:
-        FailedPreconditionError: Always; the text says what to do.
+        FailedPreconditionError: Always; the message says what to do.
     """
     raise FailedPreconditionError(
         message="This SparkTrainer was loaded from files, which hold its parameters but not its "
@@ -36,7 +36,7 @@ class TrainerReader(MLReader[Trainer]):
         self._class = trainer_class
 
     def load(self, path: str) -> Trainer:
-        """A trainer that has everything but its model_fn and callbacks."""
+        """Loads a trainer without its model_fn and callbacks."""
         name = f"{self._class.__module__}.{self._class.__name__}"
         metadata = DefaultParamsReader.loadMetadata(path, metadata_context(self.sparkSession), name)
         kind: Any = self._class

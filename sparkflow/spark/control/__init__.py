@@ -1,1 +1,1 @@
-"""One training run as its driver sees it. Never imports pyspark."""
+"""The driver's side of a training run. Never imports pyspark."""

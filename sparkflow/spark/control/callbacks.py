@@ -1,8 +1,8 @@
-"""What users, and sparkflow's own reporters, hang on a training run: code on the driver.
+"""Callbacks of a training run, for users and for sparkflow's own reporters; run on the driver.
 
 All methods are called in the thread that called `fit`, one after another and in the order in which
-the callbacks were given, so they need no locks; but the driver hears of nothing else while one
-runs. What they raise ends training and comes out of `fit`.
+the callbacks were given, so they need no locks; but the driver handles no other events while one
+runs. An exception in a callback ends training and is raised by `fit`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class RunControl(Protocol):
 
     Attributes:
         history: Losses, metrics and counters so far; grows while training runs.
-        num_workers: Workers that train.
-        num_ps: Tasks that only hold variables.
-        sync: Whether all workers make their steps together.
-        total_rows: Training rows of all epochs.
-        rows_per_epoch: Training rows of an epoch.
-        total_steps: Steps of the run: of all workers together where `sync`, else their sum.
-        params: The trainer's parameters by name, as JSON can hold them.
+        num_workers: The number of workers.
+        num_ps: The number of tasks that only hold variables.
+        sync: Whether all workers step together.
+        total_rows: The training rows of all epochs.
+        rows_per_epoch: The training rows of an epoch.
+        total_steps: The steps of the run: common steps if `sync`, else the sum over workers.
+        params: The trainer's parameters by name, as values for JSON.
     """
 
     @property
@@ -50,27 +50,28 @@ class RunControl(Protocol):
     def params(self) -> Mapping[str, Any]: ...  # noqa: D102
 
     def stop(self, reason: str = "") -> None:
-        """Ends training well at the next step that all workers reach; `fit` returns a model."""
+        """Ends training early at the next step that all workers reach; `fit` returns a model."""
 
     def values(self) -> Mapping[str, npt.NDArray[Any]]:
-        """The variables that predictions are made from, as they are now, by name.
+        """Returns the current values of the variables that predictions need, by name.
 
-        Slots of optimizers, the global step and what else only training has are in checkpoints.
-        Costs their transfer. Between segments (in `on_epoch_end`, `on_validation`) no step is under
-        way, so the values belong together; elsewhere they may come from different steps.
+        Optimizer slots, the global step and other variables of training are in checkpoints only.
+        The values are transferred to the driver. Between segments (in `on_epoch_end`,
+        `on_validation`) no step is running, so the values are consistent; elsewhere they may come
+        from different steps.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Some steps that the driver has just learnt of.
+    """Steps that were just reported to the driver.
 
     Attributes:
-        first_step: Number of the first, counted as `TrainingHistory` counts its steps.
-        losses: [n] float32, per step the mean loss over its rows.
-        rows: [n] int64, per step its rows.
-        worker: Whose steps they are; -1 where they are of all workers together.
-        waited_s: Seconds that the workers waited for data in these steps, summed over them.
+        first_step: The number of the first one, as counted by `TrainingHistory`.
+        losses: [n] float32, the mean loss over the rows of each step.
+        rows: [n] int64, the number of rows of each step.
+        worker: The worker that made them; -1 for steps of all workers together.
+        waited_s: The seconds that workers waited for data in these steps, summed over the workers.
     """
 
     first_step: int
@@ -81,7 +82,7 @@ class Update:
 
     @property
     def num_steps(self) -> int:
-        """How many steps."""
+        """The number of steps."""
         return len(self.losses)
 
 
@@ -89,7 +90,7 @@ class Callback:
     """Base class of callbacks: override any of its methods.
 
     A run calls `on_train_begin` first (except for `on_resume` and `on_waiting`), `on_train_end`
-    last if training succeeds, and `on_close` after everything else, in any case.
+    last if training succeeds, and finally `on_close` in any case.
 
     Examples:
         >>> class PrintLoss(Callback):
@@ -98,65 +99,65 @@ class Callback:
     """
 
     needs_epochs: bool = False
-    """Whether no step may be running during `on_epoch_end`, e.g. to read `run.values()`. Without
-    it, the end of an epoch is reported as soon as its rows are counted, while steps continue."""
+    """Whether steps pause during `on_epoch_end`, e.g. to read `run.values()`. If not, the end of an
+    epoch is reported as soon as its rows are counted, while steps continue."""
 
     def on_waiting(self, text: str) -> None:
-        """Called repeatedly before the first step with what is waited for."""
+        """Called repeatedly before the first step with a text on what training is waiting for."""
 
     def on_resume(self, path: str, step: int, finished: bool) -> None:
-        """`checkpointDir` holds a checkpoint of this training; called before everything else.
+        """Called before everything else if `checkpointDir` holds a checkpoint of this training.
 
         Args:
             path: The checkpoint.
-            step: How many steps it has done.
-            finished: Whether nothing is left to train. In that case `fit` returns
-                the model as it is, and nothing but `on_close` is called any more.
+            step: The number of steps up to it.
+            finished: Whether nothing is left to train. In that case `fit` returns the model as it
+                is, and only `on_close` is called after this.
         """
 
     def on_train_begin(self, run: RunControl) -> None:
-        """Variables have their first values and all rows are known; steps begin next."""
+        """Called when variables are initialized and all rows are known, before the first step."""
 
     def on_steps(self, update: Update) -> None:
-        """Steps were reported to the driver; called several times a second."""
+        """Called several times a second, when steps were reported to the driver."""
 
     def on_epoch_end(self, epoch: int, metrics: Mapping[str, float]) -> None:
-        """An epoch has ended.
+        """Called when an epoch has ended.
 
         Args:
             epoch: Its number, from 0.
-            metrics: `loss`: the mean over the epoch's rows; where there are validation rows and
-                they were evaluated at the end of it, also `val_loss` and `val_<metric>`.
+            metrics: `loss`, the mean over the epoch's rows; if validation rows were evaluated at
+                the end of the epoch, also `val_loss` and `val_<metric>`.
         """
 
     def on_validation(self, metrics: Mapping[str, float]) -> None:
-        """The validation rows were evaluated.
+        """Called when the validation rows were evaluated.
 
         Args:
             metrics: `step`, `loss` and the keys of `eval_metric_ops`.
         """
 
     def on_checkpoint(self, path: str) -> None:
-        """A checkpoint is complete at this path."""
+        """Called when a checkpoint at this path is complete."""
 
     def on_restart(self, reason: str) -> None:
-        """Training was interrupted and starts again, from the last checkpoint if there is one."""
+        """Called when training restarts after a loss, from the last checkpoint if there is one."""
 
     def on_train_end(self, history: TrainingHistory) -> None:
-        """Training has succeeded; the values of the variables are on the driver."""
+        """Called when training has succeeded and the values of the variables are on the driver."""
 
     def on_close(self) -> None:
-        """The run has ended, successfully or not: close files. Called once for each `fit`."""
+        """Called once per `fit` at its end, successful or not: the place to close files."""
 
 
 class Callbacks(Callback):
     """Several callbacks as one.
 
     Args:
-        callbacks: In the order in which they are called.
+        callbacks: The callbacks, in the order in which they are called.
 
     Raises:
-        TypeError: One is not a Callback.
+        TypeError: One of them is not a Callback.
     """
 
     def __init__(self, callbacks: Sequence[Callback] = ()) -> None:
@@ -174,55 +175,55 @@ class Callbacks(Callback):
         return iter(self._all)
 
     def on_waiting(self, text: str) -> None:
-        """Tells all."""
+        """Calls all callbacks."""
         for each in self._all:
             each.on_waiting(text)
 
     def on_resume(self, path: str, step: int, finished: bool) -> None:
-        """Tells all."""
+        """Calls all callbacks."""
         for each in self._all:
             each.on_resume(path, step, finished)
 
     def on_train_begin(self, run: RunControl) -> None:
-        """Tells all."""
+        """Calls all callbacks."""
         for each in self._all:
             each.on_train_begin(run)
 
     def on_steps(self, update: Update) -> None:
-        """Tells all."""
+        """Calls all callbacks."""
         for each in self._all:
             each.on_steps(update)
 
     def on_epoch_end(self, epoch: int, metrics: Mapping[str, float]) -> None:
-        """Tells all."""
+        """Calls all callbacks."""
         for each in self._all:
             each.on_epoch_end(epoch, metrics)
 
     def on_validation(self, metrics: Mapping[str, float]) -> None:
-        """Tells all."""
+        """Calls all callbacks."""
         for each in self._all:
             each.on_validation(metrics)
 
     def on_checkpoint(self, path: str) -> None:
-        """Tells all."""
+        """Calls all callbacks."""
         for each in self._all:
             each.on_checkpoint(path)
 
     def on_restart(self, reason: str) -> None:
-        """Tells all."""
+        """Calls all callbacks."""
         for each in self._all:
             each.on_restart(reason)
 
     def on_train_end(self, history: TrainingHistory) -> None:
-        """Tells all."""
+        """Calls all callbacks."""
         for each in self._all:
             each.on_train_end(history)
 
     def on_close(self) -> None:
-        """Tells all, also when one of them fails.
+        """Calls all callbacks, even if one of them fails.
 
         Raises:
-            Exception: The first failure, once all have been told.
+            Exception: The first failure, once all were called.
         """
         first: Exception | None = None
         for each in self._all:

@@ -1,4 +1,4 @@
-"""When training ends because validation finds nothing better any more. Pure."""
+"""Early stopping: ends training when validation no longer improves. Pure."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from sparkflow.spark.params.direction import AUTO, MAX, resolve
 
 
 class EarlyStopping:
-    """Watches a metric.
+    """Watches a metric for improvement.
 
     Args:
         metric: Its name, see `direction.resolve`.
-        patience: Evaluations without a better value after which training ends.
-        min_delta: How much better a value must be to count.
-        mode: `min`, `max`, or `auto` where the name says it.
+        patience: The number of evaluations without improvement after which training ends.
+        min_delta: The smallest change that counts as an improvement.
+        mode: `min`, `max`, or `auto` to infer it from the name.
 
     Attributes:
         name: The metric's name.
         mode: `min` or `max`.
         best: The best value; NaN before the first.
         best_step: The step after which it was reached.
-        waited: Evaluations since then.
+        waited: The number of evaluations since then.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class EarlyStopping:
 
     @classmethod
     def of(cls, config: FitConfig) -> EarlyStopping | None:
-        """The watch that a fit asks for, if it does."""
+        """Returns the early stopping that a fit requests, if it does."""
         if not config.early_stopping_patience:
             return None
         return cls(
@@ -52,16 +52,16 @@ class EarlyStopping:
 
     @property
     def has_best(self) -> bool:
-        """Whether there was a value that is a number."""
+        """Whether any value was finite."""
         return not math.isnan(self.best)
 
     @property
     def exhausted(self) -> bool:
-        """Whether training ends."""
+        """Whether training must end."""
         return self.waited >= self._patience
 
     def update(self, value: float, step: int) -> bool:
-        """Takes an evaluation; whether it is the best so far. NaN and infinity are never."""
+        """Adds an evaluation; returns whether it is the best so far. NaN and infinity never are."""
         gain = self._sign * (self.best - value)
         if math.isfinite(value) and (gain > self._min_delta or not self.has_best):
             self.best, self.best_step, self.waited = value, step, 0
@@ -70,12 +70,12 @@ class EarlyStopping:
         return False
 
     def to_json(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+        """Returns the state for a checkpoint."""
         best = self.best if self.has_best else None
         return {"best": best, "best_step": self.best_step, "waited": self.waited}
 
     def restore(self, value: Mapping[str, Any]) -> None:
-        """Goes on from what `to_json` gave."""
+        """Restores the result of `to_json`."""
         self.best = math.nan if value["best"] is None else float(value["best"])
         self.best_step = int(value["best_step"])
         self.waited = int(value["waited"])

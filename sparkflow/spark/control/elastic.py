@@ -1,4 +1,4 @@
-"""With how many workers a training goes on, decided between its segments."""
+"""Elastic training: decides between segments how many workers continue."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from sparkflow.spark.control.schedule import Schedule
 
 _log = logging.getLogger(__name__)
 
-# After a loss the driver learns within this time that the slot has gone, too.
+# The time within which the driver learns, after a loss, that the slot is gone as well.
 SETTLE_S: Final = 3.0
 NEW_EXECUTOR_S: Final = 120.0
 _POLL_S: Final = 0.5
 
 
 class Resize(Exception):
-    """Ends a run, well, because another number of workers goes on.
+    """Ends a run, without an error, because training continues with another number of workers.
 
     Args:
-        workers: That number; 0 where another process decides about it.
+        workers: That number; 0 if another process decides it.
     """
 
     def __init__(self, workers: int) -> None:
@@ -33,33 +33,33 @@ class Resize(Exception):
 
 
 class Resizing(Protocol):
-    """Decides whether the number of workers changes. Called by the thread that leads."""
+    """Decides whether the number of workers changes. Called by the leading thread."""
 
     def between_segments(self, schedule: Schedule, snapshot: Callable[[], Snapshot]) -> None:
-        """Passes where the same number of workers goes on.
+        """Returns if training continues with the same number of workers.
 
         Raises:
-            Resize: Another number does.
+            Resize: It continues with another number.
         """
 
     def begins(self, history: TrainingHistory) -> None:
-        """Is told that a run begins, whose history this is."""
+        """Called at the start of a run, with its history."""
 
 
 class ElasticWorkers:
-    """Follows the number of slots. Used by the thread that called `fit`.
+    """Adapts the number of workers to the slots. Used by the thread that called `fit`.
 
     Args:
-        least: With fewer workers training waits.
-        most: More are not used.
-        count: For how many workers there are slots, those in use included.
-        in_step: Whether all workers make their steps together; if not, the number changes only
-            where all of them have ended the same epoch.
-        remember: Keeps what the next run begins with.
-        pause: Blocks for so many seconds.
+        least: The minimum number of workers; training waits for these.
+        most: The maximum number of workers.
+        count: Returns how many workers there are slots for, including those in use.
+        in_step: Whether all workers step together; if not, the number changes only when all of them
+            have ended the same epoch.
+        remember: Keeps the snapshot from which the next run starts.
+        pause: Blocks for a number of seconds.
 
     Attributes:
-        workers: How many train now.
+        workers: The current number of workers.
     """
 
     def __init__(
@@ -82,10 +82,10 @@ class ElasticWorkers:
         self.workers = 0
 
     def between_segments(self, schedule: Schedule, snapshot: Callable[[], Snapshot]) -> None:
-        """Passes where the same number of workers goes on.
+        """Returns if training continues with the same number of workers.
 
         Raises:
-            Resize: Another number does, from what was remembered.
+            Resize: It continues with another number, from what was remembered.
         """
         if not self._in_step and not schedule.at_epoch_end:
             return
@@ -102,9 +102,9 @@ class ElasticWorkers:
             raise Resize(wanted)
 
     def begins(self, history: TrainingHistory) -> None:
-        """Notes how long training stood still, if the number has changed.
+        """Notes how long training was paused, if the number has changed.
 
-        What was noted before a loss is noted again: the history goes on from before it.
+        Changes noted before a loss are noted again, because the history restarts from before it.
         """
         changed, self._changed = self._changed, None
         if changed is not None:
@@ -120,7 +120,7 @@ class ElasticWorkers:
         history.resized += [each for each in self._changes if each not in history.resized]
 
     def after_loss(self) -> int:
-        """How many workers go on after a task was lost; waits for the least that may."""
+        """Returns how many workers continue after a loss; waits for the minimum number."""
         self._changed = None
         self._pause(SETTLE_S)
         waited_s = 0.0

@@ -1,4 +1,4 @@
-"""Where all that happens elsewhere arrives, for the thread that called `fit`."""
+"""The event queue: where events from other processes arrive, for the thread that called `fit`."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from sparkflow.spark.control.failure_triage import Action, Deliver, FailureTriag
 _log = logging.getLogger(__name__)
 
 _ASKS_S: Final = (0.5, 0.5, 1.0, 2.0)
-"""When tasks are asked whether they are there: so long after the failure, and after each other."""
+"""When tasks are asked for a sign of life: seconds after the failure, and between requests."""
 _ANSWER_S: Final = 0.5
-"""How long each time nothing else is heard; it is short, because a cause is heard later by that."""
+"""The timeout of such a request; it is short, because it delays the cause of the failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentEnded:
-    """A worker's loop ended well, after so many steps.
+    """A worker's loop ended without an error.
 
     Attributes:
         worker: The worker's index.
-        num_steps: The steps it made.
+        num_steps: The number of steps it made.
         reason: The text of the OutOfRangeError if its data ended, else "".
     """
 
@@ -42,11 +42,11 @@ class SegmentEnded:
 
 @dataclass(frozen=True, slots=True)
 class WorkerLost:
-    """A worker's process was lost, and the others go on.
+    """A worker's process was lost, and the others continue.
 
     Attributes:
         worker: The worker's index.
-        error: What would have ended training.
+        error: The error that would otherwise have ended training.
     """
 
     worker: int
@@ -57,14 +57,14 @@ Message: TypeAlias = Event | SegmentEnded | CheckpointEnded | WorkerLost
 
 
 class EventQueue:
-    """One queue of messages. `put` is for any thread, the rest for the one that called `fit`.
+    """A queue of messages. `put` is for any thread, the rest for the one that called `fit`.
 
-    What its messages mean is decided by `FailureTriage`; here is only the waiting.
+    `FailureTriage` interprets the messages; this class only waits for them.
 
     Attributes:
-        may_lose: Whether the others can go on without a worker that was lost.
-        all_answer: Whether all tasks answer within so many seconds. If so, after a failure that
-            says no more than that others are gone, nobody is: a connection alone broke.
+        may_lose: Whether the others can continue without a lost worker.
+        all_answer: Returns whether all tasks answer within a number of seconds. If they do after a
+            failure that only reports unreachable tasks, no task is lost: only a connection broke.
     """
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class EventQueue:
         self._triage: FailureTriage[Message] = FailureTriage()
 
     def put(self, message: Message) -> None:
-        """Leaves a message."""
+        """Adds a message."""
         self._queue.put(message)
         match message:
             case TaskRegistered(task):
@@ -91,10 +91,10 @@ class EventQueue:
                     tell(task)
 
     def tell_lost(self, tell: Callable[[TaskName], None]) -> None:
-        """Has a function told of each task that is lost, those included that are and are not back.
+        """Calls a function for each task that is lost, including those that are lost now.
 
-        By the threads that leave such messages, for the one of `fit` may be waiting for an answer
-        of theirs.
+        The threads that add the messages call it, because the thread of `fit` may be waiting for an
+        answer of the lost task.
         """
         with self._lock:
             self._tell_lost.append(tell)
@@ -103,10 +103,10 @@ class EventQueue:
             tell(task)
 
     def next(self, timeout_s: float) -> Message | None:
-        """The next message that is not a failure; None if none comes in time.
+        """Returns the next message that is not a failure; None if none arrives in time.
 
         Raises:
-            Exception: As `to_exception` says, once something failed.
+            Exception: From `to_exception`, once something has failed.
         """
         if self._triage.aside:
             self._triage, first = self._triage.taken()
@@ -124,30 +124,30 @@ class EventQueue:
         return WorkerLost(worker, action.error)
 
     def lose(self, worker: int) -> None:
-        """The others go on without a worker: failures so far are explained by that."""
+        """Notes that the others continue without a worker, which explains the failures so far."""
         self._triage = self._triage.lost(worker)
 
     def welcome(self, worker: int) -> None:
-        """A lost worker is back: its failures count again."""
+        """Notes that a lost worker is back, so that its failures count again."""
         self._triage = self._triage.welcomed(worker)
 
     @contextlib.contextmanager
     def guard(self) -> Iterator[None]:
-        """Has errors of single steps compete with the reports of tasks that died meanwhile."""
+        """Lets reports of tasks that died meanwhile take precedence over errors of single steps."""
         try:
             yield
         except Exception as error:
             raise self.explained(error).error from error
 
     def explained(self, error: Exception) -> Settle:
-        """What explains an error of a single step, which tasks that died meanwhile may."""
+        """Returns the cause of an error of a single step, possibly the loss of a task."""
         self._triage, action = self._triage.raised(error, time.monotonic())
         settled = action if isinstance(action, Settle) else self._settle()
         _say(settled)
         return settled
 
     def _hear(self, timeout_s: float) -> Action[Message]:
-        """Gives the triage the next message, or the time."""
+        """Passes the next message, or the time, to the triage."""
         try:
             message = self._queue.get(timeout=max(timeout_s, 0.0))
         except queue.Empty:
@@ -160,7 +160,7 @@ class EventQueue:
         return action
 
     def _settle(self) -> Settle:
-        """Waits a little for the cause of the failures so far."""
+        """Waits briefly for the cause of the failures so far."""
         asks = iter(_ASKS_S)
         asks_at = time.monotonic() + next(asks)
         while True:
@@ -176,5 +176,5 @@ class EventQueue:
 
 
 def _say(settled: Settle) -> None:
-    # Some time before a restart is told of: what is left of the attempt has to be ended first.
+    # Logged some time before the restart: the rest of the attempt has to be ended first.
     _log.info("noticed: %s", str(settled.error).partition("\n")[0])

@@ -1,8 +1,9 @@
-"""Which messages are failures of a run, which are echoes of one, and what explains them. Pure.
+"""Failure triage: which messages are failures, which are consequences, and their cause. Pure.
 
-A failure is followed by others: whoever waits for a lost process fails, too. The first one that
-explains itself settles what is said; if none comes in time, what there is must do. Of tasks that
-report within a second, the first is the one that failed first and not whose report came first.
+A failure is followed by others: every task that waits for a lost process fails, too. The first
+failure that explains itself is reported; if none arrives in time, the error is built from what is
+known. Among tasks that report within a second, the order is that of the failures, not of the
+reports.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from sparkflow.spark.cluster.failures import (
 from sparkflow.spark.cluster_layout import TaskName
 
 CAUSE_WAIT_S: Final = 10.0
-"""How long the reason of a failure may take after its first consequence."""
+"""How long after its first consequence the cause of a failure may arrive."""
 
 Message = TypeVar("Message")
 
 
 @dataclass(frozen=True, slots=True)
 class Deliver(Generic[Message]):
-    """The message is no failure: whoever waits gets it."""
+    """The message is not a failure and is passed on."""
 
     message: Message
 
@@ -40,8 +41,8 @@ class Settle:
     """The failures are explained.
 
     Attributes:
-        error: For the user.
-        worker: The worker whose loss explains all of them; None if there is more to it.
+        error: The error for the user.
+        worker: The worker whose loss explains all of them; None if it does not.
     """
 
     error: Exception
@@ -53,13 +54,13 @@ Action: TypeAlias = Deliver[Message] | Settle | None
 
 @dataclass(frozen=True, slots=True)
 class FailureTriage(Generic[Message]):
-    """What is known of failures.
+    """The failures known so far.
 
     Attributes:
-        failures: Those that nothing was made of yet.
-        until: The time until which their cause is waited for; None if there is none to wait for.
-        aside: Other messages that came meanwhile.
-        away: Workers whose loss is known, and who are not back.
+        failures: Those that are not handled yet.
+        until: The time until which their cause is awaited; None if there are no failures.
+        aside: Other messages that arrived meanwhile.
+        away: Workers that are known to be lost and are not back.
     """
 
     failures: tuple[Event, ...] = ()
@@ -70,10 +71,10 @@ class FailureTriage(Generic[Message]):
     def heard(
         self, message: Message, failure: Event | None, now: float
     ) -> tuple[FailureTriage[Message], Action[Message]]:
-        """Takes a message.
+        """Handles a message.
 
         Args:
-            message: What came.
+            message: The message.
             failure: The same if it is an event that may be a failure.
             now: The time.
         """
@@ -83,7 +84,7 @@ class FailureTriage(Generic[Message]):
             return replace(self, aside=(*self.aside, message)), None
         if self.until is None and self._is_echo(failure):
             return self, None
-        # Nothing comes after the end of the job, but which task was lost with an executor.
+        # After the end of the job, only the loss of a task with its executor may still be reported.
         is_end = isinstance(failure, JobEnded) and not may_be_later(failure)
         is_last = self.until is not None and is_end
         return self._with(failure, now, settles=is_last)
@@ -91,20 +92,20 @@ class FailureTriage(Generic[Message]):
     def raised(
         self, error: Exception, now: float
     ) -> tuple[FailureTriage[Message], Action[Message]]:
-        """Takes an error of a single step, which competes with the reports of tasks."""
+        """Handles an error of a single step; reports of tasks take precedence."""
         return self._with(StepFailed(error), now, settles=False)
 
     def all_there(self, now: float) -> FailureTriage[Message]:
-        """Takes that all tasks have answered since the first failure: none of them is its cause.
+        """Notes that all tasks have answered since the first failure: none of them is its cause.
 
-        What is left is an error that one of them tells of, which is on its way.
+        The cause is then an error that one of them is about to report.
         """
         if self.until is None:
             return self
         return replace(self, until=min(self.until, now + ORDER_WAIT_S))
 
     def ticked(self, now: float) -> tuple[FailureTriage[Message], Action[Message]]:
-        """Takes the time."""
+        """Updates the time."""
         if self.until is None or now < self.until:
             return self, None
         return self._settled()
@@ -118,7 +119,7 @@ class FailureTriage(Generic[Message]):
         return replace(self, away=self.away - {worker})
 
     def taken(self) -> tuple[FailureTriage[Message], Message]:
-        """The first message of those that were put aside."""
+        """Returns the first of the messages that were set aside."""
         first, *rest = self.aside
         return replace(self, aside=tuple(rest)), first
 
@@ -139,7 +140,7 @@ class FailureTriage(Generic[Message]):
         return replace(self, until=None), settled
 
     def _is_echo(self, failure: Event) -> bool:
-        """Whether this failure is one more consequence of a loss that was told before."""
+        """Whether this failure is another consequence of a loss that was already reported."""
         return bool(self.away) and lost_worker([*map(_loss, self.away), failure]) is not None
 
 

@@ -1,4 +1,4 @@
-"""Numbers that are none: what training is watched for, and what is said when it happens."""
+"""Detection of NaNs and infinities in training, and the errors for them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 _SHOWN: Final = 5
 _GROWTH: Final = 10.0
-"""A loss that is so many times that of a few steps ago does not go down any more."""
+"""A loss that has grown by this factor within a few steps counts as diverging."""
 
 REMEDIES: Final = (
     "Remedies: a lower learning rate; clip the gradients (tf.clip_by_global_norm); standardize the "
@@ -29,18 +29,18 @@ REMEDIES: Final = (
     "elsewhere). tf.check_numerics(tensor, 'name') in model_fn stops at the operation that makes "
     "the first one. allowNonFinite=True lets training go on all the same"
 )
-"""What is said behind every such error."""
+"""The advice at the end of every such error."""
 
 
 def non_finite(values: Mapping[str, npt.NDArray[Any]], trainable: Collection[str]) -> list[str]:
-    """The variables that hold what they should not, each with how much of it.
+    """Describes the variables that hold NaNs or infinities, each with their number.
 
-    Infinities are looked for in trainable variables only: others may have them on purpose, such as
-    a mask, or the least value seen so far.
+    Infinities are checked in trainable variables only: others may contain them on purpose, such as
+    a mask, or the smallest value seen so far.
 
     Args:
         values: Variables by name.
-        trainable: Names of those that an optimizer changes.
+        trainable: The names of those that an optimizer changes.
     """
     found = []
     for name, value in values.items():
@@ -57,17 +57,18 @@ def non_finite(values: Mapping[str, npt.NDArray[Any]], trainable: Collection[str
 
 
 class FiniteWatch:
-    """Stops training when loss or variables are no numbers any more. For the thread of `fit`.
+    """Stops training when loss or variables become NaN or infinite. For the thread of `fit`.
 
-    What it looks at is on the driver anyway: the losses that workers report, the values of
-    checkpoints and of the model. So it costs no step anything, and is late by one report at most.
+    It checks only values that are on the driver anyway: the losses that workers report, the values
+    of checkpoints and of the model. So it does not slow down steps, and is late by at most one
+    report.
 
     Args:
         loss: The name of the loss, for error texts.
-        trainable: Names of the variables that an optimizer changes.
+        trainable: The names of the variables that an optimizer changes.
         allowed: Whether to warn, once, instead of stopping.
-        values: Gives the model's variables as they are now, by name.
-        last_checkpoint: Gives the path of the last complete checkpoint, "" if there is none.
+        values: Returns the current values of the model's variables, by name.
+        last_checkpoint: Returns the path of the last complete checkpoint, "" if there is none.
     """
 
     def __init__(
@@ -88,10 +89,10 @@ class FiniteWatch:
         self._warned: set[str] = set()
 
     def saw_losses(self, update: Update) -> None:
-        """Looks at the losses of some steps.
+        """Checks the losses of some steps.
 
         Raises:
-            NonFiniteError: One is NaN or infinite.
+            NonFiniteError: A loss is NaN or infinite.
         """
         bad = ~np.isfinite(update.losses) & (update.rows > 0)
         if not bad.any():
@@ -113,11 +114,11 @@ class FiniteWatch:
         self._stop("loss", text)
 
     def saw_metrics(self, metrics: Mapping[str, float], step: int) -> None:
-        """Looks at what the validation rows gave.
+        """Checks the metrics of the validation rows.
 
-        A metric may be NaN for good reasons, such as an AUC of rows of one class, and so may be the
-        loss of a row that the model thinks impossible: that is a warning, unless variables are no
-        numbers either.
+        A metric may legitimately be NaN, such as the AUC of rows of one class, and the loss
+        infinite, of a row that the model considers impossible: that is a warning, unless variables
+        are not finite either.
 
         Raises:
             NonFiniteError: A variable holds NaNs or infinities.
@@ -136,10 +137,10 @@ class FiniteWatch:
             self.saw_values(self._values(), step)
 
     def saw_values(self, values: Mapping[str, npt.NDArray[Any]], step: int) -> bool:
-        """Looks at variables; whether all is well with them.
+        """Checks variables, and returns whether they are finite.
 
         Raises:
-            NonFiniteError: One holds NaNs or infinities, and that is not allowed.
+            NonFiniteError: A variable holds NaNs or infinities, and that is not allowed.
         """
         found = non_finite(values, self._trainable)
         if found:
@@ -154,7 +155,9 @@ class FiniteWatch:
         if self._allowed:
             if what not in self._warned:
                 self._warned.add(what)
-                _log.warning("allowNonFinite=True, training goes on: %s", text + _listed(variables))
+                _log.warning(
+                    "allowNonFinite=True, training continues: %s", text + _listed(variables)
+                )
             return
         if variables is None:
             variables = self._look()
@@ -177,8 +180,8 @@ class FiniteWatch:
     def _look(self) -> list[str]:
         try:
             return non_finite(self._values(), self._trainable)
-        except Exception as error:  # what fails now says less than the loss does
-            _log.info("the variables could not be looked at: %r", error)
+        except Exception as error:  # the loss says more than an error here
+            _log.info("the variables could not be checked: %r", error)
             return []
 
 

@@ -26,21 +26,21 @@ class Job(Protocol):
         """Submits it, if it does not run yet."""
 
     def has_active_tasks(self, beside: int = 0) -> bool:
-        """Whether Spark runs more than so many tasks of it or of what comes before it."""
+        """Returns whether Spark runs more than `beside` tasks of it or of preceding stages."""
 
     def describe_slots(self) -> tuple[str, str]:
-        """The slots that Spark has, in a few words; and what to do if they are too few."""
+        """Returns a short text on Spark's slots, and what to do if they are too few."""
 
 
 class Gathering:
-    """Who and what is still missing. For one thread.
+    """The tasks and rows that are still missing. For one thread.
 
     Args:
         plan: What is trained.
-        say: Is told what is waited for, again and again.
+        say: Called repeatedly with a text on what is awaited.
 
     Attributes:
-        missing_rows: The tasks that do not have all their rows, with the numbers they will have.
+        missing_rows: The tasks without all their rows, with the expected numbers of rows.
     """
 
     def __init__(self, plan: TrainingPlan, say: Callable[[str], None]) -> None:
@@ -54,10 +54,10 @@ class Gathering:
 
         Args:
             job: Their job.
-            hear: Gives the next message, None if there is none for so many seconds.
+            hear: Returns the next message, None if none arrives within a number of seconds.
 
         Raises:
-            SparkTrainingError: They have not within `startTimeout`.
+            SparkTrainingError: They have not registered within `startTimeout`.
         """
         plan = self._plan
         started = time.monotonic()
@@ -82,14 +82,14 @@ class Gathering:
                 case None if self._is_before(waiting) and job.has_active_tasks(
                     plan.layout.num_tasks - len(waiting)
                 ):
-                    # Spark is still at the stages before; they may take as long as they need.
+                    # Spark is still running earlier stages, which have no time limit.
                     deadline = time.monotonic() + plan.config.start_timeout
             if time.monotonic() > deadline:
                 raise not_started(waiting or missing, plan.config.start_timeout, too_few)
         _log.info("%d tasks after %.1f s", plan.layout.num_tasks, time.monotonic() - started)
 
     def _is_before(self, waiting: Collection[TaskName]) -> bool:
-        """Whether the stage whose tasks get rows may not have begun."""
+        """Whether the stage whose tasks receive rows may not have started."""
         layout = self._plan.layout
         come = layout.num_tasks - len(waiting)
         if not layout.servers_apart:
@@ -108,10 +108,10 @@ class Gathering:
             check(self.missing_rows)
 
     def count_rows(self, event: RowsReady) -> None:
-        """Takes note of a task that has all its rows.
+        """Handles the event that a task has all its rows.
 
         Raises:
-            SparkTrainingError: They are more or fewer than there were.
+            SparkTrainingError: Their number differs from the number counted before.
         """
         share = self.missing_rows.pop(event.task, event.rows)
         if event.rows != share:

@@ -15,7 +15,7 @@ from sparkflow.spark.params.aliases import ParamAliases, Self, param
 
 
 class StandardizationParams(ParamAliases, HasStandardization):
-    """What numbers become before the network sees them."""
+    """How numbers are preprocessed before they reach the network."""
 
     DEFAULTS: ClassVar[Mapping[str, Any]] = table.STANDARDIZATION.defaults
 
@@ -29,15 +29,15 @@ class StandardizationParams(ParamAliases, HasStandardization):
     def setStandardization(self: Self, value: bool) -> Self:
         """Sets a parameter.
 
-        standardization: whether features are given mean 0 and deviation 1, as the training rows
-            have them (sparse ones only deviation 1), and labels of regression too; predictions
-            are in the labels' own unit all the same.
+        standardization: whether features are scaled to mean 0 and standard deviation 1 over the
+            training rows (sparse ones only to deviation 1), and labels of regression too;
+            predictions are still in the labels' own unit.
         """
         return self._set(standardization=value)
 
 
 class SizeParams(ParamAliases):
-    """How long and in what portions: chosen by the number of rows where nobody says so."""
+    """Batch size and epochs: chosen from the number of rows unless they are set."""
 
     DEFAULTS: ClassVar[Mapping[str, Any]] = table.SIZES.defaults
 
@@ -45,26 +45,26 @@ class SizeParams(ParamAliases):
     epochs = param(table.SIZES["epochs"])
 
     def getBatchSize(self) -> int:
-        """Rows per step of each worker, or 0."""
+        """The number of rows per step of each worker, or 0."""
         value: int = self.getOrDefault(self.batchSize)
         return value
 
     def setBatchSize(self: Self, value: int) -> Self:
         """Sets a parameter.
 
-        batchSize: rows per step of each worker; 0 has it chosen by the number of rows.
+        batchSize: rows per step of each worker; 0 to choose it from the number of rows.
         """
         return self._set(batchSize=value)
 
     def getEpochs(self) -> int:
-        """How often each row is trained on, or 0."""
+        """The number of passes over the rows, or 0."""
         value: int = self.getOrDefault(self.epochs)
         return value
 
     def setEpochs(self: Self, value: int) -> Self:
         """Sets a parameter.
 
-        epochs: how often each row is trained on; 0 has it chosen by the number of rows, see
+        epochs: number of passes over the rows; 0 to choose it from the number of rows, see
             history.chosen.
         """
         return self._set(epochs=value)
@@ -100,38 +100,38 @@ class HiddenParams(ParamAliases):
     def setActivation(self: Self, value: str) -> Self:
         """Sets a parameter.
 
-        activation: of the hidden layers: one of relu, tanh, sigmoid, elu, selu, softplus,
-            softsign, relu6, swish.
+        activation: activation of the hidden layers: one of relu, tanh, sigmoid, elu, selu,
+            softplus, softsign, relu6, swish.
         """
         return self._set(activation=value)
 
     def getDropout(self) -> float:
-        """The share of units left out."""
+        """The fraction of hidden units dropped."""
         value: float = self.getOrDefault(self.dropout)
         return value
 
     def setDropout(self: Self, value: float) -> Self:
         """Sets a parameter.
 
-        dropout: the share of hidden units that is left out at each training step.
+        dropout: fraction of hidden units dropped at each training step.
         """
         return self._set(dropout=value)
 
     def getBatchNorm(self) -> bool:
-        """Whether hidden layers are normalized."""
+        """Whether batch normalization is applied."""
         value: bool = self.getOrDefault(self.batchNorm)
         return value
 
     def setBatchNorm(self: Self, value: bool) -> Self:
         """Sets a parameter.
 
-        batchNorm: whether each hidden layer is normalized by batch.
+        batchNorm: whether batch normalization is applied to each hidden layer.
         """
         return self._set(batchNorm=value)
 
 
 class ThresholdParams(ParamAliases):
-    """What both a classifier and its model know of thresholds."""
+    """The thresholds of a classifier and its model."""
 
     DEFAULTS: ClassVar[Mapping[str, Any]] = table.THRESHOLDS.defaults
 
@@ -145,14 +145,14 @@ class ThresholdParams(ParamAliases):
     def setThresholds(self: Self, value: list[float]) -> Self:
         """Sets a parameter.
 
-        thresholds: a number per class by which its probability is divided before the greatest
-            decides; at most one may be 0.
+        thresholds: one number per class, by which the class's probability is divided before the
+            greatest is chosen; at most one may be 0.
         """
         return self._set(thresholds=value)
 
 
 class ClassifierParams(ThresholdParams):
-    """What classifiers know."""
+    """The parameters of classifiers."""
 
     DEFAULTS: ClassVar[Mapping[str, Any]] = table.CLASSES.defaults
 
@@ -166,14 +166,14 @@ class ClassifierParams(ThresholdParams):
     def setNumClasses(self: Self, value: int) -> Self:
         """Sets a parameter.
 
-        numClasses: labels are 0, 1, ..., numClasses - 1; 0 has it taken from the greatest
-            label.
+        numClasses: number of classes; labels are 0, 1, ..., numClasses - 1; 0 to infer it from
+            the greatest label.
         """
         return self._set(numClasses=value)
 
 
 class OptimizerAccessors(ParamAliases, HasRegParam, HasElasticNetParam):
-    """How the loss is made smaller."""
+    """How the loss is minimized."""
 
     DEFAULTS: ClassVar[Mapping[str, Any]] = table.OPTIMIZER.defaults
 
@@ -198,7 +198,7 @@ class OptimizerAccessors(ParamAliases, HasRegParam, HasElasticNetParam):
     def setOptimizer(self: Self, value: str) -> Self:
         """Sets a parameter.
 
-        optimizer: one of Adagrad, Adam, AdamW, Ftrl, RMSProp, SGD.
+        optimizer: the optimizer: one of Adagrad, Adam, AdamW, Ftrl, RMSProp, SGD.
         """
         return self._set(optimizer=value)
 
@@ -215,56 +215,56 @@ class OptimizerAccessors(ParamAliases, HasRegParam, HasElasticNetParam):
         return self._set(learningRate=value)
 
     def getLearningRateSchedule(self) -> str:
-        """How the learning rate goes."""
+        """How the learning rate changes."""
         value: str = self.getOrDefault(self.learningRateSchedule)
         return value
 
     def setLearningRateSchedule(self: Self, value: str) -> Self:
         """Sets a parameter.
 
-        learningRateSchedule: how the learning rate goes from the first step to the last:
-            'constant', 'cosine' (falls to learningRateEnd along half a cosine), 'exponential'
-            (falls to it by the same factor in each step) or 'piecewise' (see
+        learningRateSchedule: how the learning rate changes from the first step to the last:
+            'constant', 'cosine' (decays to learningRateEnd along half a cosine), 'exponential'
+            (decays to it by the same factor in each step) or 'piecewise' (see
             learningRatePieces).
         """
         return self._set(learningRateSchedule=value)
 
     def getLearningRateEnd(self) -> float:
-        """The share of the learning rate that is left at the end."""
+        """The final learning rate as a fraction of the initial one."""
         value: float = self.getOrDefault(self.learningRateEnd)
         return value
 
     def setLearningRateEnd(self: Self, value: float) -> Self:
         """Sets a parameter.
 
-        learningRateEnd: with the schedules 'cosine' and 'exponential': the share of
-            learningRate that is left at the end, above 0 and at most 1.
+        learningRateEnd: with the schedules 'cosine' and 'exponential': the final learning rate
+            as a fraction of learningRate, above 0 and at most 1.
         """
         return self._set(learningRateEnd=value)
 
     def getLearningRatePieces(self) -> list[list[float]]:
-        """Shares of training and factors."""
+        """The pairs of a fraction of training and a factor."""
         value: list[list[float]] = self.getOrDefault(self.learningRatePieces)
         return value
 
     def setLearningRatePieces(self: Self, value: list[list[float]]) -> Self:
         """Sets a parameter.
 
-        learningRatePieces: with the schedule 'piecewise': pairs [share of training, factor];
-            from there on the rate is learningRate times the factor.
+        learningRatePieces: with the schedule 'piecewise': pairs [fraction of training, factor];
+            from that point on the rate is learningRate times the factor.
         """
         return self._set(learningRatePieces=value)
 
     def getWarmup(self) -> float:
-        """The share of training in which the rate rises."""
+        """The fraction of training during which the rate rises."""
         value: float = self.getOrDefault(self.warmup)
         return value
 
     def setWarmup(self: Self, value: float) -> Self:
         """Sets a parameter.
 
-        warmup: the share of training in which the learning rate rises from next to nothing; 0
-            for none.
+        warmup: fraction of training during which the learning rate rises from almost 0; 0 for
+            none.
         """
         return self._set(warmup=value)
 
@@ -276,44 +276,44 @@ class OptimizerAccessors(ParamAliases, HasRegParam, HasElasticNetParam):
     def setMomentum(self: Self, value: float) -> Self:
         """Sets a parameter.
 
-        momentum: of SGD and RMSProp: how much of the last step goes on; 0 for none.
+        momentum: momentum of SGD and RMSProp; 0 for none.
         """
         return self._set(momentum=value)
 
     def getNesterov(self) -> bool:
-        """Whether momentum looks ahead."""
+        """Whether SGD uses Nesterov momentum."""
         value: bool = self.getOrDefault(self.nesterov)
         return value
 
     def setNesterov(self: Self, value: bool) -> Self:
         """Sets a parameter.
 
-        nesterov: of SGD with momentum: whether it looks ahead (Nesterov's way).
+        nesterov: whether SGD uses Nesterov momentum.
         """
         return self._set(nesterov=value)
 
     def getWeightDecay(self) -> float:
-        """The decay of the weights."""
+        """The decoupled weight decay."""
         value: float = self.getOrDefault(self.weightDecay)
         return value
 
     def setWeightDecay(self: Self, value: float) -> Self:
         """Sets a parameter.
 
-        weightDecay: the part, times the learning rate, by which each step makes weights
-            smaller, apart from the gradient; biases and embeddings left out.
+        weightDecay: decoupled weight decay: the fraction, multiplied by the learning rate, by
+            which each step shrinks the weights; not applied to biases and embeddings.
         """
         return self._set(weightDecay=value)
 
     def getGradientClipNorm(self) -> float:
-        """The greatest norm of the gradients, or 0."""
+        """The maximum global norm of the gradients, or 0."""
         value: float = self.getOrDefault(self.gradientClipNorm)
         return value
 
     def setGradientClipNorm(self: Self, value: float) -> Self:
         """Sets a parameter.
 
-        gradientClipNorm: the greatest norm of all gradients of a step together; larger ones are
+        gradientClipNorm: maximum global norm of the gradients of a step; larger gradients are
             scaled down; 0 for no limit.
         """
         return self._set(gradientClipNorm=value)
@@ -326,21 +326,21 @@ class OptimizerAccessors(ParamAliases, HasRegParam, HasElasticNetParam):
     def setRegParam(self: Self, value: float) -> Self:
         """Sets a parameter.
 
-        regParam: how much the sizes of the weights add to the loss, biases and embeddings left
-            out.
+        regParam: factor of the penalty on the weights that is added to the loss; biases and
+            embeddings are not penalized.
         """
         return self._set(regParam=value)
 
     def getElasticNetParam(self) -> float:
-        """The share of the L1 penalty."""
+        """The fraction of the penalty that is L1."""
         value: float = self.getOrDefault(self.elasticNetParam)
         return value
 
     def setElasticNetParam(self: Self, value: float) -> Self:
         """Sets a parameter.
 
-        elasticNetParam: the share of the L1 penalty in regParam; the rest is L2, the half of
-            the squares.
+        elasticNetParam: fraction of the penalty that is L1; the rest is L2, half the sum of
+            squares.
         """
         return self._set(elasticNetParam=value)
 
@@ -368,8 +368,8 @@ class WideAccessors(ParamAliases):
     def setWideCols(self: Self, value: list[str]) -> Self:
         """Sets a parameter.
 
-        wideCols: columns of the wide part: each text or integer has a weight of its own,
-            numbers are weighed.
+        wideCols: columns of the wide part: each string or integer value has a weight of its
+            own, numeric columns have one weight per number.
         """
         return self._set(wideCols=value)
 
@@ -381,73 +381,72 @@ class WideAccessors(ParamAliases):
     def setDeepCols(self: Self, value: list[str]) -> Self:
         """Sets a parameter.
 
-        deepCols: columns of the deep part: texts, integers and lists of them are embedded,
-            numbers, vectors and arrays of numbers are taken as they are.
+        deepCols: columns of the deep part: strings, integers and lists of them are embedded;
+            numbers, vectors and arrays of numbers are used as they are.
         """
         return self._set(deepCols=value)
 
     def getCrossCols(self) -> list[list[str]]:
-        """The columns whose combinations count."""
+        """The lists of columns to cross."""
         value: list[list[str]] = self.getOrDefault(self.crossCols)
         return value
 
     def setCrossCols(self: Self, value: list[list[str]]) -> Self:
         """Sets a parameter.
 
-        crossCols: lists of columns of texts or integers: each combination of their values has a
+        crossCols: lists of string or integer columns: each combination of their values has a
             weight in the wide part.
         """
         return self._set(crossCols=value)
 
     def getCategoricalCols(self) -> list[str]:
-        """The columns of integers that are names of things."""
+        """The categorical integer columns."""
         value: list[str] = self.getOrDefault(self.categoricalCols)
         return value
 
     def setCategoricalCols(self: Self, value: list[str]) -> Self:
         """Sets a parameter.
 
-        categoricalCols: columns of integers whose values are names of things, each learnt for
-            itself; those that are named here no more than in numericCols are judged by how many
-            values they have.
+        categoricalCols: integer columns that are categorical: each value is learnt separately;
+            integer columns in neither this list nor numericCols are classified by the number of
+            their distinct values.
         """
         return self._set(categoricalCols=value)
 
     def getNumericCols(self) -> list[str]:
-        """The columns of integers that are numbers."""
+        """The numeric integer columns."""
         value: list[str] = self.getOrDefault(self.numericCols)
         return value
 
     def setNumericCols(self: Self, value: list[str]) -> Self:
         """Sets a parameter.
 
-        numericCols: columns of integers that are numbers, however few values they have.
+        numericCols: integer columns that are numeric, however few distinct values they have.
         """
         return self._set(numericCols=value)
 
     def getEmbeddingDim(self) -> int | dict[str, int]:
-        """The width of embeddings, or widths by column."""
+        """The embedding size, or sizes by column."""
         value: int | dict[str, int] = self.getOrDefault(self.embeddingDim)
         return value
 
     def setEmbeddingDim(self: Self, value: int | dict[str, int]) -> Self:
         """Sets a parameter.
 
-        embeddingDim: how many numbers a text or integer is embedded in; for all columns, or by
-            column.
+        embeddingDim: embedding size of strings and integers, for all columns or by column.
         """
         return self._set(embeddingDim=value)
 
     def getHashBuckets(self) -> int | dict[str, int]:
-        """The number of buckets, or numbers by column."""
+        """The number of hash buckets, or numbers by column."""
         value: int | dict[str, int] = self.getOrDefault(self.hashBuckets)
         return value
 
     def setHashBuckets(self: Self, value: int | dict[str, int]) -> Self:
         """Sets a parameter.
 
-        hashBuckets: into how many buckets the values of a column of texts or integers are
-            hashed; for all columns, or by column (a cross by its columns joined with '_x_').
+        hashBuckets: number of hash buckets for the values of a string or integer column, for
+            all columns or by column (a cross is named by its columns joined with '_x_').
         """
         return self._set(hashBuckets=value)
 

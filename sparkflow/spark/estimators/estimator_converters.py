@@ -1,4 +1,4 @@
-"""Checks of single values that only the Params of this room need."""
+"""Converters that only the Params of these estimators need."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sparkflow.spark.params.converters import column, integer, number
 
 
 def fraction(value: Any) -> float:
-    """A number from 0 to below 1."""
+    """Accepts a number of at least 0 and below 1."""
     found = number(0.0, 1.0)(value)
     if found == 1.0:
         raise ValueError("must be below 1, got 1")
@@ -17,7 +17,7 @@ def fraction(value: Any) -> float:
 
 
 def positive(value: Any) -> float:
-    """A finite number above 0."""
+    """Accepts a finite number above 0."""
     found = number(0.0)(value)
     if found == 0.0:
         raise ValueError("must be above 0, got 0")
@@ -25,7 +25,7 @@ def positive(value: Any) -> float:
 
 
 def share_left(value: Any) -> float:
-    """A number above 0, at most 1."""
+    """Accepts a number above 0 and at most 1."""
     found = number(0.0, 1.0)(value)
     if found == 0.0:
         raise ValueError("must be above 0, got 0")
@@ -33,22 +33,22 @@ def share_left(value: Any) -> float:
 
 
 def pieces(value: Any) -> list[list[float]]:
-    """One or more pairs of a share, each greater than the one before, and a factor."""
+    """Accepts one or more pairs of a fraction and a factor; the fractions must increase."""
     if isinstance(value, str) or not isinstance(value, Sequence) or not value:
-        raise TypeError(f"a list of pairs [share of training, factor] is needed, got {value!r}")
+        raise TypeError(f"a list of pairs [fraction of training, factor] is needed, got {value!r}")
     found = []
     for each in value:
         if isinstance(each, str) or not isinstance(each, Sequence) or len(each) != 2:
-            raise TypeError(f"a pair [share of training, factor] is needed, got {each!r}")
+            raise TypeError(f"a pair [fraction of training, factor] is needed, got {each!r}")
         found.append([fraction(each[0]), number(0.0)(each[1])])
     shares = [share for share, _ in found]
     if sorted(set(shares)) != shares or not shares[0]:
-        raise ValueError(f"shares of training must be above 0 and increasing, got {shares}")
+        raise ValueError(f"fractions of training must be above 0 and increasing, got {shares}")
     return found
 
 
 def integers(minimum: int) -> Callable[[Any], list[int]]:
-    """One or more integers of at least `minimum`."""
+    """Returns a converter of lists of one or more integers of at least `minimum`."""
 
     def convert(value: Any) -> list[int]:
         if isinstance(value, str) or not isinstance(value, Sequence):
@@ -62,7 +62,7 @@ def integers(minimum: int) -> Callable[[Any], list[int]]:
 
 
 def class_count(value: Any) -> int:
-    """0, or at least 2."""
+    """Accepts 0 or an integer of at least 2."""
     found = integer(0)(value)
     if found == 1:
         raise ValueError("must be at least 2, or 0 to take it from the labels, got 1")
@@ -70,7 +70,7 @@ def class_count(value: Any) -> int:
 
 
 def thresholds(value: Any) -> list[float]:
-    """A number per class, none negative and at most one of them 0; or none."""
+    """Accepts one number per class, none negative and at most one of them 0; or an empty list."""
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise TypeError(f"a list of numbers, one per class, is needed, got {value!r}")
     found = [number(0.0)(each) for each in value]
@@ -82,7 +82,7 @@ def thresholds(value: Any) -> list[float]:
 
 
 def column_list(value: Any) -> list[str]:
-    """Names of columns, none twice; may be empty."""
+    """Accepts a list of distinct column names, which may be empty."""
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise TypeError(f"a list of column names is needed, got {value!r}")
     found = [column(each) for each in value]
@@ -92,7 +92,7 @@ def column_list(value: Any) -> list[str]:
 
 
 def crosses(value: Any) -> list[list[str]]:
-    """Lists of two or more columns."""
+    """Accepts a list of lists of two or more columns."""
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise TypeError(f"a list of lists of columns is needed, got {value!r}")
     found = [column_list(each) for each in value]
@@ -103,7 +103,7 @@ def crosses(value: Any) -> list[list[str]]:
 
 
 def integer_by_column(minimum: int) -> Callable[[Any], int | dict[str, int]]:
-    """One integer for all columns, or a dictionary of column to integer."""
+    """Returns a converter of one integer for all columns, or a dictionary of column to integer."""
 
     def convert(value: Any) -> int | dict[str, int]:
         if isinstance(value, Mapping):

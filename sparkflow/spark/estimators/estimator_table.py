@@ -1,4 +1,4 @@
-"""The parameters that the estimators here have beside those of `SparkTrainer`.
+"""The parameters that these estimators have in addition to those of `SparkTrainer`.
 
 After a change run `scripts/generate_params.py`.
 """
@@ -27,16 +27,16 @@ ACTIVATIONS = ("relu", "tanh", "sigmoid", "elu", "selu", "softplus", "softsign",
 
 STANDARDIZATION: Final = Group(
     "StandardizationParams",
-    "What numbers become before the network sees them.",
+    "How numbers are preprocessed before they reach the network.",
     (
         Row(
             "standardization",
             True,
             boolean,
             "bool",
-            "whether features are given mean 0 and deviation 1, as the training rows have "
-            "them (sparse ones only deviation 1), and labels of regression too; "
-            "predictions are in the labels' own unit all the same",
+            "whether features are scaled to mean 0 and standard deviation 1 over the training "
+            "rows (sparse ones only to deviation 1), and labels of regression too; predictions "
+            "are still in the labels' own unit",
             get="Whether features are standardized.",
             of_rows=True,
         ),
@@ -46,24 +46,24 @@ STANDARDIZATION: Final = Group(
 
 SIZES: Final = Group(
     "SizeParams",
-    "How long and in what portions: chosen by the number of rows where nobody says so.",
+    "Batch size and epochs: chosen from the number of rows unless they are set.",
     (
         Row(
             "batchSize",
             0,
             integer(0),
             "int",
-            "rows per step of each worker; 0 has it chosen by the number of rows",
-            get="Rows per step of each worker, or 0.",
+            "rows per step of each worker; 0 to choose it from the number of rows",
+            get="The number of rows per step of each worker, or 0.",
         ),
         Row(
             "epochs",
             0,
             integer(0),
             "int",
-            "how often each row is trained on; 0 has it chosen by the number of rows, see "
+            "number of passes over the rows; 0 to choose it from the number of rows, see "
             "history.chosen",
-            get="How often each row is trained on, or 0.",
+            get="The number of passes over the rows, or 0.",
             decides=False,
         ),
     ),
@@ -86,7 +86,7 @@ HIDDEN: Final = Group(
             "relu",
             choice(*ACTIVATIONS),
             "str",
-            f"of the hidden layers: one of {', '.join(ACTIVATIONS)}",
+            f"activation of the hidden layers: one of {', '.join(ACTIVATIONS)}",
             get="The activation of the hidden layers.",
         ),
         Row(
@@ -94,31 +94,31 @@ HIDDEN: Final = Group(
             0.0,
             fraction,
             "float",
-            "the share of hidden units that is left out at each training step",
-            get="The share of units left out.",
+            "fraction of hidden units dropped at each training step",
+            get="The fraction of hidden units dropped.",
         ),
         Row(
             "batchNorm",
             False,
             boolean,
             "bool",
-            "whether each hidden layer is normalized by batch",
-            get="Whether hidden layers are normalized.",
+            "whether batch normalization is applied to each hidden layer",
+            get="Whether batch normalization is applied.",
         ),
     ),
 )
 
 THRESHOLDS: Final = Group(
     "ThresholdParams",
-    "What both a classifier and its model know of thresholds.",
+    "The thresholds of a classifier and its model.",
     (
         Row(
             "thresholds",
             UNSET,
             thresholds,
             "list[float]",
-            "a number per class by which its probability is divided before the greatest "
-            "decides; at most one may be 0",
+            "one number per class, by which the class's probability is divided before the "
+            "greatest is chosen; at most one may be 0",
             get="The thresholds.",
             decides=False,
         ),
@@ -127,14 +127,15 @@ THRESHOLDS: Final = Group(
 
 CLASSES: Final = Group(
     "ClassifierParams",
-    "What classifiers know.",
+    "The parameters of classifiers.",
     (
         Row(
             "numClasses",
             0,
             class_count,
             "int",
-            "labels are 0, 1, ..., numClasses - 1; 0 has it taken from the greatest label",
+            "number of classes; labels are 0, 1, ..., numClasses - 1; 0 to infer it from the "
+            "greatest label",
             get="The number of classes, or 0.",
         ),
     ),
@@ -143,14 +144,14 @@ CLASSES: Final = Group(
 
 OPTIMIZER: Final = Group(
     "OptimizerAccessors",
-    "How the loss is made smaller.",
+    "How the loss is minimized.",
     (
         Row(
             "optimizer",
             "Adam",
             choice(*OPTIMIZERS),
             "str",
-            f"one of {', '.join(OPTIMIZERS)}",
+            f"the optimizer: one of {', '.join(OPTIMIZERS)}",
             get="The name of the optimizer.",
         ),
         Row(
@@ -166,44 +167,43 @@ OPTIMIZER: Final = Group(
             CONSTANT,
             choice(*SCHEDULES),
             "str",
-            "how the learning rate goes from the first step to the last: 'constant', "
-            "'cosine' (falls to learningRateEnd along half a cosine), 'exponential' (falls "
-            "to it by the same factor in each step) or 'piecewise' (see learningRatePieces)",
-            get="How the learning rate goes.",
+            "how the learning rate changes from the first step to the last: 'constant', 'cosine' "
+            "(decays to learningRateEnd along half a cosine), 'exponential' (decays to it by the "
+            "same factor in each step) or 'piecewise' (see learningRatePieces)",
+            get="How the learning rate changes.",
         ),
         Row(
             "learningRateEnd",
             0.01,
             share_left,
             "float",
-            "with the schedules 'cosine' and 'exponential': the share of learningRate that "
-            "is left at the end, above 0 and at most 1",
-            get="The share of the learning rate that is left at the end.",
+            "with the schedules 'cosine' and 'exponential': the final learning rate as a fraction "
+            "of learningRate, above 0 and at most 1",
+            get="The final learning rate as a fraction of the initial one.",
         ),
         Row(
             "learningRatePieces",
             [[0.5, 0.1], [0.75, 0.01]],
             pieces,
             "list[list[float]]",
-            "with the schedule 'piecewise': pairs [share of training, factor]; from there "
+            "with the schedule 'piecewise': pairs [fraction of training, factor]; from that point "
             "on the rate is learningRate times the factor",
-            get="Shares of training and factors.",
+            get="The pairs of a fraction of training and a factor.",
         ),
         Row(
             "warmup",
             0.0,
             fraction,
             "float",
-            "the share of training in which the learning rate rises from next to nothing; "
-            "0 for none",
-            get="The share of training in which the rate rises.",
+            "fraction of training during which the learning rate rises from almost 0; 0 for none",
+            get="The fraction of training during which the rate rises.",
         ),
         Row(
             "momentum",
             0.0,
             fraction,
             "float",
-            "of SGD and RMSProp: how much of the last step goes on; 0 for none",
+            "momentum of SGD and RMSProp; 0 for none",
             get="The momentum.",
         ),
         Row(
@@ -211,33 +211,34 @@ OPTIMIZER: Final = Group(
             False,
             boolean,
             "bool",
-            "of SGD with momentum: whether it looks ahead (Nesterov's way)",
-            get="Whether momentum looks ahead.",
+            "whether SGD uses Nesterov momentum",
+            get="Whether SGD uses Nesterov momentum.",
         ),
         Row(
             "weightDecay",
             0.0,
             number(0.0),
             "float",
-            "the part, times the learning rate, by which each step makes weights smaller, "
-            "apart from the gradient; biases and embeddings left out",
-            get="The decay of the weights.",
+            "decoupled weight decay: the fraction, multiplied by the learning rate, by which each "
+            "step shrinks the weights; not applied to biases and embeddings",
+            get="The decoupled weight decay.",
         ),
         Row(
             "gradientClipNorm",
             0.0,
             number(0.0),
             "float",
-            "the greatest norm of all gradients of a step together; larger ones are scaled "
-            "down; 0 for no limit",
-            get="The greatest norm of the gradients, or 0.",
+            "maximum global norm of the gradients of a step; larger gradients are scaled down; 0 "
+            "for no limit",
+            get="The maximum global norm of the gradients, or 0.",
         ),
         Row(
             "regParam",
             0.0,
             number(0.0),
             "float",
-            "how much the sizes of the weights add to the loss, biases and embeddings left out",
+            "factor of the penalty on the weights that is added to the loss; biases and "
+            "embeddings are not penalized",
             get="The factor of the penalty.",
         ),
         Row(
@@ -245,8 +246,8 @@ OPTIMIZER: Final = Group(
             0.0,
             number(0.0, 1.0),
             "float",
-            "the share of the L1 penalty in regParam; the rest is L2, the half of the squares",
-            get="The share of the L1 penalty.",
+            "fraction of the penalty that is L1; the rest is L2, half the sum of squares",
+            get="The fraction of the penalty that is L1.",
         ),
     ),
     bases="ParamAliases, HasRegParam, HasElasticNetParam",
@@ -261,8 +262,8 @@ WIDE: Final = Group(
             [],
             column_list,
             "list[str]",
-            "columns of the wide part: each text or integer has a weight of its own, "
-            "numbers are weighed",
+            "columns of the wide part: each string or integer value has a weight of its own, "
+            "numeric columns have one weight per number",
             get="The columns of the wide part.",
         ),
         Row(
@@ -270,8 +271,8 @@ WIDE: Final = Group(
             [],
             column_list,
             "list[str]",
-            "columns of the deep part: texts, integers and lists of them are embedded, "
-            "numbers, vectors and arrays of numbers are taken as they are",
+            "columns of the deep part: strings, integers and lists of them are embedded; numbers, "
+            "vectors and arrays of numbers are used as they are",
             get="The columns of the deep part.",
         ),
         Row(
@@ -279,44 +280,44 @@ WIDE: Final = Group(
             [],
             crosses,
             "list[list[str]]",
-            "lists of columns of texts or integers: each combination of their values has a "
-            "weight in the wide part",
-            get="The columns whose combinations count.",
+            "lists of string or integer columns: each combination of their values has a weight in "
+            "the wide part",
+            get="The lists of columns to cross.",
         ),
         Row(
             "categoricalCols",
             [],
             column_list,
             "list[str]",
-            "columns of integers whose values are names of things, each learnt for itself; "
-            "those that are named here no more than in numericCols are judged by how many "
-            "values they have",
-            get="The columns of integers that are names of things.",
+            "integer columns that are categorical: each value is learnt separately; integer "
+            "columns in neither this list nor numericCols are classified by the number of their "
+            "distinct values",
+            get="The categorical integer columns.",
         ),
         Row(
             "numericCols",
             [],
             column_list,
             "list[str]",
-            "columns of integers that are numbers, however few values they have",
-            get="The columns of integers that are numbers.",
+            "integer columns that are numeric, however few distinct values they have",
+            get="The numeric integer columns.",
         ),
         Row(
             "embeddingDim",
             8,
             integer_by_column(1),
             "int | dict[str, int]",
-            "how many numbers a text or integer is embedded in; for all columns, or by column",
-            get="The width of embeddings, or widths by column.",
+            "embedding size of strings and integers, for all columns or by column",
+            get="The embedding size, or sizes by column.",
         ),
         Row(
             "hashBuckets",
             1000,
             integer_by_column(1),
             "int | dict[str, int]",
-            "into how many buckets the values of a column of texts or integers are hashed; "
-            "for all columns, or by column (a cross by its columns joined with '_x_')",
-            get="The number of buckets, or numbers by column.",
+            "number of hash buckets for the values of a string or integer column, for all columns "
+            "or by column (a cross is named by its columns joined with '_x_')",
+            get="The number of hash buckets, or numbers by column.",
         ),
         Row(
             "wideOptimizer",

@@ -1,4 +1,4 @@
-"""From the inputs of a row to the feature columns that the canned networks are built on."""
+"""Conversion of the inputs of a row to the feature columns of the canned networks."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from sparkflow.spark.estimators.statistics import Moments
 
 @dataclass(frozen=True)
 class SparseVectorColumn(CategoricalColumn):
-    """The elements of sparse vectors: categories that are weighed by their values.
+    """The elements of sparse vectors, as categories weighted by their values.
 
-    A weighted sum of such categories is the product of the vector with a matrix, of which only the
-    rows that the vector has elements for are read and updated.
+    A weighted sum of such categories is the product of the vector and a matrix, in which only the
+    rows of the vector's stored elements are read and updated.
     """
 
     key: str
@@ -33,7 +33,7 @@ class SparseVectorColumn(CategoricalColumn):
 
     @property
     def parse_example_spec(self) -> dict[str, Any]:
-        """Indices and values, as `tf.parse_example` would read them."""
+        """The indices and values, as `tf.parse_example` would read them."""
         return {self.key: tf.SparseFeature("indices", "values", tf.float32, self.size)}
 
     @property
@@ -47,13 +47,13 @@ class SparseVectorColumn(CategoricalColumn):
         return given
 
     def id_weights(self, features: Features) -> IdWeightPair:
-        """Indices as categories, values as weights."""
+        """Returns the indices as categories and the values as weights."""
         given: SparseTensor = features.get(self)
         index = given.indices[:, 1]
         values = tf.cast(given.values, tf.float32)
         if self.scale is not None:
             values = values / tf.gather(tf.constant(self.scale, tf.float32), index)
-        # Columns of a matrix have no meaning here: there is one category per place.
+        # The columns of the matrix have no meaning here: there is one category per position.
         return IdWeightPair(
             SparseTensor(given.indices, index, given.dense_shape),
             SparseTensor(given.indices, values, given.dense_shape),
@@ -61,11 +61,11 @@ class SparseVectorColumn(CategoricalColumn):
 
 
 class InputColumns:
-    """The inputs of a row by keys that may stand in the names of variables.
+    """The inputs of a row, by keys that are valid in variable names.
 
     Args:
-        row_format: What a row consists of.
-        moments: Of the inputs that are standardized, by name.
+        row_format: The format of a row.
+        moments: The moments of the standardized inputs, by name.
 
     Attributes:
         by_name: The inputs by their own names.
@@ -78,17 +78,17 @@ class InputColumns:
         self._keys = _keys(self.by_name)
 
     def features(self, given: Any) -> dict[str, Any]:
-        """What `model_fn` is given as features, by key."""
+        """Returns the features that `model_fn` receives, by key."""
         named = given if self._named else dict.fromkeys(self.by_name, given)
         return {self._keys[name]: tensor for name, tensor in named.items()}
 
     def numbers(self, given: Input, sparse_dim: int | None) -> Any:
-        """A column of the numbers of an input.
+        """Returns a column of the numbers of an input.
 
         Args:
             given: The input: dense, or sparse.
-            sparse_dim: The width of the dense projection of a sparse input; None where a linear
-                model takes it as it is.
+            sparse_dim: The width of the dense projection of a sparse input; None for a linear
+                model, which uses the input directly.
         """
         key, moments = self._keys[given.name], self._moments.get(given.name)
         if given.kind == SPARSE:
@@ -101,7 +101,7 @@ class InputColumns:
             )
 
         def normalized(tensor: Any) -> Any:
-            # Large integers differ by less than float32 can tell before the mean is taken away.
+            # Differences between large integers are lost in float32 until the mean is subtracted.
             dtype = tf.float64 if given.dtype == "int64" else tf.float32
             tensor = tf.cast(tensor, dtype)
             if moments is not None:
@@ -116,22 +116,22 @@ class InputColumns:
         return tf.feature_column.numeric_column(key, shape, normalizer_fn=normalized)
 
     def categories(self, given: Input, buckets: int) -> Any:
-        """A column of the hashes of texts or integers."""
+        """Returns a column of the hashes of strings or integers."""
         dtype = tf.string if given.dtype == "string" else tf.int64
         return tf.feature_column.categorical_column_with_hash_bucket(
             self._keys[given.name], buckets, dtype
         )
 
     def cross(self, names: Sequence[str], buckets: int) -> Any:
-        """A column of the hashes of combinations of texts or integers."""
+        """Returns a column of the hashes of combinations of strings or integers."""
         return tf.feature_column.crossed_column([self._keys[name] for name in names], buckets)
 
 
 def require_numbers(inputs: Iterable[Input], estimator: str) -> None:
-    """Passes for inputs that hold a fixed number of numbers.
+    """Checks that inputs hold a fixed number of numbers.
 
     Raises:
-        TypeError: One holds texts or lists of any length.
+        TypeError: An input holds strings or lists of any length.
     """
     for each in inputs:
         if each.dtype == "string" or each.kind == RAGGED:

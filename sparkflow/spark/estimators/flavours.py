@@ -1,7 +1,7 @@
-"""Estimators of classes and of numbers, whose loss, weights and predictions are made here.
+"""The base classes of classifiers and regressors, with loss, weights and predictions.
 
-`ClassifierTrainer` and `RegressorTrainer` are what all of them share; `SparkTrainerClassifier` and
-`SparkTrainerRegressor` take the network as a function.
+`ClassifierTrainer` and `RegressorTrainer` are the common bases; `SparkTrainerClassifier` and
+`SparkTrainerRegressor` accept the network as a function.
 """
 
 from __future__ import annotations
@@ -45,36 +45,36 @@ _log = logging.getLogger(__name__)
 
 
 class HeadTrainer(BaseTrainer, OptimizerParams):
-    """What both kinds share."""
+    """The common base of classifiers and regressors."""
 
     LEAST_EPOCHS: ClassVar[int] = 1
-    """Epochs that are chosen for however many rows."""
+    """The minimum number of epochs chosen automatically, for any number of rows."""
 
     def statistics(self) -> Statistics:
-        """What `look_at` makes means, deviations and labels of."""
+        """The aggregates from which `look_at` computes means, deviations and labels."""
         return functools.partial(
             wanted_of, of_features=self.standardizes(), counts_values=self.counts_values()
         )
 
     def look_at(self, prepared: PreparedRows) -> RowStatistics:
-        """Means, deviations and labels of the rows; may run a Spark job."""
+        """Computes means, deviations and labels of the rows; may run a Spark job."""
         return row_statistics(prepared, self.standardizes(), self.counts_values())
 
     def counts_values(self) -> bool:
-        """Whether the network has to know how many values integers have."""
+        """Whether the network needs the number of distinct values of integers."""
         return False
 
     def standardizes(self) -> bool:
-        """Whether the network has to know means and deviations of the features."""
+        """Whether the network needs means and deviations of the features."""
         return False
 
     def train_op(self, loss: Any, data: TrainingData) -> Any:
-        """The operation of a step, in the graph of the loss."""
+        """Returns the training op, in the graph of the loss."""
         counter = tf.train.get_or_create_global_step()
         return self.stepping(data).minimize(loss, counter, tf.trainable_variables())
 
     def objective(self, data: TrainingData, reg_param: float) -> Objective:
-        """What is made smaller."""
+        """Returns the objective to minimize."""
         return Objective(
             lambda loss: self.train_op(loss, data),
             reg_param,
@@ -83,20 +83,20 @@ class HeadTrainer(BaseTrainer, OptimizerParams):
         )
 
     def size(self, data: TrainingData) -> Size:
-        """How long and in what portions is trained."""
+        """Returns the batch size, the epochs and the number of updates."""
         return size_of(
             data.worker_rows,
             in_step=self.config().in_step,
             least_epochs=self.LEAST_EPOCHS,
             batch_size=self.getBatchSize(),
-            # What comes after these rows counts as much as they do.
+            # Rows that follow these count as much as these do.
             epochs=self.getEpochs() or (self.LEAST_EPOCHS if self.continues else 0),
             max_steps=self.getMaxSteps(),
             accumulation=self.getGradientAccumulation(),
         )
 
     def stepping(self, data: TrainingData) -> Stepping:
-        """The optimizer that the parameters describe."""
+        """Returns the optimizer that the parameters describe."""
         kind = self.schedule_kind()
         if self.continues and not self.isSet(self.learningRateSchedule):
             kind = CONSTANT
@@ -121,17 +121,17 @@ class HeadTrainer(BaseTrainer, OptimizerParams):
         )
 
     def weight_decay(self, data: TrainingData) -> float:
-        """The decay that is set, or AdamW's own."""
+        """Returns the weight decay: the one set, or AdamW's default."""
         if self.getOptimizer() == "AdamW" and not self.isSet(self.weightDecay):
             return 0.0 if self.getRegParam() else self.own_decay(data)
         return self.getWeightDecay()
 
     def own_decay(self, data: TrainingData) -> float:
-        """AdamW's decay where nobody sets one."""
+        """Returns AdamW's weight decay if none is set."""
         return ADAMW_DECAY
 
     def decided(self, data: TrainingData) -> HeadTrainer:
-        """A copy in which all is said that is chosen by the rows; the log says it, too."""
+        """Returns a copy with all parameters that are chosen from the rows set, and logs them."""
         size = self.size(data)
         chosen: dict[str, Any] = {}
         if not self.getBatchSize():
@@ -152,7 +152,7 @@ class HeadTrainer(BaseTrainer, OptimizerParams):
         return decided
 
     def chosen_of_columns(self, data: TrainingData) -> dict[str, Any]:
-        """What is to be said of how columns are treated."""
+        """Returns a description of how columns are treated."""
         return {}
 
     def _check_params(self, has_validation: bool) -> FitConfig:
@@ -161,11 +161,11 @@ class HeadTrainer(BaseTrainer, OptimizerParams):
         return config
 
 
-# pyspark.ml's own know of one features column only.
+# pyspark.ml's own classes know only one features column.
 class ClassifierTrainer(  # type: ignore[misc]
     HeadTrainer, ClassifierParams, ProbabilisticClassifier, HasWeightCol
 ):
-    """An estimator of classes; a subclass gives the logits."""
+    """A classifier; a subclass provides the logits."""
 
     @abstractmethod
     def logits_fn(self, data: TrainingData, num_classes: int) -> Logits:
@@ -175,7 +175,7 @@ class ClassifierTrainer(  # type: ignore[misc]
         """The network with loss, metrics and predictions.
 
         Raises:
-            ValueError: A label is no class, or there are more or fewer thresholds than classes.
+            ValueError: A label is not a class, or the numbers of thresholds and classes differ.
         """
         num_classes = self._count_classes(data.facts)
         logits_fn = self.logits_fn(data, num_classes)
@@ -221,14 +221,14 @@ class ClassifierTrainer(  # type: ignore[misc]
 class RegressorTrainer(  # type: ignore[misc]
     HeadTrainer, Regressor[SparkTrainerRegressionModel], HasWeightCol
 ):
-    """An estimator of numbers; a subclass gives the output."""
+    """A regressor; a subclass provides the output."""
 
     @abstractmethod
     def output_fn(self, data: TrainingData) -> Logits:
         """The network."""
 
     def label_unit(self, facts: RowStatistics) -> Moments | None:
-        """Mean and deviation of the labels where the network learns standardized ones."""
+        """Returns mean and deviation of the labels if the network learns standardized labels."""
         return None
 
     def model_fn_for(self, data: TrainingData) -> ModelFn:
@@ -243,7 +243,7 @@ class RegressorTrainer(  # type: ignore[misc]
                 "takes one number per row (SparkTrainer with a model_fn takes any)"
             )
         unit = self.label_unit(data.facts)
-        # As in pyspark.ml, the penalty stands beside half the mean square in the labels' unit.
+        # As in pyspark.ml, the penalty is added to half the mean square in the labels' unit.
         reg_param = 2 * self.getRegParam() / (1.0 if unit is None else float(unit.scale[0]))
         objective = self.objective(data, reg_param)
         return regressor_model_fn(self.output_fn(data), objective, unit)
@@ -261,14 +261,14 @@ class SparkTrainerClassifier(ClassifierTrainer):
     Args:
         network: `network(features, mode, params, num_classes)` returns the logits: [batch,
             num_classes], or for two classes [batch] or [batch, 1], those of class 1. Only the first
-            argument is required. `params` is `modelParams`. Losses that it adds to
-            `tf.GraphKeys.REGULARIZATION_LOSSES` are added to the loss, operations in
+            argument is required. `params` is `modelParams`. Losses in
+            `tf.GraphKeys.REGULARIZATION_LOSSES` are added to the loss; operations in
             `tf.GraphKeys.UPDATE_OPS` run with each step.
         **params: The parameters, see `docs/spark_estimators.md`; callbacks as for `SparkTrainer`.
 
     Raises:
-        TypeError: No callable, an unknown parameter, or one of a wrong type.
-        ValueError: A parameter has a value that is not allowed.
+        TypeError: `network` is not callable, or a parameter is unknown or of a wrong type.
+        ValueError: A parameter has an invalid value.
 
     Examples:
         >>> def network(features):
@@ -291,12 +291,12 @@ class SparkTrainerRegressor(RegressorTrainer):
 
     Args:
         network: `network(features, mode, params)` returns [batch] or [batch, 1], in the unit of
-            the labels; else as for `SparkTrainerClassifier`.
+            the labels; otherwise as for `SparkTrainerClassifier`.
         **params: The parameters, see `docs/spark_estimators.md`; callbacks as for `SparkTrainer`.
 
     Raises:
-        TypeError: No callable, an unknown parameter, or one of a wrong type.
-        ValueError: A parameter has a value that is not allowed.
+        TypeError: `network` is not callable, or a parameter is unknown or of a wrong type.
+        ValueError: A parameter has an invalid value.
     """
 
     def __init__(self, *, network: Callable[..., Any], **params: Any) -> None:

@@ -1,7 +1,7 @@
-"""What is made of logits: the loss, its weights, metrics, and predictions with Spark ML's names.
+"""Heads on logits: the loss, its weights, metrics, and predictions with Spark ML's names.
 
-The losses and metrics are those of `sparkflow.estimator`'s heads. Differences: the loss is a mean,
-and weights do not make a batch count more or less as a whole than its rows do.
+The losses and metrics are those of `sparkflow.estimator`'s heads, except that the loss is a
+weighted sum divided by the number of rows and by the mean weight of all training rows.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from sparkflow.spark.estimators.optimizers import matrices
 from sparkflow.spark.estimators.statistics import Moments
 
 Logits = Callable[[Any, str], Any]
-"""`(features, mode)` to a tensor [batch, k] or [batch]."""
+"""A function from `(features, mode)` to a tensor [batch, k] or [batch]."""
 
 ModelFn = Callable[..., tf.estimator.EstimatorSpec]
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What is made smaller, and how.
+    """The objective, and how it is minimized.
 
     Attributes:
-        train_op: From the loss to the operation of a step.
+        train_op: Returns the training op for a loss.
         reg_param: The factor of the penalty.
-        elastic_net_param: The share of L1 in it.
-        mean_weight: Of all rows that train. The loss is divided by it, and so does not depend on
-            the unit of the weights, nor on which rows share a batch.
+        elastic_net_param: The fraction of the penalty that is L1.
+        mean_weight: The mean weight of all training rows. The loss is divided by it, so it depends
+            neither on the unit of the weights nor on which rows share a batch.
     """
 
     train_op: Callable[[Any], Any]
@@ -40,15 +40,15 @@ class Objective:
     mean_weight: float = 1.0
 
     def loss(self, unreduced: Any, weights: Any) -> Any:
-        """The mean of losses [batch, 1], each multiplied with its row's weight."""
+        """Returns the mean of losses [batch, 1], each multiplied by its row's weight."""
         return tf.losses.compute_weighted_loss(
             unreduced, weights / self.mean_weight, reduction=Reduction.SUM_OVER_BATCH_SIZE
         )
 
     def step(self, loss: Any) -> Any:
-        """The training step: penalties are added, moving averages updated.
+        """Returns the training op, which adds penalties and updates moving averages.
 
-        Penalized are matrices, but not the tables of embedding columns.
+        Matrices are penalized, except the tables of embedding columns.
         """
         penalties = tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
         if self.reg_param:
@@ -71,13 +71,13 @@ class Objective:
 
 
 def classifier_model_fn(logits_fn: Logits, num_classes: int, objective: Objective) -> ModelFn:
-    """A model_fn of classes 0, 1, ..., num_classes - 1.
+    """Returns a model_fn for classes 0, 1, ..., num_classes - 1.
 
     Args:
-        logits_fn: Gives [batch, num_classes]; for two classes also [batch, 1] or [batch], the
+        logits_fn: Returns [batch, num_classes]; for two classes also [batch, 1] or [batch], the
             logit of class 1.
         num_classes: The number of classes.
-        objective: What is made smaller.
+        objective: The objective to minimize.
 
     Returns:
         A model_fn that predicts `rawPrediction` (the logits), `probability` and `prediction`.
@@ -93,7 +93,7 @@ def classifier_model_fn(logits_fn: Logits, num_classes: int, objective: Objectiv
         raw = _checked(raw, _widths(num_classes), f"num_classes={num_classes}")
         width = raw.shape.as_list()[1]
         head: Head = BinaryHead() if num_classes == 2 else MultiClassHead(num_classes)
-        # Two logits are a choice between them: their difference is the logit of class 1.
+        # The difference of two logits is the logit of class 1.
         logits = raw[:, 1:] - raw[:, :1] if num_classes == width == 2 else raw
         if mode == tf.estimator.ModeKeys.PREDICT:
             return tf.estimator.EstimatorSpec(mode, predictions=_predictions(raw, logits))
@@ -112,13 +112,13 @@ def classifier_model_fn(logits_fn: Logits, num_classes: int, objective: Objectiv
 def regressor_model_fn(
     output_fn: Logits, objective: Objective, unit: Moments | None = None
 ) -> ModelFn:
-    """A model_fn of numbers, with the square of the difference as loss.
+    """Returns a model_fn for numbers, with the squared error as loss.
 
     Args:
-        output_fn: Gives [batch] or [batch, 1].
+        output_fn: Returns [batch] or [batch, 1].
         objective: What is made smaller.
-        unit: Mean and deviation of the labels, where the network is to learn labels of mean 0 and
-            deviation 1; the loss is of these, too, metrics and predictions are not.
+        unit: Mean and deviation of the labels, if the network is to learn labels of mean 0 and
+            deviation 1; the loss uses these as well, metrics and predictions the original unit.
 
     Returns:
         A model_fn that predicts `prediction`.
@@ -161,7 +161,7 @@ def _predictions(raw: Any, logits: Any) -> dict[str, Any]:
             "probability": tf.nn.softmax(logits),
             "prediction": tf.argmax(logits, axis=1),
         }
-    # Of a single logit: the inference graph makes [-r, r] and [1 - p, p] of them.
+    # From a single logit: the inference graph expands these to [-r, r] and [1 - p, p].
     logit = tf.squeeze(logits, axis=[1])
     return {
         "rawPrediction": raw if raw.shape.as_list()[1] == 2 else logit,
@@ -175,7 +175,7 @@ def _widths(num_classes: int) -> tuple[int, ...]:
 
 
 def _checked(tensor: Any, widths: tuple[int, ...], what: str) -> Any:
-    """The tensor as [batch, n] with one of these n."""
+    """Returns the tensor as [batch, n], where n is one of the widths."""
     shape = tensor.shape.as_list() if tensor.shape.ndims is not None else None
     if shape is not None and len(shape) == 1 and 1 in widths:
         return tf.expand_dims(tensor, -1)

@@ -1,4 +1,4 @@
-"""Which columns of wide and deep estimators are numbers, and which are names of things."""
+"""Which columns of wide and deep estimators are numeric, and which are categorical."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from sparkflow.spark.estimators.statistics import RowStatistics
 _log = logging.getLogger(__name__)
 
 MOST_VALUES: Final = 100
-"""Integers with more values than that are numbers, unless somebody says otherwise."""
+"""Integers with more distinct values than this are numeric unless configured otherwise."""
 LEAST_ROWS: Final = 10
-"""So many rows a value must have on average to be learnt for itself."""
+"""The average number of rows per value that a categorical column needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnKind:
-    """What a column is treated as.
+    """How a column is treated.
 
     Attributes:
-        categorical: Whether its values are names of things: hashed, weighed or embedded one by one.
-        text: What is said of it.
-        guessed: Whether it holds integers and was taken for numbers by what is in the rows.
+        categorical: Whether its values are categories, which are hashed and weighted or embedded
+            separately.
+        text: A description for the log.
+        guessed: Whether it holds integers and was classified as numeric from the content of the
+            rows.
     """
 
     categorical: bool
@@ -35,12 +37,12 @@ class ColumnKind:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the parameters say of columns.
+    """The parameters that classify columns.
 
     Attributes:
         categorical: `categoricalCols`.
         numeric: `numericCols`.
-        implied: Columns of which something is said that only categories have.
+        implied: Columns with a parameter that applies only to categories.
     """
 
     categorical: Collection[str]
@@ -51,23 +53,23 @@ class Wanted:
 def column_kinds(
     inputs: Mapping[str, Input], wanted: Wanted, facts: RowStatistics, *, standardized: bool
 ) -> dict[str, ColumnKind]:
-    """How each column is treated.
+    """Returns how each column is treated.
 
     Args:
         inputs: The columns by name.
-        wanted: What the user says of them.
-        facts: How many values there are of integers.
-        standardized: Whether numbers are.
+        wanted: The user's classification.
+        facts: The numbers of distinct values of integers.
+        standardized: Whether numbers are standardized.
 
     Raises:
-        TypeError: A column cannot be what the user says.
+        TypeError: The type of a column does not allow the user's classification.
     """
     number = "number (standardised)" if standardized else "number"
     return {name: _kind(each, wanted, facts, number) for name, each in inputs.items()}
 
 
 def log_kinds(kinds: Mapping[str, ColumnKind], facts: RowStatistics) -> None:
-    """Says what each column is treated as, and warns where that may be wrong."""
+    """Logs how each column is treated, and warns if that may be wrong."""
     _log.info("columns: %s", "; ".join(f"{name}: {kind.text}" for name, kind in kinds.items()))
     guessed = sorted(name for name, kind in kinds.items() if kind.guessed)
     if guessed:
@@ -82,7 +84,7 @@ def log_kinds(kinds: Mapping[str, ColumnKind], facts: RowStatistics) -> None:
 
 
 def can_be_categories(given: Input) -> bool:
-    """Whether values may be names of things: texts, integers, or lists of these."""
+    """Whether values can be categories: strings, integers, or lists of these."""
     return given.dtype == "string" or (given.dtype == "int64" and given.kind != SPARSE)
 
 

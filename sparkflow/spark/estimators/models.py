@@ -1,4 +1,4 @@
-"""Models of classes and of numbers, with what pyspark.ml's models of that kind have."""
+"""Classification and regression models, with the interface of pyspark.ml's models."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from sparkflow.spark.model.trainer_model import SparkTrainerModel
 
 
 class _PredictsRows(SparkTrainerModel, HasWeightCol):
-    """What both kinds share."""
+    """The common base of classification and regression models."""
 
     @property
     def numFeatures(self) -> int:
-        """The number of elements of a row; -1 if it holds texts or lists of any length."""
+        """The number of elements of a row; -1 if it holds strings or lists of any length."""
         inputs = self.inference_model.signature.inputs
         if any(each.kind == RAGGED or each.dtype == "string" for each in inputs):
             return -1
@@ -44,7 +44,7 @@ class _PredictsRows(SparkTrainerModel, HasWeightCol):
         return {"numFeatures": self.numFeatures, **super()._facts()}
 
     def _of_row(self, value: Any) -> dict[str, npt.NDArray[Any]]:
-        """The predictions for one row, without Spark."""
+        """Returns the predictions for one row, without Spark."""
         if isinstance(value, Mapping):
             rows: Any = {name: [_plain(each)] for name, each in value.items()}
         else:
@@ -52,10 +52,10 @@ class _PredictsRows(SparkTrainerModel, HasWeightCol):
         return {name: found[0] for name, found in self.inference_model.predict(rows).items()}
 
     def _judged(self, dataset: DataFrame) -> tuple[DataFrame, Column, Column]:
-        """The predictions, and of each row the label and the weight, as doubles.
+        """Returns the predictions with the label and the weight of each row, as doubles.
 
         Raises:
-            ValueError: The DataFrame has no label, or not the weights.
+            ValueError: The DataFrame lacks the label or weight column.
         """
         require_frame(dataset, "evaluate")
         name = self.getOrDefault(self.weightCol) if self.isDefined(self.weightCol) else ""
@@ -72,10 +72,10 @@ class _PredictsRows(SparkTrainerModel, HasWeightCol):
     def _added_up(
         self, wanted: DataFrame, add: Callable[[Iterable[Any]], Iterator[Any]]
     ) -> list[Mapping[str, Any]]:
-        """What `add` makes of each partition, in one Spark job.
+        """Returns the result of `add` for each partition, in one Spark job.
 
         Raises:
-            ValueError: Rows cannot be judged.
+            ValueError: Some rows cannot be evaluated.
         """
         with described(wanted.sparkSession, f"{self.uid}: evaluate, all metrics"):
             rows = wanted.mapInArrow(add, SUMS_SCHEMA).collect()
@@ -83,8 +83,8 @@ class _PredictsRows(SparkTrainerModel, HasWeightCol):
         bad = sum(each.get("invalid", 0) for each in found)
         if bad:
             raise ValueError(
-                f"{bad} rows cannot be judged: their label, prediction, probability or weight is "
-                "null, NaN or infinite, or the weight is negative. Leave them out before evaluate"
+                f"{bad} rows cannot be evaluated: their label, prediction, probability or weight "
+                "is null, NaN or infinite, or the weight is negative. Drop them before evaluate"
             )
         return found
 
@@ -92,7 +92,7 @@ class _PredictsRows(SparkTrainerModel, HasWeightCol):
 class SparkTrainerClassificationModel(  # type: ignore[misc]
     _PredictsRows, ThresholdParams, ProbabilisticClassificationModel
 ):
-    """A model of classes 0, 1, ..., k - 1.
+    """A classification model for classes 0, 1, ..., k - 1.
 
     `transform` appends `rawPredictionCol` (vector of logits), `probabilityCol` (vector) and
     `predictionCol` (double): the class whose probability, divided by its threshold if `thresholds`
@@ -111,21 +111,21 @@ class SparkTrainerClassificationModel(  # type: ignore[misc]
         return {"numClasses": self.numClasses, **super()._facts()}
 
     def predict(self, value: Any) -> float:
-        """The class of one row.
+        """Returns the class of one row.
 
         Args:
-            value: A vector, an array or a list; where the features have names, a dictionary.
+            value: A vector, an array or a list; a dictionary if the features have names.
         """
         probability = self.predictProbability(value).toArray()
         return float(np.argmax(_divided(probability, self._limits())))
 
     def predictRaw(self, value: Any) -> DenseVector:
-        """The logits of one row; of two classes with one logit r these are -r and r."""
+        """Returns the logits of one row; -r and r for two classes with one logit r."""
         raw = np.asarray(self._of_row(value)["rawPrediction"], np.float64)
         return Vectors.dense(np.stack([-raw, raw]) if raw.ndim == 0 else raw)
 
     def predictProbability(self, value: Any) -> DenseVector:
-        """The probabilities of the classes for one row."""
+        """Returns the probabilities of the classes for one row."""
         found = np.asarray(self._of_row(value)["probability"], np.float64)
         return Vectors.dense(np.stack([1 - found, found]) if found.ndim == 0 else found)
 
@@ -134,19 +134,19 @@ class SparkTrainerClassificationModel(  # type: ignore[misc]
 
         Returns:
             The metrics of pyspark.ml's evaluators, by name: accuracy, f1,
-            weightedPrecision, weightedRecall, logLoss; of two classes areaUnderROC and areaUnderPR
-            too, exact for up to 65,536 different scores, where evaluators put them into 1000 bins.
-            With `weightCol`, rows count by their weights. All of it takes one Spark job, which runs
-            the model once.
+            weightedPrecision, weightedRecall, logLoss; for two classes also areaUnderROC and
+            areaUnderPR, exact for up to 65,536 distinct scores, whereas the evaluators use 1000
+            bins. With `weightCol`, rows are weighted. This takes one Spark job, which runs the
+            model once.
 
         Raises:
-            ValueError: A column is missing, or a label, prediction or weight is no number.
+            ValueError: A column is missing, or a label, prediction or weight is not a number.
         """
         predicted, label, weight = self._judged(dataset)
         probability = vector_to_array(quoted(self.getProbabilityCol()))
         score = vector_to_array(quoted(self.getRawPredictionCol()))[1]
         of_two = self.numClasses == 2
-        # Labels beyond the classes have no probability.
+        # Labels outside the classes have no probability.
         own = F.coalesce(F.get(probability, label.cast("int")), F.lit(0.0))
         wanted = predicted.select(
             label.alias("label"),
@@ -179,13 +179,13 @@ class SparkTrainerClassificationModel(  # type: ignore[misc]
 
 
 class SparkTrainerRegressionModel(_PredictsRows, RegressionModel[Any]):  # type: ignore[misc]
-    """A model of numbers; `transform` appends `predictionCol` (double)."""
+    """A regression model; `transform` appends `predictionCol` (double)."""
 
     def predict(self, value: Any) -> float:
-        """The prediction for one row.
+        """Returns the prediction for one row.
 
         Args:
-            value: A vector, an array or a list; where the features have names, a dictionary.
+            value: A vector, an array or a list; a dictionary if the features have names.
         """
         return float(self._of_row(value)["prediction"])
 
@@ -193,13 +193,13 @@ class SparkTrainerRegressionModel(_PredictsRows, RegressionModel[Any]):  # type:
         """Metrics of the model on rows with labels.
 
         Returns:
-            What pyspark.ml's RegressionEvaluator says, by metric: rmse, mse, mae, r2. With
-            `weightCol`, rows count by their weights; r2 then is 1 less the weighted squares of
-            errors over those of the labels' distances from their weighted mean. All of it takes one
-            Spark job, which runs the model once.
+            The metrics of pyspark.ml's RegressionEvaluator, by name: rmse, mse, mae, r2. With
+            `weightCol`, rows are weighted; r2 is then 1 minus the weighted sum of squared errors
+            divided by the weighted sum of squared deviations of the labels from their weighted
+            mean. This takes one Spark job, which runs the model once.
 
         Raises:
-            ValueError: A column is missing, or a label, prediction or weight is no number.
+            ValueError: A column is missing, or a label, prediction or weight is not a number.
         """
         predicted, label, weight = self._judged(dataset)
         wanted = predicted.select(
@@ -218,7 +218,7 @@ def _plain(value: Any) -> Any:
 
 
 def _divided(probability: npt.NDArray[Any], limits: list[float]) -> npt.NDArray[Any]:
-    """As pyspark.ml has it: a class with threshold 0 wins wherever it is possible at all."""
+    """As in pyspark.ml, a class with threshold 0 wins whenever its probability is above 0."""
     if not limits:
         return probability
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -227,7 +227,7 @@ def _divided(probability: npt.NDArray[Any], limits: list[float]) -> npt.NDArray[
 
 
 def _class_of(probability: Column, limits: list[float]) -> Column:
-    """The same in SQL, as a double."""
+    """Returns the same in SQL, as a double."""
     parts = []
     for index, limit in enumerate(limits):
         each = probability[index]

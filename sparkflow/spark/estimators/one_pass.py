@@ -1,8 +1,8 @@
 """All metrics of an evaluation in one pass over the predictions: one Spark job of one stage.
 
-Every task adds its rows up to a few numbers, and the driver adds those up. The definitions are
-those of pyspark.ml's evaluators, but areas under curves are exact where those put scores into bins,
-as long as a task has few enough different ones.
+Each task sums its rows up in a few numbers, and the driver adds these. The definitions are those of
+pyspark.ml's evaluators, but the areas under curves are exact instead of binned as long as a task
+has few enough distinct scores.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ SUMS_SCHEMA: Final = "sums string"
 
 _LEAST_PROBABILITY: Final = 1e-15  # of MulticlassClassificationEvaluator(metricName="logLoss")
 _KEPT_SCORES: Final = 1 << 16
-"""Beyond so many different scores of a task, or of all, neighbours are put together."""
+"""The maximum number of distinct scores, per task and in total; beyond it neighbours are merged."""
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(slots=True)
 class ClassSums:
-    """What is known of rows with classes.
+    """The aggregates of classified rows.
 
     Attributes:
         confusion: Weights by (label, prediction).
         loss: The sum of weighted log losses.
-        scores: [n] in ascending order, different ones, of the second of two classes.
-        positive: [n], the weights of label 1 at each.
-        negative: [n], those of label 0.
+        scores: [n], the distinct scores of the second of two classes, in ascending order.
+        positive: [n], the weight of rows with label 1 at each score.
+        negative: [n], the same for label 0.
     """
 
     confusion: dict[tuple[float, float], float] = field(default_factory=dict)
@@ -50,13 +50,13 @@ class ClassSums:
     def add(
         self, labels: Floats, predictions: Floats, own: Floats, scores: Floats, weights: Floats
     ) -> None:
-        """Takes rows.
+        """Adds rows.
 
         Args:
             labels: [n] classes.
             predictions: [n] classes.
             own: [n], the probability of each row's label.
-            scores: [n], see above; empty where there are more classes.
+            scores: [n], see above; empty for more than two classes.
             weights: [n].
         """
         pairs, places = np.unique(np.stack([labels, predictions], 1), axis=0, return_inverse=True)
@@ -71,7 +71,7 @@ class ClassSums:
             self._join(scores, np.where(is_positive, weights, 0), np.where(is_positive, 0, weights))
 
     def merge(self, other: ClassSums) -> None:
-        """Takes what another one has."""
+        """Adds the aggregates of another instance."""
         for key, weight in other.confusion.items():
             self.confusion[key] = self.confusion.get(key, 0.0) + weight
         self.loss += other.loss
@@ -93,7 +93,7 @@ class ClassSums:
             self.negative = np.add.reduceat(self.negative, starts)
 
     def metrics(self) -> dict[str, float]:
-        """accuracy, f1, weightedPrecision, weightedRecall, logLoss, and areas of two classes."""
+        """Returns accuracy, f1, weightedPrecision, weightedRecall, logLoss and areas."""
         total = sum(self.confusion.values())
         labels = sorted({label for label, _ in self.confusion})
         shares, precisions, recalls, f1s = ([0.0] * len(labels) for _ in range(4))
@@ -117,7 +117,7 @@ class ClassSums:
         return {**found, **self._areas()} if len(self.scores) else found
 
     def _areas(self) -> dict[str, float]:
-        # From the highest score down: what is called positive with each as the threshold.
+        # From the highest score down: what is classified as positive with each score as threshold.
         true, false = np.cumsum(self.positive[::-1]), np.cumsum(self.negative[::-1])
         with np.errstate(divide="ignore", invalid="ignore"):
             recall = np.where(true[-1] > 0, true / true[-1], 0.0)
@@ -129,7 +129,7 @@ class ClassSums:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Returns it as values for JSON."""
         return {
             "confusion": [[*key, weight] for key, weight in self.confusion.items()],
             "loss": self.loss,
@@ -145,14 +145,14 @@ class ClassSums:
 
 @dataclass(slots=True)
 class NumberSums:
-    """What is known of rows with numbers.
+    """The aggregates of regression rows.
 
     Attributes:
-        weight: Of all rows.
-        mean: Of the labels.
-        spread: The weighted sum of squares of labels less their mean.
-        squares: That of the errors.
-        absolutes: The weighted sum of the errors' absolute values.
+        weight: The total weight of the rows.
+        mean: The weighted mean of the labels.
+        spread: The weighted sum of squared deviations of the labels from their mean.
+        squares: The weighted sum of squared errors.
+        absolutes: The weighted sum of absolute errors.
     """
 
     weight: float = 0.0
@@ -162,7 +162,7 @@ class NumberSums:
     absolutes: float = 0.0
 
     def add(self, labels: Floats, predictions: Floats, weights: Floats) -> None:
-        """Takes rows: [n] labels, predictions and weights."""
+        """Adds rows: [n] labels, predictions and weights."""
         total = float(weights.sum())
         if not total:
             return
@@ -179,7 +179,7 @@ class NumberSums:
         )
 
     def merge(self, other: NumberSums) -> None:
-        """Takes what another one has (Chan, Golub, LeVeque 1979)."""
+        """Adds the aggregates of another instance (Chan, Golub, LeVeque 1979)."""
         total = self.weight + other.weight
         if not total:
             return
@@ -191,7 +191,7 @@ class NumberSums:
         self.absolutes += other.absolutes
 
     def metrics(self) -> dict[str, float]:
-        """rmse, mse, mae, r2."""
+        """Returns rmse, mse, mae and r2."""
         if not self.weight:
             return dict.fromkeys(("rmse", "mse", "mae", "r2"), float("nan"))
         mse = self.squares / self.weight
@@ -205,7 +205,7 @@ class NumberSums:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Returns it as values for JSON."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @classmethod
@@ -215,9 +215,9 @@ class NumberSums:
 
 
 def add_classes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The function that `mapInArrow` runs: adds up label, prediction, own, weight and score.
+    """Returns the function for `mapInArrow`: sums up label, prediction, own, weight and score.
 
-    There are scores of two classes only. A class is predicted even where probabilities are NaN.
+    Scores exist for two classes only. A class is predicted even if probabilities are NaN.
     """
     sums, invalid = ClassSums(), 0
     for batch in batches:
@@ -231,7 +231,7 @@ def add_classes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def add_numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same of label, prediction and weight."""
+    """Returns the same function for label, prediction and weight."""
     sums, invalid = NumberSums(), 0
     for batch in batches:
         labels, predictions, weights = _columns(batch)
@@ -243,7 +243,7 @@ def add_numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _columns(batch: pa.RecordBatch) -> list[Floats]:
-    """The columns; nulls become NaNs."""
+    """Returns the columns; nulls become NaNs."""
     return [floats(column) for column in batch.columns]
 
 
@@ -259,14 +259,14 @@ def _told(value: Mapping[str, Any]) -> pa.RecordBatch:
 
 
 def _area(x: list[float], y: list[float]) -> float:
-    """Under a curve, by trapezoids."""
+    """Computes the area under a curve by the trapezoidal rule."""
     across, up = np.asarray(x), np.asarray(y)
     return float(np.sum(np.diff(across) * (up[1:] + up[:-1]) / 2))
 
 
 def _packed(values: Floats) -> str:
-    # The driver takes such a text of every task: 4 MB each would be more than Spark lets it have.
-    # Bytes of equal weight lie side by side, of which those of scores differ little.
+    # The driver receives one string per task: 4 MB each would exceed Spark's limit on results.
+    # Bytes of equal significance are stored together; those of neighbouring scores differ little.
     planes = np.ascontiguousarray(values, "<f8").view(np.uint8).reshape(-1, 8).T
     return base64.b64encode(zlib.compress(planes.tobytes(), 1)).decode()
 

@@ -1,4 +1,4 @@
-"""Whether an optimizer takes what its Params say."""
+"""Checks that an optimizer supports the parameters that are set."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class OptimizerParams(OptimizerAccessors):
     """How the loss is made smaller."""
 
     def require_known(self) -> None:
-        """Passes where the optimizer takes what is set.
+        """Checks that the optimizer supports the parameters that are set.
 
         Raises:
             ValueError: It does not.
@@ -43,7 +43,7 @@ class OptimizerParams(OptimizerAccessors):
                 )
 
     def schedule_kind(self) -> str:
-        """The schedule, where the optimizer takes one."""
+        """Returns the schedule, if the optimizer supports one."""
         takes = "learningRateSchedule" in OPTIMIZERS[self.getOptimizer()]
         return self.getLearningRateSchedule() if takes else CONSTANT
 

@@ -1,4 +1,4 @@
-"""Optimizers as the estimators' parameters describe them: one table says which takes what."""
+"""Optimizers as the estimators' parameters describe them, with a table of what each supports."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ OPTIMIZERS: Final[Mapping[str, frozenset[str]]] = {
     "Adagrad": frozenset({"weightDecay", "learningRateSchedule"}),
     "Adam": frozenset({"weightDecay", "learningRateSchedule"}),
     "AdamW": frozenset({"weightDecay", "learningRateSchedule"}),
-    # Its weights are made anew from all gradients and the rate of the moment: a rate that falls
-    # would take them to 0. It has a penalty of its own.
+    # Its weights are recomputed from all gradients and the current rate: a falling rate would drive
+    # them to 0. It has its own penalty.
     "Ftrl": frozenset(),
     "RMSProp": frozenset({"momentum", "weightDecay", "learningRateSchedule"}),
     "SGD": frozenset({"momentum", "nesterov", "weightDecay", "learningRateSchedule"}),
 }
-"""By name of an optimizer the parameters that it takes beside `learningRate`."""
+"""By optimizer, the parameters that it supports in addition to `learningRate`."""
 
 CONSTANT, COSINE, EXPONENTIAL, PIECEWISE = "constant", "cosine", "exponential", "piecewise"
 SCHEDULES: Final = (CONSTANT, COSINE, EXPONENTIAL, PIECEWISE)
 
 ADAMW_DECAY: Final = 0.01
-"""What AdamW is called for: it decays weights where nobody says by how much."""
+"""AdamW's default weight decay."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How the learning rate goes in the course of training.
+    """The learning rate over the course of training.
 
     Attributes:
         kind: One of `SCHEDULES`.
-        end: With `cosine` and `exponential`, the share of the rate that is left at the end.
-        pieces: With `piecewise`, pairs of a share of training and the factor from there on.
-        warmup: The share of training in which the rate rises from next to nothing.
+        end: With `cosine` and `exponential`, the final rate as a fraction of the initial one.
+        pieces: With `piecewise`, pairs of a fraction of training and the factor from there on.
+        warmup: The fraction of training during which the rate rises from almost 0.
         first: The global step at which this training begins.
-        steps: Its updates.
+        steps: The number of its updates.
     """
 
     kind: str = CONSTANT
@@ -49,7 +49,7 @@ class Schedule:
     steps: int = 1
 
     def rate(self, initial: float) -> Any:
-        """The rate of a step: a number, or a float32 scalar tensor where it changes."""
+        """Returns the rate of a step: a number, or a float32 scalar tensor if it changes."""
         if self.kind == CONSTANT and not self.warmup:
             return initial
         step = tf.cast(tf.train.get_or_create_global_step(), tf.int64) - self.first
@@ -65,7 +65,7 @@ class Schedule:
         if self.kind == EXPONENTIAL:
             return tf.train.exponential_decay(initial, step, self.steps, self.end)
         if self.kind == PIECEWISE:
-            # A step on a boundary still belongs to what is before it.
+            # A step on a boundary still belongs to the previous piece.
             boundaries = [round(share * self.steps) - 1 for share, _ in self.pieces]
             rates = [initial, *(initial * factor for _, factor in self.pieces)]
             return tf.train.piecewise_constant(step, boundaries, rates)
@@ -74,15 +74,15 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Stepping:
-    """How a loss is made smaller.
+    """How a loss is minimized.
 
     Attributes:
         optimizer: A name of `OPTIMIZERS`.
-        learning_rate: At its greatest.
-        schedule: How it goes on.
-        momentum, nesterov: Of optimizers that have it.
-        weight_decay: By which part, times the learning rate, each step makes matrices smaller.
-        clip_norm: The greatest norm of all gradients of a step together; 0 for none.
+        learning_rate: The peak learning rate.
+        schedule: How the rate changes.
+        momentum, nesterov: For optimizers that have momentum.
+        weight_decay: The fraction, times the learning rate, by which each step shrinks matrices.
+        clip_norm: The maximum global norm of a step's gradients; 0 for no limit.
     """
 
     optimizer: str
@@ -94,12 +94,12 @@ class Stepping:
     clip_norm: float = 0.0
 
     def minimize(self, loss: Any, global_step: Any, variables: Sequence[Any]) -> Any:
-        """The operation of a step.
+        """Returns the training op.
 
         Args:
             loss: [] float.
-            global_step: A variable to count in; None for none.
-            variables: Those that are changed.
+            global_step: The variable that counts steps; None for none.
+            variables: The variables to train.
         """
         rate = self.schedule.rate(self.learning_rate)
         decaying = matrices(variables) if self.weight_decay else []
@@ -124,7 +124,7 @@ class Stepping:
 
 
 def matrices(variables: Sequence[Any]) -> list[Any]:
-    """Those that penalties and decay make smaller: no biases, no scales, no embedding tables."""
+    """The variables subject to penalties and decay: no biases, scales or embedding tables."""
     return [
         each
         for each in variables
@@ -133,14 +133,14 @@ def matrices(variables: Sequence[Any]) -> list[Any]:
 
 
 def require_known(name: str, given: Mapping[str, Any]) -> None:
-    """Passes where an optimizer takes all that is given.
+    """Checks that an optimizer supports all given parameters.
 
     Args:
-        name: Of the optimizer.
-        given: Parameters of the table that say something, by name.
+        name: The name of the optimizer.
+        given: The parameters of the table that are set, by name.
 
     Raises:
-        ValueError: It does not; the text names those that do.
+        ValueError: It does not; the message names the optimizers that do.
     """
     for param, value in given.items():
         if param not in OPTIMIZERS[name]:

@@ -1,6 +1,6 @@
-"""Deep and linear estimators for people who write no graph.
+"""Deep and linear estimators with a ready-made network.
 
-They hold nothing but parameters, and so are written and read again like pyspark.ml's own.
+Their state is only parameters, so they are saved and loaded like pyspark.ml's own.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from sparkflow.spark.estimators.statistics import Moments, RowStatistics
 from sparkflow.spark.launch.training import TrainingData
 
 BATCH_NORM_MOMENTUM = 0.9
-"""Of the moving averages: those of TensorFlow's canned networks need thousands of steps."""
+"""The decay of moving averages: that of TensorFlow's canned networks needs thousands of steps."""
 
 
 class Deep(HiddenParams, SizeParams):
-    """How deep networks are trained where nobody says otherwise."""
+    """The default training of deep networks."""
 
     LEAST_EPOCHS: ClassVar[int] = 10
     DEFAULTS: ClassVar[Mapping[str, Any]] = {
@@ -40,24 +40,24 @@ class Deep(HiddenParams, SizeParams):
     }
 
     def own_decay(self, data: TrainingData) -> float:
-        """AdamW's decay: the less, the more rows there are."""
+        """Returns AdamW's weight decay, which is smaller for more rows."""
         return weight_decay_of(sum(data.worker_rows))
 
 
 class _Standardized(StandardizationParams):
-    """Estimators of rows that hold numbers only."""
+    """The base of estimators on numeric features only."""
 
     def standardizes(self) -> bool:
-        """Whether the network has to know means and deviations of the features."""
+        """Whether the network needs means and deviations of the features."""
         return self.getStandardization()
 
     def _columns(
         self, data: TrainingData, sparse_dim: int | None
     ) -> tuple[InputColumns, list[Any]]:
-        """All inputs as columns of numbers.
+        """Returns all inputs as numeric columns.
 
         Raises:
-            TypeError: One holds texts or lists of any length.
+            TypeError: An input holds strings or lists of any length.
         """
         given = data.prepared.format
         require_numbers(given.features, type(self).__name__)
@@ -66,7 +66,7 @@ class _Standardized(StandardizationParams):
         return inputs, [inputs.numbers(each, sparse_dim) for each in given.features]
 
     def label_unit(self, facts: RowStatistics) -> Moments | None:
-        """Those of the labels if all is standardized."""
+        """Returns the moments of the labels if the data are standardized."""
         return facts.label if self.getStandardization() else None
 
 
@@ -96,7 +96,7 @@ class _Deep(_Standardized, Deep):
 def deep_network(
     params: HiddenParams, inputs: InputColumns, columns: list[Any], units: int
 ) -> Logits:
-    """Hidden layers over columns, and logits over these."""
+    """Builds hidden layers on the columns, and logits on these."""
     dropout = params.getDropout() or None
     activation = getattr(tf.nn, params.getActivation())
 
@@ -130,15 +130,15 @@ class SparkLinearClassifier(  # type: ignore[misc]  # see ClassifierTrainer
             Callbacks as for `SparkTrainer`.
 
     Raises:
-        TypeError: An unknown parameter, or one of a wrong type.
-        ValueError: A parameter has a value that is not allowed.
+        TypeError: A parameter is unknown or of a wrong type.
+        ValueError: A parameter has an invalid value.
 
     Examples:
         >>> SparkLinearClassifier(featuresCol="x", regParam=0.01).fit(df)  # doctest: +SKIP
     """
 
     def logits_fn(self, data: TrainingData, num_classes: int) -> Logits:
-        """A weighted sum of the features; one of class 1 where there are two."""
+        """A weighted sum of the features per class; only that of class 1 for two classes."""
         return self._linear(data, 1 if num_classes == 2 else num_classes)
 
 
@@ -155,22 +155,22 @@ class SparkLinearRegressor(  # type: ignore[misc]  # see ClassifierTrainer
 class SparkDNNClassifier(  # type: ignore[misc]  # see ClassifierTrainer
     _Deep, ClassifierTrainer, DefaultParamsWritable, DefaultParamsReadable["SparkDNNClassifier"]
 ):
-    """A fully connected network that classifies.
+    """A fully connected network for classification.
 
     Args:
         **params: The parameters, see `docs/spark_estimators.md`; in camelCase or snake_case.
             Callbacks as for `SparkTrainer`.
 
     Raises:
-        TypeError: An unknown parameter, or one of a wrong type.
-        ValueError: A parameter has a value that is not allowed.
+        TypeError: A parameter is unknown or of a wrong type.
+        ValueError: A parameter has an invalid value.
 
     Examples:
         >>> SparkDNNClassifier(hiddenUnits=[128, 64], dropout=0.2).fit(df)  # doctest: +SKIP
     """
 
     def logits_fn(self, data: TrainingData, num_classes: int) -> Logits:
-        """Hidden layers; one logit of class 1 where there are two."""
+        """Hidden layers and logits; one logit, of class 1, if there are two classes."""
         return self._deep(data, 1 if num_classes == 2 else num_classes)
 
 

@@ -1,8 +1,8 @@
-"""How long and in what portions the ready-made estimators train where nobody says so.
+"""The default batch size and epochs of the ready-made estimators.
 
-Few rows need many epochs: what counts are the updates. The numbers were chosen on scikit-learn's
-data sets, so that test scores are those of its `MLPClassifier` and `MLPRegressor` or better
-(`docs/spark_estimators.md` has them). From `MANY_ROWS` on, nothing depends on the rows.
+Few rows need many epochs: the number of updates matters. The numbers were chosen on scikit-learn's
+data sets, so that test scores match those of its `MLPClassifier` and `MLPRegressor` or are better
+(see `docs/spark_estimators.md`). From `MANY_ROWS` on, nothing depends on the number of rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _UPDATES: Final = 1000
 _MOST_EPOCHS: Final = 200
 _LEAST_BATCH: Final = 8
 _BATCHES: Final = ((4_000, 32), (20_000, 64))
-"""Below so many rows, batches of so many."""
+"""Pairs (n, batch size): below n rows, batches have this size."""
 
 _DECAYED_ROWS: Final = 500
 _MOST_DECAY: Final = 1.0
@@ -27,12 +27,12 @@ _MOST_DECAY: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """See the module.
+    """Batch size, epochs and updates of a training.
 
     Attributes:
         batch_size: Rows per step of each worker.
         epochs: How often each row is trained on.
-        updates: Steps that change the variables.
+        updates: The number of steps that change the variables.
     """
 
     batch_size: int
@@ -50,15 +50,15 @@ def size_of(
     max_steps: int = 0,
     accumulation: int = 1,
 ) -> Size:
-    """Completes what is given.
+    """Chooses the sizes that are not given.
 
     Args:
-        worker_rows: By worker the rows that train.
-        in_step: Whether all workers make their steps together.
-        least_epochs: For many rows.
-        batch_size: 0 to have it chosen.
-        epochs: 0 to have them chosen.
-        max_steps: Where training ends at the latest; 0 for no limit.
+        worker_rows: The number of training rows by worker.
+        in_step: Whether all workers step together.
+        least_epochs: The number of epochs for many rows.
+        batch_size: The batch size; 0 to choose it.
+        epochs: The number of epochs; 0 to choose it.
+        max_steps: The maximum number of steps; 0 for no limit.
         accumulation: Batches per update.
     """
     rows = sum(worker_rows)
@@ -74,14 +74,14 @@ def size_of(
 
 
 def weight_decay_of(rows: int) -> float:
-    """How much weights of a deep network are made smaller: the less, the more rows speak."""
+    """Returns the weight decay of a deep network, which is smaller for more rows."""
     return min(_MOST_DECAY, _DECAYED_ROWS / max(rows, 1))
 
 
 def _batch(rows: int) -> int:
     for below, size in _BATCHES:
         if rows < below:
-            # At least some updates per epoch, of the fewest rows too.
+            # A minimum number of updates per epoch, even for very few rows.
             while size > _LEAST_BATCH and size * 8 > rows:
                 size //= 2
             return size

@@ -1,8 +1,7 @@
-"""What a network of our own has to know of the rows: means, deviations, the labels there are.
+"""What the ready-made networks need to know about the rows: means, deviations, labels.
 
-They come with the job that writes the rows to files, where one does; else one Spark job reads the
-rows, which are cached by then. Rows that only validate count for the check of the labels and for
-nothing else.
+They are computed in the job that writes the rows to files, if there is one; otherwise one Spark job
+reads the rows, which are cached by then. Validation rows are used only to check the labels.
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ from sparkflow.spark.data.plan.profile import aggregated
 from sparkflow.spark.data.schema.row_format import DENSE, SPARSE, VALIDATES, Input, RowFormat
 
 _COUNT_ERROR: Final = 0.02
-"""Relative, of the number of values of a column."""
+"""The relative error of the number of distinct values of a column."""
 
 Vector = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Of an input's elements.
+    """Means and deviations of an input's elements.
 
     Attributes:
         mean: [size]; all 0 for sparse inputs, which stay sparse.
-        scale: [size], the deviations; 1 where an element never changes.
+        scale: [size], the deviations; 1 for constant elements.
     """
 
     mean: Vector
@@ -42,11 +41,11 @@ class Moments:
 
 @dataclass(frozen=True, slots=True)
 class LabelRange:
-    """The labels of all rows.
+    """The range of the labels of all rows.
 
     Attributes:
-        least, greatest: Of all labels.
-        fractional: One that is no integer; None if all are.
+        least, greatest: The smallest and the greatest label.
+        fractional: A label that is not an integer; None if all are integers.
     """
 
     least: float
@@ -56,16 +55,16 @@ class LabelRange:
 
 @dataclass(frozen=True, slots=True)
 class RowStatistics:
-    """See the module.
+    """What is known about the rows.
 
     Attributes:
-        features: Moments of the numeric inputs that have a fixed size, by name.
-        label: Of scalar labels; None for others.
-        label_range: Of scalar labels; None for others.
-        mean_weight: Of the rows; 1 where there are no weights.
-        num_rows: The rows that train.
-        values: Of scalar integers about how many different ones there are, by name, where asked
-            for; exact while they are few.
+        features: The moments of the numeric inputs of fixed size, by name.
+        label: The moments of scalar labels; None for others.
+        label_range: The range of scalar labels; None for others.
+        mean_weight: The mean weight of the rows; 1 without weights.
+        num_rows: The number of training rows.
+        values: The approximate number of distinct values of scalar integers, by name, if requested;
+            exact for small numbers.
     """
 
     features: Mapping[str, Moments]
@@ -79,15 +78,15 @@ class RowStatistics:
 def row_statistics(
     prepared: PreparedRows, of_features: bool, counts_values: bool = False
 ) -> RowStatistics:
-    """Looks at all rows.
+    """Computes the statistics of all rows.
 
-    Blocks for one Spark job, unless one before has brought what is wanted, and for one more per
-    sparse input.
+    Blocks for one Spark job, unless an earlier one has collected the aggregates, and for one more
+    per sparse input.
 
     Args:
         prepared: The rows.
-        of_features: Whether the moments of the features are wanted; there are none otherwise.
-        counts_values: Whether the values of integers are counted.
+        of_features: Whether to compute the moments of the features; otherwise there are none.
+        counts_values: Whether to count the distinct values of integers.
     """
     rows, given = prepared.rows, prepared.format
     validates = VALIDATES in rows.columns
@@ -119,11 +118,11 @@ def row_statistics(
 def wanted_of(
     given: RowFormat, validates: bool, of_features: bool, counts_values: bool = False
 ) -> dict[str, Column]:
-    """The aggregates by which rows are known.
+    """Returns the aggregates that the statistics need.
 
     Args:
-        given: What a row consists of.
-        validates: Whether there is a column that says which rows validate.
+        given: The format of a row.
+        validates: Whether a column marks validation rows.
         of_features: See `row_statistics`.
         counts_values: See `row_statistics`.
     """
@@ -166,7 +165,7 @@ def _scalar_label(given: RowFormat) -> Input | None:
 
 
 def _counted(given: RowFormat, counts_values: bool) -> list[Input]:
-    """The scalar integers, where their values are counted."""
+    """Returns the scalar integers, if their distinct values are counted."""
     return [
         each
         for each in given.features
@@ -175,7 +174,7 @@ def _counted(given: RowFormat, counts_values: bool) -> list[Input]:
 
 
 def _vector(inputs: list[Input]) -> Column:
-    """All elements of the inputs, one after the other."""
+    """Returns all elements of the inputs, one after another."""
     arrays = [
         (F.array(_quoted(each.name)) if each.shape == () else _quoted(each.name)).cast(
             "array<double>"
@@ -220,7 +219,7 @@ def _sparse_moments(rows: DataFrame, given: Input, num_rows: int) -> Moments:
 
 
 def _moments(mean: npt.NDArray[Any], deviation: npt.NDArray[Any]) -> Moments:
-    # What is constant but for rounding would become noise.
+    # Elements that are constant except for rounding would become noise.
     changes = deviation > 1e-6 * np.abs(mean)
     changes &= deviation > 0
     return Moments(mean.astype(np.float64), np.where(changes, deviation, 1.0).astype(np.float64))

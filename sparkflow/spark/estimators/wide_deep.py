@@ -1,8 +1,8 @@
-"""Wide and deep estimators: columns of texts, integers and numbers, and no graph to write.
+"""Wide and deep estimators: columns of strings, integers and numbers, with a ready-made network.
 
-The wide part is a linear model that remembers what single values and combinations of values mean;
-the deep part is a network over embeddings, which generalizes (Cheng et al., "Wide & Deep Learning
-for Recommender Systems", 2016).
+The wide part is a linear model that memorizes the effects of single values and of combinations; the
+deep part is a network on embeddings, which generalizes (Cheng et al., "Wide & Deep Learning for
+Recommender Systems", 2016).
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from sparkflow.spark.launch.training import TrainingData
 
 
 class _WideDeep(Deep, WideParams, StandardizationParams):
-    """The network, and what it needs of the columns."""
+    """The network, and the columns that it needs."""
 
     LEAST_EPOCHS: ClassVar[int] = 5
 
     def getFeaturesCol(self) -> dict[str, str]:
-        """Every column that is read, under its own name."""
+        """Returns every column that is read, under its own name."""
         return {name: name for name in self.input_columns()}
 
     def setFeaturesCol(self, value: Any) -> Any:
-        """Is refused: the columns are those of `wideCols`, `deepCols` and `crossCols`.
+        """Raises an error: the columns are those of `wideCols`, `deepCols` and `crossCols`.
 
         Raises:
             TypeError: Always.
@@ -57,11 +57,11 @@ class _WideDeep(Deep, WideParams, StandardizationParams):
         )
 
     def standardizes(self) -> bool:
-        """Whether the network has to know means and deviations of the features."""
+        """Whether the network needs means and deviations of the features."""
         return self.getStandardization()
 
     def label_unit(self, facts: RowStatistics) -> Moments | None:
-        """Those of the labels if all is standardized."""
+        """Returns the moments of the labels if the data are standardized."""
         return facts.label if self.getStandardization() else None
 
     def _network(self, data: TrainingData, units: int) -> Logits:
@@ -84,11 +84,11 @@ class _WideDeep(Deep, WideParams, StandardizationParams):
         return logits_fn
 
     def counts_values(self) -> bool:
-        """Whether the network has to know how many values integers have."""
+        """Whether the network needs the number of distinct values of integers."""
         return True
 
     def kinds(self, data: TrainingData) -> dict[str, ColumnKind]:
-        """How each column is treated.
+        """Returns how each column is treated.
 
         Raises:
             TypeError: A column does not fit `categoricalCols` or `numericCols`.
@@ -104,7 +104,7 @@ class _WideDeep(Deep, WideParams, StandardizationParams):
         return column_kinds(inputs, wanted, data.facts, standardized=self.getStandardization())
 
     def chosen_of_columns(self, data: TrainingData) -> dict[str, Any]:
-        """What each column is treated as, in words."""
+        """Returns a description of how each column is treated."""
         kinds = self.kinds(data)
         log_kinds(kinds, data.facts)
         return {"columns": {name: kind.text for name, kind in kinds.items()}}
@@ -153,7 +153,7 @@ class _WideDeepTrainer(HeadTrainer, WideParams):
     def training_data(
         self, dataset: DataFrame, validation: DataFrame | None = None
     ) -> Iterator[TrainingData]:
-        """The rows checked, prepared and placed, for as long as the `with` block lasts."""
+        """Checks, prepares and places the rows, and holds them while the `with` block lasts."""
         if self.isSet(self.featuresCol):
             self.setFeaturesCol(self.getOrDefault(self.featuresCol))
         self.input_columns()
@@ -161,7 +161,7 @@ class _WideDeepTrainer(HeadTrainer, WideParams):
             yield data
 
     def train_op(self, loss: Any, data: TrainingData) -> Any:
-        """A step of both parts; the wide one's has a constant learning rate and no decay."""
+        """Returns the training op of both parts; the wide part has a constant rate and no decay."""
         deep, wide = (
             tf.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES, scope=f"{scope}/")
             for scope in ("dnn", "linear")
@@ -185,15 +185,15 @@ class SparkWideDeepClassifier(  # type: ignore[misc]  # see ClassifierTrainer
     DefaultParamsWritable,
     DefaultParamsReadable["SparkWideDeepClassifier"],
 ):
-    """A wide and deep classifier of columns of texts, integers and numbers.
+    """A wide and deep classifier on columns of strings, integers and numbers.
 
     Args:
         **params: The parameters, see `docs/spark_estimators.md`; in camelCase or snake_case.
             Callbacks as for `SparkTrainer`.
 
     Raises:
-        TypeError: An unknown parameter, or one of a wrong type.
-        ValueError: A parameter has a value that is not allowed.
+        TypeError: A parameter is unknown or of a wrong type.
+        ValueError: A parameter has an invalid value.
 
     Examples:
         >>> SparkWideDeepClassifier(
@@ -205,7 +205,7 @@ class SparkWideDeepClassifier(  # type: ignore[misc]  # see ClassifierTrainer
     """
 
     def logits_fn(self, data: TrainingData, num_classes: int) -> Logits:
-        """Both parts; one logit of class 1 where there are two."""
+        """Both parts; one logit, of class 1, if there are two classes."""
         return self._network(data, 1 if num_classes == 2 else num_classes)
 
     def new_model(self, inference_model: InferenceModel, history: Any) -> Any:

@@ -11,7 +11,7 @@ class WideParams(WideAccessors):
     """Which columns go where, and how the wide part learns."""
 
     def of_column(self, given: int | Mapping[str, int], name: str, default: str) -> int:
-        """What `embeddingDim` or `hashBuckets` say of a column."""
+        """Returns the value of `embeddingDim` or `hashBuckets` for a column."""
         if isinstance(given, Mapping):
             return given.get(name, int(WideParams.DEFAULTS[default]))
         return given
@@ -20,8 +20,8 @@ class WideParams(WideAccessors):
         """All columns that are read, each once.
 
         Raises:
-            ValueError: There are none, `embeddingDim`, `hashBuckets`, `categoricalCols` or
-                `numericCols` name one that is not read, or the last two the same one.
+            ValueError: There are no columns; `embeddingDim`, `hashBuckets`, `categoricalCols` or
+                `numericCols` name one that is not read; or the last two name the same one.
         """
         crossed = [name for names in self.getCrossCols() for name in names]
         found = list(dict.fromkeys([*self.getWideCols(), *self.getDeepCols(), *crossed]))

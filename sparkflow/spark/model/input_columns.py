@@ -1,8 +1,8 @@
-"""Which columns `transform` hands to the Python workers for each input of a model.
+"""The columns that `transform` sends to the Python workers for each input of a model.
 
-The kind and dtype of an input were decided when the model was trained; here only the columns are
-found and checked. Values are sent as they are wherever Arrow can carry them: casts and copies of
-arrays cost more in the JVM than numpy needs for the same.
+The kind and dtype of an input were decided when the model was trained; here the columns are only
+found and checked. Values are sent unchanged if Arrow has their type: casts and copies of arrays are
+slower in the JVM than in numpy.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _VECTOR_PARTS = ("values", "indices", "size")
 def input_columns(
     dataset: DataFrame, signature: Signature, given: Given
 ) -> tuple[list[InputColumns], list[Column]]:
-    """How each input is encoded, and the columns that are sent, input by input.
+    """Returns how each input is encoded, and the columns to send, input by input.
 
     Args:
-        dataset: What is transformed.
-        signature: Of the model.
-        given: `featuresCol`: a column, a list of columns, or these by the input's name.
+        dataset: The DataFrame to transform.
+        signature: The signature of the model.
+        given: `featuresCol`: a column, a list of columns, or a dictionary of these by input name.
 
     Raises:
-        ValueError: A column does not exist, or `featuresCol` has not the model's inputs.
+        ValueError: A column does not exist, or `featuresCol` does not match the model's inputs.
         TypeError: A column's type does not fit its input.
     """
     schema = Schema.of(dataset)
@@ -129,7 +129,7 @@ def _sent(form: str, field: StructField, dtype: str) -> list[Column]:
 
 
 def _deep(column: Column, depth: int, change: Callable[[Column], Column]) -> Column:
-    """The elements of arrays of arrays changed."""
+    """Applies a change to the elements of nested arrays."""
     if not depth:
         return change(column)
     return F.transform(column, lambda inner: _deep(inner, depth - 1, change))

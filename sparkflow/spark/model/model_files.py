@@ -1,8 +1,8 @@
-"""Files of a model on any file system that Spark can reach.
+"""The files of a model, on any file system that Spark can reach.
 
-On classic sessions the driver's JVM copies between Hadoop's file system and a folder of this
-machine: py4j would carry bytes as text, at a hundredth of the speed and with all of a file in
-memory. Connect sessions have no JVM; there a task does it.
+In classic sessions the driver's JVM copies between Hadoop's file system and a local folder: py4j
+would transfer bytes as text, at a hundredth of the speed and with the whole file in memory. Connect
+sessions have no JVM; there a task copies the files.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from sparkflow_runtime.errors import NotFoundError
 
 
 def local_folder(session: Any, directory: str) -> Path | None:
-    """The directory, where it is one of this machine; None where it is elsewhere."""
+    """Returns the directory if it is on this machine; None if it is elsewhere."""
     if not hasattr(session, "_jsparkSession"):
-        return None  # the executors' machines are others
+        return None  # the executors are on other machines
     gateway, file_system = _file_system(session, directory)
     if file_system.getUri().getScheme() != "file":
         return None
@@ -29,10 +29,10 @@ def local_folder(session: Any, directory: str) -> Path | None:
 
 
 def upload(session: Any, folder: Path, directory: str) -> None:
-    """Copies a model's files of a local folder into a directory, which is made where it is missing.
+    """Copies a model's files from a local folder into a directory, which is created if missing.
 
-    The description comes last and at once, and decides which model the directory holds; what is of
-    another one is deleted then.
+    The description is written last and atomically, and decides which model the directory holds;
+    files of another model are then deleted.
     """
     data = [each.name for each in folder.iterdir() if each.name != MODEL_FILE]
     description = (folder / MODEL_FILE).read_bytes()
@@ -61,7 +61,7 @@ def upload(session: Any, folder: Path, directory: str) -> None:
 
 
 def read_model_file(session: Any, directory: str) -> bytes | None:
-    """The description of the model in a directory; None where it has none."""
+    """Returns the description of the model in a directory; None if there is none."""
     if not hasattr(session, "_jsparkSession"):
         from sparkflow.spark.storage.connect_files import read_files
 
@@ -73,7 +73,7 @@ def read_model_file(session: Any, directory: str) -> bytes | None:
 
 
 def remove(session: Any, directory: str) -> None:
-    """Deletes a directory and what is in it; nothing where there is none."""
+    """Deletes a directory and its content; does nothing if it does not exist."""
     if not hasattr(session, "_jsparkSession"):
         from sparkflow.spark.storage.connect_files import remove_directory
 
@@ -83,10 +83,10 @@ def remove(session: Any, directory: str) -> None:
 
 
 def download(session: Any, directory: str, names: Iterable[str], folder: Path) -> None:
-    """Copies files of a directory into a local folder.
+    """Copies files from a directory into a local folder.
 
     Raises:
-        NotFoundError: One does not exist.
+        NotFoundError: A file does not exist.
     """
     wanted = list(names)
     if not hasattr(session, "_jsparkSession"):

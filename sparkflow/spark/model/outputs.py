@@ -1,4 +1,4 @@
-"""The columns that predictions become, and the Arrow arrays they travel in."""
+"""The output columns of predictions, and their Arrow arrays."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ VECTOR: Final = pa.struct(
         pa.field("values", pa.list_(pa.field("element", pa.float64(), nullable=False))),
     ]
 )
-"""What Spark ML's vectors are in Arrow, see `VectorUDT.sqlType`."""
+"""The Arrow type of Spark ML's vectors, see `VectorUDT.sqlType`."""
 _DENSE: Final = 1
 
 
@@ -39,13 +39,13 @@ class OutputColumn:
     """One column that `transform` appends.
 
     Attributes:
-        output: Name of the prediction.
-        column: Name of the column.
-        spark_type: What the Python worker returns, in Spark's DDL.
-        is_vector: Whether the column is made a Spark ML vector of it.
-        complement: How a prediction of one number per row becomes a vector of two, if it does:
-            `probability` p gives [1 - p, p], `rawPrediction` r gives [-r, r]. In models of
-            before 2026-11-24; the graph of later ones gives both numbers.
+        output: The name of the prediction.
+        column: The name of the column.
+        spark_type: The type that the Python worker returns, in Spark's DDL.
+        is_vector: Whether the column is converted to a Spark ML vector.
+        complement: How a prediction of one number per row is expanded to a vector of two, if it is:
+            `probability` p to [1 - p, p], `rawPrediction` r to [-r, r]. For models from before
+            2026-11-24; the graph of later ones returns both numbers.
     """
 
     output: str
@@ -56,15 +56,15 @@ class OutputColumn:
 
 
 def output_columns(signature: Signature, columns: Mapping[str, str]) -> list[OutputColumn]:
-    """The columns of a model.
+    """Returns the output columns of a model.
 
     Args:
         signature: Of the model.
-        columns: The column of each prediction that Spark ML has a column for: `prediction`,
+        columns: The output columns by prediction, for those of Spark ML: `prediction`,
             `probability`, `rawPrediction`.
 
     Raises:
-        ValueError: A prediction does not fit its column, or two go to the same.
+        ValueError: A prediction does not fit its column, or two have the same column.
     """
     found = [_output_column(output, columns) for output in signature.outputs]
     names = [each.column for each in found]
@@ -117,10 +117,10 @@ def _kind(output: Output) -> str:
 
 
 def to_arrow(value: npt.NDArray[Any], column: OutputColumn) -> pa.Array:
-    """A batch of a prediction as the Arrow array of its column.
+    """Returns a batch of a prediction as the Arrow array of its column.
 
     Raises:
-        InvalidArgumentError: A text is not UTF-8.
+        InvalidArgumentError: A string is not UTF-8.
     """
     if column.complement:
         value = value.reshape(-1, 1).astype(np.float64)
@@ -150,7 +150,7 @@ def _flat(values: npt.NDArray[Any], element: Any, column: OutputColumn) -> pa.Ar
 
 
 def to_vectors(values: pa.Array) -> pa.Array:
-    """Lists of doubles as dense vectors of Spark ML, in the type `VECTOR`."""
+    """Converts lists of doubles to dense Spark ML vectors of the type `VECTOR`."""
     rows = len(values)
     lists = pa.ListArray.from_arrays(
         values.offsets, values.values, type=VECTOR.field("values").type

@@ -1,4 +1,4 @@
-"""Saving and loading models as Spark ML does: a directory with metadata and the model's files."""
+"""Saving and loading of models like Spark ML's: a directory with metadata and model files."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from sparkflow_runtime.errors import (
 
 _PACKAGE = "sparkflow."
 ALLOWED_OPS = "spark.sparkflow.allowedOps"
-"""Spark's setting for models that are loaded as parts of a pipeline."""
+"""The Spark setting for models that are loaded as stages of a pipeline."""
 _METADATA = "spark_metadata"
-"""The member of the description that has what Spark ML writes of parameters."""
+"""The key of the description that holds Spark ML's metadata of parameters."""
 
 
 Model = TypeVar("Model", bound=MLReadable[Any])
@@ -46,8 +46,8 @@ class ModelWriter(MLWriter):
     """Writes Spark ML's metadata and the files of the inference model.
 
     Args:
-        model: Whose Params are written.
-        inference_model: Whose files are.
+        model: The model whose Params are written.
+        inference_model: The model whose files are written.
     """
 
     def __init__(self, model: Params, inference_model: InferenceModel) -> None:
@@ -57,16 +57,16 @@ class ModelWriter(MLWriter):
         self._replaced: Collection[str] | None = None
 
     def _handleOverwrite(self, path: str) -> None:
-        # A model of ours stays until the new one is complete.
+        # An existing sparkflow model is kept until the new one is complete.
         self._replaced = _files_of(self.sparkSession, path)
         if self._replaced is None:
             remove(self.sparkSession, path)
 
     def saveImpl(self, path: str) -> None:
-        """Writes to a path that does not exist, or over a model where that was asked for.
+        """Writes to a path that does not exist, or overwrites a model if requested.
 
-        The description comes last and has Spark's metadata too; those in their own place are for
-        Spark's readers of pipelines.
+        The description is written last and also contains Spark's metadata; the separate copy is for
+        Spark's pipeline readers.
         """
         session = self.sparkSession
         context = metadata_context(session)
@@ -101,8 +101,8 @@ class ModelReader(MLReader[Model]):
 
     Args:
         model_class: The class that `load` was called on; the saved one may be a subclass of it.
-        allowed_ops: As for `InferenceModel.load`; None for what Spark's conf
-            `spark.sparkflow.allowedOps` says: op types with commas between them, or `all`.
+        allowed_ops: As for `InferenceModel.load`; None for the value of Spark's conf
+            `spark.sparkflow.allowedOps`: comma-separated op types, or `all`.
     """
 
     def __init__(self, model_class: type[Model], allowed_ops: Allowed = None) -> None:
@@ -111,12 +111,12 @@ class ModelReader(MLReader[Model]):
         self._allowed_ops = allowed_ops
 
     def load(self, path: str) -> Model:
-        """The model, as it was saved.
+        """Loads the model.
 
         Raises:
             InvalidArgumentError: The directory holds something else, or a later version's model.
             NotFoundError, DataLossError: A file is missing or damaged.
-            PermissionDeniedError: The graph has ops that would have to be allowed.
+            PermissionDeniedError: The graph has ops that must be allowed explicitly.
         """
         session = self.sparkSession
         allowed = self._allowed_ops if self._allowed_ops is not None else _allowed_by_conf(session)
@@ -127,14 +127,14 @@ class ModelReader(MLReader[Model]):
             raise NotFoundError(message=f"{path} does not contain a model; it lacks {MODEL_FILE}")
         extra = dict(inference_model.extra)
         metadata = extra.pop(_METADATA, None)
-        if metadata is None:  # sparkflow before 2026-11-23 had them in Spark's place only
+        if metadata is None:  # before 2026-11-23, sparkflow wrote only Spark's copy
             metadata = DefaultParamsReader.loadMetadata(path, metadata_context(session))
         kind: Any = self._saved_class(path, str(metadata["class"]))
         inference_model = replace(inference_model, extra=extra)
         history = TrainingHistory.from_dict(inference_model.extra.get("history", {}))
         model = kind(inference_model, history)
         model._resetUid(metadata["uid"])
-        # Parameters that a later version has added, and this one does not know, mean nothing here.
+        # Parameters that a later version has added are unknown here and ignored.
         known = {param.name for param in model.params}
         for part in ("paramMap", "defaultParamMap"):
             metadata[part] = {k: v for k, v in metadata[part].items() if k in known}
@@ -142,7 +142,7 @@ class ModelReader(MLReader[Model]):
         return model  # type: ignore[no-any-return]  # `kind` is a subclass of `_class`
 
     def _saved_class(self, path: str, name: str) -> type[Model]:
-        """The class that was saved; only classes of sparkflow and `_class` itself are imported."""
+        """Returns the class that was saved; imports only sparkflow's classes and `_class`."""
         if name == f"{self._class.__module__}.{self._class.__name__}":
             return self._class
         module, _, attribute = name.rpartition(".")
@@ -163,7 +163,7 @@ def _allowed_by_conf(session: Any) -> Allowed:
 
 
 def _read(session: Any, path: str, allowed: Allowed) -> InferenceModel | None:
-    """The model at a path, None where there is none; where it is replaced meanwhile, either."""
+    """Returns the model at a path, or None; if it is replaced meanwhile, the old or the new one."""
     local = local_folder(session, path)
     if local is not None:
         return InferenceModel.load(local, allowed) if (local / MODEL_FILE).exists() else None
@@ -183,7 +183,7 @@ def _read(session: Any, path: str, allowed: Allowed) -> InferenceModel | None:
 
 
 def _files_of(session: Any, path: str) -> Collection[str] | None:
-    """The names of the files of the model at a path; None where none is there that can be read."""
+    """Returns the file names of the model at a path; None if no readable model is there."""
     try:
         content = read_model_file(session, path)
         return None if content is None else list(read_description(content).names.values())
@@ -192,5 +192,5 @@ def _files_of(session: Any, path: str) -> Collection[str] | None:
 
 
 def metadata_context(session: Any) -> Any:
-    """What Spark's metadata functions take: 3.5 wants the context, which Connect has not."""
+    """Returns the argument of Spark's metadata functions: the context in 3.5, else the session."""
     return session.sparkContext if hasattr(session, "_jsparkSession") else session

@@ -1,4 +1,4 @@
-"""Where a model runs in a Python worker: the processors or the GPU that Spark gave the task."""
+"""Where a model runs in a Python worker: on the CPU cores or the GPU that Spark assigned."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
 
 
 def place_of_task(wanted: str) -> Place:
-    """The place of the Spark task that calls.
+    """Returns the place for the calling Spark task.
 
     Args:
         wanted: `auto`, `cpu` or `gpu`.
 
     Raises:
-        FailedPreconditionError: `gpu`, but there is none for this task.
+        FailedPreconditionError: `gpu` was requested, but this task has none.
     """
     from pyspark import TaskContext
 
@@ -45,23 +45,23 @@ def place(
     uuids: Callable[[], Sequence[str]] = gpu_uuids,
     count: Callable[[], int] = count_gpus,
 ) -> Place:
-    """The place of a task.
+    """Returns the place for a task.
 
-    Python workers are used again by tasks with other GPUs, and CUDA looks at the environment only
-    once: so the task's GPU is chosen among those that the process sees, not hidden from it.
+    Python workers are reused by tasks with other GPUs, and CUDA reads the environment only once, so
+    the task's GPU is selected among the visible ones instead of hiding the others.
 
     Args:
         wanted: `auto`, `cpu` or `gpu`.
         cpus: `spark.task.cpus`.
-        gpus: The addresses that Spark gave the task, numbers or uuids; None where it gives none.
-        environment: Of this process.
-        uuids: Asks for the uuids of the GPUs that the process sees.
-        count: Asks for their number.
+        gpus: The addresses that Spark gave the task, numbers or uuids; None for none.
+        environment: The environment of this process.
+        uuids: Returns the uuids of the visible GPUs.
+        count: Returns the number of visible GPUs.
 
     Raises:
-        FailedPreconditionError: `gpu`, but there is none; or another than the task's is to be seen.
+        FailedPreconditionError: `gpu` was requested, but no GPU, or not the task's, is visible.
     """
-    # pyspark sets the variable to spark.task.cpus, and users may set it to what they like better.
+    # pyspark sets the variable to spark.task.cpus, and users may override it.
     threads = 0 if environment.get(VARIABLE) else cpus
     if wanted == "cpu" or (wanted == "auto" and not gpus):
         return Place("/device:CPU:0", threads)
@@ -92,12 +92,12 @@ def place(
 def _ordinal(
     address: str, environment: Mapping[str, str], uuids: Callable[[], Sequence[str]]
 ) -> int:
-    """The number that the process knows a GPU by; -1 if it does not."""
+    """Returns the number of a GPU in this process; -1 if it is not visible."""
     if not address.isdecimal():
         known = list(uuids())
         return known.index(address) if address in known else -1
     visible = [each.strip() for each in environment.get(_VISIBLE, "").split(",") if each.strip()]
-    # Addresses are the machine's numbers, unless the process was given its own numbering by uuids.
+    # Addresses are the machine's numbers, unless uuids have renumbered the process's GPUs.
     if visible and all(each.isdecimal() for each in visible):
         return visible.index(address) if address in visible else -1
     return int(address)

@@ -1,7 +1,7 @@
 """Running a model inside Spark's Python workers: Arrow arrays in, Arrow arrays out.
 
-Nothing here needs the driver. A model is compiled once per Python worker and kept for its next
-tasks; batches are cut or joined to the size that the model runs at.
+Nothing here needs the driver. A model is compiled once per Python worker and kept for the worker's
+later tasks; batches are split or joined to the model's batch size.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from sparkflow_runtime.resources.datasets.arrow_columns import Array, Mask
 ERROR, SKIP, KEEP, FILL = "error", "skip", "keep", "fill"
 
 VALID: Final = "__sparkflow_valid"
-"""The field that is true of rows that were predicted, where others may be skipped or kept.
+"""The field that is true for predicted rows, if others may be skipped or kept.
 
-The struct of the others is null; but pandas, through which Spark before 4.1 goes, knows no null
-structs, only structs of nulls.
+The struct of the others is null; but pandas, which Spark before 4.1 uses, has no null structs, only
+structs of nulls.
 """
 
 _CACHED_MODELS: Final = 4
@@ -37,17 +37,17 @@ _cache_lock = threading.Lock()  # guards _cache
 
 @dataclass(frozen=True, slots=True)
 class InferencePlan:
-    """What the Python workers of one `transform` do.
+    """The work of the Python workers of one `transform`.
 
     Attributes:
-        key: Of the model; the same for all plans of it.
+        key: The key of the model, the same in all its plans.
         inputs: How the inputs are sent, in the model's order.
         outputs: The fields of the struct that is returned.
         batch_size: Rows per run of the graph.
-        handle_invalid: What becomes of rows with nulls or NaNs: `error`; `skip` and `keep` give a
-            null struct; `fill` puts `fill_value` in their place.
-        fill_value: See there.
-        gives_vectors: Whether outputs that become vectors leave as such; else as lists.
+        handle_invalid: How rows with nulls or NaNs are handled: `error`; `skip` and `keep` return a
+            null struct; `fill` replaces the values by `fill_value`.
+        fill_value: See `handle_invalid`.
+        gives_vectors: Whether vector outputs are returned as vectors; otherwise as lists.
     """
 
     key: str
@@ -69,8 +69,8 @@ class Place:
     """Where a model runs in this process.
 
     Attributes:
-        device: `/device:GPU:0` and the like; empty for the runtime's choice.
-        threads: For kernels and BLAS; 0 leaves the process's setting.
+        device: A device such as `/device:GPU:0`; empty for the runtime's choice.
+        threads: The threads for kernels and BLAS; 0 keeps the process's setting.
     """
 
     device: str = ""
@@ -80,18 +80,19 @@ class Place:
 def predict_batches(
     plan: InferencePlan, predictor: Predictor, batches: Iterable[Sequence[pa.Array]]
 ) -> Iterator[pa.Array]:
-    """Struct arrays of predictions, in the order of the rows.
+    """Yields struct arrays of predictions, in the order of the rows.
 
-    Batches that are smaller than the plan's are joined, so there may be fewer of them than came in.
+    Batches smaller than the plan's batch size are joined, so fewer may be returned than were
+    passed.
 
     Args:
-        plan: What is done.
+        plan: The work to do.
         predictor: The model.
-        batches: Per batch the arrays of all inputs, one after the other.
+        batches: The arrays of all inputs, one after another, of each batch.
 
     Raises:
-        InvalidArgumentError: Nulls or NaNs with `handle_invalid` error, or rows of another length
-            than the model was trained on.
+        InvalidArgumentError: There are nulls or NaNs and `handle_invalid` is `error`, or rows
+            differ in length from those that the model was trained on.
     """
     for arrays in _joined(batches, plan.batch_size):
         yield _predict(plan, predictor, arrays)
@@ -118,8 +119,8 @@ def _concatenated(waiting: Sequence[Sequence[pa.Array]]) -> Sequence[pa.Array]:
 
 def _predict(plan: InferencePlan, predictor: Predictor, arrays: Sequence[pa.Array]) -> pa.Array:
     rows = len(arrays[0])
-    # Parts of equal sizes, so that no short one is left over and shapes repeat. Of no rows there is
-    # one part, for the shapes of the outputs.
+    # Parts of equal size, so that no short one is left over and shapes repeat. Zero rows make one
+    # part, for the shapes of the outputs.
     parts = max(-(-rows // plan.batch_size), 1)
     step = max(-(-rows // parts), 1)
     found: dict[str, list[Array]] = {each.output: [] for each in plan.outputs}
@@ -169,12 +170,12 @@ def _whole(parts: list[Array]) -> Array:
 
 
 def predictor_for(key: str, place: Place, load: Callable[[], InferenceModel]) -> Predictor:
-    """The predictor of a model in this process, made at the first call and kept.
+    """Returns the predictor of a model in this process, created at the first call and cached.
 
     Args:
-        key: Of the model.
+        key: The key of the model.
         place: Where it runs.
-        load: Gives the model; called only if it is not there.
+        load: Loads the model; called only if it is not cached.
     """
     with _cache_lock:
         predictor = _cache.get((key, place))

@@ -1,4 +1,4 @@
-"""A model on its way to the executors: once per application, whatever is transformed."""
+"""Sends a model to the executors, once per application however often it transforms."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sparkflow.graph.nodes.reach import ALL
 
 
 class Files(Protocol):
-    """A broadcast variable, or what stands for one on Connect."""
+    """A broadcast variable, or its substitute on Connect."""
 
     @property
     def value(self) -> Mapping[str, bytes]: ...  # noqa: D102  as a broadcast variable has it
@@ -22,11 +22,11 @@ class Files(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ShippedModel:
-    """A model's files, as tasks find them.
+    """A model's files, as seen by tasks.
 
     Attributes:
-        key: What Python workers keep the model by.
-        files: Read from the executor's disk when `value` is asked for, which only the first task of
+        key: The key under which Python workers cache the model.
+        files: Read from the executor's disk when `value` is accessed, which only the first task of
             a Python worker does.
     """
 
@@ -34,7 +34,7 @@ class ShippedModel:
     files: Files
 
     def load(self) -> InferenceModel:
-        """The model, in a task: what it may reach was decided where it was loaded or made."""
+        """Loads the model in a task; allowed ops were checked when it was loaded or created."""
         return InferenceModel.from_files(self.files.value, ALL)
 
 
@@ -51,7 +51,7 @@ class Shipper:
         self._shipped: tuple[Any, ShippedModel] | None = None
 
     def ship(self, session: Any) -> ShippedModel:
-        """The model on the executors of a session; blocks until it is handed to Spark."""
+        """Returns the model on the executors of a session; blocks until Spark has received it."""
         if not hasattr(session, "_jsparkSession"):
             from sparkflow.spark.storage.artifacts import ship
 
@@ -64,10 +64,10 @@ class Shipper:
 
 
 def _broadcast(context: Any, files: Mapping[str, bytes]) -> Files:
-    """A broadcast variable that takes no room any more when nothing uses it.
+    """Returns a broadcast variable whose storage is freed when nothing uses it.
 
     Spark's cleaner frees its blocks everywhere when no model and no DataFrame refers to it, but the
-    driver's file stays until the session ends. Those of variables that have gone are removed here.
+    driver's file stays until the session ends. This function removes such files.
     """
     made: dict[str, Any] = context.__dict__.setdefault("_sparkflow_broadcasts", {})
     for path, variable in list(made.items()):

@@ -34,9 +34,9 @@ class SparkTrainerModel(Model, InferenceParams, MLWritable, MLReadable["SparkTra
     """The model that `SparkTrainer.fit` returns; appends predictions to DataFrames and streams.
 
     Of the predictions that `model_fn` returns, `prediction` becomes a double in `predictionCol`,
-    `probability` and `rawPrediction` become vectors in `probabilityCol` and `rawPredictionCol`.
-    Of one number p per row, the probability vector is [1 - p, p]. Others are appended under their
-    own names: one value per row as double, bigint, boolean or string, several as an array.
+    `probability` and `rawPrediction` become vectors in `probabilityCol` and `rawPredictionCol`. A
+    single probability p per row becomes the vector [1 - p, p]. Other predictions are appended under
+    their own names: one value per row as double, bigint, boolean or string, several as an array.
 
     Attributes:
         inference_model: Graph, variables and signature; works without Spark.
@@ -49,7 +49,7 @@ class SparkTrainerModel(Model, InferenceParams, MLWritable, MLReadable["SparkTra
         super().__init__()
         self._inference_model = inference_model
         self.history = history or TrainingHistory()
-        # Copies of the model share it, so that each is not sent again.
+        # Shared by copies of the model, so that it is sent only once.
         self._shipper = None if inference_model is None else Shipper(inference_model)
 
     @property
@@ -67,13 +67,13 @@ class SparkTrainerModel(Model, InferenceParams, MLWritable, MLReadable["SparkTra
         return self._inference_model
 
     def __repr__(self) -> str:
-        """As pyspark.ml's models have it: `SparkTrainerModel: uid=..., numParameters=7850, ...`."""
+        """A summary in pyspark.ml's form: `SparkTrainerModel: uid=..., numParameters=7850, ...`."""
         facts = {"uid": self.uid, **(self._facts() if self._inference_model is not None else {})}
         listed = ", ".join(f"{name}={value}" for name, value in facts.items())
         return f"{type(self).__name__}: {listed}"
 
     def _facts(self) -> dict[str, Any]:
-        """What its `repr` says of it."""
+        """Returns the properties shown by `repr`."""
         model = self.inference_model
         return {
             "numParameters": sum(int(value.size) for value in model.variables.values()),
@@ -81,17 +81,17 @@ class SparkTrainerModel(Model, InferenceParams, MLWritable, MLReadable["SparkTra
         }
 
     def summary(self) -> ModelSummary:
-        """Inputs, layers with shapes and parameter counts, predictions, and training figures.
+        """Inputs, layers with shapes and parameter counts, predictions, and training statistics.
 
-        `print` it, or leave it as the last line of a notebook's cell.
+        `print` it, or make it the last line of a notebook cell.
         """
         return self.inference_model.summary()
 
     def toGraphDef(self, frozen: bool = True) -> GraphDef:
-        """The inference graph in TensorFlow's format.
+        """Returns the inference graph in TensorFlow's format.
 
         Args:
-            frozen: Whether constants take the place of the variables.
+            frozen: Whether to replace the variables by constants.
         """
         return self.inference_model.to_graph_def(frozen)
 
@@ -100,24 +100,24 @@ class SparkTrainerModel(Model, InferenceParams, MLWritable, MLReadable["SparkTra
 
         Raises:
             ImportError: The package `onnx` is missing (`pip install 'sparkflow-ml[onnx]'`).
-            UnimplementedError: The graph has an op that ONNX cannot express or that is not known
-                here; the text names op and node.
+            UnimplementedError: The graph has an op that ONNX or this exporter lacks; the message
+                names the op and node.
         """
         self.inference_model.to_onnx(path)
 
     def toSavedModel(self, folder: str | Path, version: int | None = None) -> Path:
-        """Writes the model as TensorFlow's SavedModel to a folder on the driver.
+        """Writes the model as a TensorFlow SavedModel to a folder on the driver.
 
         Args:
-            folder: The folder of all versions of the model, as TensorFlow Serving watches it.
-            version: The version's number; the next one when None.
+            folder: The folder of all versions of the model, in TensorFlow Serving's layout.
+            version: The version number; None for the next one.
 
         Returns:
             The folder of the version.
 
         Raises:
-            UnimplementedError: The graph has an op that TensorFlow lacks; the text names it.
-            AlreadyExistsError: There is such a version.
+            UnimplementedError: The graph has an op that TensorFlow lacks; the message names it.
+            AlreadyExistsError: The version exists.
         """
         return self.inference_model.to_saved_model(folder, version)
 
@@ -126,7 +126,7 @@ class SparkTrainerModel(Model, InferenceParams, MLWritable, MLReadable["SparkTra
 
         Args:
             dataset: The rows; may be a streaming DataFrame.
-            params: Parameters by Param to use instead of this model's.
+            params: Values by Param, used instead of this model's.
         """
         require_frame(dataset, "transform")
         return super().transform(dataset, params)
@@ -178,33 +178,33 @@ class SparkTrainerModel(Model, InferenceParams, MLWritable, MLReadable["SparkTra
         """Loads the model saved at a path.
 
         Args:
-            path: Of any file system that Spark knows.
-            allowed_ops: Op types of its graph that may reach beyond it, or "all"; see
+            path: A path on any file system that Spark knows.
+            allowed_ops: Op types with effects outside the graph that it may contain, or "all"; see
                 `InferenceModel.load`. None for those in Spark's conf `spark.sparkflow.allowedOps`,
-                which counts for parts of pipelines as well.
+                which also applies to stages of pipelines.
 
         Raises:
             InvalidArgumentError: The directory holds something else, or a later version's model.
             NotFoundError, DataLossError: A file is missing or damaged.
-            PermissionDeniedError: The graph has ops that would have to be allowed.
+            PermissionDeniedError: The graph has ops that must be allowed explicitly.
         """
         return ModelReader(cls, allowed_ops).load(path)
 
 
 def _by_rows(dataset: DataFrame) -> DataFrame:
-    """The DataFrame, in a form in which its rows go to a Python function as rows.
+    """Returns the DataFrame in a form that Spark passes to a Python function row by row.
 
-    Where the input comes in columns, as from Parquet, Spark 4.3 gives a Python function columns,
-    and keeps the rest of each row beside it. But it makes rows of them for that, and of the rows
-    columns again, value by value: `transform` of arrays takes 1.45 times as long as by rows, of
-    single columns 1.3 times (2026-11-24, benchmarks/RESULTS.md). It also fails on types of users
-    such as vectors (UNSUPPORTED_DATATYPE, seen 2026-11-22). A filter that is always true, and that
-    Spark does not see to be, makes it take rows.
+    If the input is columnar, as from Parquet, Spark 4.3 passes columns to a Python function and
+    keeps the rest of each row aside. For that it converts columns to rows and back, value by value:
+    `transform` of arrays takes 1.45 times as long as by rows, of single columns 1.3 times
+    (2026-11-24, benchmarks/RESULTS.md). It also fails on user-defined types such as vectors
+    (UNSUPPORTED_DATATYPE, seen 2026-11-22). A filter that is always true, which Spark cannot
+    detect, makes it pass rows.
     """
     try:
-        # With a default as second argument Spark returns that, not its own default.
+        # Given a default as second argument, Spark returns that instead of its own default.
         columnar: Any = dataset.sparkSession.conf.get(_COLUMNAR_INPUT)
-    except Exception:  # before 4.3 there is no such setting: pyspark's error, of 3.5 py4j's
+    except Exception:  # before 4.3 there is no such setting: pyspark's error, py4j's in 3.5
         return dataset
     if str(columnar).lower() != "true":
         return dataset

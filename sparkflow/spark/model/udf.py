@@ -1,4 +1,4 @@
-"""The column function that runs a model, in the form that the Spark version has for it."""
+"""The column function that runs a model, in the form that the Spark version supports."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ _TYPES: Final[dict[str, DataType]] = {
 
 
 def takes_arrow() -> bool:
-    """Whether column functions give Arrow arrays, and so Spark ML's vectors: from Spark 4.1 on.
+    """Whether column functions return Arrow arrays, and so Spark ML's vectors: from Spark 4.1 on.
 
-    Where they give arrays of numbers, `array_to_vector` makes vectors of them one by one, which is
-    two fifths of the processor time of a `transform` of 28 columns (2026-11-27,
+    If they return arrays of numbers, `array_to_vector` converts these to vectors one by one, which
+    takes two fifths of the CPU time of a `transform` of 28 columns (2026-11-27,
     benchmarks/RESULTS.md).
     """
     return hasattr(F, "arrow_udf")
 
 
 def prediction_udf(plan: InferencePlan, shipped: ShippedModel, device: str) -> Any:
-    """A function of the columns of all inputs to a struct of the predictions.
+    """Returns a function from the columns of all inputs to a struct of the predictions.
 
-    It is marked as not deterministic: otherwise a filter on a prediction would be pushed below it,
+    It is marked as nondeterministic: otherwise a filter on a prediction would be pushed below it,
     and the model run twice.
 
     Args:
-        plan: What is done.
+        plan: The work to do.
         shipped: The model.
         device: `auto`, `cpu` or `gpu`.
     """
@@ -73,7 +73,7 @@ Predict = Callable[[Iterator[tuple[pa.Array, ...]]], Iterator[pa.Array]]
 
 
 def _type(ddl: str) -> DataType:
-    """The type of an output, which Spark itself would have the JVM read."""
+    """Returns the type of an output, which Spark itself would parse in the JVM."""
     if ddl.startswith("array<"):
         return ArrayType(_type(ddl.removeprefix("array<").removesuffix(">")))
     return _TYPES[ddl]
@@ -87,7 +87,7 @@ def _arrow_udf(predict: Predict, width: int, returns: StructType, plan: Inferenc
         return predict(batches)
 
     function: Any = predict_one if width == 1 else predict_many
-    # Spark reads from the annotations that it is to give an iterator of arrays.
+    # The annotations tell Spark to pass an iterator of arrays.
     function.__annotations__ = {
         "batches": Iterator[pa.Array] if width == 1 else Iterator[tuple[pa.Array, ...]],
         "return": Iterator[pa.Array],
@@ -97,7 +97,7 @@ def _arrow_udf(predict: Predict, width: int, returns: StructType, plan: Inferenc
 
 
 def _pandas_udf(predict: Predict, width: int, returns: StructType, plan: InferencePlan) -> Any:
-    """The same for Spark before 4.1, which gives pandas objects instead of Arrow's."""
+    """The same for Spark before 4.1, which passes pandas objects instead of Arrow's."""
     pandas: Any = importlib.import_module("pandas")  # comes without type information
     types = [kind for each in plan.inputs for kind in _arrow_types(each)]
 
@@ -128,7 +128,7 @@ def _pandas_udf(predict: Predict, width: int, returns: StructType, plan: Inferen
 
 
 def _arrow_types(each: InputColumns) -> list[Any]:
-    """The Arrow types of what pandas holds as Python objects; None where it says them itself."""
+    """The Arrow types of pandas columns of Python objects; None if pandas has the type itself."""
     element = {"string": pa.binary(), "int64": pa.int64(), "float32": pa.float64()}
     of = element[each.input.dtype]
     if each.form == SCALARS:

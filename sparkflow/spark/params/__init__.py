@@ -1,1 +1,1 @@
-"""The parameters of estimators and models as pyspark.ml Params, by what they are about."""
+"""The parameters of estimators and models as pyspark.ml Params, grouped by topic."""

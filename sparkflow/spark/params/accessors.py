@@ -14,7 +14,7 @@ from sparkflow.spark.params.converters import FeaturesCol
 
 
 class ColumnAccessors(ParamAliases):
-    """The columns that both the estimator and its model know."""
+    """The columns of both an estimator and its model."""
 
     DEFAULTS: ClassVar[Mapping[str, Any]] = table.COLUMNS.defaults
 
@@ -26,7 +26,7 @@ class ColumnAccessors(ParamAliases):
     inferenceDevice = param(table.COLUMNS["inferenceDevice"])
 
     def getFeaturesCol(self) -> FeaturesCol:
-        """The features column, the list of scalar columns, or these by the input's name."""
+        """The features column, a list of scalar columns, or a dictionary by input name."""
         value: FeaturesCol = self.getOrDefault(self.featuresCol)
         return value
 
@@ -34,74 +34,74 @@ class ColumnAccessors(ParamAliases):
         """Sets a parameter.
 
         featuresCol: the features: a column of vectors, arrays or single values; a list of
-            scalar columns; or a dictionary of named inputs, each of which is one of these.
+            scalar columns; or a dictionary that maps the name of an input to either of these.
         """
         return self._set(featuresCol=value)
 
     def getPredictionCol(self) -> str:
-        """The column of the prediction named `prediction`."""
+        """The output column for the prediction named `prediction`."""
         value: str = self.getOrDefault(self.predictionCol)
         return value
 
     def setPredictionCol(self: Self, value: str) -> Self:
         """Sets a parameter.
 
-        predictionCol: receives the prediction named 'prediction', as a double.
+        predictionCol: output column for the prediction named 'prediction', as a double.
         """
         return self._set(predictionCol=value)
 
     def getProbabilityCol(self) -> str:
-        """The column of the prediction named `probability`."""
+        """The output column for the prediction named `probability`."""
         value: str = self.getOrDefault(self.probabilityCol)
         return value
 
     def setProbabilityCol(self: Self, value: str) -> Self:
         """Sets a parameter.
 
-        probabilityCol: receives the prediction named 'probability', as a vector.
+        probabilityCol: output column for the prediction named 'probability', as a vector.
         """
         return self._set(probabilityCol=value)
 
     def getRawPredictionCol(self) -> str:
-        """The column of the prediction named `rawPrediction`."""
+        """The output column for the prediction named `rawPrediction`."""
         value: str = self.getOrDefault(self.rawPredictionCol)
         return value
 
     def setRawPredictionCol(self: Self, value: str) -> Self:
         """Sets a parameter.
 
-        rawPredictionCol: receives the prediction named 'rawPrediction', as a vector.
+        rawPredictionCol: output column for the prediction named 'rawPrediction', as a vector.
         """
         return self._set(rawPredictionCol=value)
 
     def getInferenceBatchSize(self) -> int:
-        """How many rows `transform` runs the graph on at once."""
+        """The number of rows that `transform` passes to the graph at once."""
         value: int = self.getOrDefault(self.inferenceBatchSize)
         return value
 
     def setInferenceBatchSize(self: Self, value: int) -> Self:
         """Sets a parameter.
 
-        inferenceBatchSize: rows per run of the graph in transform.
+        inferenceBatchSize: number of rows per run of the graph in transform.
         """
         return self._set(inferenceBatchSize=value)
 
     def getInferenceDevice(self) -> str:
-        """`auto`, `cpu` or `gpu`."""
+        """The device of `transform`: `auto`, `cpu` or `gpu`."""
         value: str = self.getOrDefault(self.inferenceDevice)
         return value
 
     def setInferenceDevice(self: Self, value: str) -> Self:
         """Sets a parameter.
 
-        inferenceDevice: where transform runs the graph: 'auto' (on the GPU that Spark gives the
-            task, if it gives one), 'cpu' or 'gpu'.
+        inferenceDevice: where transform runs the graph: 'auto' (on the GPU that Spark assigns
+            to the task, if there is one, else on the CPU), 'cpu' or 'gpu'.
         """
         return self._set(inferenceDevice=value)
 
 
 class DataParams(ParamAliases):
-    """Which rows are trained on, and in what order."""
+    """Which rows are used for training, and in what order."""
 
     DEFAULTS: ClassVar[Mapping[str, Any]] = table.DATA.defaults
 
@@ -126,110 +126,109 @@ class DataParams(ParamAliases):
     def setLabelCol(self: Self, value: str) -> Self:
         """Sets a parameter.
 
-        labelCol: the labels: integers (given as int64), other numbers (float32), or a vector or
-            array of them.
+        labelCol: the labels: integers (passed as int64), other numbers (float32), or a vector
+            or array of numbers.
         """
         return self._set(labelCol=value)
 
     def getWeightCol(self) -> str:
-        """The column of the weights, or an empty text."""
+        """The weight column, or an empty string."""
         value: str = self.getOrDefault(self.weightCol)
         return value
 
     def setWeightCol(self: Self, value: str) -> Self:
         """Sets a parameter.
 
-        weightCol: the weights of the rows, given to model_fn as `weights`; empty for none.
+        weightCol: the weights of the rows, passed to model_fn as `weights`; empty for none.
         """
         return self._set(weightCol=value)
 
     def getClassWeights(self) -> str | dict[str, float]:
-        """Factors by label, or `balanced`."""
+        """The factors by label, or `balanced`."""
         value: str | dict[str, float] = self.getOrDefault(self.classWeights)
         return value
 
     def setClassWeights(self: Self, value: str | dict[str, float]) -> Self:
         """Sets a parameter.
 
-        classWeights: a factor for the weights of the rows of each class: a dictionary of label
+        classWeights: factor for the weights of the rows of each class: a dictionary from label
             to factor, or 'balanced'.
         """
         return self._set(classWeights=value)
 
     def getHandleInvalid(self) -> str:
-        """`error`, `skip` or `fill`."""
+        """How invalid rows are handled: `error`, `skip` or `fill`."""
         value: str = self.getOrDefault(self.handleInvalid)
         return value
 
     def setHandleInvalid(self: Self, value: str) -> Self:
         """Sets a parameter.
 
-        handleInvalid: what is done with rows that hold nulls or NaNs: 'error', 'skip' (leave
-            them out) or 'fill' (with fillValue).
+        handleInvalid: how rows with nulls or NaNs are handled: 'error', 'skip' (drop them) or
+            'fill' (replace with fillValue).
         """
         return self._set(handleInvalid=value)
 
     def getFillValue(self) -> float:
-        """The value for nulls and NaNs."""
+        """The replacement for nulls and NaNs."""
         value: float = self.getOrDefault(self.fillValue)
         return value
 
     def setFillValue(self: Self, value: float) -> Self:
         """Sets a parameter.
 
-        fillValue: what takes the place of nulls and NaNs in features with handleInvalid='fill'.
+        fillValue: replacement for nulls and NaNs in features if handleInvalid='fill'.
         """
         return self._set(fillValue=value)
 
     def getInputShapes(self) -> dict[str, list[int | None]]:
-        """Shapes of rows by input."""
+        """The shape of one row, by input name."""
         value: dict[str, list[int | None]] = self.getOrDefault(self.inputShapes)
         return value
 
     def setInputShapes(self: Self, value: Mapping[str, Sequence[int | None]]) -> Self:
         """Sets a parameter.
 
-        inputShapes: the shape of a row of each input that is no flat vector, by its name, as
-            [28, 28, 1]; [None] for lists of any length, which become a tf.SparseTensor.
+        inputShapes: shape of one row of each input that is not a flat vector, by input name,
+            such as [28, 28, 1]; [None] for lists of any length, which become a tf.SparseTensor.
         """
         return self._set(inputShapes=value)
 
     def getVectorFormat(self) -> str:
-        """`dense`, `sparse` or `auto`."""
+        """The form of vector columns: `dense`, `sparse` or `auto`."""
         value: str = self.getOrDefault(self.vectorFormat)
         return value
 
     def setVectorFormat(self: Self, value: str) -> Self:
         """Sets a parameter.
 
-        vectorFormat: what columns of vectors become: 'dense' tensors, 'sparse' ones
-            (tf.SparseTensor), or 'auto': sparse where fewer than one element in 20 is stored.
+        vectorFormat: what vector columns become: 'dense' tensors, 'sparse' ones
+            (tf.SparseTensor), or 'auto': sparse if fewer than one element in 20 is stored.
         """
         return self._set(vectorFormat=value)
 
     def getValidationIndicatorCol(self) -> str:
-        """The boolean column of validation rows, or an empty text."""
+        """The boolean column that marks validation rows, or an empty string."""
         value: str = self.getOrDefault(self.validationIndicatorCol)
         return value
 
     def setValidationIndicatorCol(self: Self, value: str) -> Self:
         """Sets a parameter.
 
-        validationIndicatorCol: a boolean column: true for the rows that validate; empty for
-            none.
+        validationIndicatorCol: boolean column that is true for validation rows; empty for none.
         """
         return self._set(validationIndicatorCol=value)
 
     def getValidationFraction(self) -> float:
-        """The share of rows that validate."""
+        """The fraction of rows used for validation."""
         value: float = self.getOrDefault(self.validationFraction)
         return value
 
     def setValidationFraction(self: Self, value: float) -> Self:
         """Sets a parameter.
 
-        validationFraction: the share of the rows, drawn by the seed, that validate instead of
-            train.
+        validationFraction: fraction of the rows, drawn with the seed, used for validation
+            instead of training.
         """
         return self._set(validationFraction=value)
 
@@ -241,20 +240,21 @@ class DataParams(ParamAliases):
     def setValidationDraw(self: Self, value: str) -> Self:
         """Sets a parameter.
 
-        validationDraw: how they are drawn: 'content' (equal rows are on one side), 'single'
-            (each row for itself) or 'stratified' (this share of the rows of each class).
+        validationDraw: how validation rows are drawn: 'content' (equal rows go to the same
+            side), 'single' (each row independently) or 'stratified' (this fraction of the rows
+            of each class).
         """
         return self._set(validationDraw=value)
 
     def getShuffle(self) -> bool:
-        """Whether the rows come in a new order at each epoch."""
+        """Whether the rows are shuffled anew in each epoch."""
         value: bool = self.getOrDefault(self.shuffle)
         return value
 
     def setShuffle(self: Self, value: bool) -> Self:
         """Sets a parameter.
 
-        shuffle: whether the rows come in a new order at each epoch.
+        shuffle: whether the rows are shuffled anew in each epoch.
         """
         return self._set(shuffle=value)
 
@@ -266,8 +266,8 @@ class DataParams(ParamAliases):
     def setCache(self: Self, value: bool) -> Self:
         """Sets a parameter.
 
-        cache: whether the selected rows are cached in Spark while training starts; needed where
-            the DataFrame gives other rows or another order each time.
+        cache: whether the selected rows are cached in Spark while training starts; needed if
+            the DataFrame returns different rows or another order each time it is computed.
         """
         return self._set(cache=value)
 
@@ -296,28 +296,28 @@ class TrainingParams(ParamAliases):
     modelParams = param(table.TRAINING["modelParams"])
 
     def getNumWorkers(self) -> int:
-        """The number of workers, at most where it may change."""
+        """The number of workers, or the maximum if it may change."""
         value: int = self.getOrDefault(self.numWorkers)
         return value
 
     def setNumWorkers(self: Self, value: int) -> Self:
         """Sets a parameter.
 
-        numWorkers: tasks that compute gradients, each on its rows; a pair (min, max) trains
-            with as many as there are slots for, see minWorkers.
+        numWorkers: number of tasks that compute gradients, each on its own rows; a pair (min,
+            max) uses as many as there are free slots, see minWorkers.
         """
         return self._set(numWorkers=value)
 
     def getMinWorkers(self) -> int:
-        """The least number of workers; 0 where it does not change."""
+        """The minimum number of workers, or 0 if the number is fixed."""
         value: int = self.getOrDefault(self.minWorkers)
         return value
 
     def setMinWorkers(self: Self, value: int) -> Self:
         """Sets a parameter.
 
-        minWorkers: with how many workers training may go on while slots are missing: it takes
-            up to numWorkers as executors come and go; 0 for always numWorkers.
+        minWorkers: minimum number of workers for elastic training, which uses up to numWorkers
+            as executors come and go; 0 for always numWorkers.
         """
         return self._set(minWorkers=value)
 
@@ -329,78 +329,79 @@ class TrainingParams(ParamAliases):
     def setNumPs(self: Self, value: int) -> Self:
         """Sets a parameter.
 
-        numPs: tasks that hold the variables; 0 has the workers hold them beside their work.
+        numPs: number of tasks that only hold the variables; with 0 the workers hold them.
         """
         return self._set(numPs=value)
 
     def getInProcess(self) -> str:
-        """`auto`, `always` or `never`."""
+        """When the worker trains in its Spark task: `auto`, `always` or `never`."""
         value: str = self.getOrDefault(self.inProcess)
         return value
 
     def setInProcess(self: Self, value: str | bool) -> Self:
         """Sets a parameter.
 
-        inProcess: whether the only worker trains inside its Spark task, without sockets and
-            processes of its own: 'auto' (where Spark Connect's Python workers may have none),
+        inProcess: whether a single worker trains inside its Spark task, without sockets or
+            separate processes: 'auto' (if Spark Connect's Python workers may not create these),
             'always' or 'never'.
         """
         return self._set(inProcess=value)
 
     def getWorkerResources(self) -> dict[str, Any]:
-        """What a worker's task takes, as a dictionary."""
+        """The resources of a worker's task, as a dictionary."""
         value: dict[str, Any] = self.getOrDefault(self.workerResources)
         return value
 
     def setWorkerResources(self: Self, value: Any) -> Self:
         """Sets a parameter.
 
-        workerResources: what Spark gives each worker's task: amounts by name ({'cpus': 2,
-            'gpu': 1}) or a pyspark.resource.ResourceProfile; {} for what Spark's settings say.
+        workerResources: resources of each worker's task: amounts by name ({'cpus': 2, 'gpu':
+            1}) or a pyspark.resource.ResourceProfile; {} for those in Spark's settings.
         """
         return self._set(workerResources=value)
 
     def getPsResources(self) -> dict[str, Any]:
-        """What a parameter server's task takes, as a dictionary."""
+        """The resources of a parameter server's task, as a dictionary."""
         value: dict[str, Any] = self.getOrDefault(self.psResources)
         return value
 
     def setPsResources(self: Self, value: Any) -> Self:
         """Sets a parameter.
 
-        psResources: what Spark gives each parameter server's task, as workerResources; they
-            have a Spark job of their own then, and take no GPU.
+        psResources: resources of each parameter server's task, in the form of workerResources;
+            the servers then have a Spark job of their own, and may not request GPUs.
         """
         return self._set(psResources=value)
 
     def getModelParallel(self) -> int:
-        """Tasks per copy of the model."""
+        """The number of tasks per copy of the model."""
         value: int = self.getOrDefault(self.modelParallel)
         return value
 
     def setModelParallel(self: Self, value: int) -> Self:
         """Sets a parameter.
 
-        modelParallel: tasks among which each worker's copy of the model is divided, by
-            tf.device(sparkflow.spark.stage(i)) in model_fn or else by itself.
+        modelParallel: number of tasks that each worker's copy of the model is split across, at
+            the tf.device(sparkflow.spark.stage(i)) in model_fn, or automatically if it has
+            none.
         """
         return self._set(modelParallel=value)
 
     def getMicroBatches(self) -> int:
-        """Parts of a batch."""
+        """The number of micro-batches per batch."""
         value: int = self.getOrDefault(self.microBatches)
         return value
 
     def setMicroBatches(self: Self, value: int) -> Self:
         """Sets a parameter.
 
-        microBatches: with modelParallel: parts of a batch that its tasks work on at the same
-            time; 0 for two per task.
+        microBatches: with modelParallel: number of parts of a batch that are in the pipeline at
+            the same time; 0 for two per task.
         """
         return self._set(microBatches=value)
 
     def getBatchSize(self) -> int:
-        """Rows per step of each worker."""
+        """The number of rows per step of each worker."""
         value: int = self.getOrDefault(self.batchSize)
         return value
 
@@ -412,107 +413,112 @@ class TrainingParams(ParamAliases):
         return self._set(batchSize=value)
 
     def getEpochs(self) -> int:
-        """How often each row is trained on."""
+        """The number of passes over the rows."""
         value: int = self.getOrDefault(self.epochs)
         return value
 
     def setEpochs(self: Self, value: int) -> Self:
         """Sets a parameter.
 
-        epochs: how often each row is trained on.
+        epochs: number of passes over the rows.
         """
         return self._set(epochs=value)
 
     def getMaxSteps(self) -> int:
-        """The most steps, or 0."""
+        """The maximum number of steps, or 0."""
         value: int = self.getOrDefault(self.maxSteps)
         return value
 
     def setMaxSteps(self: Self, value: int) -> Self:
         """Sets a parameter.
 
-        maxSteps: steps of all workers after which training ends before the epochs do; 0 for no
-            limit.
+        maxSteps: number of steps, summed over all workers, after which training ends even if
+            epochs remain; 0 for no limit.
         """
         return self._set(maxSteps=value)
 
     def getSyncMode(self) -> str:
-        """`async`, `sync`, `ssp` or `allreduce`."""
+        """How gradients are combined: `async`, `sync`, `ssp` or `allreduce`."""
         value: str = self.getOrDefault(self.syncMode)
         return value
 
     def setSyncMode(self: Self, value: str) -> Self:
         """Sets a parameter.
 
-        syncMode: how gradients meet: 'async' (each worker applies its own), 'sync' (averaged
-            over all workers at each step), 'ssp' (async, but no worker is more than staleness
-            steps ahead), 'allreduce' (sync among the workers, without parameter servers).
+        syncMode: how gradients are combined: 'async' (each worker applies its own), 'sync'
+            (averaged over all workers at each step), 'ssp' (async, but no worker may be more
+            than staleness steps ahead), 'allreduce' (sync among the workers, without parameter
+            servers).
         """
         return self._set(syncMode=value)
 
     def getStaleness(self) -> int:
-        """Steps that a worker may be ahead."""
+        """The maximum number of steps that a worker may be ahead."""
         value: int = self.getOrDefault(self.staleness)
         return value
 
     def setStaleness(self: Self, value: int) -> Self:
         """Sets a parameter.
 
-        staleness: with syncMode='ssp': how many steps a worker may be ahead of the slowest.
+        staleness: with syncMode='ssp': maximum number of steps that a worker may be ahead of
+            the slowest.
         """
         return self._set(staleness=value)
 
     def getBackupWorkers(self) -> int:
-        """Workers that a step does not wait for."""
+        """The number of workers that a step does not wait for."""
         value: int = self.getOrDefault(self.backupWorkers)
         return value
 
     def setBackupWorkers(self: Self, value: int) -> Self:
         """Sets a parameter.
 
-        backupWorkers: with syncMode='sync': workers whose gradients a step does not wait for.
+        backupWorkers: with syncMode='sync': number of workers whose gradients a step does not
+            wait for.
         """
         return self._set(backupWorkers=value)
 
     def getGradientAccumulation(self) -> int:
-        """Batches per update."""
+        """The number of batches per update."""
         value: int = self.getOrDefault(self.gradientAccumulation)
         return value
 
     def setGradientAccumulation(self: Self, value: int) -> Self:
         """Sets a parameter.
 
-        gradientAccumulation: batches whose gradients are added up before they are applied.
+        gradientAccumulation: number of batches whose gradients are summed before they are
+            applied.
         """
         return self._set(gradientAccumulation=value)
 
     def getSeed(self) -> int:
-        """The seed."""
+        """The random seed."""
         value: int = self.getOrDefault(self.seed)
         return value
 
     def setSeed(self: Self, value: int) -> Self:
         """Sets a parameter.
 
-        seed: decides the orders of the rows, splits, and the random ops that have no seed.
+        seed: determines the order of the rows, random splits, and random ops without a seed of
+            their own.
         """
         return self._set(seed=value)
 
     def getModelParams(self) -> dict[str, Any]:
-        """What `model_fn` gets as `params`."""
+        """The dictionary that `model_fn` receives as `params`."""
         value: dict[str, Any] = self.getOrDefault(self.modelParams)
         return value
 
     def setModelParams(self: Self, value: dict[str, Any]) -> Self:
         """Sets a parameter.
 
-        modelParams: passed to model_fn as its params.
+        modelParams: passed to model_fn as params.
         """
         return self._set(modelParams=value)
 
 
 class ControlParams(ParamAliases):
-    """When training is judged, kept and ended."""
+    """When training is evaluated, checkpointed and stopped."""
 
     DEFAULTS: ClassVar[Mapping[str, Any]] = table.CONTROL.defaults
 
@@ -529,32 +535,33 @@ class ControlParams(ParamAliases):
     allowNonFinite = param(table.CONTROL["allowNonFinite"])
 
     def getEarlyStoppingPatience(self) -> int:
-        """Evaluations without improvement, or 0."""
+        """The number of evaluations without improvement before training stops."""
         value: int = self.getOrDefault(self.earlyStoppingPatience)
         return value
 
     def setEarlyStoppingPatience(self: Self, value: int) -> Self:
         """Sets a parameter.
 
-        earlyStoppingPatience: evaluations without a better value after which training ends and
-            the best values are restored; 0 for never.
+        earlyStoppingPatience: number of evaluations without improvement after which training
+            stops and the best values are restored; 0 for never.
         """
         return self._set(earlyStoppingPatience=value)
 
     def getEarlyStoppingMetric(self) -> str:
-        """The metric that decides."""
+        """The metric that early stopping watches."""
         value: str = self.getOrDefault(self.earlyStoppingMetric)
         return value
 
     def setEarlyStoppingMetric(self: Self, value: str) -> Self:
         """Sets a parameter.
 
-        earlyStoppingMetric: the metric that decides: 'loss' or a key of eval_metric_ops.
+        earlyStoppingMetric: the metric that early stopping watches: 'loss' or a key of
+            eval_metric_ops.
         """
         return self._set(earlyStoppingMetric=value)
 
     def getEarlyStoppingMode(self) -> str:
-        """`auto`, `min` or `max`."""
+        """The direction of the metric: `auto`, `min` or `max`."""
         value: str = self.getOrDefault(self.earlyStoppingMode)
         return value
 
@@ -562,113 +569,116 @@ class ControlParams(ParamAliases):
         """Sets a parameter.
 
         earlyStoppingMode: whether a lower ('min') or a higher ('max') value of that metric is
-            better; 'auto' knows it of usual names ('auc', 'rmse', ...) and asks otherwise.
+            better; 'auto' infers it from common names ('auc', 'rmse', ...) and raises an error
+            for others.
         """
         return self._set(earlyStoppingMode=value)
 
     def getEarlyStoppingMinDelta(self) -> float:
-        """How much better counts."""
+        """The smallest change that counts as an improvement."""
         value: float = self.getOrDefault(self.earlyStoppingMinDelta)
         return value
 
     def setEarlyStoppingMinDelta(self: Self, value: float) -> Self:
         """Sets a parameter.
 
-        earlyStoppingMinDelta: how much better a value must be to count.
+        earlyStoppingMinDelta: smallest change of the metric that counts as an improvement.
         """
         return self._set(earlyStoppingMinDelta=value)
 
     def getValidationSteps(self) -> int:
-        """Steps between evaluations, or 0."""
+        """The steps between evaluations, or 0 for the end of each epoch."""
         value: int = self.getOrDefault(self.validationSteps)
         return value
 
     def setValidationSteps(self: Self, value: int) -> Self:
         """Sets a parameter.
 
-        validationSteps: steps of all workers between evaluations; 0 for the end of each epoch.
+        validationSteps: steps, summed over all workers, between evaluations; 0 to evaluate at
+            the end of each epoch.
         """
         return self._set(validationSteps=value)
 
     def getCheckpointDir(self) -> str:
-        """The directory of checkpoints, or an empty text."""
+        """The directory for checkpoints, or an empty string."""
         value: str = self.getOrDefault(self.checkpointDir)
         return value
 
     def setCheckpointDir(self: Self, value: str) -> Self:
         """Sets a parameter.
 
-        checkpointDir: a directory on any file system that Spark or pyarrow can write (file:,
-            hdfs:, s3a:, gs:); empty for none.
+        checkpointDir: directory for checkpoints, on any file system that Spark or pyarrow can
+            write to (file:, hdfs:, s3a:, gs:); empty for none.
         """
         return self._set(checkpointDir=value)
 
     def getCheckpointSteps(self) -> int:
-        """Steps between checkpoints, or 0."""
+        """The steps between checkpoints, or 0 for the end of each epoch."""
         value: int = self.getOrDefault(self.checkpointSteps)
         return value
 
     def setCheckpointSteps(self: Self, value: int) -> Self:
         """Sets a parameter.
 
-        checkpointSteps: steps of all workers between checkpoints; 0 for the end of each epoch.
+        checkpointSteps: steps, summed over all workers, between checkpoints; 0 to write one at
+            the end of each epoch.
         """
         return self._set(checkpointSteps=value)
 
     def getCheckpointSeconds(self) -> float:
-        """Seconds between checkpoints, or 0."""
+        """The seconds between checkpoints, or 0."""
         value: float = self.getOrDefault(self.checkpointSeconds)
         return value
 
     def setCheckpointSeconds(self: Self, value: float) -> Self:
         """Sets a parameter.
 
-        checkpointSeconds: seconds between checkpoints; 0 for none by time.
+        checkpointSeconds: seconds between checkpoints; 0 for no time-based checkpoints.
         """
         return self._set(checkpointSeconds=value)
 
     def getKeepCheckpointMax(self) -> int:
-        """Checkpoints that are kept, or 0."""
+        """The maximum number of checkpoints to keep, or 0 for all."""
         value: int = self.getOrDefault(self.keepCheckpointMax)
         return value
 
     def setKeepCheckpointMax(self: Self, value: int) -> Self:
         """Sets a parameter.
 
-        keepCheckpointMax: how many checkpoints are kept; 0 for all.
+        keepCheckpointMax: maximum number of checkpoints to keep; 0 for all.
         """
         return self._set(keepCheckpointMax=value)
 
     def getResume(self) -> str:
-        """`auto`, `always` or `never`."""
+        """When training resumes: `auto`, `always` or `never`."""
         value: str = self.getOrDefault(self.resume)
         return value
 
     def setResume(self: Self, value: str) -> Self:
         """Sets a parameter.
 
-        resume: whether training goes on from the last checkpoint in checkpointDir: 'auto' (if
-            it is of the same training: parameters, graph and rows; an error otherwise),
-            'always' (if its variables fit), 'never'.
+        resume: whether training resumes from the last checkpoint in checkpointDir: 'auto' (yes;
+            an error if it belongs to a different training: other parameters, graph or rows),
+            'always' (if its variables fit) or 'never'.
         """
         return self._set(resume=value)
 
     def getAllowNonFinite(self) -> bool:
-        """Whether NaNs and infinities are let pass."""
+        """Whether training continues after a NaN or infinity."""
         value: bool = self.getOrDefault(self.allowNonFinite)
         return value
 
     def setAllowNonFinite(self: Self, value: bool) -> Self:
         """Sets a parameter.
 
-        allowNonFinite: whether training goes on when the loss or a variable is NaN or infinite,
-            instead of stopping with an error.
+        allowNonFinite: whether training continues when the loss or a variable is NaN or
+            infinite, instead of stopping with an error.
         """
         return self._set(allowNonFinite=value)
 
 
 class FaultToleranceParams(ParamAliases):
-    """Deadlines, restarts, logs and encryption of the job."""
+    """Timeouts, restarts, logs and encryption of the job."""
 
     DEFAULTS: ClassVar[Mapping[str, Any]] = table.FAULT_TOLERANCE.defaults
 
@@ -681,94 +691,93 @@ class FaultToleranceParams(ParamAliases):
     tls = param(table.FAULT_TOLERANCE["tls"])
 
     def getStartTimeout(self) -> float:
-        """Seconds for starting the tasks."""
+        """The seconds allowed for starting the tasks."""
         value: float = self.getOrDefault(self.startTimeout)
         return value
 
     def setStartTimeout(self: Self, value: float) -> Self:
         """Sets a parameter.
 
-        startTimeout: seconds that Spark has for starting all tasks, and the tasks for receiving
-            their rows without a sign of progress.
+        startTimeout: seconds that Spark has to start all tasks, and that tasks may wait for
+            their rows without progress.
         """
         return self._set(startTimeout=value)
 
     def getStallTimeout(self) -> float:
-        """Seconds without a step."""
+        """The seconds without a step after which training fails."""
         value: float = self.getOrDefault(self.stallTimeout)
         return value
 
     def setStallTimeout(self: Self, value: float) -> Self:
         """Sets a parameter.
 
-        stallTimeout: seconds without a step of any worker after which training is given up with
-            a report of who waits for whom.
+        stallTimeout: seconds without a step of any worker after which training fails with a
+            report of which task waits for which.
         """
         return self._set(stallTimeout=value)
 
     def getMaxRestarts(self) -> int:
-        """How often training is started again."""
+        """The maximum number of restarts."""
         value: int = self.getOrDefault(self.maxRestarts)
         return value
 
     def setMaxRestarts(self: Self, value: int) -> Self:
         """Sets a parameter.
 
-        maxRestarts: how often training is started again, from the last checkpoint if there is
-            one, after the loss of a task or executor.
+        maxRestarts: maximum number of times that training is restarted, from the last
+            checkpoint if there is one, after the loss of a task or executor.
         """
         return self._set(maxRestarts=value)
 
     def getPorts(self) -> str:
-        """The ports that are listened on, `''` for any."""
+        """The ports to listen on, or `''` for any."""
         value: str = self.getOrDefault(self.ports)
         return value
 
     def setPorts(self: Self, value: str) -> Self:
         """Sets a parameter.
 
-        ports: the ports that the tasks' processes and the driver listen on: a range
+        ports: ports that the processes of the tasks and the driver listen on: a range
             ('40000-40100'), one port, or '' for any free ones.
         """
         return self._set(ports=value)
 
     def getInterface(self) -> str:
-        """The interface or network that tasks listen on."""
+        """The interface or network that the tasks listen on."""
         value: str = self.getOrDefault(self.interface)
         return value
 
     def setInterface(self: Self, value: str) -> Self:
         """Sets a parameter.
 
-        interface: the address of each machine that its tasks' processes listen on: the name of
-            an interface ('eth0'), a network ('10.1.0.0/16'), or '' for the one that the driver
-            sees.
+        interface: address that the processes of the tasks listen on: the name of an interface
+            ('eth0'), a network ('10.1.0.0/16'), or '' for the address that the driver sees.
         """
         return self._set(interface=value)
 
     def getWorkerLogs(self) -> bool:
-        """Whether the logs of tasks are shown."""
+        """Whether the logs of the tasks are shown."""
         value: bool = self.getOrDefault(self.workerLogs)
         return value
 
     def setWorkerLogs(self: Self, value: bool) -> Self:
         """Sets a parameter.
 
-        workerLogs: whether what tasks write to stderr is shown on the driver, with the role of
-            the task before each line.
+        workerLogs: whether the driver shows what tasks write to stderr, each line prefixed with
+            the role of the task.
         """
         return self._set(workerLogs=value)
 
     def getTls(self) -> str | bool:
-        """`auto`, True or False."""
+        """Whether traffic is encrypted: `auto`, True or False."""
         value: str | bool = self.getOrDefault(self.tls)
         return value
 
     def setTls(self: Self, value: str | bool) -> Self:
         """Sets a parameter.
 
-        tls: whether all that driver and tasks say to each other over the network is encrypted:
-            'auto' (as soon as one address is not loopback), True or False.
+        tls: whether all network traffic between the driver and the tasks is encrypted: 'auto'
+            (if any address is not loopback), True or False.
         """
         return self._set(tls=value)
 
@@ -791,26 +800,26 @@ class ReportingParams(ParamAliases):
     def setProgress(self: Self, value: bool) -> Self:
         """Sets a parameter.
 
-        progress: whether the driver shows how training goes: a bar in terminals, a table in
-            notebooks.
+        progress: whether the driver shows the progress of training: a bar in terminals, a table
+            in notebooks.
         """
         return self._set(progress=value)
 
     def getLogDir(self) -> str:
-        """The directory for TensorBoard, or an empty text."""
+        """The directory for TensorBoard, or an empty string."""
         value: str = self.getOrDefault(self.logDir)
         return value
 
     def setLogDir(self: Self, value: str) -> Self:
         """Sets a parameter.
 
-        logDir: a directory on the driver, or a URI that pyarrow can write, for TensorBoard;
-            each fit gets a folder of its own there, written live; empty for none.
+        logDir: directory on the driver, or a URI that pyarrow can write to, for TensorBoard;
+            each fit writes to its own folder there as it trains; empty for none.
         """
         return self._set(logDir=value)
 
     def getMlflow(self) -> bool:
-        """Whether MLflow is told."""
+        """Whether the fit is logged to MLflow."""
         value: bool = self.getOrDefault(self.mlflow)
         return value
 
@@ -823,21 +832,22 @@ class ReportingParams(ParamAliases):
         return self._set(mlflow=value)
 
     def getRegisteredModelName(self) -> str:
-        """The model of MLflow's registry, or an empty text."""
+        """The registered model's name in MLflow, or an empty string."""
         value: str = self.getOrDefault(self.registeredModelName)
         return value
 
     def setRegisteredModelName(self: Self, value: str) -> Self:
         """Sets a parameter.
 
-        registeredModelName: with mlflow, the model of MLflow's registry that the trained model
-            becomes a version of, such as main.ml.flights in Unity Catalog; empty for none.
+        registeredModelName: with mlflow, the name in MLflow's registry under which the trained
+            model is registered as a new version, such as main.ml.flights in Unity Catalog;
+            empty for none.
         """
         return self._set(registeredModelName=value)
 
 
 class InferenceAccessors(ParamAliases):
-    """The parameters of a model. Those that its estimator has as well come from there."""
+    """The parameters of a model. Values of those that its estimator also has are copied from it."""
 
     DEFAULTS: ClassVar[Mapping[str, Any]] = table.INFERENCE.defaults
 
@@ -845,27 +855,26 @@ class InferenceAccessors(ParamAliases):
     fillValue = param(table.INFERENCE["fillValue"])
 
     def getHandleInvalid(self) -> str:
-        """`error`, `skip`, `keep` or `fill`."""
+        """How `transform` handles invalid rows: `error`, `skip`, `keep` or `fill`."""
         value: str = self.getOrDefault(self.handleInvalid)
         return value
 
     def setHandleInvalid(self: Self, value: str) -> Self:
         """Sets a parameter.
 
-        handleInvalid: what transform does with rows that hold nulls or NaNs in the features:
-            'error', 'skip' (leave them out), 'keep' (null predictions) or 'fill' (with
-            fillValue).
+        handleInvalid: how transform handles rows with nulls or NaNs in the features: 'error',
+            'skip' (drop them), 'keep' (null predictions) or 'fill' (replace with fillValue).
         """
         return self._set(handleInvalid=value)
 
     def getFillValue(self) -> float:
-        """The value for nulls and NaNs."""
+        """The replacement for nulls and NaNs."""
         value: float = self.getOrDefault(self.fillValue)
         return value
 
     def setFillValue(self: Self, value: float) -> Self:
         """Sets a parameter.
 
-        fillValue: what takes the place of nulls and NaNs in features with handleInvalid='fill'.
+        fillValue: replacement for nulls and NaNs in features if handleInvalid='fill'.
         """
         return self._set(fillValue=value)

@@ -1,4 +1,4 @@
-"""Params that may be written in snake_case as well (`features_col` for `featuresCol`)."""
+"""Params that can also be written in snake_case (`features_col` for `featuresCol`)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Self = TypeVar("Self", bound="ParamAliases")
 
 
 class ParamAliases(Params):
-    """Params whose names may be written in snake_case as well."""
+    """Params whose names can also be written in snake_case."""
 
     DEFAULTS: ClassVar[Mapping[str, Any]] = {}
-    """The default values of the Params of this class; those of its bases are theirs to say."""
+    """The default values of this class's own Params; its bases define theirs."""
 
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
@@ -31,7 +31,7 @@ class ParamAliases(Params):
             self._setDefault(**base.__dict__.get("DEFAULTS", {}))
 
     def __getattr__(self, name: str) -> Any:
-        # Called only for what is not found otherwise.
+        # Called only for names that are not found otherwise.
         other = camel_case(name)
         if (
             other != name
@@ -45,7 +45,7 @@ class ParamAliases(Params):
         )
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # It would hide the Param, and the value would never be used.
+        # The attribute would hide the Param, and its value would never be used.
         known = getattr(type(self), camel_case(name), None)
         if isinstance(known, Param) and not isinstance(value, Param):
             raise AttributeError(
@@ -56,13 +56,13 @@ class ParamAliases(Params):
         super().__setattr__(name, value)
 
     def copy(self: Self, extra: Any = None) -> Self:
-        """A copy with other values of some parameters.
+        """Returns a copy with other values of some parameters.
 
         Args:
             extra: Values by Param, or by its name in either spelling.
 
         Raises:
-            TypeError: There is no parameter of such a name.
+            TypeError: There is no parameter of this name.
         """
         if isinstance(extra, Mapping):
             extra = {
@@ -89,7 +89,7 @@ class ParamAliases(Params):
         return self
 
     def _known(self, given: str) -> str:
-        """The name of a parameter in its first spelling."""
+        """Returns the name of a parameter in camelCase."""
         name = camel_case(given)
         if not self.hasParam(name):
             known = sorted(param.name for param in self.params)
@@ -102,11 +102,11 @@ class ParamAliases(Params):
         return name
 
     def _table_rows(self) -> list[Row]:
-        """What tables say of the Params, of which some may be pyspark.ml's own."""
+        """Returns the table rows of the Params, some of which may be pyspark.ml's own."""
         return [param.row for param in self.params if isinstance(param, TableParam)]
 
     def _set(self: Self, **params: Any) -> Self:
-        # pyspark's own leaves out None and hides the parameter's name in a ValueError.
+        # pyspark's own version skips None, and its ValueError does not name the parameter.
         pair = params.get("numWorkers")
         if isinstance(pair, tuple | list) and self.hasParam("minWorkers"):
             least, most = workers_pair(pair)
@@ -123,7 +123,7 @@ def _meant(name: str, known: Iterable[str]) -> str:
 
 
 class TableParam(Param[Any]):
-    """The Param of a row; what is wrong with a value is said with the Param's name."""
+    """Creates the Param of a row; its errors about values include the Param's name."""
 
     def __init__(self, row: Row) -> None:
         super().__init__(Params._dummy(), row.name, row.doc, _named(row.name, row.convert))
@@ -146,7 +146,7 @@ def _named(name: str, convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _signature(kind: type[ParamAliases]) -> inspect.Signature:
-    """That of the constructor, in which `**params` is spelt out: for `help` and completion."""
+    """The constructor's signature with `**params` expanded, for `help` and completion."""
     signature = inspect.signature(kind.__init__)
     own = [each for each in list(signature.parameters.values())[1:] if each.kind != _REST]
     if len(own) + 1 == len(signature.parameters):

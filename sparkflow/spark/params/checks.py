@@ -1,4 +1,4 @@
-"""Which values of parameters do not go together; found before any job."""
+"""Checks for incompatible parameter values, made before any job."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _NEEDED = {
 
 
 def check_params(config: FitConfig, given: Collection[str]) -> None:
-    """Passes when the parameters make sense together; called by `fit` before any job.
+    """Checks that the parameters are compatible; called by `fit` before any job.
 
     Args:
         config: Their values.
         given: Names of those that the user has set.
 
     Raises:
-        ValueError: They do not; the text says which and what to do.
+        ValueError: They are not; the message says which, and what to do.
     """
     mode = config.sync_mode
     if config.backup_workers:
@@ -104,10 +104,10 @@ def check_params(config: FitConfig, given: Collection[str]) -> None:
 
 
 def check_metric(metric: str, known: Collection[str]) -> None:
-    """Passes when the metric that decides about early stopping is one of the known.
+    """Checks that the metric for early stopping exists.
 
     Raises:
-        ValueError: It is not.
+        ValueError: It does not.
     """
     if metric.removeprefix("-") not in known:
         raise ValueError(

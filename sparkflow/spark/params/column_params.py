@@ -1,4 +1,4 @@
-"""The columns that both an estimator and its model know."""
+"""The columns of both an estimator and its model."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from sparkflow.spark.params.accessors import ColumnAccessors
 
 
 class ColumnParams(ColumnAccessors):
-    """The columns that both an estimator and its model know."""
+    """The columns of both an estimator and its model."""
 
     def prediction_columns(self) -> dict[str, str]:
-        """The column of each prediction that Spark ML has a column for."""
+        """The output column of each prediction for which Spark ML has a column."""
         return {
             "prediction": self.getPredictionCol(),
             "probability": self.getProbabilityCol(),

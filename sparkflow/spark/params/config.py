@@ -1,6 +1,6 @@
-"""What one fit is asked for: made once of the Params, passed whole, never changed.
+"""The configuration of one fit: created once from the Params, passed whole, immutable.
 
-Knows no pyspark, because what leads a training may run where there is none.
+Does not import pyspark, because training may be led from a process without it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from sparkflow.spark.task_resources import RoleResources
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitConfig(TrainerValues):
-    """The values of all parameters of one fit, and what follows from them alone.
+    """The values of all parameters of one fit, and properties derived from them alone.
 
     Attributes:
         validates: Whether there are validation rows.
-        own: The values of those that only its estimator has, by name.
+        own: The values of the estimator's own parameters, by name.
         takes_labels: Whether the model is trained with labels; `label_col` is not read otherwise.
         takes_weights: Whether the model's loss can weigh rows.
-        made_features: `features_col` of an estimator that makes it of parameters of its own.
+        made_features: `features_col` if the estimator derives it from its own parameters.
     """
 
     validates: bool = False
@@ -36,12 +36,12 @@ class FitConfig(TrainerValues):
 
     @classmethod
     def of(cls, params: Mapping[str, Any], validates: bool, **estimator: Any) -> FitConfig:
-        """From an estimator's parameters.
+        """Creates the configuration from an estimator's parameters.
 
         Args:
-            params: All of them, by name.
+            params: All parameters, by name.
             validates: Whether there are validation rows.
-            **estimator: The other attributes but `own`.
+            **estimator: The other attributes except `own`.
         """
         known = {_FIELDS[name]: value for name, value in params.items() if name in _FIELDS}
         own = {name: value for name, value in params.items() if name not in _FIELDS}
@@ -59,27 +59,27 @@ class FitConfig(TrainerValues):
         return self.features_col if self.made_features is None else self.made_features
 
     def layout(self, num_workers: int | None = None) -> ClusterLayout:
-        """The tasks that train.
+        """Returns the layout of the tasks.
 
         Args:
-            num_workers: In place of the number that is asked for.
+            num_workers: The number of workers to use instead of the requested one.
         """
         workers = self.num_workers if num_workers is None else num_workers
         return ClusterLayout.of(self.num_ps, workers, self.sync_mode, self.model_parallel)
 
     @property
     def in_step(self) -> bool:
-        """Whether all workers make their steps together, so that these can be counted as one."""
+        """Whether all workers step together, so that their steps can be counted as one."""
         return self.sync_mode in ("sync", "allreduce")
 
     @property
     def is_elastic(self) -> bool:
-        """Whether the number of workers follows that of the slots."""
+        """Whether the number of workers adapts to the number of slots."""
         return bool(self.min_workers)
 
     @property
     def resources(self) -> RoleResources:
-        """What workers and parameter servers take of Spark."""
+        """The Spark resources of workers and parameter servers."""
         return RoleResources.of(self.worker_resources, self.ps_resources)
 
     @property
@@ -89,27 +89,27 @@ class FitConfig(TrainerValues):
 
     @property
     def leaves(self) -> bool:
-        """Whether a worker must say that it makes no more steps, because others may wait for it."""
+        """Whether a worker must report that it has finished, because others may wait for it."""
         return self.sync_mode == "ssp" or self.backup_workers > 0
 
     @property
     def validates_at_epochs(self) -> bool:
-        """Whether the end of an epoch is where validation happens."""
+        """Whether validation happens at the end of each epoch."""
         return self.validates and not self.validation_steps
 
     @property
     def saves(self) -> bool:
-        """Whether checkpoints are written and, in another fit, gone on from."""
+        """Whether checkpoints are written, which another fit can resume from."""
         return bool(self.checkpoint_dir)
 
     @property
     def saves_at_epochs(self) -> bool:
-        """Whether the end of an epoch is where checkpoints are written."""
+        """Whether checkpoints are written at the end of each epoch."""
         return self.saves and not self.saves_within_epochs
 
     @property
     def saves_within_epochs(self) -> bool:
-        """Whether a checkpoint may fall between two ends of epochs."""
+        """Whether a checkpoint may be written within an epoch."""
         return self.saves and bool(self.checkpoint_steps or self.checkpoint_seconds)
 
 

@@ -1,4 +1,4 @@
-"""Checks of single values, with which Params are made: each returns the value or explains."""
+"""Converters of Params: each checks one value, and returns it or raises an error."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from sparkflow._api.unknown_names import closest
 from sparkflow.spark.endpoints import Ports
 
 FeaturesCol: TypeAlias = str | list[str] | dict[str, str | list[str]]
-"""A column, a list of scalar columns, or a dictionary of input to one of these."""
+"""A column, a list of scalar columns, or a dictionary from input name to either."""
 
 
 def column(value: Any) -> str:
-    """The name of a column."""
+    """Accepts the name of a column."""
     if not isinstance(value, str):
         raise TypeError(f"the name of a column must be a string, got {value!r}")
     if not value:
@@ -27,7 +27,7 @@ def column(value: Any) -> str:
 
 
 def columns(value: Any) -> FeaturesCol:
-    """The name of a column, a list of them, or a dictionary of input to one of these."""
+    """Accepts a column name, a list of them, or a dictionary from input name to either."""
     if isinstance(value, Mapping):
         if not value:
             raise ValueError("a dictionary of inputs needs at least one, got none")
@@ -58,7 +58,7 @@ def _column_or_list(value: Any) -> str | list[str]:
 
 
 def integer(minimum: int) -> Callable[[Any], int]:
-    """Integers of at least `minimum`."""
+    """Returns a converter of integers of at least `minimum`."""
 
     def convert(value: Any) -> int:
         number = as_integer(value)
@@ -72,7 +72,7 @@ def integer(minimum: int) -> Callable[[Any], int]:
 
 
 def number(minimum: float, maximum: float = math.inf) -> Callable[[Any], float]:
-    """Finite numbers from `minimum` to `maximum`."""
+    """Returns a converter of finite numbers from `minimum` to `maximum`."""
 
     def convert(value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float | np.number):
@@ -86,7 +86,7 @@ def number(minimum: float, maximum: float = math.inf) -> Callable[[Any], float]:
 
 
 def choice(*allowed: str) -> Callable[[Any], str]:
-    """One of some texts, whatever its case."""
+    """Returns a converter of one of several strings, ignoring case."""
     by_lower = {each.lower(): each for each in allowed}
 
     def convert(value: Any) -> str:
@@ -120,7 +120,7 @@ def auto_or_boolean(value: Any) -> str | bool:
 
 
 def seconds(value: Any) -> float:
-    """A positive number of seconds."""
+    """Accepts a positive number of seconds."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"a number of seconds is needed, got {value!r}")
     if not value > 0:
@@ -129,12 +129,12 @@ def seconds(value: Any) -> float:
 
 
 def seconds_or_zero(value: Any) -> float:
-    """A number of seconds, or 0 for none."""
+    """Accepts a number of seconds, or 0 for none."""
     return 0.0 if not isinstance(value, bool) and value == 0 else seconds(value)
 
 
 def workers_pair(value: Sequence[Any]) -> tuple[int, int]:
-    """The least and the largest number of workers."""
+    """Accepts the minimum and the maximum number of workers."""
     try:
         least, most = map(integer(1), value)
     except (TypeError, ValueError) as error:
@@ -145,12 +145,12 @@ def workers_pair(value: Sequence[Any]) -> tuple[int, int]:
 
 
 def ports(value: Any) -> str:
-    """Ports as `Ports` writes them."""
+    """Accepts ports, and returns them as `Ports` formats them."""
     return str(Ports.of(value))
 
 
 def class_weights(value: Any) -> str | dict[str, float]:
-    """`balanced`, or factors by label; labels become texts, as JSON wants them."""
+    """Accepts `balanced` or factors by label; labels become strings, as JSON requires."""
     if value == "balanced":
         return "balanced"
     if not isinstance(value, Mapping):
@@ -159,7 +159,7 @@ def class_weights(value: Any) -> str | dict[str, float]:
 
 
 def shapes(value: Any) -> dict[str, list[int | None]]:
-    """Static shapes by name, [None] for lists of any length."""
+    """Accepts static shapes by name, [None] for lists of any length."""
     if not isinstance(value, Mapping):
         raise TypeError(f"a dictionary of name to shape is needed, got {value!r}")
     found: dict[str, list[int | None]] = {}
@@ -174,27 +174,27 @@ def shapes(value: Any) -> dict[str, list[int | None]]:
 
 
 def boolean(value: Any) -> bool:
-    """True or False."""
+    """Accepts True or False."""
     if not isinstance(value, bool):
         raise TypeError(f"True or False is needed, got {value!r}")
     return value
 
 
 def text(value: Any) -> str:
-    """Any text."""
+    """Accepts any string."""
     if not isinstance(value, str):
         raise TypeError(f"a string is needed, got {value!r}")
     return value
 
 
 def json_dict(value: Any) -> dict[str, Any]:
-    """A dictionary that JSON can hold."""
+    """Accepts a dictionary that JSON can represent."""
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise TypeError(f"a dictionary with strings as keys is needed, got {value!r}")
     try:
         json.dumps(dict(value))
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"the values must be what JSON can hold, so that the model can be saved: {error}"
+            f"the values must be representable in JSON, so that the model can be saved: {error}"
         ) from None
     return dict(value)

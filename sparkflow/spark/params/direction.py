@@ -1,7 +1,7 @@
-"""Which way a metric gets better: the one place where names of metrics say it.
+"""The direction in which a metric improves: the one place that infers it from names.
 
-The table knows what people usually call their metrics. A name that it does not know, or in which
-parts contradict each other, says nothing, and who asks has to be told.
+The table has the common names of metrics. For an unknown name, or one whose parts contradict each
+other, the direction must be given.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LESS: Final = """
     bits_per_dim miss_rate misclassification misclassified mistakes cost pinball quantile_loss
     regret violation violations
 """
-# After these a name means the contrary, or something else.
+# After one of these words a name means the opposite, or something else.
 _UNCLEAR: Final = """
     neg negative minus inverse inverted one_minus non no not drop drops decrease increase gap
     difference diff delta change improvement reduction gain uncertainty variance stddev std
@@ -44,13 +44,13 @@ _LONGEST: Final = max(map(len, _PHRASES))
 
 
 def direction(metric: str) -> str | None:
-    """Whether a lower (`min`) or a higher (`max`) value of a metric is better.
+    """Infers whether a lower (`min`) or a higher (`max`) value of a metric is better.
 
     Args:
         metric: Its name, such as `auc`, `val_rmse`, `top_5_accuracy`, `meanSquaredError`.
 
     Returns:
-        `min`, `max`, or None where the name does not say it.
+        `min`, `max`, or None if the name does not tell.
     """
     apart = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", metric).lower()
     words = re.findall(r"[a-z]+|\d+", apart)
@@ -68,22 +68,22 @@ def direction(metric: str) -> str | None:
                 return None
             place += 1
     if not found and "top" in words:
-        return MAX  # top_5: in how many rows the label is among the first five
+        return MAX  # top_5: the share of rows whose label is among the first five
     return found.pop() if len(found) == 1 else None
 
 
 def resolve(metric: str, mode: str) -> tuple[str, str]:
-    """The name of a metric and its direction, as `earlyStoppingMetric` and its mode say them.
+    """Returns the name and direction of a metric, from `earlyStoppingMetric` and its mode.
 
     Args:
-        metric: The name; a leading `-` stands for the mode `max`.
+        metric: The name; a leading `-` means the mode `max`.
         mode: `auto`, `min` or `max`.
 
     Returns:
         The name without the sign, and `min` or `max`.
 
     Raises:
-        ValueError: Nothing says the direction, or two things contradict each other.
+        ValueError: The direction is unknown or contradictory.
     """
     name = metric.removeprefix("-")
     if name != metric:

@@ -1,6 +1,6 @@
-"""Which parameters decide what is learnt: a checkpoint of other ones is of another training.
+"""Which parameters decide what is learnt: if they differ, a checkpoint is of another training.
 
-Their rows say so; an estimator's own ones count.
+The table rows say which; an estimator's own parameters are included.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Any, Final
 from sparkflow.spark.params.row import Row
 
 PLACEMENT: Final = ("numWorkers", "numPs")
-"""Decide which task does what: training may go on with others, but ends as another one."""
+"""Parameters that assign work to tasks: training may resume with others, but the result differs."""
 
 _WATCHED: Final = ("earlyStoppingMetric", "earlyStoppingMode")
-"""Decide which values are the best so far, where there are such."""
+"""Parameters that decide which values are the best so far, if these are tracked."""
 
 
 def deciding(params: Mapping[str, Any], rows: Iterable[Row]) -> dict[str, Any]:
-    """The parameters that decide what is learnt, by name, as JSON has them.
+    """Returns the parameters that decide what is learnt, by name, as values for JSON.
 
     Args:
         params: All parameters of an estimator.
-        rows: What tables say of them.
+        rows: Their rows in the tables.
     """
     free = {row.name for row in rows if not row.decides}.union(PLACEMENT)
     if params["earlyStoppingPatience"]:
@@ -32,11 +32,11 @@ def deciding(params: Mapping[str, Any], rows: Iterable[Row]) -> dict[str, Any]:
 
 
 def placement(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that decide on which tasks."""
+    """Returns the parameters that assign work to tasks."""
     return _plain({name: params[name] for name in PLACEMENT})
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Sorted, as a checkpoint gives them back."""
+    """Sorted, as they are read from a checkpoint."""
     found: dict[str, Any] = json.loads(json.dumps(values, default=str, sort_keys=True))
     return found

@@ -1,4 +1,4 @@
-"""What a model does with the rows that it predicts."""
+"""How a model handles the rows of `transform`."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ from sparkflow.spark.params.column_params import ColumnParams
 
 
 class InferenceParams(ColumnParams, InferenceAccessors):
-    """The parameters of a model. Those that its estimator has as well come from there."""
+    """The parameters of a model. Values of those that its estimator also has are copied from it."""

@@ -1,6 +1,6 @@
-"""What is said of a parameter, once: a row of a table. Knows no pyspark.
+"""The description of a parameter: a row of a table. Does not import pyspark.
 
-Accessors, the fields of `FitConfig` and the documentation are written from the rows by
+Accessors, the fields of `FitConfig` and the documentation are generated from the rows by
 `scripts/generate_params.py`.
 """
 
@@ -27,19 +27,20 @@ class Row:
 
     Attributes:
         name: In camelCase, as pyspark.ml has it; `snake` is its second spelling.
-        default: Its value where none is set; `UNSET` for none.
-        convert: Returns a given value as it is kept, or raises what is wrong with it.
+        default: Its value if none is set; `UNSET` for none.
+        convert: Checks a given value and returns it as it is stored; raises if it is invalid.
         type: The annotation of its value.
-        doc: What it says, for `explainParams` and the documentation.
+        doc: Its description, for `explainParams` and the documentation.
         get: The first line of its getter's docstring.
-        takes: The annotation of what its setter takes, where that is more than `type`.
-        see: A link to a page that says more.
-        decides: Whether it decides what is learnt: a checkpoint of another value is then of another
+        takes: The annotation of its setter's argument, if wider than `type`.
+        see: A link to a page with more information.
+        decides: Whether it decides what is learnt: with another value, a checkpoint is of another
             training.
         needs: The parameter without which it has no effect; "" for none.
-        needed: What the error says of one that needs this and was set without it; "" for as usual.
-        of_rows: Whether it decides which rows are trained on or what is known of them: trainings
-            that agree on all such parameters may share their rows.
+        needed: The text of the error for a parameter that was set without this one, which it needs;
+            "" for the usual text.
+        of_rows: Whether it decides which rows are trained on or how they are read: trainings that
+            agree on all such parameters may share their rows.
     """
 
     name: str
@@ -62,19 +63,19 @@ class Row:
 
     @property
     def title(self) -> str:
-        """The name as accessors have it after `get` and `set`."""
+        """The name as used after `get` and `set` in accessors."""
         return self.name[0].upper() + self.name[1:]
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Parameters that one class brings.
+    """The parameters of one class.
 
     Attributes:
         name: The class.
         doc: Its docstring.
         rows: The parameters.
-        bases: What the class is derived from.
+        bases: The base classes.
     """
 
     name: str
@@ -98,10 +99,10 @@ class Group:
 
 
 def camel_case(name: str) -> str:
-    """`features_col` as `featuresCol`; a name without underscores is returned as it is."""
+    """Converts `features_col` to `featuresCol`; returns names without underscores unchanged."""
     return re.sub(r"_([a-z])", lambda match: match.group(1).upper(), name)
 
 
 def snake_case(name: str) -> str:
-    """`featuresCol` as `features_col`."""
+    """Converts `featuresCol` to `features_col`."""
     return re.sub(r"[A-Z]", lambda match: f"_{match.group(0).lower()}", name)

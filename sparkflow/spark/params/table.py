@@ -1,7 +1,7 @@
 """The parameters of `SparkTrainer` and its model: to add one, add a row to one of the `tables`.
 
-Every value is checked when it is set, so that a wrong one fails before any job. After a change run
-`scripts/generate_params.py`.
+Every value is checked when it is set, so that an invalid one fails before any job. After a change
+run `scripts/generate_params.py`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """All parameters of `SparkTrainer`, as `table` describes them.
 
-Every parameter is checked when it is set, so that a wrong one fails before any job. Each has a
-second spelling in snake_case (`features_col` for `featuresCol`), which the constructors,
-`setParams` and attribute access take.
+Every parameter is checked when it is set, so that an invalid one fails before any job. The
+constructors, `setParams` and attribute access also accept its name in snake_case (`features_col`
+for `featuresCol`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sparkflow.spark.params.config import FitConfig
 class TrainerParams(
     ColumnParams, DataParams, TrainingParams, ControlParams, FaultToleranceParams, ReportingParams
 ):
-    """What the estimators know."""
+    """The parameters of all estimators."""
 
     def takes_labels(self) -> bool:
         """Whether the model is trained with labels; `labelCol` is not read otherwise."""
@@ -32,7 +32,7 @@ class TrainerParams(
         return True
 
     def config(self, validates: bool = False) -> FitConfig:
-        """What a fit is asked for.
+        """Returns the configuration of a fit.
 
         Args:
             validates: Whether there are validation rows.

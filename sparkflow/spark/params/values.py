@@ -17,104 +17,113 @@ class TrainerValues:
 
     Attributes:
         features_col: the features: a column of vectors, arrays or single values; a list of
-            scalar columns; or a dictionary of named inputs, each of which is one of these.
-        prediction_col: receives the prediction named 'prediction', as a double.
-        probability_col: receives the prediction named 'probability', as a vector.
-        raw_prediction_col: receives the prediction named 'rawPrediction', as a vector.
-        inference_batch_size: rows per run of the graph in transform.
-        inference_device: where transform runs the graph: 'auto' (on the GPU that Spark gives
-            the task, if it gives one), 'cpu' or 'gpu'.
-        label_col: the labels: integers (given as int64), other numbers (float32), or a vector
-            or array of them.
-        weight_col: the weights of the rows, given to model_fn as `weights`; empty for none.
-        class_weights: a factor for the weights of the rows of each class: a dictionary of label
+            scalar columns; or a dictionary that maps the name of an input to either of these.
+        prediction_col: output column for the prediction named 'prediction', as a double.
+        probability_col: output column for the prediction named 'probability', as a vector.
+        raw_prediction_col: output column for the prediction named 'rawPrediction', as a vector.
+        inference_batch_size: number of rows per run of the graph in transform.
+        inference_device: where transform runs the graph: 'auto' (on the GPU that Spark assigns
+            to the task, if there is one, else on the CPU), 'cpu' or 'gpu'.
+        label_col: the labels: integers (passed as int64), other numbers (float32), or a vector
+            or array of numbers.
+        weight_col: the weights of the rows, passed to model_fn as `weights`; empty for none.
+        class_weights: factor for the weights of the rows of each class: a dictionary from label
             to factor, or 'balanced'.
-        handle_invalid: what is done with rows that hold nulls or NaNs: 'error', 'skip' (leave
-            them out) or 'fill' (with fillValue).
-        fill_value: what takes the place of nulls and NaNs in features with
-            handleInvalid='fill'.
-        input_shapes: the shape of a row of each input that is no flat vector, by its name, as
-            [28, 28, 1]; [None] for lists of any length, which become a tf.SparseTensor.
-        vector_format: what columns of vectors become: 'dense' tensors, 'sparse' ones
-            (tf.SparseTensor), or 'auto': sparse where fewer than one element in 20 is stored.
-        validation_indicator_col: a boolean column: true for the rows that validate; empty for
+        handle_invalid: how rows with nulls or NaNs are handled: 'error', 'skip' (drop them) or
+            'fill' (replace with fillValue).
+        fill_value: replacement for nulls and NaNs in features if handleInvalid='fill'.
+        input_shapes: shape of one row of each input that is not a flat vector, by input name,
+            such as [28, 28, 1]; [None] for lists of any length, which become a tf.SparseTensor.
+        vector_format: what vector columns become: 'dense' tensors, 'sparse' ones
+            (tf.SparseTensor), or 'auto': sparse if fewer than one element in 20 is stored.
+        validation_indicator_col: boolean column that is true for validation rows; empty for
             none.
-        validation_fraction: the share of the rows, drawn by the seed, that validate instead of
-            train.
-        validation_draw: how they are drawn: 'content' (equal rows are on one side), 'single'
-            (each row for itself) or 'stratified' (this share of the rows of each class).
-        shuffle: whether the rows come in a new order at each epoch.
-        cache: whether the selected rows are cached in Spark while training starts; needed where
-            the DataFrame gives other rows or another order each time.
-        num_workers: tasks that compute gradients, each on its rows; a pair (min, max) trains
-            with as many as there are slots for, see minWorkers.
-        min_workers: with how many workers training may go on while slots are missing: it takes
-            up to numWorkers as executors come and go; 0 for always numWorkers.
-        num_ps: tasks that hold the variables; 0 has the workers hold them beside their work.
-        in_process: whether the only worker trains inside its Spark task, without sockets and
-            processes of its own: 'auto' (where Spark Connect's Python workers may have none),
+        validation_fraction: fraction of the rows, drawn with the seed, used for validation
+            instead of training.
+        validation_draw: how validation rows are drawn: 'content' (equal rows go to the same
+            side), 'single' (each row independently) or 'stratified' (this fraction of the rows
+            of each class).
+        shuffle: whether the rows are shuffled anew in each epoch.
+        cache: whether the selected rows are cached in Spark while training starts; needed if
+            the DataFrame returns different rows or another order each time it is computed.
+        num_workers: number of tasks that compute gradients, each on its own rows; a pair (min,
+            max) uses as many as there are free slots, see minWorkers.
+        min_workers: minimum number of workers for elastic training, which uses up to numWorkers
+            as executors come and go; 0 for always numWorkers.
+        num_ps: number of tasks that only hold the variables; with 0 the workers hold them.
+        in_process: whether a single worker trains inside its Spark task, without sockets or
+            separate processes: 'auto' (if Spark Connect's Python workers may not create these),
             'always' or 'never'.
-        worker_resources: what Spark gives each worker's task: amounts by name ({'cpus': 2,
-            'gpu': 1}) or a pyspark.resource.ResourceProfile; {} for what Spark's settings say.
-        ps_resources: what Spark gives each parameter server's task, as workerResources; they
-            have a Spark job of their own then, and take no GPU.
-        model_parallel: tasks among which each worker's copy of the model is divided, by
-            tf.device(sparkflow.spark.stage(i)) in model_fn or else by itself.
-        micro_batches: with modelParallel: parts of a batch that its tasks work on at the same
-            time; 0 for two per task.
+        worker_resources: resources of each worker's task: amounts by name ({'cpus': 2, 'gpu':
+            1}) or a pyspark.resource.ResourceProfile; {} for those in Spark's settings.
+        ps_resources: resources of each parameter server's task, in the form of workerResources;
+            the servers then have a Spark job of their own, and may not request GPUs.
+        model_parallel: number of tasks that each worker's copy of the model is split across, at
+            the tf.device(sparkflow.spark.stage(i)) in model_fn, or automatically if it has
+            none.
+        micro_batches: with modelParallel: number of parts of a batch that are in the pipeline
+            at the same time; 0 for two per task.
         batch_size: rows per step of each worker.
-        epochs: how often each row is trained on.
-        max_steps: steps of all workers after which training ends before the epochs do; 0 for no
-            limit.
-        sync_mode: how gradients meet: 'async' (each worker applies its own), 'sync' (averaged
-            over all workers at each step), 'ssp' (async, but no worker is more than staleness
-            steps ahead), 'allreduce' (sync among the workers, without parameter servers).
-        staleness: with syncMode='ssp': how many steps a worker may be ahead of the slowest.
-        backup_workers: with syncMode='sync': workers whose gradients a step does not wait for.
-        gradient_accumulation: batches whose gradients are added up before they are applied.
-        seed: decides the orders of the rows, splits, and the random ops that have no seed.
-        model_params: passed to model_fn as its params.
-        early_stopping_patience: evaluations without a better value after which training ends
-            and the best values are restored; 0 for never.
-        early_stopping_metric: the metric that decides: 'loss' or a key of eval_metric_ops.
+        epochs: number of passes over the rows.
+        max_steps: number of steps, summed over all workers, after which training ends even if
+            epochs remain; 0 for no limit.
+        sync_mode: how gradients are combined: 'async' (each worker applies its own), 'sync'
+            (averaged over all workers at each step), 'ssp' (async, but no worker may be more
+            than staleness steps ahead), 'allreduce' (sync among the workers, without parameter
+            servers).
+        staleness: with syncMode='ssp': maximum number of steps that a worker may be ahead of
+            the slowest.
+        backup_workers: with syncMode='sync': number of workers whose gradients a step does not
+            wait for.
+        gradient_accumulation: number of batches whose gradients are summed before they are
+            applied.
+        seed: determines the order of the rows, random splits, and random ops without a seed of
+            their own.
+        model_params: passed to model_fn as params.
+        early_stopping_patience: number of evaluations without improvement after which training
+            stops and the best values are restored; 0 for never.
+        early_stopping_metric: the metric that early stopping watches: 'loss' or a key of
+            eval_metric_ops.
         early_stopping_mode: whether a lower ('min') or a higher ('max') value of that metric is
-            better; 'auto' knows it of usual names ('auc', 'rmse', ...) and asks otherwise.
-        early_stopping_min_delta: how much better a value must be to count.
-        validation_steps: steps of all workers between evaluations; 0 for the end of each epoch.
-        checkpoint_dir: a directory on any file system that Spark or pyarrow can write (file:,
-            hdfs:, s3a:, gs:); empty for none.
-        checkpoint_steps: steps of all workers between checkpoints; 0 for the end of each epoch.
-        checkpoint_seconds: seconds between checkpoints; 0 for none by time.
-        keep_checkpoint_max: how many checkpoints are kept; 0 for all.
-        resume: whether training goes on from the last checkpoint in checkpointDir: 'auto' (if
-            it is of the same training: parameters, graph and rows; an error otherwise),
-            'always' (if its variables fit), 'never'.
-        allow_non_finite: whether training goes on when the loss or a variable is NaN or
+            better; 'auto' infers it from common names ('auc', 'rmse', ...) and raises an error
+            for others.
+        early_stopping_min_delta: smallest change of the metric that counts as an improvement.
+        validation_steps: steps, summed over all workers, between evaluations; 0 to evaluate at
+            the end of each epoch.
+        checkpoint_dir: directory for checkpoints, on any file system that Spark or pyarrow can
+            write to (file:, hdfs:, s3a:, gs:); empty for none.
+        checkpoint_steps: steps, summed over all workers, between checkpoints; 0 to write one at
+            the end of each epoch.
+        checkpoint_seconds: seconds between checkpoints; 0 for no time-based checkpoints.
+        keep_checkpoint_max: maximum number of checkpoints to keep; 0 for all.
+        resume: whether training resumes from the last checkpoint in checkpointDir: 'auto' (yes;
+            an error if it belongs to a different training: other parameters, graph or rows),
+            'always' (if its variables fit) or 'never'.
+        allow_non_finite: whether training continues when the loss or a variable is NaN or
             infinite, instead of stopping with an error.
-        start_timeout: seconds that Spark has for starting all tasks, and the tasks for
-            receiving their rows without a sign of progress.
-        stall_timeout: seconds without a step of any worker after which training is given up
-            with a report of who waits for whom.
-        max_restarts: how often training is started again, from the last checkpoint if there is
-            one, after the loss of a task or executor.
-        ports: the ports that the tasks' processes and the driver listen on: a range
+        start_timeout: seconds that Spark has to start all tasks, and that tasks may wait for
+            their rows without progress.
+        stall_timeout: seconds without a step of any worker after which training fails with a
+            report of which task waits for which.
+        max_restarts: maximum number of times that training is restarted, from the last
+            checkpoint if there is one, after the loss of a task or executor.
+        ports: ports that the processes of the tasks and the driver listen on: a range
             ('40000-40100'), one port, or '' for any free ones.
-        interface: the address of each machine that its tasks' processes listen on: the name of
-            an interface ('eth0'), a network ('10.1.0.0/16'), or '' for the one that the driver
-            sees.
-        worker_logs: whether what tasks write to stderr is shown on the driver, with the role of
-            the task before each line.
-        tls: whether all that driver and tasks say to each other over the network is encrypted:
-            'auto' (as soon as one address is not loopback), True or False.
-        progress: whether the driver shows how training goes: a bar in terminals, a table in
-            notebooks.
-        log_dir: a directory on the driver, or a URI that pyarrow can write, for TensorBoard;
-            each fit gets a folder of its own there, written live; empty for none.
+        interface: address that the processes of the tasks listen on: the name of an interface
+            ('eth0'), a network ('10.1.0.0/16'), or '' for the address that the driver sees.
+        worker_logs: whether the driver shows what tasks write to stderr, each line prefixed
+            with the role of the task.
+        tls: whether all network traffic between the driver and the tasks is encrypted: 'auto'
+            (if any address is not loopback), True or False.
+        progress: whether the driver shows the progress of training: a bar in terminals, a table
+            in notebooks.
+        log_dir: directory on the driver, or a URI that pyarrow can write to, for TensorBoard;
+            each fit writes to its own folder there as it trains; empty for none.
         mlflow: whether parameters, metrics and the model are logged to an MLflow run of the
             fit, a child of the active run if there is one.
-        registered_model_name: with mlflow, the model of MLflow's registry that the trained
-            model becomes a version of, such as main.ml.flights in Unity Catalog; empty for
-            none.
+        registered_model_name: with mlflow, the name in MLflow's registry under which the
+            trained model is registered as a new version, such as main.ml.flights in Unity
+            Catalog; empty for none.
     """
 
     features_col: FeaturesCol = "features"

@@ -1,1 +1,1 @@
-"""Clusters for programs of the user's own: sessions from the driver, functions in the tasks."""
+"""Clusters for the user's own programs: sessions from the driver, functions in the tasks."""

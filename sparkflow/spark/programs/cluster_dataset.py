@@ -1,4 +1,4 @@
-"""The rows of a DataFrame on the workers of a cluster, as `tf.data.Dataset`s: a share for each."""
+"""The rows of a DataFrame on the workers of a cluster, as one `tf.data.Dataset` per worker."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ Columns = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 
 
 class DatasetParams(TrainerParams):
-    """Which columns, and what becomes of invalid values, as a trainer has it."""
+    """The columns, and the handling of invalid values, in the form of a trainer's parameters."""
 
     def takes_labels(self) -> bool:
-        """All columns are alike."""
+        """All columns are treated the same way."""
         return False
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What is known of a dataset's rows, wherever it is used.
+    """The properties of a dataset's rows, available in every process.
 
     Attributes:
-        name: The dataset's.
-        columns: What was asked for, which is the structure of batches.
-        plan: In which order and portions rows come.
-        worker_rows: By worker how many.
-        files: Where the rows of a local session are; None where they travel to the tasks.
+        name: The name of the dataset.
+        columns: The requested columns, which give the structure of batches.
+        plan: The order of the rows and the batch size.
+        worker_rows: The number of rows by worker.
+        files: The files with the rows in a local session; None if the rows are sent to the tasks.
     """
 
     name: str
@@ -56,14 +56,14 @@ class Shares:
 
 
 class ClusterDataset:
-    """The rows of a DataFrame on the workers of a `SparkCluster`, dealt out like cards.
+    """The rows of a DataFrame on the workers of a `SparkCluster`, assigned round-robin.
 
     `dataset[1]` is the share of worker 1: a `tf.data.Dataset` of batches, an op that has to be
-    placed on that worker together with its iterator. In functions that `SparkCluster.run` runs it
-    is the same object, given to them as an argument. `SparkCluster.dataset` makes it.
+    placed on that worker together with its iterator. Functions that `SparkCluster.run` runs receive
+    the same object as an argument. `SparkCluster.dataset` creates it.
 
     Attributes:
-        worker_rows: By worker how many rows it has; they differ by one at most.
+        worker_rows: The number of rows by worker; the numbers differ by at most one.
     """
 
     def __init__(
@@ -80,22 +80,22 @@ class ClusterDataset:
 
     @property
     def num_batches(self) -> tuple[int, ...]:
-        """By worker how many batches an epoch has."""
+        """The number of batches of an epoch, by worker."""
         size = self._shares.plan.batch_size
         return tuple(-(-rows // size) for rows in self.worker_rows)
 
     def __len__(self) -> int:
-        """How many workers there are."""
+        """The number of workers."""
         return len(self.worker_rows)
 
     def __getitem__(self, worker: int) -> Dataset:
-        """The batches of a worker, in the default graph.
+        """Returns the batches of a worker, in the default graph.
 
-        A batch has the structure of the columns that were asked for. Its iterator belongs on the
-        worker: `with tf.device("/job:worker/task:1"): dataset[1].make_one_shot_iterator()`.
+        A batch has the structure of the requested columns. Place its iterator on the worker: `with
+        tf.device("/job:worker/task:1"): dataset[1].make_one_shot_iterator()`.
 
         Raises:
-            IndexError: There is no such worker.
+            IndexError: The worker does not exist.
         """
         number = operator.index(worker)
         if not 0 <= number < len(self):
@@ -105,7 +105,7 @@ class ClusterDataset:
         return _dataset_op(source, shares.columns)
 
     def travelling(self) -> tuple[TravellingDataset, DataFrame] | None:
-        """The rows and what they are, where they have to be brought to the tasks of a job.
+        """Returns the rows and their format, if they have to be sent to the tasks of a job.
 
         Raises:
             ValueError: The dataset was closed.
@@ -120,11 +120,11 @@ class ClusterDataset:
 
     @property
     def is_closed(self) -> bool:
-        """Whether its rows are gone."""
+        """Whether its rows were released."""
         return self._held is None
 
     def close(self) -> None:
-        """Lets go of the rows: files, and what Spark has cached. May be called again."""
+        """Releases the rows: files, and Spark's cache. May be called more than once."""
         held, self._held = self._held, None
         if held is not None:
             held.close()
@@ -133,7 +133,7 @@ class ClusterDataset:
         return f"<ClusterDataset {self._shares.name}: rows by worker {list(self.worker_rows)}>"
 
     def __getstate__(self) -> Shares:
-        """What travels to other processes; says that it does, see `those_that_travel`."""
+        """Returns the state to pickle, and records the dataset, see `those_that_travel`."""
         found = _travelling.get()
         if found is not None:
             found.append(self)
@@ -148,7 +148,7 @@ _travelling: ContextVar[list[ClusterDataset] | None] = ContextVar("travelling", 
 
 @contextlib.contextmanager
 def those_that_travel() -> Iterator[list[ClusterDataset]]:
-    """Collects the datasets that are pickled inside the `with` block, wherever they are found."""
+    """Collects the datasets that are pickled inside the `with` block, however deeply nested."""
     found: list[ClusterDataset] = []
     token = _travelling.set(found)
     try:
@@ -168,12 +168,12 @@ def make_dataset(
     """Checks, selects and counts the rows, and in a local session writes them to files.
 
     Args:
-        name: Unique.
+        name: A unique name.
         df: The rows.
         columns: See `SparkCluster.dataset`.
         layout: The workers.
-        plan: From what a row consists of to how it is fed.
-        **params: Policies, as a trainer has them.
+        plan: Returns the feed plan for a row format.
+        **params: Parameters of a trainer, such as `handleInvalid`.
 
     Raises:
         ValueError, TypeError: See `prepare.prepare_rows`.
@@ -203,11 +203,11 @@ def make_dataset(
 def feed_plan(
     batch_size: int, shuffle: bool, epochs: int | None, seed: int
 ) -> Callable[[RowFormat], FeedPlan]:
-    """How rows of a format are fed; `epochs` is None for ever.
+    """Returns how rows of a format are fed; `epochs` is None for endless repetition.
 
     Raises:
         ValueError: A number is too small.
-        TypeError: It is no whole number.
+        TypeError: It is not an integer.
     """
     rows = whole_number("batch_size", batch_size)
     times = FOR_EVER if epochs is None else whole_number("epochs", epochs)
@@ -226,11 +226,11 @@ def feed_plan(
 
 
 def whole_number(name: str, value: Any, least: int = 1) -> int:
-    """An argument as an integer.
+    """Returns an argument as an integer.
 
     Raises:
         ValueError: It is smaller than `least`.
-        TypeError: It is no whole number.
+        TypeError: It is not an integer.
     """
     number = as_integer(value)
     if number is None:
@@ -241,7 +241,7 @@ def whole_number(name: str, value: Any, least: int = 1) -> int:
 
 
 def _by_name(columns: Columns) -> dict[str, Any]:
-    """The columns by the names of inputs, in the order in which `nest` flattens the structure."""
+    """Returns the columns by input name, in the order in which `nest` flattens the structure."""
     if isinstance(columns, str):
         return {columns: columns}
     if isinstance(columns, Mapping):

@@ -1,8 +1,8 @@
 """The process of a function: `python -m sparkflow.spark.programs.function_child`.
 
-Its Spark task writes to stdin what it hosts, as JSON, and the pickled function and its arguments,
-each after its length, and reads from stdout what it returned, pickled, or its traceback. The
-process goes on, and ends when stdin does.
+Its Spark task writes the hosted rows as JSON, and the pickled function with its arguments, to
+stdin, each preceded by its length, and reads the pickled result or the traceback from stdout. The
+process continues until stdin is closed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The process of a function in a task, as its Spark task sees it."""
+"""The child process of a Spark task that runs a function."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class FunctionError(SparkTrainingError):
     """A function raised, or its process ended before it had returned.
 
     Args:
-        text: What the user reads.
-        error_type: The name of the class of what it raised; "" if it did not.
+        text: The message for the user.
+        error_type: The class name of the raised exception; "" if none was raised.
     """
 
     def __init__(self, text: str, error_type: str = "") -> None:
@@ -32,16 +32,16 @@ class FunctionError(SparkTrainingError):
 
 
 class FunctionProcess:
-    """Runs `function_child`. It ends with this process, whatever happens.
+    """Runs `function_child`. The child ends with this process in any case.
 
     Args:
         name: The task.
         work: The pickled function and its arguments.
-        environment: Of the process.
-        rows: What `HostedRows` is told of the rows of datasets.
+        environment: The environment of the child.
+        rows: The description of the datasets' rows for `HostedRows`.
 
     Attributes:
-        lines: What it wrote last, to stdout or stderr.
+        lines: The last lines that it wrote to stdout or stderr.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class FunctionProcess:
         worker = name.index if name.job == "worker" else None
         with self._process.ended_on_error():
             hosted = json.dumps({"worker": worker, "rows": list(rows)}).encode()
-            for part in (hosted, work):  # `result` tells what became of it
+            for part in (hosted, work):  # `result` reports how it ended
                 self._process.write(SIZE.pack(len(part)) + part)
 
     @property
@@ -67,10 +67,10 @@ class FunctionProcess:
         return self._process.lines
 
     def result(self) -> object:
-        """Blocks until the function returns; what it returned.
+        """Blocks until the function returns, and returns its result.
 
         Raises:
-            FunctionError: It raised, or its process ended; with traceback and last lines.
+            FunctionError: It raised, or its process ended; contains the traceback and last lines.
         """
         self._process.wait_for_output()
         answer = self._answer
@@ -83,7 +83,7 @@ class FunctionProcess:
         tail = self._process.tail(_SHOWN_LINES)
         written = f"\nIts last lines:\n{tail}" if tail else ""
         if answer.startswith(RETURNED):
-            # Its process goes on: others may need a server that the function has started.
+            # Its process continues: others may need a server that the function has started.
             # Of our own child, through a pipe.
             return pickle.loads(answer[len(RETURNED) :])  # noqa: S301
         if answer.startswith(RAISED):
@@ -94,7 +94,7 @@ class FunctionProcess:
         )
 
     def end(self) -> None:
-        """Ends the process, and waits until it has."""
+        """Ends the process and waits for its exit."""
         self._process.end()
 
     def _read_answer(self, stdout: IO[bytes]) -> None:

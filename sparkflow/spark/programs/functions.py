@@ -1,8 +1,8 @@
-"""A function of the user's in every task of a job, each in a process of its own.
+"""Runs a user's function in every task of a job, each in a process of its own.
 
-The tasks learn each other's addresses from the driver's registration, as those of a training do,
-and wait there for the end of all workers. The function travels in the closure of the job, as every
-function of a Spark program does.
+As in training, the tasks learn each other's addresses from the driver's registration service, and
+wait there until all workers have ended. The function is sent in the closure of the job, like every
+function of a Spark program.
 """
 
 from __future__ import annotations
@@ -61,17 +61,17 @@ _END_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class FunctionConfig:
-    """What all tasks are told, in the closure that Spark ships.
+    """The settings of all tasks, in the closure that Spark ships.
 
     Attributes:
         driver: `host:port` of the registration service.
-        credentials: What the tasks and the driver show to each other.
+        credentials: The credentials that the tasks and the driver present to each other.
         layout: Which partition plays which role.
         work: The pickled function and its arguments.
-        datasets: Those whose rows come to the tasks.
+        datasets: The datasets whose rows are sent to the tasks.
         barrier: Whether the tasks are those of a barrier stage.
-        endpoints: Where the functions' servers are to listen.
-        of_servers: Whether the tasks are parameter servers in a job of their own.
+        endpoints: Where the functions' servers listen.
+        of_servers: Whether the tasks are parameter servers in a separate job.
     """
 
     driver: str
@@ -92,11 +92,11 @@ class FunctionJob:
         layout: The tasks.
         function: See `SparkCluster.run`.
         args: Its arguments.
-        on_lines: Takes the lines that the functions wrote, once they have ended.
-        credentials: What its tasks and the driver show to each other.
-        timeout_s: How long tasks may take to come.
-        endpoints: Where the functions' servers are to listen.
-        profiles: What the tasks run with.
+        on_lines: Receives the lines that the functions wrote, once they have ended.
+        credentials: The credentials that its tasks and the driver present to each other.
+        timeout_s: The seconds that tasks may take to register.
+        endpoints: Where the functions' servers listen.
+        profiles: The resource profiles of the tasks.
     """
 
     def __init__(
@@ -125,10 +125,10 @@ class FunctionJob:
         self._events: queue.Queue[Event] = queue.Queue()
 
     def run(self) -> list[Any]:
-        """Blocks until all workers have returned; what they returned.
+        """Blocks until all workers have returned, and returns their results.
 
         Raises:
-            SparkTrainingError: A task failed, or they did not come in time.
+            SparkTrainingError: A task failed, or tasks did not register in time.
         """
         context: Any = self._session.sparkContext
         host = context.getConf().get("spark.driver.host")
@@ -179,7 +179,7 @@ class FunctionJob:
         deadline = time.monotonic() + self._timeout_s
         while working:
             action: Action[Event] = None
-            with contextlib.suppress(queue.Empty):  # Ctrl-C does not reach who waits for long
+            with contextlib.suppress(queue.Empty):  # Ctrl-C does not interrupt long waits
                 event = self._events.get(timeout=_POLL_S)
                 if isinstance(event, TaskRegistered):
                     missing.discard(event.task)
@@ -206,17 +206,17 @@ class FunctionJob:
     def _collect(self, rows: DataFrame, config: FunctionConfig, profile: Any) -> None:
         run: Callable[..., Any] = functools.partial(_run_task, config)
         found = collect(rows.mapInArrow(run, _RESULT_SCHEMA, barrier=config.barrier), profile)
-        # What Spark collects is what our own tasks pickled, as with any function of Spark's.
+        # Spark collects what our own tasks pickled, as for any Spark function.
         self._outcome += [pickle.loads(row["outcome"]) for row in found]  # noqa: S301
 
 
 def _travelling(
     datasets: Sequence[ClusterDataset], layout: ClusterLayout
 ) -> list[tuple[TravellingDataset, DataFrame]]:
-    """Those whose rows have to be brought to the tasks.
+    """Returns the datasets whose rows have to be sent to the tasks.
 
     Raises:
-        ValueError: One was closed, or made for another number of workers.
+        ValueError: A dataset was closed, or created for another number of workers.
     """
     for each in datasets:
         if len(each) != layout.num_workers:
@@ -231,7 +231,7 @@ def _travelling(
 def _run_task(
     config: FunctionConfig, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """What a Spark task does; blocks until all workers have returned, or one task has failed."""
+    """Runs a Spark task; blocks until all workers have returned or a task has failed."""
     context: Any = BarrierTaskContext.get() if config.barrier else TaskContext.get()
     name = config.layout.task(context.partitionId(), config.of_servers)
     attempt = context.taskAttemptId()
@@ -264,8 +264,8 @@ def _run_task(
 def _registered(
     client: RegistrationClient, name: TaskName, host: str, attempt: int, ports: Ports
 ) -> ClusterDef:
-    """All tasks' addresses, once all have come."""
-    # Held until all ports are known, so that no two tasks of a machine get the same.
+    """Returns the addresses of all tasks, once all have registered."""
+    # Held until all ports are known, so that no two tasks of a machine get the same port.
     with ports.listen_later(host, lambda port: _bound(host, port)) as held:
         info = TaskInfo(
             job=name.job,
@@ -289,9 +289,9 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 def _kept(process: FunctionProcess, client: RegistrationClient, name: TaskName, host: str) -> Any:
-    """What the function of a task returned, None for those that serve; blocks until all may end.
+    """Returns the result of a task's function, None for servers; blocks until all may end.
 
-    A failure is the driver's to raise: were it raised here, Spark would run the task again.
+    The driver raises failures: if one were raised here, Spark would retry the task.
     """
     over = threading.Event()
     value = None
@@ -314,7 +314,7 @@ def _kept(process: FunctionProcess, client: RegistrationClient, name: TaskName, 
             return
         if name.job == "worker":
             value = found
-            # A worker that has returned has all that it will ever have.
+            # A worker that has returned needs nothing more.
             client.data_ready(name, 0, 0, 0)
 
     for target in (wait, watch):
@@ -324,13 +324,13 @@ def _kept(process: FunctionProcess, client: RegistrationClient, name: TaskName, 
 
 
 def _count_at(cluster: ClusterDef, host: str) -> int:
-    """How many tasks are at an address."""
+    """Returns how many tasks are at an address."""
     places = [place for job in cluster.job for place in job.tasks.values()]
     return sum(place.rpartition(":")[0].strip("[]") == host for place in places)
 
 
 def tf_config(cluster: ClusterDef, name: TaskName) -> str:
-    """The `TF_CONFIG` of a task.
+    """Returns the `TF_CONFIG` of a task.
 
     Args:
         cluster: The addresses of all tasks.

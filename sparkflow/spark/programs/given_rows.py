@@ -1,4 +1,4 @@
-"""What `SparkCluster.dataset` was given, as a DataFrame: itself, or the files of a table."""
+"""Converts the rows given to `SparkCluster.dataset` to a DataFrame: files, a table or itself."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ def given_rows(
     version: int | str | datetime | None,
     catalog: str | Mapping[str, str] | None,
 ) -> DataFrame:
-    """The rows of a DataFrame, of Parquet files, or of a version of a table.
+    """Returns the rows of a DataFrame, of Parquet files, or of a version of a table.
 
     Files are read by Spark's Python workers, which need no connector for them.
 
     Args:
-        session: Where they are read.
+        session: The session that reads them.
         given: See `SparkCluster.dataset`.
-        version: The same.
-        catalog: The same.
+        version: See `SparkCluster.dataset`.
+        catalog: See `SparkCluster.dataset`.
 
     Raises:
         TypeError: It is neither a DataFrame nor a table.
-        ValueError: There are no rows, or no such table or version; see `tables.opening`.
-        ImportError, FileNotFoundError: See there.
+        ValueError: There are no rows, or the table or version does not exist; see `tables.opening`.
+        ImportError, FileNotFoundError: See `tables.opening`.
     """
     if hasattr(given, "sparkSession"):
         if version is not None or catalog is not None:
@@ -40,7 +40,7 @@ def given_rows(
     is_path = isinstance(given, str | os.PathLike)
     if not is_path and type(given).__module__.partition(".")[0] not in ("deltalake", "pyiceberg"):
         require_frame(given, "SparkCluster.dataset")
-    # Arrow, and the libraries of tables: only programs that read files need them.
+    # Arrow and the table libraries: only programs that read files need them.
     from sparkflow.spark.data.parquet.footers import read_footers
     from sparkflow.spark.data.plan.table_frame import frame_of
     from sparkflow.spark.data.tables.opening import is_table, table_files
@@ -51,7 +51,7 @@ def given_rows(
         else:
             files = table_files(given, version, catalog)
     except (ValueError, TypeError) as error:
-        # Said for a trainer, whose methods have other names.
+        # The message is for a trainer, whose methods have other names.
         text = str(error).replace("fitOnTable", "dataset").replace("fitOnParquet", "dataset")
         raise type(error)(text) from error
     if not files.rows:

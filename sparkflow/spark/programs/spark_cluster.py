@@ -1,4 +1,4 @@
-"""`SparkCluster`: parameter servers and workers on the executors, for any program of the user's."""
+"""`SparkCluster`: parameter servers and workers on the executors, for any user program."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _log = logging.getLogger(__name__)
 
 LOOPBACK: Final = "127.0.0.1"
 _POLL_S: Final = 0.5
-# What one failure makes others report comes within this time.
+# The time within which tasks report the consequences of another task's failure.
 _CAUSES_S: Final = 1.0
 _LOG_LINES: Final = 10_000
 _NO_ROWS: Final = RowFormat((Input("unused", DENSE, "float32", ()),), None, None, named=True)
@@ -74,34 +74,35 @@ class SparkCluster:
             with tf.Session(cluster.target, credentials=cluster.credentials) as session:
                 ...
 
-    or has a function run in every task, which finds its role in `TF_CONFIG`, see `run`.
+    or runs a function in every task, which finds its role in `TF_CONFIG`, see `run`.
 
-    The tasks are those of one Spark job, which begins when `target`, `spec` or `start`
-    asks for it and ends with `stop`, the `with` block or the driver. All of it is for one thread;
-    sessions on the cluster are for any.
+    The tasks belong to one Spark job, which starts with the first use of `target`, `spec` or
+    `start` and ends with `stop`, the `with` block or the driver. Use the object from one thread;
+    sessions on the cluster may be used from any.
 
     Args:
         spark: A classic session; the active one if None.
-        numWorkers: Workers, at least one. Each takes a task slot of Spark's.
-        numPs: Parameter servers, each of which takes a slot, too.
-        startTimeout: Seconds that tasks may take to come.
-        workerLogs: Whether what the tasks' processes write is shown on the driver's stderr. `logs`
-            has it in any case.
-        tls: Whether tasks and sessions speak TLS: True, False, or 'auto' for as soon as one address
-            is not loopback.
-        ports: The ports that the tasks' processes and the driver listen on: a range
+        numWorkers: The number of workers, at least one. Each occupies a Spark task slot.
+        numPs: The number of parameter servers. Each occupies a slot, too.
+        startTimeout: The seconds that tasks may take to start.
+        workerLogs: Whether the output of the tasks' processes is shown on the driver's stderr.
+            `logs` contains it in any case.
+        tls: Whether tasks and sessions use TLS: True, False, or 'auto' (if any address is not
+            loopback).
+        ports: The ports that the processes of the tasks and the driver listen on: a range
             (`"40000-40100"`), one port, or `""` for any free ones.
-        interface: The address of each machine that its tasks listen on: the name of an interface
-            (`"eth0"`), a network (`"10.1.0.0/16"`), or `""` for the one that the driver sees.
-        workerResources: What Spark gives each worker's task: amounts (`{"cpus": 2, "gpu": 1}`) or a
-            `pyspark.resource.ResourceProfile`; Spark's settings decide if None.
-        psResources: The same of parameter servers.
+        interface: The address that tasks listen on: the name of an interface (`"eth0"`), a network
+            (`"10.1.0.0/16"`), or `""` for the address that the driver sees.
+        workerResources: The resources of each worker's task: amounts (`{"cpus": 2, "gpu": 1}`) or a
+            `pyspark.resource.ResourceProfile`; None for those in Spark's settings.
+        psResources: The same for parameter servers.
 
     Raises:
-        ValueError: There are no workers, or fewer than no parameter servers; no ports; no network.
-        TypeError: A number of tasks is no whole number.
-        SparkTrainingError: There is no session, or one of Spark Connect, whose driver is elsewhere;
-            or tls=False where Spark's settings ask for encryption.
+        ValueError: `numWorkers` is below 1, `numPs` is negative, or `ports` or `interface` is
+            invalid.
+        TypeError: A number of tasks is not an integer.
+        SparkTrainingError: There is no session, or it is a Spark Connect session, whose driver is
+            elsewhere; or tls=False although Spark's settings require encryption.
     """
 
     def __init__(
@@ -153,7 +154,7 @@ class SparkCluster:
 
     @property
     def target(self) -> str:
-        """What `tf.Session` takes: the master of the first worker. Starts the cluster if need be.
+        """The target for `tf.Session`: the first worker's master. Starts the cluster if needed.
 
         Raises:
             SparkTrainingError: See `start` and `check`.
@@ -163,23 +164,23 @@ class SparkCluster:
 
     @property
     def credentials(self) -> Credentials:
-        """What sessions on the cluster present: its token, and its certificate where there is TLS.
+        """The credentials for sessions on the cluster: a token, and with TLS a certificate.
 
-        Nobody else gets in.
+        The cluster refuses connections without them.
         """
         return self._credentials
 
     @property
     def spec(self) -> ClusterSpec:
-        """The tasks and their addresses; to look at an address starts the cluster if need be.
+        """The tasks and their addresses; reading an address starts the cluster if needed.
 
-        How many tasks there are is known before: `tf.train.replica_device_setter` starts nothing.
+        The numbers of tasks are known before: `tf.train.replica_device_setter` does not start it.
         """
         return _Spec(self._layout, self._jobs)
 
     @property
     def is_running(self) -> bool:
-        """Whether the tasks are there, and none has failed."""
+        """Whether the tasks are running and none has failed."""
         return self._cluster is not None and self._first_failure() is None
 
     @property
@@ -188,11 +189,11 @@ class SparkCluster:
         return list(self._lines)
 
     def start(self) -> SparkCluster:
-        """Starts all tasks and waits for them; does nothing where they run.
+        """Starts all tasks and waits for them; does nothing if they are running.
 
         Raises:
-            SparkTrainingError: Spark has too few slots, tasks do not come within `startTimeout`, or
-                they fail; see `check`.
+            SparkTrainingError: Spark has too few slots, tasks do not start within `startTimeout`,
+                or they fail; see `check`.
         """
         if self._cluster is not None:
             self.check()
@@ -205,12 +206,12 @@ class SparkCluster:
         return self
 
     def check(self) -> None:
-        """Passes while all tasks are there.
+        """Raises an error if a task was lost or has failed.
 
         Raises:
-            LostTaskError: One was lost, with its name and host. `stop` and `start` make the cluster
-                again, with new servers.
-            SparkTrainingError: One failed, with what it said.
+            LostTaskError: A task was lost; contains its name and host. `stop` and `start` recreate
+                the cluster, with new servers.
+            SparkTrainingError: A task failed; contains its error.
         """
         failure = self._first_failure()
         if failure is not None:
@@ -219,25 +220,24 @@ class SparkCluster:
     def run(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """Runs a function in every task of a cluster of this shape, each in a process of its own.
 
-        The function finds its role where TensorFlow's estimators and TensorFlowOnSpark have it:
+        The function finds its role where TensorFlow's estimators and TensorFlowOnSpark put it:
         `os.environ["TF_CONFIG"]` is JSON with the addresses of all tasks (`cluster`) and its own
         job and number (`task`). It starts a `tf.train.Server` there, builds its graph, and returns
-        what can be pickled. Its servers and sessions show the cluster's `credentials` to each
-        other unless it gives them others. Parameter servers may serve for ever: they end when all
-        workers have returned.
+        a picklable value. Its servers and sessions use the cluster's `credentials` unless it passes
+        others. Parameter servers may serve forever: they are ended when all workers have returned.
 
-        It has tasks of its own: where the cluster runs, it waits until Spark has slots for both.
+        It has tasks of its own: if the cluster is running, it waits until Spark has slots for both.
 
         Args:
-            function: Runs in the tasks; pickled by value as Spark does it.
+            function: The function to run in the tasks; pickled by value, as in Spark.
             *args: Its arguments.
 
         Returns:
-            What the workers returned, in their order.
+            The results of the workers, in worker order.
 
         Raises:
-            SparkTrainingError: The first task that failed, with its traceback and last lines; all
-                others are ended.
+            SparkTrainingError: A task failed; contains the traceback and last lines of the first
+                one that did. All others are ended.
         """
         layout = self._layout
         require_slots(self._session, layout, profiles=self._profiles)
@@ -258,25 +258,25 @@ class SparkCluster:
     def tensorboard(
         self, folder: str | os.PathLike[str], host: str = LOOPBACK, port: int = 0
     ) -> str:
-        """Starts TensorBoard on the driver, and returns its address; it ends with the cluster.
+        """Starts TensorBoard on the driver and returns its address; it ends with the cluster.
 
-        That is with `close` or the `with` block, or with the driver's process, however that ends;
-        `stop` leaves it. It shows the event files below a folder, such as those of a
-        `tf.summary.FileWriter` or of `checkpoint_dir`. Asked for the same folder again, it is the
-        same one.
+        That is, with `close`, the `with` block, or the driver's process, however that ends; `stop`
+        keeps it running. It shows the event files below a folder, such as those of a
+        `tf.summary.FileWriter` or of `checkpoint_dir`. A second call for the same folder returns
+        the same instance.
 
-        TensorBoard asks nobody who they are. On loopback, which is where it listens unless told
-        otherwise, every user of the driver's machine can look; reach it from elsewhere through ssh
-        (`ssh -L 6006:127.0.0.1:PORT driver`).
+        TensorBoard has no authentication. On loopback, its default, every user of the driver's
+        machine can read it; reach it from elsewhere through ssh (`ssh -L 6006:127.0.0.1:PORT
+        driver`).
 
         Args:
             folder: A local path, or a URI that TensorBoard reads.
-            host: The address that it listens on.
+            host: The address to listen on.
             port: The port; 0 for any free one.
 
         Raises:
             ImportError: TensorBoard is not installed (`pip install 'sparkflow-ml[tensorboard]'`).
-            SparkTrainingError: It does not start: the port is taken, for instance.
+            SparkTrainingError: It does not start, for instance because the port is taken.
         """
         from sparkflow.spark.programs.tensorboard_server import TensorBoardServer
 
@@ -302,48 +302,48 @@ class SparkCluster:
         version: int | str | datetime | None = None,
         catalog: str | Mapping[str, str] | None = None,
     ) -> ClusterDataset:
-        """The rows of a DataFrame or table on the workers: `dataset[1]` are those of worker 1.
+        """Distributes the rows of a DataFrame or table: `dataset[1]` is the share of worker 1.
 
             rows = cluster.dataset(df, ["features", "label"], batch_size=64, shuffle=True)
             for task in range(len(rows)):
                 with tf.device(f"/job:worker/task:{task}"):
                     features, labels = rows[task].make_one_shot_iterator().get_next()
 
-        Rows are dealt out to the workers, give or take one, and reach them as those of a trainer
-        do: as columns of Arrow, never by way of the driver. Blocks for the Spark jobs that read and
-        check them.
+        Rows are distributed evenly, to within one row, and reach the workers as in a trainer: as
+        Arrow columns, never through the driver. Blocks for the Spark jobs that read and check them.
 
-        Outside of local sessions rows come with the cluster when it starts, so datasets are made
-        before `target` is asked for. Where the cluster runs in a local session, the jobs need a
-        slot that is free.
+        Outside local sessions, rows are sent when the cluster starts, so create datasets before the
+        first use of `target`. If the cluster is running in a local session, the jobs need a free
+        slot.
 
         Args:
             df: The rows: a DataFrame; the path or URI of Parquet files; or a table of Delta Lake or
-                Iceberg as `SparkTrainer.fitOnTable` takes it. Spark's Python workers read files,
-                without the JVM and without a connector.
-            columns: What a batch consists of: a column; a list of columns, which gives a tuple of
-                tensors; or a dictionary of columns (or of lists of scalar columns, which become one
-                tensor), which gives a dictionary. Their types become tensors as those of named
-                inputs of a trainer, see `docs/spark_inputs.md`.
+                Iceberg as for `SparkTrainer.fitOnTable`. Spark's Python workers read files, without
+                the JVM and without a connector.
+            columns: The content of a batch: a column; a list of columns, for a tuple of tensors; or
+                a dictionary of columns (or of lists of scalar columns, which become one tensor),
+                for a dictionary of tensors. Types are converted as for named inputs of a trainer,
+                see `docs/spark_inputs.md`.
             batch_size: Rows per batch; the last one of an epoch may be shorter.
-            shuffle: Whether each epoch, and each pass over the dataset, has another order; else it
-                is that of the DataFrame.
-            epochs: How often each row comes in a pass; None for ever.
-            seed: Decides the orders.
-            inputShapes: As a trainer has it, by column or name.
-            vectorFormat: As a trainer has it.
-            handleInvalid: As a trainer has it.
-            fillValue: As a trainer has it.
-            cache: Whether rows are cached while they are looked at, outside of local sessions.
-            version: Which version of a table, as `fitOnTable` has it; pinned by this call.
-            catalog: The catalog of a table of Iceberg, as `fitOnTable` has it.
+            shuffle: Whether each epoch, and each pass over the dataset, has a different order;
+                otherwise it is the order of the DataFrame.
+            epochs: The number of epochs in a pass; None for endless repetition.
+            seed: Determines the orders.
+            inputShapes: As for a trainer, by column or name.
+            vectorFormat: As for a trainer.
+            handleInvalid: As for a trainer.
+            fillValue: As for a trainer.
+            cache: Whether rows are cached while they are checked, outside local sessions.
+            version: The version of a table, as for `fitOnTable`; pinned by this call.
+            catalog: The catalog of an Iceberg table, as for `fitOnTable`.
 
         Raises:
             ImportError: The library of the table's format is not installed.
-            FileNotFoundError: There are no files.
-            ValueError, TypeError: A column is not there, holds what tensors cannot, or has nulls or
-                NaNs; there are no rows; as `SparkTrainer.fit`.
-            SparkTrainingError: The cluster runs, and no slot is free, or the session is not local.
+            FileNotFoundError: No files were found.
+            ValueError, TypeError: A column is missing, has a type that tensors lack, or has nulls
+                or NaNs; there are no rows; or as for `SparkTrainer.fit`.
+            SparkTrainingError: The cluster is running, and no slot is free or the session is not
+                local.
         """
         df = given_rows(self._session, df, version, catalog)
         plan = feed_plan(batch_size, shuffle, epochs, seed)
@@ -367,7 +367,7 @@ class SparkCluster:
         return made
 
     def stop(self) -> None:
-        """Ends all tasks and waits until they have; may be called again. Datasets stay."""
+        """Ends all tasks and waits for them; may be called again. Keeps datasets."""
         cluster, self._cluster = self._cluster, None
         self._addresses = {}
         try:
@@ -377,7 +377,7 @@ class SparkCluster:
             self._held.close()
 
     def close(self) -> None:
-        """Ends all tasks and TensorBoard, lets go of all datasets' rows; may be called again."""
+        """Ends all tasks and TensorBoard, and releases all datasets; may be called again."""
         try:
             self.stop()
         finally:
@@ -389,11 +389,11 @@ class SparkCluster:
                 each.close()
 
     def __enter__(self) -> SparkCluster:
-        """The cluster itself, which starts when it is asked for."""
+        """Returns the cluster itself, which starts on first use."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Ends all tasks, and lets go of the rows of all datasets."""
+        """Ends all tasks, and releases the rows of all datasets."""
         self.close()
 
     def __repr__(self) -> str:
@@ -441,7 +441,7 @@ class SparkCluster:
         self._addresses = {task: info.address for task, info in server.infos().items()}
 
     def _require_room_for_rows(self, df: DataFrame) -> None:
-        """Passes where rows can be brought to tasks that run already."""
+        """Checks that rows can be sent to tasks that are already running."""
         if not is_local(df):
             raise SparkTrainingError(
                 "The cluster runs, and rows come to its tasks when it starts: make datasets before "
@@ -471,7 +471,7 @@ class SparkCluster:
                 raise not_started(missing, self._timeout_s, job.describe_slots()[1])
 
     def _first_failure(self) -> Exception | None:
-        """What ended the cluster, remembered; None while nothing has."""
+        """The error that ended the cluster, cached; None if there is none."""
         if self._failure is None:
             failures: list[Event] = []
             deadline: float | None = None
@@ -497,7 +497,7 @@ class SparkCluster:
 
 
 class _Spec(ClusterSpec):
-    """A cluster whose addresses are found out when somebody asks for one.
+    """A cluster whose addresses are determined on first use.
 
     Args:
         layout: The tasks.
@@ -532,7 +532,7 @@ _living: weakref.WeakSet[SparkCluster] = weakref.WeakSet()
 
 
 def _stop_all() -> None:
-    # Before the session ends, whose end would be a failure of every task.
+    # Before the session ends, because its end would make every task fail.
     for cluster in list(_living):
         with contextlib.suppress(Exception):
             cluster.close()

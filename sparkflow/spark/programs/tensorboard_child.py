@@ -1,6 +1,6 @@
-"""TensorBoard's server in a process of its own, which ends with the one that started it.
+"""TensorBoard's server in a child process, which ends with its parent.
 
-Reads one line of JSON from stdin, answers with one on stdout, and serves until stdin ends.
+Reads one line of JSON from stdin, replies with one on stdout, and serves until stdin is closed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import IO
 
 
 def main(given: IO[bytes], answer: IO[bytes]) -> None:
-    """Serves; what cannot be is answered as `error`."""
+    """Serves; replies with `error` if it cannot."""
     asked = json.loads(given.readline())
     logging.disable(logging.WARNING)  # that there is no TensorFlow is known
     try:

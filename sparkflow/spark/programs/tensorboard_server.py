@@ -1,4 +1,4 @@
-"""TensorBoard's server beside a program, as a child process."""
+"""TensorBoard's server as a child process of a program."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _START_S: Final = 60.0
 
 
 class TensorBoardServer:
-    """Shows the event files below a folder until `close`, or until this process ends.
+    """Shows the event files below a folder until `close` or the end of this process.
 
-    It asks nobody who they are: on loopback every user of the machine can look, elsewhere whoever
-    reaches the port.
+    It has no authentication: on loopback every user of the machine can read it, otherwise everyone
+    who can reach the port.
 
     Args:
         folder: A local path, or a URI that TensorBoard reads.
-        host: The address that it listens on.
+        host: The address to listen on.
         port: The port; 0 for any free one.
 
     Attributes:
@@ -36,7 +36,7 @@ class TensorBoardServer:
 
     Raises:
         ImportError: TensorBoard is not installed.
-        SparkTrainingError: It does not start, with what it said.
+        SparkTrainingError: It does not start; contains its output.
     """
 
     def __init__(self, folder: str, host: str = LOOPBACK, port: int = 0) -> None:
@@ -62,13 +62,13 @@ class TensorBoardServer:
             self._answered.wait(_START_S)
             if "url" not in self._answer:
                 self._process.kill()
-                self._process.end()  # it has said all that it says
+                self._process.end()  # it has written all its output
                 why = self._answer.get("error") or self._process.tail(10) or "it said nothing"
                 raise SparkTrainingError(f"TensorBoard for {folder} did not start: {why}")
         self.url = self._answer["url"]
 
     def close(self) -> None:
-        """Ends it, and waits until it has. May be called more than once."""
+        """Ends it and waits for its exit. May be called more than once."""
         self._process.end()
 
     def _read(self, stdout: IO[bytes]) -> None:

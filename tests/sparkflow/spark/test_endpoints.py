@@ -150,7 +150,7 @@ def test_interfaces() -> None:
     assert network_of("eth0") is None
     with pytest.raises(ValueError, match="is not a network"):
         require_interface("eth0/7")
-    with pytest.raises(TypeError, match="a text such as 'eth0'"):
+    with pytest.raises(TypeError, match="a string such as 'eth0'"):
         require_interface(7)
 
 

@@ -122,7 +122,7 @@ def test_a_batch_whose_training_has_changed_is_trained_anew(
     shutil.copy(before / "stream.json", tmp_path / "state" / "stream.json")
     with caplog.at_level(logging.WARNING):
         streaming(0.1).foreachBatch(df, 1)
-    assert "batch 1 is trained anew" in caplog.text
+    assert "batch 1 is retrained" in caplog.text
     assert "modelParams.rate: 0.01 -> 0.1" in caplog.text
     assert streaming(0.1).state(df.sparkSession).batch_id == 1
 

@@ -1,1 +1,1 @@
-"""Attempts of one fit: where each begins, what lives through all of them, when to stop trying."""
+"""The attempts of a fit: where each starts, the state that survives them, when to give up."""

@@ -1,4 +1,4 @@
-"""The state of one fit: what lives through all its attempts, and where each of them begins."""
+"""The fit state, which survives all attempts of a fit, and where each attempt starts."""
 
 from __future__ import annotations
 
@@ -40,25 +40,25 @@ _MEMORY: Final = "the memory of the process that leads"
 
 
 class FitState:
-    """Makes the runs of one fit. Used by the thread that called it.
+    """The fit state: creates the runs of one fit. Used by the thread that called `fit`.
 
-    Reads the last checkpoint at once, so that what is wrong with it is said before any job.
+    Reads the last checkpoint at once, so that errors in it are raised before any job.
 
     Args:
-        plan: What is to be trained.
-        credentials: What the tasks are shown.
-        callbacks: Are told of everything.
+        plan: What to train.
+        credentials: The credentials to present to the tasks.
+        callbacks: Receive all events.
         store: The checkpoints; None without.
-        start: What another training has left, to begin with where there is no checkpoint: its
-            variables and random streams, not its place in the data.
-        open_master: How the tasks are reached.
-        remembered: What an earlier `FitState` of the same fit, elsewhere, has left.
-        lost: Why such ones were lost, and how many steps had been made by then; 0 if nobody knows.
+        start: The snapshot of another training to start from if there is no checkpoint: its
+            variables and random streams, but not its position in the data.
+        open_master: Connects to the tasks.
+        remembered: The snapshot of an earlier `FitState` of the same fit in another process.
+        lost: Why earlier ones were lost, each with the number of steps made by then; 0 if unknown.
 
     Raises:
-        OtherTrainingError: The last checkpoint is of another training, see `resume`.
-        SparkTrainingError: The checkpoints cannot be written, or the last one is of another model
-            or format.
+        OtherTrainingError: The last checkpoint is of a different training, see `resume`.
+        SparkTrainingError: Checkpoints cannot be written, or the last one is of another model or
+            format.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class FitState:
         if start is not None:
             state = plan.graph.state
             require_same_variables(Checkpoint("to begin with", start), state.shared, state.tables)
-        # What that training was watching says nothing of this one.
+        # The early stopping of that training does not apply to this one.
         self._start = start and replace(start, best={}, early_stopping=None)
         self._plan = plan
         self._credentials = credentials
@@ -85,7 +85,7 @@ class FitState:
         self._store = store
         self._lost = len(lost)
         self._remembered = None if remembered is None else Checkpoint(_MEMORY, remembered)
-        # Those of earlier fits, and those of this one, which `maxRestarts` limits.
+        # The restarts of earlier fits, and those of this one, which `maxRestarts` limits.
         self._earlier: list[dict[str, Any]] = []
         self._restarts: list[dict[str, Any]] = []
         found = self._found()
@@ -100,29 +100,29 @@ class FitState:
 
     @property
     def history(self) -> TrainingHistory:
-        """Of the attempt that was made last."""
+        """The history of the last attempt."""
         return self._recorder.history
 
     @property
     def restarts(self) -> list[str]:
-        """Why this fit was interrupted, each time; not those before whose checkpoint it found."""
+        """The reason of each interruption of this fit, without those of earlier fits."""
         return [str(each["reason"]) for each in self._restarts]
 
     @property
     def remembered(self) -> Snapshot | None:
-        """What `remember` got last; None where it got nothing."""
+        """The last argument of `remember`; None before the first call."""
         return None if self._remembered is None else self._remembered.snapshot
 
     @property
     def positions(self) -> tuple[tuple[int, int], ...]:
-        """Per worker where the next attempt begins: epochs that are over, steps of the next."""
+        """By worker, where the next attempt starts: completed epochs, and steps of the next one."""
         return self._schedule.positions
 
     @property
     def finished_values(self) -> Mapping[str, npt.NDArray[Any]] | None:
-        """The values of an earlier fit that has done all that is asked for; None if there is work.
+        """The values of an earlier fit that completed the training; None if steps remain.
 
-        With these no job is needed.
+        If there are such values, no job is needed.
         """
         if self.history.resumed is None or not self.history.resumed["finished"]:
             return None
@@ -136,23 +136,23 @@ class FitState:
         return {name: values[name] for name in self._plan.fetch}
 
     def on_restart(self, reason: str) -> None:
-        """An attempt has failed and there will be another one."""
+        """Notes that an attempt has failed and another one will follow."""
         made = self.history.steps
         self._callbacks.on_restart(reason)
         self._begin(self._remembered or self._latest())
         self._note_restart(reason, made)
 
     def resize(self, plan: TrainingPlan) -> None:
-        """The next run has the plan's number of workers, and begins with what `remember` got."""
+        """Makes the next run use the plan's number of workers and the remembered snapshot."""
         self._plan = plan
         self._begin(self._remembered or self._latest())
 
     def remember(self, snapshot: Snapshot) -> None:
-        """Keeps a run's state in memory: what the next attempt begins with."""
+        """Keeps a run's snapshot in memory, from which the next attempt starts."""
         self._remembered = Checkpoint(_MEMORY, snapshot)
 
     def attempt(self, resizing: Resizing | None = None) -> TrainingRun:
-        """The next run; its data begin at `positions`.
+        """Creates the next run; its data start at `positions`.
 
         Args:
             resizing: Decides whether the number of workers changes.
@@ -171,19 +171,19 @@ class FitState:
         )
 
     def _notes(self) -> Mapping[str, Any]:
-        """What tells snapshots of this fit from those of others, and what it has seen so far."""
+        """The notes of a snapshot: the identity of this fit, and its restarts so far."""
         name = self._plan.name
         known = {"name": name, "restarts": len(self._restarts), "lost": self._lost}
         return {FIT: known} if name else {}
 
     def _found(self) -> Checkpoint | None:
-        """What the first attempt begins with; None for the beginning."""
+        """The snapshot from which the first attempt starts; None to start anew."""
         store, remembered = self._store, self._remembered
         if store is None:
             return remembered
         store.prepare()
         never = self._plan.config.resume == NEVER
-        # Those that are there may be of this fit where it goes on.
+        # Existing checkpoints may be of this fit, if it was continued.
         found = None if never and remembered is None and not self._lost else self._latest()
         if found is not None and self._is_own(found):
             if remembered is None or found.snapshot.step > remembered.snapshot.step:
@@ -199,7 +199,7 @@ class FitState:
         return bool(name) and found.snapshot.fit.get("name") == name
 
     def _go_on(self, found: Checkpoint | None, lost: Sequence[tuple[str, int]]) -> None:
-        """Begins where this fit was elsewhere, or at the beginning."""
+        """Starts where this fit was in another process, or anew."""
         if found is not None:
             restarts = list(found.snapshot.history.get("restarts", ()))
             first = len(restarts) - int(found.snapshot.fit.get("restarts", 0))
@@ -215,14 +215,14 @@ class FitState:
     def _note_restart(self, reason: str, made: int) -> None:
         undone = max(0, made - self.history.steps)
         if undone:
-            _log.warning("%d steps since the last checkpoint are made again", undone)
+            _log.warning("%d steps since the last checkpoint are repeated", undone)
         self._recorder.add_restart(reason, undone)
 
     def _latest(self) -> Checkpoint | None:
         return self._store.latest(self._refuse) if self._store is not None else None
 
     def _refuse(self, snapshot: Snapshot) -> str:
-        """Why nothing is to be gone on from a checkpoint that can be read; "" if it can be."""
+        """Why a readable checkpoint must not be resumed; "" if it may be."""
         if self._plan.config.allow_non_finite:
             return ""
         bad = non_finite(snapshot.shared, self._plan.graph.trainable)
@@ -260,25 +260,25 @@ class FitState:
         return schedule.finished or (early is not None and early.exhausted)
 
     def _early(self, snapshot: Snapshot) -> EarlyStopping | None:
-        """The watch over a metric where an earlier run has left it."""
+        """Early stopping in the state of an earlier run."""
         early = EarlyStopping.of(self._plan.config)
         if early is not None and snapshot.early_stopping is not None:
             early.restore(snapshot.early_stopping)
         return early
 
     def _schedule_of(self, found: Checkpoint) -> Schedule:
-        """What is left to do after a checkpoint."""
+        """The schedule of the steps that remain after a checkpoint."""
         plan, position = self._plan, found.snapshot.position
         done = position.done
         if dict(position.feed) != plan.position_rule:
-            # Its place in the data says nothing of these.
+            # Its position refers to other data.
             done = tuple(position.epochs_done * steps for steps in plan.epoch_steps)
         elif plan.config.in_step:
             done = done[:1] * plan.layout.num_workers  # all have made as many
         return plan.schedule(self._callbacks.needs_epochs, done)
 
     def _begin(self, found: Checkpoint | None) -> None:
-        """Makes the next attempt begin with a checkpoint, or at the beginning."""
+        """Makes the next attempt start from a checkpoint, or anew."""
         plan = self._plan
         self._snapshot: Snapshot | None = self._start
         self._schedule: Schedule = plan.schedule(self._callbacks.needs_epochs)
@@ -299,7 +299,7 @@ class FitState:
             history.restarts = [*self._earlier, *self._restarts]
             history.rows_per_epoch = plan.rows
             history.num_workers = plan.layout.num_workers
-            # What is in memory is of the end of an epoch wherever that matters.
+            # The snapshot in memory is of the end of an epoch whenever that matters.
             moved = tuple(self._schedule.done) != found.snapshot.position.done
             if moved and found is not self._remembered:
                 _log.warning(

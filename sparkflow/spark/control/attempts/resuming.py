@@ -1,4 +1,4 @@
-"""Whether a training goes on from a checkpoint, and what is said of that. Pure."""
+"""Decides whether a training resumes from a checkpoint, with the texts for it. Pure."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from sparkflow.spark.errors import OtherTrainingError
 from sparkflow.spark.graphs.state import StateNodes
 
 AUTO, ALWAYS, NEVER = "auto", "always", "never"
-"""What `resume` may be."""
+"""The values of `resume`."""
 
 _SHOWN: Final = 8
 
 
 def saved_fingerprint(found: Checkpoint) -> Fingerprint | None:
-    """That of the training that wrote a checkpoint; None of those of earlier versions."""
+    """The fingerprint of the training that wrote a checkpoint; None for those of early versions."""
     saved = found.snapshot.fingerprint
     return None if saved is None else Fingerprint.from_json(saved)
 
@@ -31,17 +31,17 @@ def require_same_training(
     *,
     is_finished: bool,
 ) -> None:
-    """Passes where a checkpoint is of the training that is asked for, as far as can be known.
+    """Checks that a checkpoint is of the requested training, as far as can be known.
 
     Args:
         found: The last checkpoint.
         wanted: The fingerprint of this training.
-        state: Its variables and tables.
-        schedule: The steps that are left.
-        is_finished: Whether none are.
+        state: The variables and tables of this training.
+        schedule: The remaining steps.
+        is_finished: Whether no steps remain.
 
     Raises:
-        OtherTrainingError: It is of another one; the text has what differs.
+        OtherTrainingError: It is of a different training; the message lists the differences.
     """
     others = other_variables(found, state.shared, state.tables)
     changes = list(_changes(found, wanted, others, schedule, is_finished))
@@ -59,7 +59,7 @@ def require_same_training(
 
 
 def describe_resumed(found: Checkpoint, wanted: Fingerprint | None, is_finished: bool) -> str:
-    """What a person is told where a checkpoint is gone on from, or is all there is to do."""
+    """The message to the user if a checkpoint is resumed, or leaves nothing to do."""
     saved = saved_fingerprint(found)
     changes = [] if saved is None or wanted is None else saved.changes(wanted, elsewhere=False)
     if saved is None or wanted is None:
@@ -90,7 +90,7 @@ def _changes(
     saved = saved_fingerprint(found)
     if saved is not None and wanted is not None:
         changes = saved.changes(wanted, elsewhere=not is_finished)
-        # Other variables are why there are other operations.
+        # The operations differ because the variables do.
         yield from (each for each in changes if not (others and each.startswith(GRAPH)))
     yield from others
     if schedule.total > schedule.end:

@@ -1,4 +1,4 @@
-"""Tries again after losses: attempts of one training, until one ends well or it is no use."""
+"""The retry loop: attempts of one training after losses, until one succeeds or it must give up."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ Result = TypeVar("Result")
 
 
 class RetryLoop(Generic[Result]):
-    """Runs attempts one after the other.
+    """Runs attempts one after another.
 
     Args:
-        attempt: Makes the attempt of this number, from 0; begins at the last checkpoint.
-        max_restarts: How often there may be another one.
-        is_restartable: Whether another attempt may go better after this error.
-        on_restart: Is told the reason before another attempt.
-        made: The reasons of the restarts so far, where there are also such that need no other
-            attempt; None for those between attempts.
+        attempt: Runs the attempt of this number, from 0, which starts from the last checkpoint.
+        max_restarts: The maximum number of further attempts.
+        is_restartable: Whether another attempt may succeed after this error.
+        on_restart: Called with the reason before another attempt.
+        made: Returns the reasons of all restarts so far, if some happen within attempts; None to
+            count those between attempts.
     """
 
     def __init__(
@@ -38,10 +38,10 @@ class RetryLoop(Generic[Result]):
         self._made = made
 
     def run(self) -> Result:
-        """The result of the first attempt that ends well. Blocks.
+        """Returns the result of the first attempt that succeeds. Blocks.
 
         Raises:
-            Exception: Of the last attempt; if it is not the first one, with a note on the others.
+            Exception: The error of the last attempt, with a note on earlier ones, if any.
         """
         reasons: list[str] = []
         while True:
@@ -61,7 +61,7 @@ class RetryLoop(Generic[Result]):
                     reason,
                 )
                 reasons.append(reason)
-            # Outside the handler, so that what fails now is not chained to what failed before.
+            # Outside the handler, so that a new error is not chained to the previous one.
             self._on_restart(reason)
 
 

@@ -1,1 +1,1 @@
-"""Checkpoints of a run: what is kept, where, and whether a training goes on from it."""
+"""Checkpoints of a run: their content, their storage, and whether to resume from one."""

@@ -1,7 +1,7 @@
-"""What tells one training from another: parameters, graph and rows, in few bytes.
+"""The fingerprint of a training: its parameters, graph and rows in a few bytes.
 
-A checkpoint holds the fingerprint of the training that wrote it, so that a `fit` that finds it
-knows whether it is its own. Pure.
+A checkpoint contains the fingerprint of the training that wrote it, so that a `fit` that finds it
+can tell whether it belongs to the same training. Pure.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from sparkflow.spark.graphs.digest import GraphDigest, changed_constants, change
 from sparkflow.version import SPARKFLOW_VERSION
 
 GRAPH: Final = "graph: "
-"""What is said of a graph begins with this."""
+"""The beginning of texts about the graph."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowsPrint:
-    """What is known of the rows.
+    """The fingerprint of the rows.
 
     Attributes:
-        columns: By input what it is in words, such as `dense float32 [784]`.
-        rows: How many train.
-        validation_rows: How many validate.
-        content: How the content was hashed, a colon, and the hash, which does not depend on the
-            order of the rows; "" where nobody looked.
+        columns: A description of each input, such as `dense float32 [784]`.
+        rows: The number of training rows.
+        validation_rows: The number of validation rows.
+        content: The hash method, a colon, and the hash of the content, which does not depend on the
+            order of the rows; "" if it was not computed.
     """
 
     columns: Mapping[str, str]
@@ -35,10 +35,10 @@ class RowsPrint:
     content: str = ""
 
     def changes(self, new: RowsPrint, *, same_hash: bool = True) -> Iterator[str]:
-        """What is to be said of the differences to other rows.
+        """Describes the differences from other rows.
 
         Args:
-            new: The other ones.
+            new: The other rows.
             same_hash: Whether equal rows have equal hashes.
         """
         for name, before in self.columns.items():
@@ -60,25 +60,24 @@ class RowsPrint:
             yield "rows: their content has changed"
 
     def compares(self, new: RowsPrint) -> bool:
-        """Whether the contents were hashed in the same way."""
+        """Whether the contents were hashed with the same method."""
         way, _, found = self.content.partition(":")
         return bool(found) and way == new.content.partition(":")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """See the module.
+    """The fingerprint of a training.
 
     Attributes:
-        params: The parameters that decide what is learnt, by name, as JSON has them.
-        placement: Those that decide on which tasks; an unfinished training may go on elsewhere.
-        graph: The graph that is trained.
+        params: The parameters that decide what is learnt, by name, as values for JSON.
+        placement: Those that assign work to tasks; an unfinished training may resume with others.
+        graph: The training graph.
         rows: The rows.
-        version: The sparkflow that built the graph: another one may call its operations otherwise,
-            so only values of constants are compared then.
-        shape: How many tasks and parts the graph was built for, whatever the parameters say of
-            them; nothing that is learnt depends on it, and only values of constants are compared
-            where it differs.
+        version: The version of sparkflow that built the graph: another one may name operations
+            differently, so only values of constants are compared then.
+        shape: The actual numbers of tasks and parts that the graph was built for; the result does
+            not depend on it, and only values of constants are compared if it differs.
     """
 
     params: Mapping[str, Any]
@@ -89,11 +88,11 @@ class Fingerprint:
     shape: Mapping[str, int] = field(default_factory=dict)
 
     def changes(self, new: Fingerprint, *, elsewhere: bool) -> list[str]:
-        """What is to be said of the differences to another training; nothing if it is the same.
+        """Describes the differences from another training; empty if it is the same.
 
         Args:
-            new: The other one.
-            elsewhere: Whether it may have other tasks. Its graph has other names then, so only
+            new: The other training.
+            elsewhere: Whether it may have other tasks. Its graph then has other names, so only
                 values of constants are compared.
         """
         found = list(_changed(self.params, new.params))
@@ -104,14 +103,14 @@ class Fingerprint:
         same_shape = not any(_changed(self.shape, new.shape))
         if not graph and not moved and same_shape and self.version == new.version:
             graph = list(changed_scopes(self.graph, new.graph))
-        # Other parameters are why the graph differs; that is no news.
+        # The graph differs because the parameters do; that adds no information.
         found += [f"{GRAPH}{each}" for each in graph] if not found else []
-        # The content is hashed with the seed, so another one has other hashes of the same rows.
+        # The content is hashed with the seed, so hashes of the same rows differ between seeds.
         same_hash = self.params.get("seed") == new.params.get("seed")
         return [*found, *self.rows.changes(new.rows, same_hash=same_hash)]
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Returns it as values for JSON."""
         return {
             "params": dict(self.params),
             "placement": dict(self.placement),
@@ -131,7 +130,7 @@ class Fingerprint:
         """Reads what `to_json` wrote.
 
         Raises:
-            KeyError, TypeError, ValueError, AttributeError: It is something else.
+            KeyError, TypeError, ValueError, AttributeError: The value is something else.
         """
         rows = value["rows"]
         return cls(
@@ -150,7 +149,7 @@ class Fingerprint:
 
 
 def _changed(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Of parameters that both know: other versions may have more."""
+    """Differences in the parameters of both: other versions may have more."""
     for name in old if not prefix else {**old, **new}:
         if not prefix and name not in new:
             continue

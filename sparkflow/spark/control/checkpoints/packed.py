@@ -1,4 +1,4 @@
-"""A snapshot as bytes that travel between processes: what a checkpoint holds, without a store.
+"""A snapshot as bytes to send between processes: the content of a checkpoint, without a store.
 
 Nothing is unpickled.
 """
@@ -25,7 +25,7 @@ PARTS: Final = (TENSORS, STATE)
 
 
 def pack(snapshot: Snapshot) -> dict[str, bytes]:
-    """The parts of a snapshot.
+    """Packs a snapshot.
 
     Raises:
         SparkTrainingError: A variable holds strings.
@@ -40,7 +40,7 @@ def pack(snapshot: Snapshot) -> dict[str, bytes]:
 
 
 def unpack(parts: Mapping[str, bytes]) -> Snapshot:
-    """The snapshot again.
+    """Unpacks a snapshot.
 
     Raises:
         DataLossError: The tensors are damaged.

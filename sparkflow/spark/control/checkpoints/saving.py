@@ -1,4 +1,4 @@
-"""Checkpoints beside training: a thread writes while the next steps run."""
+"""Writing of checkpoints in the background: a thread writes while the next steps run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sparkflow.spark.errors import SparkTrainingError
 _log = logging.getLogger(__name__)
 
 MAX_FAILURES = 3
-"""So many failures in a row end training: the user counts on checkpoints."""
+"""The number of consecutive failures that ends training: the user relies on checkpoints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class CheckpointEnded:
     """A checkpoint was written, or could not be.
 
     Attributes:
-        step: The step that it is of.
-        path: Where it is; "" if it failed.
+        step: The step of the checkpoint.
+        path: Its path; "" if it failed.
         error: Why it failed.
     """
 
@@ -37,11 +37,11 @@ class CheckpointWriter:
     """Writes one snapshot at a time. Used by one thread.
 
     Args:
-        store: Where to.
-        post: Is told of the end of each, from the writing thread.
+        store: The store to write to.
+        post: Called at the end of each, from the writing thread.
 
     Attributes:
-        last_path: The last one that is complete; "" before. To be read after `wait`.
+        last_path: The path of the last complete one; "" before the first. Read it after `wait`.
     """
 
     def __init__(self, store: CheckpointStore, post: Callable[[CheckpointEnded], None]) -> None:
@@ -52,7 +52,7 @@ class CheckpointWriter:
         self.last_path = ""
 
     def write(self, snapshot: Snapshot) -> None:
-        """Begins to write; waits for the one before, so that no third one takes up memory."""
+        """Starts to write; waits for the previous one, so that at most two are in memory."""
         self.wait()
         thread = threading.Thread(
             target=self._write, args=(snapshot,), name="checkpoint", daemon=True
@@ -61,16 +61,16 @@ class CheckpointWriter:
         self._thread = thread
 
     def wait(self) -> None:
-        """Blocks until nothing is being written."""
+        """Blocks until no checkpoint is being written."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None
 
     def count(self, ended: CheckpointEnded) -> None:
-        """Takes note of how a checkpoint ended; for the thread that gets the messages.
+        """Handles the outcome of a checkpoint; called by the thread that receives the events.
 
         Raises:
-            SparkTrainingError: `MAX_FAILURES` in a row have failed.
+            SparkTrainingError: `MAX_FAILURES` checkpoints in a row have failed.
         """
         if ended.error is None:
             self._failures = 0

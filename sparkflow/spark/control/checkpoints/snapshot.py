@@ -1,4 +1,4 @@
-"""All that a run has to remember in order to go on elsewhere, as plain values."""
+"""The full state of a run, from which it can resume in another process, as plain values."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import numpy.typing as npt
 Values = Mapping[str, npt.NDArray[Any]]
 
 FINGERPRINT, IS_FINITE, FIT = "fingerprint", "is_finite", "fit"
-"""What a run notes, see `Snapshot`."""
+"""The type of a run's notes, see `Snapshot`."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """What one worker has for itself.
+    """The state of a single worker.
 
     Attributes:
-        random: Where its random streams have got to, see
+        random: The state of its random streams, see
             `sparkflow_runtime.ops.random.random_states`.
-        own: The values of its local variables, such as gradients that are being accumulated.
+        own: The values of its local variables, such as accumulated gradients.
     """
 
     random: bytes
@@ -31,13 +31,13 @@ class WorkerState:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far the data have been used, and by what rule they were dealt.
+    """The position in the data, and the rule by which they were distributed.
 
     Attributes:
-        done: Per worker the steps over all epochs.
-        epoch_steps: Per worker the steps of an epoch.
-        feed: What decides which rows a step has: batch size, seed, shares and the like. Positions
-            mean the same rows only where it is equal.
+        done: The steps of each worker over all epochs.
+        epoch_steps: The steps of each worker per epoch.
+        feed: What determines the rows of a step: batch size, seed, shares and so on. Positions
+            refer to the same rows only if it is equal.
     """
 
     done: tuple[int, ...]
@@ -53,18 +53,18 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A run between two segments.
+    """The state of a run between two segments.
 
     Attributes:
-        step: The steps made, see `Schedule.total`.
-        position: How far the data have been used.
+        step: The number of steps made, see `Schedule.total`.
+        position: The position in the data.
         shared: The global variables: parameters, slots, global step.
-        best: The best values so far of what early stopping restores; empty without it.
-        workers: What each worker has for itself.
+        best: The best values so far of the variables that early stopping restores, if any.
+        workers: The state of each worker.
         history: `TrainingHistory.to_dict()`.
         early_stopping: `EarlyStopping.to_json()`, None without it.
-        notes: What else is to be known of the run when it is gone on with: values that JSON can
-            hold. A checkpoint keeps them as they are, under its checksum.
+        notes: Further values for JSON that are needed to resume the run. A checkpoint stores them
+            unchanged, under its checksum.
     """
 
     step: int
@@ -78,22 +78,22 @@ class Snapshot:
 
     @property
     def fingerprint(self) -> Mapping[str, Any] | None:
-        """`Fingerprint.to_json()` of the training; None where nobody noted it."""
+        """`Fingerprint.to_json()` of the training; None if it was not noted."""
         return self.notes.get(FINGERPRINT)
 
     @property
     def fit(self) -> Mapping[str, Any]:
-        """Which fit made it, see `FitState`; empty where nobody noted it."""
+        """The fit that made it, see `FitState`; empty if it was not noted."""
         found: Mapping[str, Any] = self.notes.get(FIT) or {}
         return found
 
     @property
     def is_finite(self) -> bool:
-        """Whether its variables are, as `finite.non_finite` sees it."""
+        """Whether its variables are finite by the rule of `finite.non_finite`."""
         return bool(self.notes.get(IS_FINITE, True))
 
     def tensors(self) -> dict[str, npt.NDArray[Any]]:
-        """All arrays, under the names they have in a checkpoint."""
+        """Returns all arrays, under their names in a checkpoint."""
         named = {f"variables/{name}": value for name, value in self.shared.items()}
         named |= {f"best/{name}": value for name, value in self.best.items()}
         for index, worker in enumerate(self.workers):
@@ -106,7 +106,7 @@ class Snapshot:
     def sorted_out(
         tensors: Values, num_workers: int
     ) -> tuple[Values, Values, tuple[WorkerState, ...]]:
-        """Shared, best and workers' own values from what `tensors` gave."""
+        """Splits the result of `tensors` into shared, best and workers' own values."""
 
         def below(prefix: str) -> dict[str, npt.NDArray[Any]]:
             return {

@@ -4,7 +4,7 @@
 
 The manifest is written last and whole, has a checksum of itself, and lists every file with its size
 and checksum and every tensor. Checkpoints are numbered in the order in which they were written, so
-the latest is the last one whatever its step; none is ever written over. Nothing is unpickled.
+the highest number is the latest, whatever its step; none is ever overwritten. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ VERSION: Final = 2
 """Version 1 had no checksums of the manifest and of whole files; both are read."""
 MANIFEST: Final = "manifest.json"
 _FIRST, _LAST_FINITE = "first", "last_finite"
-"""What a store notes: the number of its training's first checkpoint, and the name of the last one
-whose variables are finite, which is another one only where NaNs are allowed."""
+"""Notes of a store: the number of its training's first checkpoint, and the name of the last one
+whose variables are finite, which differs from the last one only if NaNs are allowed."""
 _NAME = re.compile(r"checkpoint-(\d+)-step-(\d+)")
 _NO_TABLES: Final[Mapping[str, TableNodes]] = {}
 _FILE_BYTES: Final = 256 << 20
-"""Tensors share a file up to this size: it is in memory once more while it is written."""
+"""The maximum size of a file of several tensors, which is copied in memory while it is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Checkpoint:
 
     Attributes:
         path: Its directory.
-        snapshot: What it holds.
+        snapshot: Its content.
     """
 
     path: str
@@ -60,19 +60,19 @@ class Checkpoint:
 
 
 class CheckpointStore:
-    """The checkpoints of one directory. For one writer; not thread-safe.
+    """The checkpoints in one directory. For a single writer; not thread-safe.
 
     Args:
         directory: A path or URI.
-        keep_max: How many checkpoints stay; 0 for all.
-        files: How the directory is reached.
+        keep_max: The maximum number of checkpoints to keep; 0 for all.
+        files: Access to the directory.
     """
 
     def __init__(self, directory: str, keep_max: int, files: CheckpointFiles) -> None:
         self.directory = directory.rstrip("/") or "/"
         self._keep_max = keep_max
         self._files = files
-        # Those with lower numbers are of trainings before: neither gone on from nor deleted.
+        # Those with lower numbers are of earlier trainings: neither resumed from nor deleted.
         self._first = 0
         self._last_finite = ""
 
@@ -80,20 +80,20 @@ class CheckpointStore:
     def of(
         cls, config: FitConfig, reach: Callable[[str], CheckpointFiles]
     ) -> CheckpointStore | None:
-        """Those of a fit; None where none are kept.
+        """Returns the checkpoints of a fit; None if it keeps none.
 
         Args:
-            config: What was asked for.
-            reach: Gives the files of a directory.
+            config: The configuration of the fit.
+            reach: Returns the access to a directory.
         """
         directory = config.checkpoint_dir
         return cls(directory, config.keep_checkpoint_max, reach(directory)) if directory else None
 
     def prepare(self) -> None:
-        """Makes the directory and tries to write, so that it fails before training and not after.
+        """Creates the directory and writes to it, so that errors occur before training.
 
         Raises:
-            SparkTrainingError: It cannot be written.
+            SparkTrainingError: The directory cannot be written.
         """
         probe = self._path(".sparkflow-probe")
         try:
@@ -106,29 +106,29 @@ class CheckpointStore:
             ) from error
 
     def names(self) -> list[str]:
-        """The checkpoints, complete or not, oldest first."""
+        """Returns the checkpoints, complete or not, oldest first."""
         found = [name for name in self._files.list(self.directory) if _NAME.fullmatch(name)]
         return sorted(found, key=_number)
 
     def ignore_existing(self) -> int:
-        """Has `latest` pass over what is there now, and returns how many checkpoints that are.
+        """Makes `latest` skip all present checkpoints, and returns their number.
 
-        They stay: `keep_max` does not count them, also not of those who go on from newer ones.
+        They are kept: `keep_max` does not count them, even in fits that resume from newer ones.
         """
         names = self.names()
         self._first = _number(names[-1]) + 1 if names else 0
         return len(names)
 
     def latest(self, refuse: Callable[[Snapshot], str] | None = None) -> Checkpoint | None:
-        """The last checkpoint that can be read; None where there is none.
+        """Returns the last readable checkpoint; None if there is none.
 
-        Those that are incomplete or damaged are passed over with a warning.
+        Incomplete and damaged checkpoints are skipped with a warning.
 
         Args:
-            refuse: Why a checkpoint is to be passed over, too; "" where it is not.
+            refuse: Returns why a checkpoint must also be skipped; "" if it need not be.
 
         Raises:
-            SparkTrainingError: It is of a format that this version does not know.
+            SparkTrainingError: It has a format that this version does not know.
         """
         for name in reversed(self.names()):
             path = self._path(name)
@@ -147,10 +147,10 @@ class CheckpointStore:
         return None
 
     def write(self, snapshot: Snapshot) -> str:
-        """Writes a checkpoint, deletes those that are too many, and returns its path.
+        """Writes a checkpoint, deletes excess ones, and returns its path.
 
         Raises:
-            OSError, OpError: It could not be written.
+            OSError, OpError: The checkpoint could not be written.
             SparkTrainingError: A variable's dtype cannot be saved.
         """
         names = self.names()
@@ -190,7 +190,7 @@ class CheckpointStore:
         )
 
     def _not_written(self, path: str, snapshot: Snapshot, error: OSError | OpError) -> OpError:
-        """What to tell of a failure; removes what was written so far."""
+        """Returns the error to raise for a failure; removes partially written files."""
         removed = self._remove(path)
         size_bytes = sum(value.nbytes for value in snapshot.tensors().values())
         kept = self._complete()
@@ -228,7 +228,7 @@ class CheckpointStore:
             ) from error
 
     def _complete(self) -> list[str]:
-        """The checkpoints that have a manifest, oldest first; none where that cannot be seen."""
+        """Returns the checkpoints with a manifest, oldest first; none if they cannot be listed."""
         try:
             return [name for name in self.names() if MANIFEST in self._files.list(self._path(name))]
         except (OSError, OpError):
@@ -245,7 +245,7 @@ class CheckpointStore:
                 self._remove(self._path(name))
 
     def _remove(self, path: str) -> bool:
-        """Deletes a checkpoint; whether that went well."""
+        """Deletes a checkpoint, and returns whether that succeeded."""
         try:
             self._files.remove_tree(path)
         except (OSError, OpError) as error:
@@ -277,7 +277,7 @@ def _parts(tensors: Mapping[str, npt.NDArray[Any]]) -> Iterator[dict[str, npt.ND
 
 
 def plain_tensor(name: str, value: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """An array as safetensors' numpy side knows it: what is no plain number goes as bytes."""
+    """Converts an array for safetensors: types that it lacks in numpy are stored as bytes."""
     if value.dtype.kind in "fiub":
         return value
     if value.dtype.hasobject:
@@ -289,7 +289,7 @@ def plain_tensor(name: str, value: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def tensor_value(stored: npt.NDArray[Any], known: Mapping[str, Any]) -> npt.NDArray[Any]:
-    """The array that `plain_tensor` was given, which a manifest describes."""
+    """Restores the argument of `plain_tensor`, which a manifest describes."""
     dtype = dtypes.as_dtype(known["dtype"]).as_numpy_dtype
     value = stored if stored.dtype == dtype else stored.view(dtype)
     return value.reshape([int(size) for size in known["shape"]])
@@ -298,7 +298,7 @@ def tensor_value(stored: npt.NDArray[Any], known: Mapping[str, Any]) -> npt.NDAr
 def _checked_tensors(
     data: bytes, origin: str, known: Mapping[str, Any] | int
 ) -> dict[str, npt.NDArray[Any]]:
-    """The tensors of a file that is as the manifest describes it; version 1 has the size only."""
+    """Reads the tensors of a file, checked against the manifest (in version 1 only the size)."""
     size = known if isinstance(known, int) else known["size"]
     if len(data) != size:
         raise DataLossError(message=f"{origin} has {len(data)} bytes instead of {size}")
@@ -317,7 +317,7 @@ def _plain_name(file: str) -> str:
 def manifest_of(
     snapshot: Snapshot, tensors: Mapping[str, Any], files: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """All of a snapshot but its arrays, as JSON has it."""
+    """Returns a snapshot without its arrays, as values for JSON."""
     position = snapshot.position
     return {
         "format": FORMAT,
@@ -357,7 +357,7 @@ def _parsed(data: bytes, path: str) -> dict[str, Any]:
 
 
 def snapshot_of(manifest: Mapping[str, Any], values: Mapping[str, Any]) -> Snapshot:
-    """What `manifest_of` describes, with its arrays."""
+    """Rebuilds a snapshot from the result of `manifest_of` and its arrays."""
     shared, best, workers = Snapshot.sorted_out(values, int(manifest["num_workers"]))
     position = Position(
         tuple(map(int, manifest["done"])),
@@ -381,15 +381,15 @@ def require_same_variables(
     variables: Mapping[str, Any],
     tables: Mapping[str, TableNodes] = _NO_TABLES,
 ) -> None:
-    """Passes when a checkpoint is of a graph with these variables.
+    """Checks that a checkpoint is of a graph with these variables.
 
     Args:
-        checkpoint: What was read.
+        checkpoint: The checkpoint that was read.
         variables: Name -> anything with `dtype` and `shape`, as `StateNodes.shared` has them.
-        tables: The tables that grow, as `StateNodes.tables` has them.
+        tables: The growing tables, as in `StateNodes.tables`.
 
     Raises:
-        SparkTrainingError: It is of another graph; names what differs.
+        SparkTrainingError: It is of another graph; the message names the differences.
     """
     problems = other_variables(checkpoint, variables, tables)
     if problems:
@@ -406,7 +406,7 @@ def other_variables(
     variables: Mapping[str, Any],
     tables: Mapping[str, TableNodes] = _NO_TABLES,
 ) -> list[str]:
-    """How these variables differ from those of a checkpoint; see `require_same_variables`."""
+    """Describes how these variables differ from a checkpoint; see `require_same_variables`."""
     saved = beside_tables(checkpoint.snapshot.shared)
     problems = [f"{name} is not in the checkpoint" for name in variables if name not in saved]
     problems += [f"the model has no {name}" for name in saved if name not in variables]

@@ -1,8 +1,8 @@
-"""Tables that grow, as arrays: their names in a checkpoint, other numbers of shards, the model's.
+"""Growing tables as arrays: their names in checkpoints, resharding, and the model's form.
 
-A shard's parts are `<table>/shard_<i>_of_<n>/<part>`, so that a missing or damaged one is named;
-see `graphs.growing` for the parts. What rows start from is the same in all shards:
-`<table>/initial`. A training with another number of shards deals the ids out anew.
+A shard's parts are `<table>/shard_<i>_of_<n>/<part>`, so that errors can name a missing or damaged
+one; see `graphs.growing` for the parts. The initial value of rows is the same in all shards:
+`<table>/initial`. A training with another number of shards redistributes the ids.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _NAME: Final = re.compile(r"(?P<table>.+)/shard_(?P<index>\d+)_of_(?P<count>\d+)
 
 Array = npt.NDArray[Any]
 Shard = dict[str, Array]
-"""The parts of a shard by name."""
+"""Returns the parts of a shard by name."""
 
 
 def named(table: str, shards: Sequence[Values]) -> dict[str, Array]:
-    """The parts of all shards of a table under their names in a checkpoint."""
+    """Returns the parts of all shards of a table under their names in a checkpoint."""
     found = {f"{table}/{INITIAL}": shards[0][INITIAL]}
     for index, shard in enumerate(shards):
         for part, value in shard.items():
@@ -47,7 +47,7 @@ def named(table: str, shards: Sequence[Values]) -> dict[str, Array]:
 
 
 def problems(saved: Values, tables: Collection[TableNodes]) -> list[str]:
-    """What keeps saved values from being those of these tables; nothing where all is well."""
+    """Describes why saved values do not fit these tables; empty if they do."""
     found: list[str] = []
     for table in tables:
         shards = _shards(saved, table.name)
@@ -72,7 +72,7 @@ def problems(saved: Values, tables: Collection[TableNodes]) -> list[str]:
 
 
 def beside_tables(saved: Values) -> dict[str, Array]:
-    """The values that belong to no table."""
+    """Returns the values that belong to no table."""
     names = {match["table"] for match in map(_NAME.fullmatch, saved) if match}
     initial = {f"{name}/{INITIAL}" for name in names}
     return {
@@ -83,7 +83,7 @@ def beside_tables(saved: Values) -> dict[str, Array]:
 
 
 def shards_for(saved: Values, table: TableNodes) -> list[Shard]:
-    """What each shard of a table is to be given of what was saved, which `problems` has passed."""
+    """Distributes saved values, which `problems` has accepted, to the shards of a table."""
     found = _shards(saved, table.name)
     old = [found[key] for key in sorted(found)]
     initial = saved[f"{table.name}/{INITIAL}"]
@@ -93,10 +93,10 @@ def shards_for(saved: Values, table: TableNodes) -> list[Shard]:
 
 
 def model_table(shards: Sequence[Values]) -> tuple[Array, Array]:
-    """Ids and rows as a model has them, of what shards have, see `embedding.read_only`.
+    """Converts shards to ids and rows in the model's form, see `embedding.read_only`.
 
     Returns:
-        [n + 1] int64, sorted; [n + 1, dim], the last of which is that of ids without a row.
+        [n + 1] int64, sorted; [n + 1, dim], whose last row is for ids without one.
     """
     keys = np.concatenate([shard[KEYS][: _num_rows(shard)] for shard in shards])
     rows = np.concatenate([shard[VALUES][1:] for shard in shards])
@@ -109,7 +109,7 @@ def model_table(shards: Sequence[Values]) -> tuple[Array, Array]:
 
 
 def shards_of_model(keys: Array, rows: Array, count: int) -> list[Shard]:
-    """The keys and values of shards, from what `model_table` gave."""
+    """Converts the result of `model_table` to the keys and values of shards."""
     ids, place = keys[:-1], shards_of(keys[:-1], count)
     return [
         {KEYS: ids[place == index], VALUES: np.concatenate([rows[-1:], rows[:-1][place == index]])}
@@ -118,7 +118,7 @@ def shards_of_model(keys: Array, rows: Array, count: int) -> list[Shard]:
 
 
 def model_values(saved: Values, tables: Mapping[str, TableNodes]) -> dict[str, Array]:
-    """The variables and tables of a snapshot, as a model has them."""
+    """Returns the variables and tables of a snapshot in the model's form."""
     found = beside_tables(saved)
     for table in tables.values():
         keys, rows = model_table(shards_for(saved, table))
@@ -127,7 +127,7 @@ def model_values(saved: Values, tables: Mapping[str, TableNodes]) -> dict[str, A
 
 
 def _shards(saved: Values, table: str) -> dict[tuple[int, int], Shard]:
-    """The parts of each shard of a table, by its number and how many there are."""
+    """Returns the parts of a table's shards, by the index of the shard and the number of shards."""
     found: dict[tuple[int, int], Shard] = {}
     for name, value in saved.items():
         match = _NAME.fullmatch(name)
@@ -138,7 +138,7 @@ def _shards(saved: Values, table: str) -> dict[tuple[int, int], Shard]:
 
 
 def _wrong(shard: Values, table: TableNodes) -> list[str]:
-    """What is wrong with a saved shard."""
+    """Describes what is wrong with a saved shard."""
     wanted = {*_IDS, CLOCK, *table.held}
     found = [f"lacks {part}" for part in sorted(wanted - shard.keys())]
     found += [f"has {part}, which the model lacks" for part in sorted(shard.keys() - wanted)]

@@ -1,1 +1,1 @@
-"""What training was like, as values, tables and pictures. Knows no run."""
+"""The history of a training, as values, tables and plots. Independent of runs."""

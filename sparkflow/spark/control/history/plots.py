@@ -1,4 +1,4 @@
-"""Pictures of a history, by matplotlib."""
+"""Plots of a history with matplotlib."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sparkflow_runtime.errors import missing_package
 
 
 class Plotted(Protocol):
-    """What is drawn of a `TrainingHistory`."""
+    """The part of a `TrainingHistory` that is plotted."""
 
     loss: list[float]
     rows: list[int]
@@ -23,14 +23,14 @@ class Plotted(Protocol):
 
     @property
     def epoch_loss(self) -> list[float]:
-        """By epoch the mean loss of its rows."""
+        """The mean loss of each epoch's rows."""
 
 
 def plot_loss(history: Plotted, axes: Any = None) -> Any:
-    """Draws the loss per step, per epoch and of the validation rows, over epochs.
+    """Plots the loss per step, per epoch and on the validation rows, over epochs.
 
     Args:
-        history: What to draw.
+        history: The history.
         axes: matplotlib's Axes; those of a new figure if None.
 
     Returns:
@@ -43,7 +43,7 @@ def plot_loss(history: Plotted, axes: Any = None) -> Any:
         axes = _new_axes()
     rows = np.asarray(history.rows, np.float64)
     per_epoch = max(history.rows_per_epoch, 1)
-    # A step is drawn where it ends, an epoch and its validation where they do.
+    # A step is plotted at its end, like an epoch and its validation.
     epoch = np.cumsum(rows) / per_epoch
     loss = np.asarray(history.loss, np.float64)
     axes.plot(epoch, loss, color="0.75", linewidth=0.6, label="each step")
@@ -61,7 +61,7 @@ def plot_loss(history: Plotted, axes: Any = None) -> Any:
         axes.axvline(place, color="0.5", linestyle=":", linewidth=1, label=label)
     shown = loss[np.isfinite(loss)]
     if len(shown):
-        # A few wild steps at the beginning do not flatten the rest.
+        # Prevents a few extreme steps at the beginning from flattening the rest.
         low, high = float(shown.min()), float(np.percentile(shown, 99.5))
         room = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
         axes.set_ylim(low - room, high + room)
@@ -83,6 +83,6 @@ def _new_axes() -> Any:
 
 
 def _epochs_done(history: Plotted, time_s: float) -> float:
-    """The epochs that were done at a time, by rows."""
+    """Returns the epochs completed at a time, by rows."""
     known = int(np.searchsorted(history.time, time_s, side="right"))
     return sum(history.rows[:known]) / max(history.rows_per_epoch, 1)

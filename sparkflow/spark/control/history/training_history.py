@@ -1,4 +1,4 @@
-"""What training was like: losses, rows, waiting, validation and restarts, in bounded space."""
+"""The history of a training: losses, rows, waiting, validation, restarts, in bounded space."""
 
 from __future__ import annotations
 
@@ -14,53 +14,52 @@ if TYPE_CHECKING:
     import pandas
 
 MAX_ENTRIES = 10_000
-"""Beyond these, neighbours become one: a history stays below a megabyte however long it is."""
+"""The maximum number of entries; beyond it neighbours are merged. Keeps a history below 1 MB."""
 
 
 @dataclass(slots=True, repr=False)
 class TrainingHistory:
-    """What the driver learnt of a training, in the order in which it learnt it.
+    """The history of a training, in the order in which the driver learnt of it.
 
-    A step is one of each worker in the modes in which workers go on their own (`async`, `ssp`), and
-    one of all workers in the others; its loss is then the mean over the rows of all. `loss`,
-    `rows`, `worker` and `time` have an entry per step, or, in long trainings, one per
-    `steps_per_entry` steps. The figures per epoch are exact all the same.
+    In the modes in which workers proceed independently (`async`, `ssp`), a step is one of a single
+    worker; in the others it is one of all workers, and its loss the mean over the rows of all.
+    `loss`, `rows`, `worker` and `time` have an entry per step, or, in long trainings, one per
+    `steps_per_entry` steps. The numbers per epoch are exact in either case.
 
     Attributes:
-        loss: Per entry the mean loss over its rows.
-        rows: Per entry the number of rows.
-        worker: Per entry the worker; -1 where it is of several.
-        time: Per entry the seconds since training began at which the driver knew of it.
+        loss: The mean loss over the rows of each entry.
+        rows: The number of rows of each entry.
+        worker: The worker of each entry; -1 for several.
+        time: The seconds from the start of training until the driver learnt of each entry.
         steps: The number of steps that were made.
-        untold_steps: Of these, those whose loss nobody knows: in `async` mode, what a lost worker
-            had made since it told of its steps last. The loss before stands for theirs.
-        repeated_steps: Steps that variables have seen beyond `steps`, because a lost worker had
-            made them before: none, unless parameter servers could not be asked what it had made.
-        steps_per_entry: Steps that an entry stands for, the last one perhaps for fewer.
-        rows_per_epoch: Rows of the training data.
-        epoch_loss_sum: Per epoch the sum of the losses of its rows.
-        epoch_rows: Per epoch its rows. Epochs are counted by rows: a step belongs to the one that
-            its first row is of.
-        epoch_time: Per epoch the seconds at which it ended.
-        epoch_waited: Per epoch the seconds that workers waited for data, summed over them.
-        validation: Per evaluation a dictionary with `step`, `time`, `loss` and the metrics.
-        restarts: Per restart a dictionary with `step`, `time`, `reason` and `undone_steps`: how
-            many steps since the last checkpoint were given up, with all they had learnt, and made
-            again.
+        untold_steps: The steps among these with an unknown loss: in `async` mode, those of a lost
+            worker since its last report. The loss before them is used instead.
+        repeated_steps: Steps applied to the variables in addition to `steps`, because a lost worker
+            had already made them: 0 unless the parameter servers could not be asked for its steps.
+        steps_per_entry: The number of steps per entry; the last entry may have fewer.
+        rows_per_epoch: The number of rows of the training data.
+        epoch_loss_sum: The sum of the losses of the rows of each epoch.
+        epoch_rows: The number of rows of each epoch. Epochs are counted by rows: a step belongs to
+            the epoch of its first row.
+        epoch_time: The seconds at which each epoch ended.
+        epoch_waited: The seconds that workers waited for data in each epoch, summed over workers.
+        validation: For each evaluation a dictionary with `step`, `time`, `loss` and the metrics.
+        restarts: For each restart a dictionary with `step`, `time`, `reason` and `undone_steps`:
+            the number of steps since the last checkpoint that were discarded and repeated.
         checkpoints: A dictionary with `step`, `time` and `path` for each of the last checkpoints.
-        stopped: Why training ended before its epochs did; "" if it did not.
-        best_step: The step whose values the model has, where early stopping chose them; -1 if not.
-        resumed: What `fit` found in `checkpointDir` and went on from: a dictionary with `path`,
-            `step`, `finished` (whether there was nothing left to do) and `text`, which says it in
-            words; None where it began anew.
-        seconds: From the first step to the last.
-        waited_seconds: Of these, what workers spent waiting for data, summed over the workers.
-        num_workers: The workers that trained.
-        resized: Where the number of workers may change, a dictionary for each change with `step`,
-            `workers`, `before` and `pause_s`: the seconds without steps.
-        tasks_started: How Spark started the tasks (in a barrier stage or not), and why so.
-        chosen: What the estimator has chosen by the rows, where nobody has said it: parameters by
-            name, and under `columns` how each column of a wide and deep one is treated.
+        stopped: Why training ended early; "" if it did not.
+        best_step: The step whose values early stopping chose for the model; -1 if it chose none.
+        resumed: The checkpoint in `checkpointDir` that `fit` resumed from: a dictionary with
+            `path`, `step`, `finished` (whether nothing was left to do) and a description, `text`;
+            None if training started anew.
+        seconds: The seconds from the first step to the last.
+        waited_seconds: The part of these that workers waited for data, summed over the workers.
+        num_workers: The number of workers.
+        resized: With elastic training, a dictionary for each change of the number of workers with
+            `step`, `workers`, `before` and `pause_s`: the seconds without steps.
+        tasks_started: How Spark started the tasks (in a barrier stage or not), and why.
+        chosen: The parameters that the estimator has chosen from the rows, by name, and under
+            `columns` how each column of a wide and deep estimator is treated.
     """
 
     loss: list[float] = field(default_factory=list)
@@ -90,16 +89,16 @@ class TrainingHistory:
     chosen: dict[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        """What there is to say in one line, as pyspark.ml's reprs have it."""
+        """A summary in one line, in the form of pyspark.ml's reprs."""
         return describe_history(self)
 
     def _repr_html_(self) -> str:
-        """The same and a table of the epochs, for notebooks."""
+        """The summary and a table of the epochs, for notebooks."""
         return draw_history(self)
 
     @property
     def epoch_loss(self) -> list[float]:
-        """The mean loss over each epoch's rows; the last epoch may be under way."""
+        """The mean loss over each epoch's rows; the last epoch may be incomplete."""
         return [
             total / max(rows, 1)
             for total, rows in zip(self.epoch_loss_sum, self.epoch_rows, strict=True)
@@ -107,11 +106,11 @@ class TrainingHistory:
 
     @property
     def best(self) -> dict[str, Any] | None:
-        """What the model is that early stopping has chosen; None where it has not.
+        """The evaluation whose values early stopping chose for the model; None if it chose none.
 
         Returns:
-            `step`; `epoch`, how many epochs were done by then; and `metrics`, what the validation
-            rows gave after that step, `loss` among them.
+            `step`; `epoch`, the number of epochs completed by then; and `metrics`, those of the
+            validation rows after that step, including `loss`.
         """
         if self.best_step < 0:
             return None
@@ -123,22 +122,22 @@ class TrainingHistory:
 
     @property
     def epochs(self) -> float:
-        """Epochs done, as rows trained on over rows of the data."""
+        """The number of epochs completed: the rows trained on, divided by the rows of the data."""
         return sum(self.epoch_rows) / max(self.rows_per_epoch, 1)
 
     @property
     def rows_per_second(self) -> float:
-        """Rows trained on per second, of all workers together; 0 where no time has passed."""
+        """Rows trained on per second, summed over all workers; 0 if no time has passed."""
         return sum(self.epoch_rows) / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def wait_share(self) -> float:
-        """The share of the workers' time that they spent waiting for data, from 0 to 1."""
+        """The fraction of the workers' time spent waiting for data, from 0 to 1."""
         return _share(self.waited_seconds, self.seconds * self.num_workers)
 
     @property
     def epoch_wait_share(self) -> list[float]:
-        """`wait_share` of each epoch."""
+        """The `wait_share` of each epoch."""
         starts = [0.0, *self.epoch_time]
         return [
             _share(waited, (end - start) * self.num_workers)
@@ -147,18 +146,18 @@ class TrainingHistory:
 
     @property
     def step(self) -> list[int]:
-        """Per entry the number of its first step, from 0."""
+        """The number of the first step of each entry, from 0."""
         return [entry * self.steps_per_entry for entry in range(len(self.loss))]
 
     def to_dict(self) -> dict[str, Any]:
-        """All attributes, and `best`, as JSON values."""
+        """Returns all attributes, and `best`, as JSON values."""
         return {**asdict(self), "best": self.best}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TrainingHistory:
-        """What `to_dict` returned, also in other versions: what is unknown is left out."""
+        """Restores the result of `to_dict`, even of other versions; ignores unknown attributes."""
         known = {each.name for each in fields(cls)}
-        # A copy: an attempt goes on with it, and the next one may begin with the same values.
+        # A copy: an attempt changes it, and the next one may start from the same values.
         kept = {name: value for name, value in values.items() if name in known}
         history = cls(**copy.deepcopy(kept))
         if "steps" not in values:  # written before 2026-11-22, with nothing thinned
@@ -172,7 +171,7 @@ class TrainingHistory:
         return history
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The entries as a data frame.
+        """Returns the entries as a data frame.
 
         Returns:
             A frame with the columns step, epoch (rows before it over rows of an epoch), loss, rows,
@@ -197,7 +196,7 @@ class TrainingHistory:
         return frame
 
     def epochs_to_pandas(self) -> pandas.DataFrame:
-        """The epochs as a data frame.
+        """Returns the epochs as a data frame.
 
         Returns:
             A frame with the columns epoch (from 0), loss, rows, time, rows_per_second and
@@ -226,7 +225,7 @@ class TrainingHistory:
         return frame
 
     def plot(self, axes: Any = None) -> Any:
-        """Draws the loss per step, per epoch and of the validation rows.
+        """Plots the loss per step, per epoch and on the validation rows.
 
         Args:
             axes: matplotlib's Axes to draw on; a new figure if None.
@@ -244,7 +243,7 @@ class TrainingHistory:
     def count_epoch(
         self, rows_before: int, loss: float, rows: int, time_s: float, waited_s: float
     ) -> None:
-        """Adds a step to its epoch; for those who make a history."""
+        """Adds a step to its epoch; for the code that records a history."""
         epoch = rows_before // max(self.rows_per_epoch, 1)
         # A step without rows opens no epoch.
         if epoch >= len(self.epoch_rows) and (rows or not self.epoch_rows):
@@ -259,7 +258,7 @@ class TrainingHistory:
         self.epoch_waited[-1] += waited_s
 
     def _epoch_at(self, time_s: float) -> int:
-        """The epoch that ended last before this time, or is the first."""
+        """Returns the last epoch that ended before this time, or the first."""
         ended = [epoch for epoch, end in enumerate(self.epoch_time) if end <= time_s]
         return ended[-1] if ended else 0
 

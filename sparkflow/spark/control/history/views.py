@@ -1,4 +1,4 @@
-"""A history as people read it: one line, and a table for notebooks. Knows figures, no run."""
+"""Displays of a history: one line, and a table for notebooks. Independent of runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _STYLE: Final = "text-align: right; padding: 1px 18px 1px 0; border: none; backg
 
 
 class Viewed(Protocol):
-    """What is shown of a `TrainingHistory`."""
+    """The part of a `TrainingHistory` that is displayed."""
 
     steps: int
     seconds: float
@@ -24,19 +24,19 @@ class Viewed(Protocol):
 
     @property
     def epoch_loss(self) -> list[float]:
-        """By epoch the mean loss of its rows."""
+        """The mean loss of each epoch's rows."""
 
     @property
     def rows_per_second(self) -> float:
-        """Of all workers together."""
+        """The rows per second of all workers together."""
 
     @property
     def best(self) -> dict[str, Any] | None:
-        """What early stopping has chosen."""
+        """The evaluation that early stopping chose."""
 
 
 def describe_history(history: Viewed) -> str:
-    """As pyspark.ml has it: `TrainingHistory: epochs=5, steps=1,000, loss=0.69 -> 0.31, ...`."""
+    """In pyspark.ml's form: `TrainingHistory: epochs=5, steps=1,000, loss=0.69 -> 0.31, ...`."""
     if not history.steps:
         return "TrainingHistory: steps=0"
     losses = [_number(each) for each in history.epoch_loss]
@@ -58,7 +58,7 @@ def describe_history(history: Viewed) -> str:
 
 
 def draw_history(history: Viewed) -> str:
-    """A line and a table of the epochs as HTML, without scripts and without styles of its own."""
+    """Returns a line and a table of the epochs as HTML, without scripts or styles."""
     head = f"<div>{html.escape(describe_history(history))}</div>"
     rows = _epochs(history)
     if not rows:

@@ -1,1 +1,1 @@
-"""The rows of the table of parameters, by what they are about; no pyspark."""
+"""The rows of the parameter table, by topic; no pyspark."""

@@ -1,4 +1,4 @@
-"""The columns of estimators and models, and what a model does with rows."""
+"""The columns of estimators and models, and how a model handles rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sparkflow.spark.params.row import Group, Row
 
 COLUMNS: Final = Group(
     "ColumnAccessors",
-    "The columns that both the estimator and its model know.",
+    "The columns of both an estimator and its model.",
     (
         Row(
             "featuresCol",
@@ -18,8 +18,8 @@ COLUMNS: Final = Group(
             columns,
             "FeaturesCol",
             "the features: a column of vectors, arrays or single values; a list of scalar "
-            "columns; or a dictionary of named inputs, each of which is one of these",
-            get="The features column, the list of scalar columns, or these by the input's name.",
+            "columns; or a dictionary that maps the name of an input to either of these",
+            get="The features column, a list of scalar columns, or a dictionary by input name.",
             see="[what goes in](spark_inputs.md)",
         ),
         Row(
@@ -27,8 +27,8 @@ COLUMNS: Final = Group(
             "prediction",
             column,
             "str",
-            "receives the prediction named 'prediction', as a double",
-            get="The column of the prediction named `prediction`.",
+            "output column for the prediction named 'prediction', as a double",
+            get="The output column for the prediction named `prediction`.",
             decides=False,
         ),
         Row(
@@ -36,8 +36,8 @@ COLUMNS: Final = Group(
             "probability",
             column,
             "str",
-            "receives the prediction named 'probability', as a vector",
-            get="The column of the prediction named `probability`.",
+            "output column for the prediction named 'probability', as a vector",
+            get="The output column for the prediction named `probability`.",
             decides=False,
         ),
         Row(
@@ -45,8 +45,8 @@ COLUMNS: Final = Group(
             "rawPrediction",
             column,
             "str",
-            "receives the prediction named 'rawPrediction', as a vector",
-            get="The column of the prediction named `rawPrediction`.",
+            "output column for the prediction named 'rawPrediction', as a vector",
+            get="The output column for the prediction named `rawPrediction`.",
             decides=False,
         ),
         Row(
@@ -54,8 +54,8 @@ COLUMNS: Final = Group(
             1024,
             integer(1),
             "int",
-            "rows per run of the graph in transform",
-            get="How many rows `transform` runs the graph on at once.",
+            "number of rows per run of the graph in transform",
+            get="The number of rows that `transform` passes to the graph at once.",
             decides=False,
         ),
         Row(
@@ -63,9 +63,9 @@ COLUMNS: Final = Group(
             "auto",
             choice("auto", "cpu", "gpu"),
             "str",
-            "where transform runs the graph: 'auto' (on the GPU that Spark gives the task, "
-            "if it gives one), 'cpu' or 'gpu'",
-            get="`auto`, `cpu` or `gpu`.",
+            "where transform runs the graph: 'auto' (on the GPU that Spark assigns to the task, "
+            "if there is one, else on the CPU), 'cpu' or 'gpu'",
+            get="The device of `transform`: `auto`, `cpu` or `gpu`.",
             decides=False,
         ),
     ),
@@ -73,25 +73,24 @@ COLUMNS: Final = Group(
 
 INFERENCE: Final = Group(
     "InferenceAccessors",
-    "The parameters of a model. Those that its estimator has as well come from there.",
+    "The parameters of a model. Values of those that its estimator also has are copied from it.",
     (
         Row(
             "handleInvalid",
             "error",
             choice("error", "skip", "keep", "fill"),
             "str",
-            "what transform does with rows that hold nulls or NaNs in the features: "
-            "'error', 'skip' (leave them out), 'keep' (null predictions) or 'fill' (with "
-            "fillValue)",
-            get="`error`, `skip`, `keep` or `fill`.",
+            "how transform handles rows with nulls or NaNs in the features: 'error', 'skip' (drop "
+            "them), 'keep' (null predictions) or 'fill' (replace with fillValue)",
+            get="How `transform` handles invalid rows: `error`, `skip`, `keep` or `fill`.",
         ),
         Row(
             "fillValue",
             0.0,
             number(-math.inf),
             "float",
-            "what takes the place of nulls and NaNs in features with handleInvalid='fill'",
-            get="The value for nulls and NaNs.",
+            "replacement for nulls and NaNs in features if handleInvalid='fill'",
+            get="The replacement for nulls and NaNs.",
         ),
     ),
 )

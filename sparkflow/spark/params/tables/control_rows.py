@@ -1,4 +1,4 @@
-"""When training is judged, kept and ended."""
+"""When training is evaluated, checkpointed and stopped."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from sparkflow.spark.params.row import Group, Row
 
 CONTROL: Final = Group(
     "ControlParams",
-    "When training is judged, kept and ended.",
+    "When training is evaluated, checkpointed and stopped.",
     (
         Row(
             "earlyStoppingPatience",
             0,
             integer(0),
             "int",
-            "evaluations without a better value after which training ends and the best "
+            "number of evaluations without improvement after which training stops and the best "
             "values are restored; 0 for never",
-            get="Evaluations without improvement, or 0.",
+            get="The number of evaluations without improvement before training stops.",
             see="[control of training](spark_training_control.md)",
             decides=False,
-            needed="has no effect without earlyStoppingPatience; set that to the number of "
-            "evaluations to wait for a better value",
+            needed="has no effect without earlyStoppingPatience, the number of evaluations to wait "
+            "for an improvement",
         ),
         Row(
             "earlyStoppingMetric",
             "loss",
             text,
             "str",
-            "the metric that decides: 'loss' or a key of eval_metric_ops",
-            get="The metric that decides.",
+            "the metric that early stopping watches: 'loss' or a key of eval_metric_ops",
+            get="The metric that early stopping watches.",
             decides=False,
             needs="earlyStoppingPatience",
         ),
@@ -47,9 +47,9 @@ CONTROL: Final = Group(
             "auto",
             choice("auto", "min", "max"),
             "str",
-            "whether a lower ('min') or a higher ('max') value of that metric is better; "
-            "'auto' knows it of usual names ('auc', 'rmse', ...) and asks otherwise",
-            get="`auto`, `min` or `max`.",
+            "whether a lower ('min') or a higher ('max') value of that metric is better; 'auto' "
+            "infers it from common names ('auc', 'rmse', ...) and raises an error for others",
+            get="The direction of the metric: `auto`, `min` or `max`.",
             decides=False,
             needs="earlyStoppingPatience",
         ),
@@ -58,8 +58,8 @@ CONTROL: Final = Group(
             0.0,
             number(0.0),
             "float",
-            "how much better a value must be to count",
-            get="How much better counts.",
+            "smallest change of the metric that counts as an improvement",
+            get="The smallest change that counts as an improvement.",
             decides=False,
             needs="earlyStoppingPatience",
         ),
@@ -68,8 +68,9 @@ CONTROL: Final = Group(
             0,
             integer(0),
             "int",
-            "steps of all workers between evaluations; 0 for the end of each epoch",
-            get="Steps between evaluations, or 0.",
+            "steps, summed over all workers, between evaluations; 0 to evaluate at the end of "
+            "each epoch",
+            get="The steps between evaluations, or 0 for the end of each epoch.",
             decides=False,
         ),
         Row(
@@ -77,9 +78,9 @@ CONTROL: Final = Group(
             "",
             text,
             "str",
-            "a directory on any file system that Spark or pyarrow can write (file:, hdfs:, "
-            "s3a:, gs:); empty for none",
-            get="The directory of checkpoints, or an empty text.",
+            "directory for checkpoints, on any file system that Spark or pyarrow can write to "
+            "(file:, hdfs:, s3a:, gs:); empty for none",
+            get="The directory for checkpoints, or an empty string.",
             see="[control of training](spark_training_control.md)",
             decides=False,
             needed="needs checkpointDir, the directory of checkpoints",
@@ -89,8 +90,9 @@ CONTROL: Final = Group(
             0,
             integer(0),
             "int",
-            "steps of all workers between checkpoints; 0 for the end of each epoch",
-            get="Steps between checkpoints, or 0.",
+            "steps, summed over all workers, between checkpoints; 0 to write one at the end of "
+            "each epoch",
+            get="The steps between checkpoints, or 0 for the end of each epoch.",
             decides=False,
             needs="checkpointDir",
         ),
@@ -99,8 +101,8 @@ CONTROL: Final = Group(
             0.0,
             seconds_or_zero,
             "float",
-            "seconds between checkpoints; 0 for none by time",
-            get="Seconds between checkpoints, or 0.",
+            "seconds between checkpoints; 0 for no time-based checkpoints",
+            get="The seconds between checkpoints, or 0.",
             decides=False,
             needs="checkpointDir",
         ),
@@ -109,8 +111,8 @@ CONTROL: Final = Group(
             3,
             integer(0),
             "int",
-            "how many checkpoints are kept; 0 for all",
-            get="Checkpoints that are kept, or 0.",
+            "maximum number of checkpoints to keep; 0 for all",
+            get="The maximum number of checkpoints to keep, or 0 for all.",
             decides=False,
             needs="checkpointDir",
         ),
@@ -119,10 +121,10 @@ CONTROL: Final = Group(
             "auto",
             resumption,
             "str",
-            "whether training goes on from the last checkpoint in checkpointDir: 'auto' "
-            "(if it is of the same training: parameters, graph and rows; an error "
-            "otherwise), 'always' (if its variables fit), 'never'",
-            get="`auto`, `always` or `never`.",
+            "whether training resumes from the last checkpoint in checkpointDir: 'auto' (yes; an "
+            "error if it belongs to a different training: other parameters, graph or rows), "
+            "'always' (if its variables fit) or 'never'",
+            get="When training resumes: `auto`, `always` or `never`.",
             decides=False,
             needs="checkpointDir",
         ),
@@ -131,9 +133,9 @@ CONTROL: Final = Group(
             False,
             boolean,
             "bool",
-            "whether training goes on when the loss or a variable is NaN or infinite, "
-            "instead of stopping with an error",
-            get="Whether NaNs and infinities are let pass.",
+            "whether training continues when the loss or a variable is NaN or infinite, instead "
+            "of stopping with an error",
+            get="Whether training continues after a NaN or infinity.",
             decides=False,
         ),
     ),

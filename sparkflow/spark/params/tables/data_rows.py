@@ -1,4 +1,4 @@
-"""Which rows are trained on."""
+"""Which rows are used for training."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ CONTENT, SINGLE, STRATIFIED = DRAWS = ("content", "single", "stratified")
 
 DATA: Final = Group(
     "DataParams",
-    "Which rows are trained on, and in what order.",
+    "Which rows are used for training, and in what order.",
     (
         Row(
             "labelCol",
             "label",
             column,
             "str",
-            "the labels: integers (given as int64), other numbers (float32), or a vector "
-            "or array of them",
+            "the labels: integers (passed as int64), other numbers (float32), or a vector or "
+            "array of numbers",
             get="The label column.",
             of_rows=True,
         ),
@@ -38,8 +38,8 @@ DATA: Final = Group(
             "",
             text,
             "str",
-            "the weights of the rows, given to model_fn as `weights`; empty for none",
-            get="The column of the weights, or an empty text.",
+            "the weights of the rows, passed to model_fn as `weights`; empty for none",
+            get="The weight column, or an empty string.",
             of_rows=True,
         ),
         Row(
@@ -47,9 +47,9 @@ DATA: Final = Group(
             {},
             class_weights,
             "str | dict[str, float]",
-            "a factor for the weights of the rows of each class: a dictionary of label to "
-            "factor, or 'balanced'",
-            get="Factors by label, or `balanced`.",
+            "factor for the weights of the rows of each class: a dictionary from label to factor, "
+            "or 'balanced'",
+            get="The factors by label, or `balanced`.",
             of_rows=True,
         ),
         Row(
@@ -57,9 +57,9 @@ DATA: Final = Group(
             "error",
             choice("error", "skip", "fill"),
             "str",
-            "what is done with rows that hold nulls or NaNs: 'error', 'skip' (leave them "
-            "out) or 'fill' (with fillValue)",
-            get="`error`, `skip` or `fill`.",
+            "how rows with nulls or NaNs are handled: 'error', 'skip' (drop them) or 'fill' "
+            "(replace with fillValue)",
+            get="How invalid rows are handled: `error`, `skip` or `fill`.",
             of_rows=True,
         ),
         Row(
@@ -67,8 +67,8 @@ DATA: Final = Group(
             0.0,
             number(-math.inf),
             "float",
-            "what takes the place of nulls and NaNs in features with handleInvalid='fill'",
-            get="The value for nulls and NaNs.",
+            "replacement for nulls and NaNs in features if handleInvalid='fill'",
+            get="The replacement for nulls and NaNs.",
             of_rows=True,
         ),
         Row(
@@ -76,9 +76,9 @@ DATA: Final = Group(
             {},
             shapes,
             "dict[str, list[int | None]]",
-            "the shape of a row of each input that is no flat vector, by its name, as [28, "
-            "28, 1]; [None] for lists of any length, which become a tf.SparseTensor",
-            get="Shapes of rows by input.",
+            "shape of one row of each input that is not a flat vector, by input name, such as "
+            "[28, 28, 1]; [None] for lists of any length, which become a tf.SparseTensor",
+            get="The shape of one row, by input name.",
             takes="Mapping[str, Sequence[int | None]]",
             of_rows=True,
         ),
@@ -87,10 +87,9 @@ DATA: Final = Group(
             "auto",
             choice("auto", "dense", "sparse"),
             "str",
-            "what columns of vectors become: 'dense' tensors, 'sparse' ones "
-            "(tf.SparseTensor), or 'auto': sparse where fewer than one element in 20 is "
-            "stored",
-            get="`dense`, `sparse` or `auto`.",
+            "what vector columns become: 'dense' tensors, 'sparse' ones (tf.SparseTensor), or "
+            "'auto': sparse if fewer than one element in 20 is stored",
+            get="The form of vector columns: `dense`, `sparse` or `auto`.",
             of_rows=True,
         ),
         Row(
@@ -98,8 +97,8 @@ DATA: Final = Group(
             "",
             text,
             "str",
-            "a boolean column: true for the rows that validate; empty for none",
-            get="The boolean column of validation rows, or an empty text.",
+            "boolean column that is true for validation rows; empty for none",
+            get="The boolean column that marks validation rows, or an empty string.",
             see="[rows that validate](spark_inputs.md#rows-that-validate)",
             of_rows=True,
         ),
@@ -108,8 +107,8 @@ DATA: Final = Group(
             0.0,
             number(0.0, 0.9),
             "float",
-            "the share of the rows, drawn by the seed, that validate instead of train",
-            get="The share of rows that validate.",
+            "fraction of the rows, drawn with the seed, used for validation instead of training",
+            get="The fraction of rows used for validation.",
             see="[rows that validate](spark_inputs.md#rows-that-validate)",
             of_rows=True,
         ),
@@ -118,8 +117,8 @@ DATA: Final = Group(
             CONTENT,
             choice(*DRAWS),
             "str",
-            "how they are drawn: 'content' (equal rows are on one side), 'single' (each "
-            "row for itself) or 'stratified' (this share of the rows of each class)",
+            "how validation rows are drawn: 'content' (equal rows go to the same side), 'single' "
+            "(each row independently) or 'stratified' (this fraction of the rows of each class)",
             get="How `validationFraction` draws rows.",
             of_rows=True,
         ),
@@ -128,16 +127,16 @@ DATA: Final = Group(
             True,
             boolean,
             "bool",
-            "whether the rows come in a new order at each epoch",
-            get="Whether the rows come in a new order at each epoch.",
+            "whether the rows are shuffled anew in each epoch",
+            get="Whether the rows are shuffled anew in each epoch.",
         ),
         Row(
             "cache",
             True,
             boolean,
             "bool",
-            "whether the selected rows are cached in Spark while training starts; needed "
-            "where the DataFrame gives other rows or another order each time",
+            "whether the selected rows are cached in Spark while training starts; needed if the "
+            "DataFrame returns different rows or another order each time it is computed",
             get="Whether the selected rows are cached.",
             decides=False,
             of_rows=True,

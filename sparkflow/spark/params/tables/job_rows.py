@@ -1,4 +1,4 @@
-"""The Spark job, and what is shown of it."""
+"""The Spark job and its reporting."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from sparkflow.spark.params.row import Group, Row
 
 FAULT_TOLERANCE: Final = Group(
     "FaultToleranceParams",
-    "Deadlines, restarts, logs and encryption of the job.",
+    "Timeouts, restarts, logs and encryption of the job.",
     (
         Row(
             "startTimeout",
             120.0,
             seconds,
             "float",
-            "seconds that Spark has for starting all tasks, and the tasks for receiving "
-            "their rows without a sign of progress",
-            get="Seconds for starting the tasks.",
+            "seconds that Spark has to start all tasks, and that tasks may wait for their rows "
+            "without progress",
+            get="The seconds allowed for starting the tasks.",
             decides=False,
         ),
         Row(
@@ -34,9 +34,9 @@ FAULT_TOLERANCE: Final = Group(
             600.0,
             seconds,
             "float",
-            "seconds without a step of any worker after which training is given up with a "
-            "report of who waits for whom",
-            get="Seconds without a step.",
+            "seconds without a step of any worker after which training fails with a report of "
+            "which task waits for which",
+            get="The seconds without a step after which training fails.",
             decides=False,
         ),
         Row(
@@ -44,9 +44,9 @@ FAULT_TOLERANCE: Final = Group(
             3,
             integer(0),
             "int",
-            "how often training is started again, from the last checkpoint if there is "
-            "one, after the loss of a task or executor",
-            get="How often training is started again.",
+            "maximum number of times that training is restarted, from the last checkpoint if "
+            "there is one, after the loss of a task or executor",
+            get="The maximum number of restarts.",
             decides=False,
         ),
         Row(
@@ -54,9 +54,9 @@ FAULT_TOLERANCE: Final = Group(
             "",
             ports,
             "str",
-            "the ports that the tasks' processes and the driver listen on: a range "
+            "ports that the processes of the tasks and the driver listen on: a range "
             "('40000-40100'), one port, or '' for any free ones",
-            get="The ports that are listened on, `''` for any.",
+            get="The ports to listen on, or `''` for any.",
             decides=False,
         ),
         Row(
@@ -64,10 +64,9 @@ FAULT_TOLERANCE: Final = Group(
             "",
             require_interface,
             "str",
-            "the address of each machine that its tasks' processes listen on: the name of an "
-            "interface ('eth0'), a network ('10.1.0.0/16'), or '' for the one that the driver "
-            "sees",
-            get="The interface or network that tasks listen on.",
+            "address that the processes of the tasks listen on: the name of an interface "
+            "('eth0'), a network ('10.1.0.0/16'), or '' for the address that the driver sees",
+            get="The interface or network that the tasks listen on.",
             decides=False,
         ),
         Row(
@@ -75,9 +74,9 @@ FAULT_TOLERANCE: Final = Group(
             False,
             boolean,
             "bool",
-            "whether what tasks write to stderr is shown on the driver, with the role of "
-            "the task before each line",
-            get="Whether the logs of tasks are shown.",
+            "whether the driver shows what tasks write to stderr, each line prefixed with the "
+            "role of the task",
+            get="Whether the logs of the tasks are shown.",
             decides=False,
         ),
         Row(
@@ -85,9 +84,9 @@ FAULT_TOLERANCE: Final = Group(
             "auto",
             auto_or_boolean,
             "str | bool",
-            "whether all that driver and tasks say to each other over the network is encrypted: "
-            "'auto' (as soon as one address is not loopback), True or False",
-            get="`auto`, True or False.",
+            "whether all network traffic between the driver and the tasks is encrypted: 'auto' "
+            "(if any address is not loopback), True or False",
+            get="Whether traffic is encrypted: `auto`, True or False.",
             see="[security](security.md#spark)",
             decides=False,
         ),
@@ -103,7 +102,8 @@ REPORTING: Final = Group(
             True,
             boolean,
             "bool",
-            "whether the driver shows how training goes: a bar in terminals, a table in notebooks",
+            "whether the driver shows the progress of training: a bar in terminals, a table in "
+            "notebooks",
             get="Whether progress is shown.",
             see="[seeing it train](spark_seeing.md)",
             decides=False,
@@ -113,9 +113,9 @@ REPORTING: Final = Group(
             "",
             text,
             "str",
-            "a directory on the driver, or a URI that pyarrow can write, for TensorBoard; "
-            "each fit gets a folder of its own there, written live; empty for none",
-            get="The directory for TensorBoard, or an empty text.",
+            "directory on the driver, or a URI that pyarrow can write to, for TensorBoard; each "
+            "fit writes to its own folder there as it trains; empty for none",
+            get="The directory for TensorBoard, or an empty string.",
             decides=False,
         ),
         Row(
@@ -123,10 +123,10 @@ REPORTING: Final = Group(
             False,
             boolean,
             "bool",
-            "whether parameters, metrics and the model are logged to an MLflow run of the "
-            "fit, a child of the active run if there is one",
-            get="Whether MLflow is told.",
-            needed="names what MLflow is given, and needs mlflow=True",
+            "whether parameters, metrics and the model are logged to an MLflow run of the fit, a "
+            "child of the active run if there is one",
+            get="Whether the fit is logged to MLflow.",
+            needed="names something in MLflow, and needs mlflow=True",
             decides=False,
         ),
         Row(
@@ -134,9 +134,10 @@ REPORTING: Final = Group(
             "",
             text,
             "str",
-            "with mlflow, the model of MLflow's registry that the trained model becomes a version "
-            "of, such as main.ml.flights in Unity Catalog; empty for none",
-            get="The model of MLflow's registry, or an empty text.",
+            "with mlflow, the name in MLflow's registry under which the trained model is "
+            "registered as a new version, such as main.ml.flights in Unity Catalog; empty for "
+            "none",
+            get="The registered model's name in MLflow, or an empty string.",
             see="[MLflow](spark_seeing.md#mlflow)",
             decides=False,
             needs="mlflow",

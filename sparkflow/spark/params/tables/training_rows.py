@@ -11,7 +11,7 @@ from sparkflow.spark.task_resources import ps_resources, worker_resources
 SYNC_MODES = ("async", "sync", "ssp", "allreduce")
 
 AUTO, ALWAYS = "auto", "always"
-"""Values of `inProcess`, beside `never`."""
+"""The values of `inProcess` other than `never`."""
 
 TRAINING: Final = Group(
     "TrainingParams",
@@ -22,18 +22,18 @@ TRAINING: Final = Group(
             1,
             integer(1),
             "int",
-            "tasks that compute gradients, each on its rows; a pair (min, max) trains with as "
-            "many as there are slots for, see minWorkers",
-            get="The number of workers, at most where it may change.",
+            "number of tasks that compute gradients, each on its own rows; a pair (min, max) uses "
+            "as many as there are free slots, see minWorkers",
+            get="The number of workers, or the maximum if it may change.",
         ),
         Row(
             "minWorkers",
             0,
             integer(0),
             "int",
-            "with how many workers training may go on while slots are missing: it takes up to "
-            "numWorkers as executors come and go; 0 for always numWorkers",
-            get="The least number of workers; 0 where it does not change.",
+            "minimum number of workers for elastic training, which uses up to numWorkers as "
+            "executors come and go; 0 for always numWorkers",
+            get="The minimum number of workers, or 0 if the number is fixed.",
             decides=False,
         ),
         Row(
@@ -41,7 +41,7 @@ TRAINING: Final = Group(
             1,
             integer(0),
             "int",
-            "tasks that hold the variables; 0 has the workers hold them beside their work",
+            "number of tasks that only hold the variables; with 0 the workers hold them",
             get="The number of tasks that only hold variables.",
         ),
         Row(
@@ -49,10 +49,10 @@ TRAINING: Final = Group(
             AUTO,
             in_process,
             "str",
-            "whether the only worker trains inside its Spark task, without sockets and processes "
-            "of its own: 'auto' (where Spark Connect's Python workers may have none), 'always' or "
-            "'never'",
-            get="`auto`, `always` or `never`.",
+            "whether a single worker trains inside its Spark task, without sockets or separate "
+            "processes: 'auto' (if Spark Connect's Python workers may not create these), 'always' "
+            "or 'never'",
+            get="When the worker trains in its Spark task: `auto`, `always` or `never`.",
             takes="str | bool",
             see="[locked-down compute](deploy/locked_down.md)",
             decides=False,
@@ -62,9 +62,9 @@ TRAINING: Final = Group(
             {},
             worker_resources,
             "dict[str, Any]",
-            "what Spark gives each worker's task: amounts by name ({'cpus': 2, 'gpu': 1}) or a "
-            "pyspark.resource.ResourceProfile; {} for what Spark's settings say",
-            get="What a worker's task takes, as a dictionary.",
+            "resources of each worker's task: amounts by name ({'cpus': 2, 'gpu': 1}) or a "
+            "pyspark.resource.ResourceProfile; {} for those in Spark's settings",
+            get="The resources of a worker's task, as a dictionary.",
             takes="Any",
             see="[resources per role](spark_operations.md#resources-per-role)",
             decides=False,
@@ -75,9 +75,9 @@ TRAINING: Final = Group(
             {},
             ps_resources,
             "dict[str, Any]",
-            "what Spark gives each parameter server's task, as workerResources; they have a Spark "
-            "job of their own then, and take no GPU",
-            get="What a parameter server's task takes, as a dictionary.",
+            "resources of each parameter server's task, in the form of workerResources; the "
+            "servers then have a Spark job of their own, and may not request GPUs",
+            get="The resources of a parameter server's task, as a dictionary.",
             takes="Any",
             see="[resources per role](spark_operations.md#resources-per-role)",
             decides=False,
@@ -88,9 +88,9 @@ TRAINING: Final = Group(
             1,
             integer(1),
             "int",
-            "tasks among which each worker's copy of the model is divided, by "
-            "tf.device(sparkflow.spark.stage(i)) in model_fn or else by itself",
-            get="Tasks per copy of the model.",
+            "number of tasks that each worker's copy of the model is split across, at the "
+            "tf.device(sparkflow.spark.stage(i)) in model_fn, or automatically if it has none",
+            get="The number of tasks per copy of the model.",
             decides=False,
         ),
         Row(
@@ -98,9 +98,9 @@ TRAINING: Final = Group(
             0,
             integer(0),
             "int",
-            "with modelParallel: parts of a batch that its tasks work on at the same time; 0 for "
-            "two per task",
-            get="Parts of a batch.",
+            "with modelParallel: number of parts of a batch that are in the pipeline at the same "
+            "time; 0 for two per task",
+            get="The number of micro-batches per batch.",
             decides=False,
         ),
         Row(
@@ -109,15 +109,15 @@ TRAINING: Final = Group(
             integer(1),
             "int",
             "rows per step of each worker",
-            get="Rows per step of each worker.",
+            get="The number of rows per step of each worker.",
         ),
         Row(
             "epochs",
             1,
             integer(1),
             "int",
-            "how often each row is trained on",
-            get="How often each row is trained on.",
+            "number of passes over the rows",
+            get="The number of passes over the rows.",
             decides=False,
         ),
         Row(
@@ -125,8 +125,9 @@ TRAINING: Final = Group(
             0,
             integer(0),
             "int",
-            "steps of all workers after which training ends before the epochs do; 0 for no limit",
-            get="The most steps, or 0.",
+            "number of steps, summed over all workers, after which training ends even if epochs "
+            "remain; 0 for no limit",
+            get="The maximum number of steps, or 0.",
             decides=False,
         ),
         Row(
@@ -134,51 +135,53 @@ TRAINING: Final = Group(
             "async",
             choice(*SYNC_MODES),
             "str",
-            "how gradients meet: 'async' (each worker applies its own), 'sync' (averaged "
-            "over all workers at each step), 'ssp' (async, but no worker is more than "
-            "staleness steps ahead), 'allreduce' (sync among the workers, without "
-            "parameter servers)",
-            get="`async`, `sync`, `ssp` or `allreduce`.",
+            "how gradients are combined: 'async' (each worker applies its own), 'sync' (averaged "
+            "over all workers at each step), 'ssp' (async, but no worker may be more than "
+            "staleness steps ahead), 'allreduce' (sync among the workers, without parameter "
+            "servers)",
+            get="How gradients are combined: `async`, `sync`, `ssp` or `allreduce`.",
         ),
         Row(
             "staleness",
             3,
             integer(0),
             "int",
-            "with syncMode='ssp': how many steps a worker may be ahead of the slowest",
-            get="Steps that a worker may be ahead.",
+            "with syncMode='ssp': maximum number of steps that a worker may be ahead of the "
+            "slowest",
+            get="The maximum number of steps that a worker may be ahead.",
         ),
         Row(
             "backupWorkers",
             0,
             integer(0),
             "int",
-            "with syncMode='sync': workers whose gradients a step does not wait for",
-            get="Workers that a step does not wait for.",
+            "with syncMode='sync': number of workers whose gradients a step does not wait for",
+            get="The number of workers that a step does not wait for.",
         ),
         Row(
             "gradientAccumulation",
             1,
             integer(1),
             "int",
-            "batches whose gradients are added up before they are applied",
-            get="Batches per update.",
+            "number of batches whose gradients are summed before they are applied",
+            get="The number of batches per update.",
         ),
         Row(
             "seed",
             42,
             integer(0),
             "int",
-            "decides the orders of the rows, splits, and the random ops that have no seed",
-            get="The seed.",
+            "determines the order of the rows, random splits, and random ops without a seed of "
+            "their own",
+            get="The random seed.",
         ),
         Row(
             "modelParams",
             {},
             json_dict,
             "dict[str, Any]",
-            "passed to model_fn as its params",
-            get="What `model_fn` gets as `params`.",
+            "passed to model_fn as params",
+            get="The dictionary that `model_fn` receives as `params`.",
         ),
     ),
 )

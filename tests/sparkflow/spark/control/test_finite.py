@@ -123,7 +123,7 @@ def test_who_allows_it_gets_it_but_keeps_the_last_finite_checkpoint(
     with caplog.at_level(logging.WARNING):
         result = rig.train()
     assert np.isnan(result.values["weights"]).all()
-    assert caplog.text.count("allowNonFinite=True, training goes on: The loss") == 1
+    assert caplog.text.count("allowNonFinite=True, training continues: The loss") == 1
     names = sorted(each.name for each in tmp_path.iterdir())
     assert names == ["checkpoint-000001-step-5", "checkpoint-000004-step-20"]
     # Who does not allow it any more goes on from there.

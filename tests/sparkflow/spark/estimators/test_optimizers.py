@@ -133,8 +133,8 @@ def test_what_has_no_effect_is_refused(params: Any, message: str) -> None:
     [
         ({"learningRateSchedule": "linear"}, "must be one of constant, cosine, exponential"),
         ({"learningRateEnd": 0}, "must be above 0, got 0"),
-        ({"learningRatePieces": [[0.5]]}, r"a pair \[share of training, factor\] is needed"),
-        ({"learningRatePieces": [[0.5, 1], [0.2, 1]]}, "shares of training must be above 0 and"),
+        ({"learningRatePieces": [[0.5]]}, r"a pair \[fraction of training, factor\] is needed"),
+        ({"learningRatePieces": [[0.5, 1], [0.2, 1]]}, "fractions of training must be above 0 and"),
         ({"warmup": 1}, "must be below 1"),
         ({"momentum": -1}, "must be between 0 and 1"),
         ({"nesterov": "yes"}, "True or False is needed"),

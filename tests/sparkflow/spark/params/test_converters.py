@@ -84,7 +84,7 @@ BAD: list[tuple[Any, Any, type[Exception], str]] = [
     (c.boolean, 1, TypeError, "True or False"),
     (c.text, b"", TypeError, "a string is needed"),
     (c.json_dict, {1: 2}, TypeError, "strings as keys"),
-    (c.json_dict, {"a": object()}, TypeError, "what JSON can hold"),
+    (c.json_dict, {"a": object()}, TypeError, "representable in JSON"),
 ]
 
 

@@ -69,7 +69,7 @@ def test_defaults_are_stable_and_documented() -> None:
         ({"labelCol": 3}, TypeError, "labelCol: the name of a column must be a string, got 3"),
         ({"predictionCol": ""}, ValueError, "predictionCol: the name of a column is empty"),
         ({"startTimeout": 0}, ValueError, "startTimeout: must be more than 0 seconds"),
-        ({"modelParams": {"f": print}}, TypeError, "modelParams: .* what JSON can hold"),
+        ({"modelParams": {"f": print}}, TypeError, "modelParams: .* representable in JSON"),
         ({"modelParams": [1]}, TypeError, "modelParams: a dictionary with strings as keys"),
         ({"shuffle": 1}, TypeError, "shuffle: True or False is needed, got 1"),
         (
