@@ -1,4 +1,4 @@
-"""What a training run is asked to do."""
+"""The plan of a training run."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from sparkflow_runtime import shapes
 
 @dataclass(frozen=True, slots=True)
 class TrainingPlan:
-    """What is to be trained, where and on what; how, its `config` says.
+    """What to train, on which tasks and rows; `config` says how.
 
     Attributes:
         layout: The tasks.
         graph: The replicas' graph, and what it was built for.
-        fetch: Names of the variables whose values are wanted.
-        worker_rows: Per worker the rows that it trains on; 0 for one without.
-        evaluation: What workers evaluate with; None without validation rows.
-        validation_rows: Per worker the rows that it evaluates.
-        fingerprint: What tells this training from others; None where nothing is kept of it.
-        shards: Where the number of workers may change, how their rows are cut; else None.
-        name: Of the fit, unique; "" where all its attempts have one `FitState`.
+        fetch: The names of the variables to return.
+        worker_rows: The number of training rows of each worker; may be 0.
+        evaluation: The evaluation graph; None without validation rows.
+        validation_rows: The number of validation rows of each worker.
+        fingerprint: The fingerprint of this training; None if it is not stored.
+        shards: How rows are divided if the number of workers may change; else None.
+        name: The unique name of the fit; "" if all its attempts share one `FitState`.
     """
 
     layout: ClusterLayout
@@ -45,12 +45,12 @@ class TrainingPlan:
 
     @property
     def config(self) -> FitConfig:
-        """What was asked for."""
+        """The configuration of the fit."""
         return self.graph.config
 
     @property
     def variable_bytes(self) -> int:
-        """Of all variables, slots of optimizers included; those of unknown size are left out."""
+        """The size of all variables, including optimizer slots, except those of unknown size."""
         return sum(
             (shapes.num_elements(nodes.shape) or 0) * nodes.dtype.size
             for nodes in self.graph.state.shared.values()
@@ -68,34 +68,34 @@ class TrainingPlan:
 
     @property
     def epoch_steps(self) -> tuple[int, ...]:
-        """Per worker the steps of an epoch, where those in step make as many as the longest."""
-        if self.shards is not None:  # a step has a batch of each, whoever makes it
+        """The steps of an epoch of each worker; workers in step make as many as the longest."""
+        if self.shards is not None:  # a step has a batch of each worker
             shards = epoch_steps(self.shards.rows, self.config.batch_size, in_step=True)
             return shards[:1] * self.layout.num_workers
         return epoch_steps(self.worker_rows, self.config.batch_size, self.config.in_step)
 
     @property
     def validation_steps(self) -> tuple[int, ...]:
-        """Per worker the batches of its validation rows."""
+        """The number of validation batches of each worker."""
         return tuple(-(-rows // self.config.batch_size) for rows in self.validation_rows)
 
     @property
     def order(self) -> str:
         """The order in which workers feed their rows, see `FeedPlan`."""
-        # A place within the first epoch can be found again only in an order that can be repeated.
+        # A position within the first epoch can be found again only if the order is repeatable.
         repeats = self.config.in_step or self.config.saves_within_epochs
         return PERMUTED if repeats else ARRIVAL
 
     @property
     def waits_for_rows(self) -> bool:
-        """Whether no step begins before all rows are on the workers."""
+        """Whether steps start only when all rows are on the workers."""
         return self.order == PERMUTED or not self.config.shuffle
 
     @property
     def position_rule(self) -> dict[str, Any]:
-        """All that says what a position in the data means, as JSON has it.
+        """Everything that defines a position in the data, as values for JSON.
 
-        A checkpoint's position means the same rows only where all this is equal.
+        A checkpoint's position refers to the same rows only if all of this is equal.
         """
         return {
             "seed": self.config.seed,
@@ -107,10 +107,10 @@ class TrainingPlan:
         }
 
     def feed(self, row_format: RowFormat) -> FeedPlan:
-        """What workers are told about their rows.
+        """Returns the feed plan for the workers.
 
         Args:
-            row_format: What a row consists of.
+            row_format: The format of a row.
         """
         return FeedPlan(
             row_format=row_format,
@@ -124,7 +124,7 @@ class TrainingPlan:
         )
 
     def rows_of(self, worker: int, start: int, end: int) -> int:
-        """The rows of a worker's steps from one number to another."""
+        """Returns the number of rows in a range of a worker's steps."""
         rows, steps = self.worker_rows[worker], self.epoch_steps[worker]
 
         def until(number: int) -> int:
@@ -134,11 +134,11 @@ class TrainingPlan:
         return until(end) - until(start) if steps else 0
 
     def schedule(self, needs_epochs: bool, done: tuple[int, ...] | None = None) -> Schedule:
-        """The steps of the run.
+        """Returns the schedule of the run.
 
         Args:
-            needs_epochs: Whether a callback wants to find the cluster quiet at the end of epochs.
-            done: Per worker the steps that an earlier run has made.
+            needs_epochs: Whether a callback requires that steps pause at the end of epochs.
+            done: The steps of each worker in earlier runs.
         """
         config = self.config
         stops = Stops.of(config, needs_epochs)
@@ -146,6 +146,6 @@ class TrainingPlan:
 
 
 def epoch_steps(worker_rows: Sequence[int], batch_size: int, in_step: bool) -> tuple[int, ...]:
-    """Per worker the steps of an epoch, where those in step make as many as the longest."""
+    """The steps of an epoch of each worker; workers in step make as many as the longest."""
     steps = tuple(-(-rows // batch_size) for rows in worker_rows)
     return (max(steps),) * len(steps) if in_step else steps

@@ -13,24 +13,24 @@ from sparkflow.spark.control.callbacks import Update
 from sparkflow.spark.control.history.training_history import MAX_ENTRIES, TrainingHistory
 
 MAX_CHECKPOINTS = 100
-"""So many are listed in a history."""
+"""The maximum number of checkpoints listed in a history."""
 
 
 class HistoryRecorder:
     """Makes a history from what the workers' loops report. For one thread.
 
     Args:
-        rows_per_epoch: Rows of the training data.
-        workers: The workers that train.
-        sync: Whether the workers' steps belong together.
-        history: One to go on with, such as that of a checkpoint; a new one if None.
-        restarts: Those of this fit so far, which the history has, too: also of earlier fits.
-        max_entries: How many entries a history may have, an even number.
+        rows_per_epoch: The number of rows of the training data.
+        workers: The number of workers.
+        sync: Whether the workers step together.
+        history: A history to continue, such as that of a checkpoint; None for a new one.
+        restarts: The restarts of this fit so far; the history has those of earlier fits as well.
+        max_entries: The maximum number of entries of a history, an even number.
         clock: Returns seconds.
 
     Attributes:
-        history: What is known.
-        restarts: Those of this fit alone; the same list that was given.
+        history: The history so far.
+        restarts: The restarts of this fit alone; the same list object that was passed.
     """
 
     def __init__(
@@ -51,14 +51,14 @@ class HistoryRecorder:
         self._clock = clock
         self._started: float | None = None
         self._rows_done = sum(history.epoch_rows)
-        # In sync mode: per worker the (weight, weighted loss) of steps not reported by all yet.
+        # In sync mode: the (weight, weighted loss) of each worker's steps not yet reported by all.
         self._open: dict[int, list[tuple[float, float]]] | None = (
             {worker: [] for worker in workers} if sync else None
         )
         self._open_waited_s = 0.0
 
     def start(self) -> None:
-        """Begins to count time, where the history left off; calling it again changes nothing."""
+        """Starts the clock, at the time where the history ended; further calls have no effect."""
         if self._started is None:
             self._started = self._clock() - self.history.seconds
 
@@ -69,16 +69,16 @@ class HistoryRecorder:
         weights: npt.NDArray[np.float32],
         waited_s: float,
     ) -> Update:
-        """Takes the steps of one worker.
+        """Records the steps of one worker.
 
         Args:
-            worker: Whose steps.
+            worker: The worker.
             losses: [n] float32, the mean loss of each step's rows.
-            weights: [n] float32, the rows of each step; 0 where it only kept step.
+            weights: [n] float32, the rows of each step; 0 if it was a dummy step.
             waited_s: Seconds of these steps spent waiting for data.
 
         Returns:
-            The steps that are complete by this: in sync mode those that all workers have reported.
+            The steps that this completes: in sync mode those that all workers have now reported.
         """
         first = self.history.steps
         self.history.waited_seconds += waited_s
@@ -104,7 +104,7 @@ class HistoryRecorder:
         )
 
     def add_untold(self, worker: int, count: int, rows: int) -> None:
-        """Takes steps of which nobody knows the loss; the last one that is known stands for it."""
+        """Records steps with an unknown loss; the last known loss is used instead."""
         history = self.history
         losses = np.full(count, history.loss[-1] if history.loss else 0.0, np.float32)
         shares = np.full(count, rows // count, np.int64)
@@ -113,20 +113,20 @@ class HistoryRecorder:
         self._complete(history.steps, losses, shares, worker)
 
     def add_validation(self, metrics: Mapping[str, float]) -> None:
-        """Takes an evaluation: `loss` and the metrics, and the `step` if it is not the last."""
+        """Records an evaluation: `loss` and the metrics, and the `step` if it is not the last."""
         known = {name: float(value) for name, value in metrics.items()}
         self.history.validation.append(
             {"step": float(self.history.steps), "time": self._now(), **known}
         )
 
     def add_checkpoint(self, step: int, path: str) -> None:
-        """Takes a checkpoint that is complete; those long past are forgotten."""
+        """Records a complete checkpoint; drops old ones."""
         checkpoints = self.history.checkpoints
         checkpoints.append({"step": step, "time": self._now(), "path": path})
         del checkpoints[:-MAX_CHECKPOINTS]
 
     def add_restart(self, reason: str, undone_steps: int = 0) -> None:
-        """Takes an interruption; steps that were under way are forgotten."""
+        """Records an interruption; discards incomplete steps."""
         restart = {
             "step": self.history.steps,
             "time": self._now(),
@@ -183,7 +183,7 @@ class HistoryRecorder:
 
 
 def _halve(history: TrainingHistory) -> None:
-    """Makes one entry of each two neighbours."""
+    """Merges each pair of neighbouring entries."""
     pairs = range(0, len(history.loss), 2)
     merged = [_mean(history.loss[i : i + 2], history.rows[i : i + 2]) for i in pairs]
     history.worker = [_same(history.worker[i : i + 2]) for i in pairs]

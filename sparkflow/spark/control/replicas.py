@@ -1,6 +1,6 @@
-"""The workers' sessions: first values, joining and leaving, loops, and what they have learnt.
+"""The workers' sessions: initial values, joining and leaving, loops, and results.
 
-Used by the thread that called `fit`, between its events; errors are those of the sessions.
+Used by the thread that called `fit`, between events; the errors are those of sessions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sparkflow_runtime.master.loops.step_loop import Loop
 R = TypeVar("R")
 
 _BATCH_BYTES: Final = 64 << 20
-"""Values that travel between the driver and the tasks at once."""
+"""The size of values transferred between the driver and the tasks in one step."""
 _MAX_THREADS: Final = 32
 
 
@@ -38,14 +38,14 @@ def open_sessions(
     num_stages: int = 1,
     beside_first: bool = False,
 ) -> list[DriverSession]:
-    """One session per worker.
+    """Opens one session per worker.
 
     Args:
         master: The driver's master.
-        graphs: Per worker its graph, a GraphDef.
-        stack: Closes them.
-        num_stages: The tasks among which each is divided.
-        beside_first: Whether the sessions may use worker 0, too.
+        graphs: The graph of each worker, a GraphDef.
+        stack: Closes the sessions.
+        num_stages: The number of tasks that each replica is split across.
+        beside_first: Whether the sessions may also use worker 0.
     """
     sessions = []
     for worker, graph_def in enumerate(graphs):
@@ -63,8 +63,8 @@ class Replicas:
 
     Args:
         master: The driver's master.
-        graph: What the workers train with.
-        num_workers: How many there are.
+        graph: The training graph of the workers.
+        num_workers: The number of workers.
         stack: Closes the sessions.
     """
 
@@ -79,18 +79,19 @@ class Replicas:
         graphs = [graph.replica(index, num_workers) for index in range(num_workers)]
         self._sessions = open_sessions(master, graphs, stack, graph.num_stages)
         self._pool = ThreadPoolExecutor(
-            # A broadcast needs all workers at once.
+            # A broadcast needs all workers at the same time.
             num_workers if graph.config.has_copies else min(num_workers, _MAX_THREADS),
             thread_name_prefix="replicas",
         )
-        # A thread that waits for a lost worker ends when the sessions are closed, after this.
+        # A thread that waits for a lost worker ends when the sessions are closed, which happens
+        # later.
         stack.callback(self._pool.shutdown, wait=False, cancel_futures=True)
 
     def initialise(self, snapshot: Snapshot | None = None) -> None:
-        """Gives all variables their first values, or those of an earlier run.
+        """Initializes all variables, or sets them to the values of an earlier run.
 
         Args:
-            snapshot: What an earlier run left; None for the initial values.
+            snapshot: The snapshot of an earlier run; None for the initial values.
         """
         graph = self._graph
         if graph.config.has_copies:
@@ -105,14 +106,14 @@ class Replicas:
         if snapshot is not None:
             self._restore(snapshot)
         if graph.config.has_copies:
-            self.join()  # all begin with the values of worker 0
+            self.join()  # all start from the values of worker 0
 
     def replace(self, worker: int, master: Master, stack: contextlib.ExitStack) -> None:
-        """Opens the session of a worker that has come back with nothing but the shared variables.
+        """Opens the session of a worker that has come back without local state.
 
         Args:
-            worker: Which one.
-            master: A master that knows where it is now.
+            worker: The worker.
+            master: A master that knows its current address.
             stack: Closes the session.
         """
         graph = self._graph
@@ -126,13 +127,13 @@ class Replicas:
         self._sessions[worker] = session
 
     def start_loop(self, worker: int, count: int, number: int) -> Loop:
-        """Starts `count` steps on one worker, the first of which has this number."""
+        """Starts `count` steps on one worker, numbered from `first`."""
         graph = self._graph
         fetches = [graph.loss, graph.weight, graph.waited_s]
         return self._sessions[worker].start_loop(fetches, [graph.train_op], count, number)
 
     def join(self, workers: Collection[int] | None = None) -> None:
-        """Has these workers take part, or all, and no others."""
+        """Makes exactly these workers, or all, participate."""
         graph = self._graph
 
         def take_part(worker: int, session: DriverSession) -> None:
@@ -142,15 +143,15 @@ class Replicas:
         self._everywhere(take_part)
 
     def leave(self, worker: int) -> None:
-        """Has the others wait for a worker no more."""
+        """Makes the others stop waiting for a worker."""
         self._sessions[worker].run([], {}, list(self._graph.leave_ops))
 
     def start_loops(self, steps: Sequence[int], first: Sequence[int]) -> dict[int, Loop]:
-        """Starts so many steps on each worker that has any; the loops by worker.
+        """Starts steps on each worker that has any; returns the loops by worker.
 
         Args:
-            steps: Per worker how many.
-            first: Per worker the number of the first of them.
+            steps: The number of steps of each worker.
+            first: The number of the first of them, by worker.
         """
         return {
             worker: self.start_loop(worker, count, number)
@@ -159,7 +160,7 @@ class Replicas:
         }
 
     def values(self, names: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
-        """Values of global variables, and of the ids and rows of tables that grow, by name."""
+        """Returns values of global variables, and ids and rows of growing tables, by name."""
         state = self._graph.state
         plain = {name: state.shared[name].value for name in names if name in state.shared}
         found = _fetched(self._sessions[0], plain, state.shared)
@@ -169,7 +170,7 @@ class Replicas:
         return {name: found[name] for name in names}
 
     def _shards(self, table: TableNodes, kept: bool = False) -> list[Values]:
-        """What the shards of a table have, or the copies that `keep` made."""
+        """Returns the content of the shards of a table, or of the copies that `keep` made."""
         found: list[Values] = []
         for shard in table.shards:
             asked = shard.kept if kept else shard.values
@@ -178,13 +179,13 @@ class Replicas:
         return found
 
     def applied(self, asked: int) -> npt.NDArray[np.int64] | None:
-        """What parameter servers have applied since the attempt began, of lost workers too.
+        """Returns the commits applied by parameter servers in this attempt, even of lost workers.
 
         Args:
-            asked: The worker whose session is used.
+            asked: The worker whose session to use.
 
         Returns:
-            [commits, workers] int64; None where nothing is counted.
+            [commits, workers] int64; None if commits are not counted.
         """
         if not self._graph.commits:
             return None
@@ -192,17 +193,17 @@ class Replicas:
         return np.asarray(self._sessions[asked].run(fetches, {}, []), np.int64)
 
     def complete(self, worker: int, master: Master, number: int, made_by: Sequence[int]) -> None:
-        """Makes a worker's step where parameter servers lack it, and only there.
+        """Applies a worker's step on the parameter servers that lack it, and only on these.
 
         Args:
-            worker: Which one; `replace` was called for it.
-            master: A master that knows where it is now.
-            number: The step's number.
-            made_by: The numbers of the commits that have made it.
+            worker: The worker; `replace` was called for it.
+            master: A master that knows its current address.
+            number: The number of the step.
+            made_by: The numbers of the commits that have applied it.
 
         Raises:
             UnavailableError: It takes longer than the master waits for answers.
-            ValueError: What is left of the step needs results of what was made.
+            ValueError: The rest of the step needs results of the part that was applied.
         """
         graph = self._graph
         graph_def = without(
@@ -217,7 +218,7 @@ class Replicas:
             session.run_loop([graph.loss], [graph.train_op], 1, number)
 
     def keep(self, names: Sequence[str]) -> None:
-        """Copies these variables beside themselves, on the tasks that hold them."""
+        """Copies these variables, on the tasks that hold them."""
         state = self._graph.state
         targets = [state.shared[name].keep for name in names if name in state.shared]
         for table in _asked_for(names, state.tables):
@@ -233,7 +234,7 @@ class Replicas:
         self._sessions[0].run([], {}, targets)
 
     def learnt(self, kept: Sequence[str]) -> tuple[Values, Values, tuple[WorkerState, ...]]:
-        """Global variables, kept copies of these names, and what each worker has for itself."""
+        """Returns global variables, the copies of these names, and the state of each worker."""
         state = self._graph.state
         shared = _fetched(
             self._sessions[0],
@@ -288,9 +289,9 @@ class Replicas:
         self._everywhere(of_worker)
 
     def _everywhere(self, do: Callable[[int, DriverSession], R], first: int = 0) -> list[R]:
-        """Runs a function for every worker from `first` on, at the same time.
+        """Runs a function for every worker from `first` on, concurrently.
 
-        Raises what the first of them does, though others may wait for that worker for ever.
+        Raises the first error, even if other workers would wait forever for the failed one.
         """
         futures = [
             self._pool.submit(do, worker, session)
@@ -303,7 +304,7 @@ class Replicas:
 
 
 def _asked_for(names: Collection[str], tables: Mapping[str, TableNodes]) -> list[TableNodes]:
-    """The tables whose ids or rows are among some names."""
+    """Returns the tables whose ids or rows are among some names."""
     return [each for each in tables.values() if each.keys in names or each.rows in names]
 
 

@@ -1,8 +1,8 @@
-"""The states of a training run, and which may follow which.
+"""The states of a training run, and the transitions between them.
 
-Pure: `after` takes what has happened so far and what happens now, and gives the new story; nothing
-here knows of threads, clocks or the cluster. What must not happen is an `InvalidTransitionError`,
-which tells the whole story.
+Pure: `after` returns the new story, given the story so far and an event; nothing here depends on
+    threads, clocks or the cluster. An illegal transition is an `InvalidTransitionError`, which
+    contains the whole story.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from enum import Enum
 from typing import Final
 
 _KEPT: Final = 40
-"""Events that a story tells one by one; of those before it has the number."""
+"""The number of events that a story lists; earlier ones are only counted."""
 
 
 class RunState(Enum):
-    """Where a run is."""
+    """The state of a run."""
 
     CREATED = "created"
     GATHERING = "waiting for tasks"
@@ -34,7 +34,7 @@ class RunState(Enum):
 
 
 class RunEvent(Enum):
-    """What happens to a run."""
+    """An event of a run."""
 
     STARTED = "started"
     TASKS_REGISTERED = "all tasks have registered"
@@ -73,18 +73,17 @@ _NEXT: Final[Mapping[tuple[RunState, RunEvent], RunState]] = {
 
 
 class InvalidTransitionError(AssertionError):
-    """An event came in a state in which it cannot; a defect of the driver's."""
+    """An event occurred in a state that does not allow it; a bug in the driver."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunStory:
-    """A run so far.
+    """The story of a run so far.
 
     Attributes:
-        state: Where it is.
-        told: Its last events, each with a note such as the step or the reason, and the state
-            after it.
-        earlier: How many there were before these.
+        state: The current state.
+        told: The last events, each with a note such as the step or the reason, and the state after.
+        earlier: The number of events before these.
     """
 
     state: RunState = RunState.CREATED
@@ -99,13 +98,13 @@ class RunStory:
 
 
 def after(story: RunStory, event: RunEvent, note: str = "") -> RunStory:
-    """The story after an event.
+    """Returns the story after an event.
 
     Args:
-        story: What has happened.
-        event: What happens now. A failure may come in every state, once: callbacks that are told of
-            the end may fail, too.
-        note: What is told of it beside.
+        story: The story so far.
+        event: The new event. A failure may occur in every state, once: callbacks at the end may
+            fail, too.
+        note: Additional information on it.
 
     Raises:
         InvalidTransitionError: The event is not expected in the state.

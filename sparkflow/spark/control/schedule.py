@@ -1,7 +1,7 @@
-"""Which steps come next: segments between points at which something is due, and what.
+"""The schedule of a run: segments of steps between points at which something is due.
 
 Pure: numbers in, numbers out. The driver knows how many steps an epoch has on each worker, so every
-segment is an exact number of steps per worker, and data positions follow from it.
+    segment is an exact number of steps per worker, from which data positions follow.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from sparkflow.spark.params.config import FitConfig
 
 @dataclass(frozen=True, slots=True)
 class Stops:
-    """Where training must come to a halt.
+    """The points at which training must pause.
 
     Attributes:
-        every: Numbers of steps, of all workers: at each multiple of one of them.
-        at_epochs: Whether at the end of each epoch.
-        max_steps: Where training ends at the latest; 0 for the end of the epochs.
+        every: Numbers of steps, summed over workers; training pauses at each multiple of one.
+        at_epochs: Whether to pause at the end of each epoch.
+        max_steps: The maximum number of steps; 0 for no limit but the epochs.
     """
 
     every: tuple[int, ...] = ()
@@ -29,11 +29,11 @@ class Stops:
 
     @classmethod
     def of(cls, config: FitConfig, needs_epochs: bool) -> Stops:
-        """Those of a fit.
+        """Returns the points of a fit.
 
         Args:
-            config: What was asked for.
-            needs_epochs: Whether a callback wants to find the cluster quiet at the end of epochs.
+            config: The configuration of the fit.
+            needs_epochs: Whether a callback requires that steps pause at the end of epochs.
         """
         periods = (
             config.validation_steps if config.validates else 0,
@@ -49,20 +49,20 @@ class Stops:
 
 
 class Schedule:
-    """The steps of a run that are done and those that come.
+    """The steps of a run, completed and remaining.
 
-    A step is one of all workers where they are made together (`in_step`), else one of any worker.
+    A step is one of all workers if they step together (`in_step`), else one of any worker.
 
     Args:
-        epoch_steps: Per worker the steps of an epoch; 0 for a worker without rows. The same number
-            for all workers where steps are made together.
-        epochs: How many epochs there are.
-        in_step: Whether all workers make their steps together.
-        stops: Where to come to a halt.
-        done: Per worker the steps that an earlier run has made; none if None.
+        epoch_steps: The steps of an epoch of each worker; 0 for a worker without rows. Equal for
+            all workers if they step together.
+        epochs: The number of epochs.
+        in_step: Whether all workers step together.
+        stops: Where to pause.
+        done: The steps of each worker in earlier runs; None for none.
 
     Attributes:
-        done: Per worker the steps made so far, over all epochs.
+        done: The steps of each worker so far, over all epochs.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Schedule:
 
     @property
     def total(self) -> int:
-        """Steps made so far."""
+        """The number of steps so far."""
         return self._count(self.done)
 
     @property
@@ -101,7 +101,7 @@ class Schedule:
 
     @property
     def at_epoch_end(self) -> bool:
-        """Whether all workers have made the same number of whole epochs, and no step more."""
+        """Whether all workers have completed the same number of epochs, and no further step."""
         epochs = self.epochs_done
         pairs = zip(self.done, self._epoch_steps, strict=True)
         return all(done == epochs * steps for done, steps in pairs)
@@ -113,16 +113,16 @@ class Schedule:
 
     @property
     def positions(self) -> tuple[tuple[int, int], ...]:
-        """Per worker the epochs that it has completed and its steps of the next one."""
+        """The completed epochs of each worker, and its steps of the next one."""
         return tuple(self.position(worker, 0) for worker in range(len(self.done)))
 
     def position(self, worker: int, more: int) -> tuple[int, int]:
-        """Where a worker is when it has made `more` steps; see `positions`."""
+        """Returns the position of a worker after `more` steps; see `positions`."""
         steps = self._epoch_steps[worker]
         return divmod(self.done[worker] + more, steps) if steps else (0, 0)
 
     def next_segment(self) -> tuple[int, ...] | None:
-        """Per worker the steps until the next halt; None at the end of training."""
+        """Returns the steps of each worker until the next pause; None at the end of training."""
         left = self.end - self.total
         if left <= 0:
             return None
@@ -133,21 +133,21 @@ class Schedule:
         return self._shares(left)
 
     def advance(self, steps: Sequence[int]) -> None:
-        """Counts steps that the workers have made."""
+        """Adds steps that the workers have made."""
         self.done = [done + more for done, more in zip(self.done, steps, strict=True)]
 
     def _count(self, steps: Sequence[int]) -> int:
         return steps[0] if self._in_step else sum(steps)
 
     def _left_of_epoch(self, done: Sequence[int], epoch: int) -> list[int]:
-        # A worker that was stopped in the middle may be an epoch ahead of the slowest.
+        # A worker that was stopped early may be an epoch ahead of the slowest.
         return [
             max(0, (epoch + 1) * steps - made)
             for made, steps in zip(done, self._epoch_steps, strict=True)
         ]
 
     def _shares(self, count: int) -> tuple[int, ...]:
-        """So many steps, dealt so that all workers end their epochs together."""
+        """Distributes steps so that all workers end their epochs together."""
         if self._in_step:
             return (count,) * len(self.done)
         reached = list(self.done)
@@ -163,7 +163,7 @@ class Schedule:
 
 
 def _proportional(count: int, of: Sequence[int]) -> list[int]:
-    """`count` things dealt in proportion to `of`, whose sum is larger; never more than `of`."""
+    """Distributes `count` in proportion to `of`, whose sum is larger; never exceeds `of`."""
     total = sum(of)
     shares = [count * each // total for each in of]
     by_rest = sorted(range(len(of)), key=lambda index: (-(count * of[index] % total), index))
@@ -173,7 +173,7 @@ def _proportional(count: int, of: Sequence[int]) -> list[int]:
 
 
 class Duty(Enum):
-    """What may be due."""
+    """The actions that may be due."""
 
     VALIDATE = "validate"
     REPORT_EPOCH = "report an epoch"
@@ -182,15 +182,15 @@ class Duty(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Where a run is between two segments.
+    """The situation of a run between two segments.
 
     Attributes:
-        step: Steps made so far.
+        step: The number of steps so far.
         at_epoch: Whether an epoch has ended since the last pause.
         is_last: Whether no segment follows.
-        save_time_over: Whether the time until the next checkpoint is over.
-        validates: Whether the run can validate.
-        saves: Whether it has somewhere to save.
+        save_time_over: Whether a checkpoint is due by time.
+        validates: Whether the run has validation rows.
+        saves: Whether it writes checkpoints.
         validated_at: The step of the last validation; -1 for none.
         saved_at: The step of the last checkpoint; -1 for none.
     """
@@ -206,7 +206,7 @@ class Pause:
 
 
 def is_due(duty: Duty, config: FitConfig, pause: Pause) -> bool:
-    """Whether this is to be done now; a step is validated once, and saved once."""
+    """Returns whether an action is due; a step is validated once, and saved once."""
     if duty is Duty.REPORT_EPOCH:
         return pause.at_epoch
     if duty is Duty.VALIDATE:

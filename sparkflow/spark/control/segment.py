@@ -1,4 +1,4 @@
-"""One segment: every worker's loop from its start to its end, and what is heard meanwhile."""
+"""One segment: every worker's loop from start to end, and the events meanwhile."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ _LOOP_END_S: Final = 10.0
 
 
 class Listener(Protocol):
-    """Who decides while loops run."""
+    """Makes the decisions while loops run."""
 
     def handle(self, message: Message | None) -> None:
-        """Takes what was heard; None if nothing was for a while."""
+        """Handles an event; None if there was none for a while."""
 
     def wants_halt(self) -> bool:
-        """Whether the segment is to end before its time."""
+        """Returns whether the segment must end early."""
 
     def misses(self, worker: int, count: int, rows: int) -> None:
-        """Is told of steps with so many rows that a lost worker made and never told of."""
+        """Called with the steps, and their rows, that a lost worker made but did not report."""
 
     def halts(self) -> None:
-        """Is told once that the segment is being ended before its time."""
+        """Called once when the segment is ended early."""
 
     def poll_s(self) -> float:
-        """How long it may take until `wants_halt` is asked again."""
+        """Returns the maximum number of seconds until the next call of `wants_halt`."""
 
 
 class Segments:
-    """Runs segments, one after the other. Used by the thread that called `fit`.
+    """Runs segments one after another. Used by the thread that called `fit`.
 
     Args:
         plan: What is trained.
-        events: Where everything is heard.
+        events: The event queue.
         replicas: The sessions.
-        watchdog: Sees to it that steps are made.
+        watchdog: Detects a lack of progress.
         lost: Brings lost workers back.
-        listener: Decides.
+        listener: Makes the decisions.
     """
 
     def __init__(
@@ -72,18 +72,18 @@ class Segments:
         events.may_lose = lambda worker: worker in self._loops and lost.may_lose_one()
 
     def run(self, schedule: Schedule, steps: Sequence[int]) -> list[int]:
-        """Has all workers make their steps, or fewer if the listener wants to halt.
+        """Runs the steps of all workers, or fewer if the listener ends the segment.
 
         Args:
-            schedule: Where the workers are.
-            steps: Per worker how many steps.
+            schedule: The positions of the workers.
+            steps: The number of steps of each worker.
 
         Returns:
-            Per worker how many it has made.
+            The number of steps that each worker has made.
 
         Raises:
             SparkTrainingError: A worker's data ended early.
-            Exception: What failed, or what the listener raises.
+            Exception: The failure, or the listener's error.
         """
         leaves = self._plan.config.leaves
         with self._events.guard():
@@ -108,9 +108,9 @@ class Segments:
                     made[worker] = self._lose(message, schedule, told[worker])
                 case TaskRegistered(task) if task.index in self._lost:
                     worker = task.index
-                    self._watchdog.begin()  # nobody may have made a step meanwhile
+                    self._watchdog.begin()  # possibly no worker has made a step meanwhile
                     number = schedule.done[worker] + made[worker]
-                    # After a halt it makes the rest in the next segment, as the others do.
+                    # After an early end it makes the rest in the next segment, like the others.
                     count = 0 if halted else steps[worker] - made[worker]
                     match self._lost.bring_back(worker, count, number):
                         case WorkerLost() as again:
@@ -159,17 +159,17 @@ class Segments:
         return made
 
     def _lose(self, lost: WorkerLost, schedule: Schedule, known: int) -> int:
-        """Has a lost worker return; the steps of this segment that it has made.
+        """Makes a lost worker return; returns its steps in this segment.
 
-        Its loop is ended everywhere first, so that nothing of it is applied from then on.
+        Its loop is ended everywhere first, so that nothing more of it is applied.
 
         Args:
-            lost: Which one, and why.
-            schedule: Where the workers were when the segment began.
-            known: How many it has made at least, for where parameter servers do not know.
+            lost: The worker, and why it was lost.
+            schedule: The positions of the workers at the start of the segment.
+            known: The minimum number of its steps, used if parameter servers do not know.
         """
         worker = lost.worker
-        loop = self._loops.pop(worker, None)  # none where it was about to begin again
+        loop = self._loops.pop(worker, None)  # none if it was about to restart
         if loop is not None:
             loop.cancel("The worker was lost")
         for thread in self._threads:
@@ -181,7 +181,7 @@ class Segments:
         return made
 
     def end(self) -> None:
-        """Ends all loops in the middle of whatever they do."""
+        """Ends all loops at once, even within a step."""
         for loop in self._loops.values():
             loop.cancel()
         self._join_threads()

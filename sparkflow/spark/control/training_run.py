@@ -1,9 +1,10 @@
-"""One training run, as the driver sees it: wait for the tasks, run segment after segment.
+"""The driver's side of a training run: waits for the tasks, then runs segment after segment.
 
-Everything that happens elsewhere (registrations, rows, steps, failures, the end of the Spark job)
-arrives as a message in one event queue, read by the thread that called `fit`. Nothing else decides
-anything. Between segments no step is under way: then it is validated, saved and told. The states of
-a run and their order are those of `run_state`; `schedule` says what is due between segments.
+All external events (registrations, rows, steps, failures, the end of the Spark job) arrive as
+messages in one event queue, read by the thread that called `fit`, which alone makes decisions.
+Between segments no step is running: that is when the run validates, writes checkpoints and calls
+callbacks. The states of a run and their order are defined in `run_state`; `schedule` says what is
+due between segments.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _log = logging.getLogger(__name__)
 
 
 OpenMaster: TypeAlias = Callable[[ClusterDef, Credentials, FitConfig], Master]
-"""Makes what opens sessions over the registered tasks, see `open_tasks`."""
+"""Creates the object that opens sessions on the registered tasks, see `open_tasks`."""
 
 
 class Service(Tasks, Returns, Protocol):
@@ -58,25 +59,25 @@ class Service(Tasks, Returns, Protocol):
 
 
 class TrainingRun:
-    """Drives one run. `events.put` takes events from any thread; the rest is for that of `fit`.
+    """Drives one run. `events.put` may be called from any thread; the rest is for that of `fit`.
 
-    A `callbacks.RunControl`.
+    Implements `callbacks.RunControl`.
 
     Attributes:
-        events: Where everything is heard.
-        story: The state that the run is in, and what has happened so far.
+        events: The event queue.
+        story: The state of the run, and the events so far.
 
     Args:
-        plan: What is to be trained.
-        credentials: What the tasks are shown.
-        recorder: Takes the losses.
-        callbacks: Are told of everything.
-        schedule: The steps that come; the plan's from the beginning if None.
-        snapshot: What the run goes on from; None to begin.
-        store: Where checkpoints are written; None for nowhere.
-        open_master: How the tasks are reached.
-        resizing: Decides whether the number of workers changes; None where it does not.
-        notes: What each snapshot is to note beside what the run knows.
+        plan: What to train.
+        credentials: The credentials to present to the tasks.
+        recorder: Records the losses.
+        callbacks: Receive all events.
+        schedule: The remaining steps; None for all of the plan's.
+        snapshot: The snapshot to resume from; None to start anew.
+        store: The store for checkpoints; None for none.
+        open_master: Connects to the tasks.
+        resizing: Decides whether the number of workers changes; None if it is fixed.
+        notes: Additional notes for each snapshot.
     """
 
     def __init__(
@@ -134,17 +135,17 @@ class TrainingRun:
 
     @property
     def num_workers(self) -> int:
-        """Workers that train."""
+        """The number of workers."""
         return self._plan.layout.num_workers
 
     @property
     def num_ps(self) -> int:
-        """Tasks that only hold variables."""
+        """The number of tasks that only hold variables."""
         return self._plan.layout.num_ps
 
     @property
     def sync(self) -> bool:
-        """Whether all workers make their steps together."""
+        """Whether all workers step together."""
         return self._plan.config.in_step
 
     @property
@@ -168,16 +169,16 @@ class TrainingRun:
         return self._plan.config.params
 
     def stop(self, reason: str = "") -> None:
-        """Ends training well at the next step that all workers reach."""
+        """Ends training early at the next step that all workers reach."""
         self._stop_reason = self._stop_reason or reason or "a callback"
 
     def values(self) -> Mapping[str, npt.NDArray[Any]]:
-        """The variables of the model as they are now."""
+        """Returns the current values of the model's variables."""
         with self.events.guard():
             return self._replicas.values(self._plan.fetch)
 
     def _all_values(self) -> Mapping[str, npt.NDArray[Any]]:
-        """Those too that only training has: what is no number may be in them first."""
+        """Includes variables of training only: NaNs may appear in these first."""
         with self.events.guard():
             return self._replicas.values(self._plan.graph.state.names)
 
@@ -186,7 +187,7 @@ class TrainingRun:
 
         Raises:
             OpError: A step failed.
-            SparkTrainingError: The cluster did, or checkpoints cannot be written.
+            SparkTrainingError: The cluster failed, or checkpoints cannot be written.
         """
         try:
             return self._run(server, job)
@@ -273,14 +274,14 @@ class TrainingRun:
         )
 
     def _resize(self) -> None:
-        """Ends the run where another number of workers is to go on."""
+        """Ends the run if training must continue with another number of workers."""
         if self._resizing is None or self._stop_reason or self._schedule.finished:
             return
-        self._finish_saving()  # so that the history says that there is the checkpoint
+        self._finish_saving()  # so that the history includes the checkpoint
         self._resizing.between_segments(self._schedule, self._snapshot_now)
 
     def _between_segments(self) -> None:
-        """What is due now that no step is under way."""
+        """Runs what is due while no step is running."""
         epochs = self._schedule.epochs_done
         at_epoch, self._epochs_seen = epochs > self._epochs_seen, epochs
         metrics: dict[str, float] = {}
@@ -345,12 +346,12 @@ class TrainingRun:
     def _save(self) -> None:
         assert self._writer is not None
         self._saved_at = self._schedule.total
-        self._finish_saving()  # so that the history says that there is the one before
+        self._finish_saving()  # so that the history includes the previous one
         self._writer.write(self._snapshot_now())
         self._save_after = self._next_save()
 
     def _snapshot_now(self) -> Snapshot:
-        """All that is to be remembered; no step is under way."""
+        """Returns the full state; no step may be running."""
         plan, early = self._plan, self._early
         has_best = early is not None and early.has_best
         with self.events.guard():
@@ -382,7 +383,7 @@ class TrainingRun:
         return values
 
     def _last_checkpoint(self) -> str:
-        """Where the last complete checkpoint is, if there is one."""
+        """Returns the path of the last complete checkpoint, if there is one."""
         if self._writer is not None:
             self._writer.wait()
             if self._writer.last_path:
@@ -398,7 +399,7 @@ class TrainingRun:
             self.handle(message)
 
     def handle(self, message: Message | None) -> None:
-        """Takes what was heard while steps are made, or between them; see `segment.Listener`."""
+        """Handles an event during or between steps; see `segment.Listener`."""
         if isinstance(message, StepsDone):
             self._take(message)
         elif isinstance(message, RowsReady):
@@ -421,7 +422,7 @@ class TrainingRun:
             self._tell_epochs(self._rows_done // max(self._plan.rows, 1), {})
 
     def misses(self, worker: int, count: int, rows: int) -> None:
-        """Counts steps that a lost worker made and never told of; see `segment.Listener`."""
+        """Counts steps that a lost worker made but did not report; see `segment.Listener`."""
         self._recorder.add_untold(worker, count, rows)
         self._rows_done += rows
 
@@ -437,7 +438,7 @@ class TrainingRun:
             self._epochs_told += 1
 
     def wants_halt(self) -> bool:
-        """Whether somebody wants to stop, or a checkpoint is due by time."""
+        """Returns whether a stop is requested, or a checkpoint is due by time."""
         return bool(self._stop_reason) or time.monotonic() >= self._save_after
 
     def _next_save(self) -> float:
@@ -445,7 +446,7 @@ class TrainingRun:
         return time.monotonic() + seconds if seconds and self._writer else float("inf")
 
     def halts(self) -> None:
-        """The segment is being ended before its time."""
+        """Notes that the segment is ended early."""
         self._note(RunEvent.HALT_WANTED, self._stop_reason or "a checkpoint is due")
 
     def poll_s(self) -> float:

@@ -1,4 +1,4 @@
-"""Validation: the workers evaluate the rows that validate, the driver gets the metrics."""
+"""Validation: the workers evaluate the validation rows, the driver receives the metrics."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _POLL_S = 0.5
 
 
 class Validation:
-    """The evaluating sessions of one run. Used while no training step is under way.
+    """The evaluation sessions of one run. Used while no training step is running.
 
     Args:
         master: The driver's master.
-        graph: What the workers evaluate with.
-        steps: Per worker the batches of a pass over its validation rows; 0 for one without.
+        graph: The evaluation graph of the workers.
+        steps: The number of validation batches of each worker; may be 0.
         stack: Closes the sessions.
     """
 
@@ -47,7 +47,7 @@ class Validation:
 
         Args:
             saw_steps: Called with a worker's index when it has evaluated some batches.
-            idle: Called when nothing was heard for a while; what it raises ends the evaluation.
+            idle: Called when there was no event for a while; an exception ends the evaluation.
 
         Raises:
             OpError: A step failed.
@@ -80,7 +80,7 @@ class Validation:
 
 
 def _of_worker(graph_def: GraphDef, worker: int) -> GraphDef:
-    """The graph with every node of `/job:worker` on this worker, unless it names another one."""
+    """Returns the graph with nodes of `/job:worker` on this worker unless they name another one."""
     own = GraphDef()
     own.CopyFrom(graph_def)
     for node in own.node:

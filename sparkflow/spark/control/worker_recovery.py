@@ -1,4 +1,4 @@
-"""Workers whose process was lost while the others go on, until they are back."""
+"""Recovery of workers whose process was lost while the others continue."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ from sparkflow_runtime.transport.task_names import task_name
 
 _log = logging.getLogger(__name__)
 
-# Who starts a process again asks within moments. Nobody does where a machine is gone or cannot be
-# reached, and Spark notices that after two minutes only.
+# A Spark task that restarts its process asks within moments. If a machine is gone or unreachable,
+# none does, and Spark notices that only after two minutes.
 _SIGN_S: Final = 20.0
 
 
 class Returns(Protocol):
-    """What lets workers return, see `cluster.registration`."""
+    """The service that lets workers return, see `cluster.registration`."""
 
     def cluster(self) -> ClusterDef:
-        """The addresses of all tasks, once all are ready."""
+        """Returns the addresses of all tasks, once all are ready."""
 
     def let_return(self, task: TaskName, start: tuple[int, int]) -> None:
-        """Lets a lost worker come back, with its data from this epoch and step on."""
+        """Lets a lost worker come back, with data from this epoch and step on."""
 
     def is_coming_back(self, task: TaskName) -> bool:
-        """Whether somebody is there to start it again, or has."""
+        """Returns whether a Spark task is there to restart it, or has done so."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Absence:
-    """Of a worker.
+    """The loss of a worker.
 
     Attributes:
-        since: `time.monotonic()` when its loss was known.
-        error: What it was lost by.
+        since: `time.monotonic()` when its loss became known.
+        error: The cause of the loss.
     """
 
     since: float
@@ -59,22 +59,22 @@ class _Absence:
 
 
 def open_tasks(cluster: ClusterDef, credentials: Credentials, config: FitConfig) -> DriverMaster:
-    """What opens sessions over the registered tasks.
+    """Creates the master that opens sessions on the registered tasks.
 
-    Between the steps of workers nobody watches for those that stand still: what a task does not
-    answer within `startTimeout` and `stallTimeout` is an UnavailableError, as of one that is lost.
+    Between steps no watchdog detects stalled tasks: if a task does not answer within `startTimeout`
+    and `stallTimeout`, that is an UnavailableError, as for a lost one.
 
     Args:
         cluster: The tasks.
-        credentials: What they ask for.
-        config: Has the two.
+        credentials: The credentials that they require.
+        config: The configuration with the two timeouts.
     """
     longest_s = max(config.start_timeout, config.stall_timeout)
     return DriverMaster(cluster, credentials, answer_timeout_s=longest_s)
 
 
 def give_up_lost(events: EventQueue, master: Master, layout: ClusterLayout) -> None:
-    """Has a master give up each task that is lost, now or later, and what its process hosts."""
+    """Makes a master give up each task that is lost, now or later, and those its process hosts."""
 
     def lose(task: TaskName) -> None:
         for each in (task, layout.hosted_by(task)):
@@ -89,16 +89,16 @@ class WorkerRecovery:
 
     Args:
         plan: What is trained.
-        credentials: What the tasks are shown.
+        credentials: The credentials to present to the tasks.
         service: Lets them return.
-        events: Where their loss and return are told.
+        events: The event queue, which reports loss and return.
         replicas: The sessions.
-        recorder: Notes every restart.
+        recorder: Records every restart.
         stack: Closes what is opened.
-        done_before: Per worker the steps that were made when the attempt began.
+        done_before: The steps of each worker at the start of the attempt.
 
     Attributes:
-        any: Whether one was lost in this attempt.
+        any: Whether a worker was lost in this attempt.
     """
 
     def __init__(
@@ -129,9 +129,9 @@ class WorkerRecovery:
         return worker in self._absent
 
     def may_lose_one(self) -> bool:
-        """Whether the others can go on while a lost worker is started again.
+        """Whether the others can continue while a lost worker is restarted.
 
-        They can where nothing but the parameter servers knows of it.
+        They can if only the parameter servers depend on it.
         """
         plan = self._plan
         return (
@@ -139,15 +139,14 @@ class WorkerRecovery:
             and plan.layout.num_ps > 0
             and plan.evaluation is None
             and len(self._recorder.restarts) < plan.config.max_restarts
-            # There the rows of a lost executor go to those that are left.
+            # Otherwise the rows of a lost executor go to the remaining ones.
             and not plan.config.is_elastic
         )
 
     def made(self, worker: int) -> int | None:
-        """The steps that a lost worker has made in all; its loop must have ended everywhere.
+        """Returns the total steps of a lost worker; its loop must have ended everywhere.
 
-        One that was cut in two does not count; `complete` makes the rest of it. None where nobody
-        knows.
+        A partially applied step does not count; `complete` applies the rest of it. None if unknown.
         """
         there = [each for each in range(len(self._done_before)) if each not in self._absent]
         asked = next((each for each in there if each != worker), None)
@@ -155,7 +154,7 @@ class WorkerRecovery:
             with self._events.guard():
                 applied = self._replicas.applied(asked)
         else:
-            try:  # its own session still reaches the parameter servers
+            try:  # its own session can still reach the parameter servers
                 applied = self._replicas.applied(worker)
             except OpError as error:
                 _log.warning("what worker task %d had made cannot be asked: %s", worker, error)
@@ -169,8 +168,8 @@ class WorkerRecovery:
         """Lets a worker come back.
 
         Args:
-            lost: Which one, and why.
-            position: The epoch and the step at which it goes on.
+            lost: The worker, and why it was lost.
+            position: The epoch and the step at which it continues.
         """
         reason = str(lost.error).split("\n", 1)[0]
         _log.warning("the others go on without worker task %d: %s", lost.worker, reason)
@@ -182,19 +181,20 @@ class WorkerRecovery:
     def bring_back(
         self, worker: int, count: int, number: int
     ) -> tuple[int, Loop | None] | WorkerLost:
-        """Has a worker that has come back go on.
+        """Makes a worker that has come back continue.
 
         Args:
-            worker: Which one.
-            count: The steps that are left.
+            worker: The worker.
+            count: The number of remaining steps.
             number: The number of the first of them.
 
         Returns:
-            How many steps were completed that it was lost in, and its loop of what is left, None if
-            that is nothing; that it was lost again where it was: then `made` may have changed.
+            The number of partially applied steps that were completed, and its loop for the
+            remaining steps, None if there are none; or that it was lost again: then `made` may have
+            changed.
 
         Raises:
-            Exception: What failed if there is more to it, or the others cannot go on.
+            Exception: The failure, if the loss does not explain it or the others cannot continue.
         """
         del self._absent[worker]
         self._events.welcome(worker)
@@ -220,7 +220,7 @@ class WorkerRecovery:
         return completed, loop
 
     def _complete(self, worker: int, master: Master, number: int) -> int:
-        """Makes what some parameter servers lack of steps that others have; how many, mostly 0."""
+        """Applies steps on the parameter servers that lack them; returns how many, mostly 0."""
         applied = self._torn.pop(worker, None)
         if applied is None or not np.ptp(applied):
             return 0
@@ -232,10 +232,10 @@ class WorkerRecovery:
         return last - first
 
     def count_repeated(self, done: Sequence[int]) -> None:
-        """Notes how many steps were applied more than once: none, unless something is wrong.
+        """Records how many steps were applied more than once: none, unless something is wrong.
 
         Args:
-            done: Per worker the steps made. No step is under way.
+            done: The steps of each worker. No step may be running.
         """
         if not self.any:
             return
@@ -252,14 +252,14 @@ class WorkerRecovery:
             _log.warning("%d steps of lost workers were applied twice", history.repeated_steps)
 
     def check(self, working: Collection[int]) -> None:
-        """Passes while there is hope.
+        """Raises an error if waiting has become pointless.
 
         Args:
-            working: The workers whose steps are not all made, lost ones among them.
+            working: The workers with remaining steps, including lost ones.
 
         Raises:
-            Exception: What a worker was lost by that has not come back in `startTimeout`, or that
-                the others wait for although nobody is there who might start it again.
+            Exception: The cause of a loss, if the worker has not come back within `startTimeout`,
+                or if the others wait for it although no Spark task can restart it.
         """
         alone = self._absent.keys() >= set(working)
         for worker, absence in self._absent.items():
