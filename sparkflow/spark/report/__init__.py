@@ -1,1 +1,1 @@
-"""What people see of a training run: progress, TensorBoard, MLflow, Spark UI."""
+"""Reporting of a training run: progress, TensorBoard, MLflow, Spark UI."""

@@ -1,4 +1,4 @@
-"""Which display suits the output of this process."""
+"""Selection of the display that suits the output of this process."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from sparkflow.spark.report.terminal import LineDisplay, RichDisplay, TqdmDispla
 
 
 def choose_display(name: str) -> Display:
-    """A table in notebooks, a bar in terminals, else lines on stderr.
+    """Returns a table in notebooks, a bar in terminals, otherwise lines on stderr.
 
-    Zeppelin's notebooks get lines: its IPython interpreter passes an output on but no later change
-    of it.
+    Zeppelin's notebooks get lines, because its IPython interpreter does not forward updates of an
+    output.
 
     Args:
-        name: What is shown as the training's name.
+        name: The displayed name of the training.
     """
     shell = _shell()
     if shell is not None and hasattr(shell, "kernel"):
@@ -30,7 +30,7 @@ def choose_display(name: str) -> Display:
 
 
 def _shell() -> Any:
-    """IPython's shell, or None. Who has not imported IPython is not in it."""
+    """Returns IPython's shell, or None. A process without IPython imported does not run in it."""
     module = sys.modules.get("IPython")
     return module.get_ipython() if module is not None else None
 

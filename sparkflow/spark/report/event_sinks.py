@@ -1,4 +1,4 @@
-"""Where TensorBoard's events go: a growing local file, or files one after another far away."""
+"""Sinks for TensorBoard's events: a growing local file, or a sequence of remote files."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from sparkflow_runtime.events.records import frame_record
 from sparkflow_runtime.files.system import arrow_uri
 from sparkflow_runtime.protos.event_pb2 import Event
 
-# A file of its own so often at first; later, when fewer files are better, so often.
+# The seconds per file at first, and later, to limit the number of files.
 _FIRST_S, _LATER_S = 5.0, 60.0
 
 
 class EventSink(Protocol):
-    """Takes events in their order."""
+    """Accepts events in order."""
 
     def add(self, event: Event) -> None:
-        """Takes one."""
+        """Adds an event."""
 
     def flush(self) -> None:
-        """Has TensorBoard see what was added, perhaps a little later."""
+        """Makes added events visible to TensorBoard, possibly with a delay."""
 
     def close(self) -> None:
-        """Writes the rest."""
+        """Writes the remaining events."""
 
 
 def open_sink(directory: str, wall_clock: Callable[[], float] = time.time) -> EventSink:
-    """A sink for a run's directory.
+    """Returns a sink for a run's directory.
 
     Args:
         directory: A local path, or a URI that `pyarrow.fs.FileSystem.from_uri` understands;
@@ -42,7 +42,7 @@ def open_sink(directory: str, wall_clock: Callable[[], float] = time.time) -> Ev
         wall_clock: Returns seconds since the epoch.
 
     Raises:
-        OSError: The directory cannot be made.
+        OSError: The directory cannot be created.
         ValueError: pyarrow does not know the scheme.
     """
     if "://" not in directory:
@@ -55,7 +55,7 @@ class LocalSink:
     """One file, appended to.
 
     Args:
-        directory: Made if it does not exist.
+        directory: Created if it does not exist.
         wall_clock: Returns seconds since the epoch.
     """
 
@@ -67,7 +67,7 @@ class LocalSink:
         self._writer.add_event(event)
 
     def flush(self) -> None:
-        """Hands all to the operating system."""
+        """Flushes to the operating system."""
         self._writer.flush()
 
     def close(self) -> None:
@@ -76,10 +76,10 @@ class LocalSink:
 
 
 class RemoteSink:
-    """A file after another, each written once: object stores cannot append.
+    """A sequence of files, each written once: object stores cannot append.
 
-    TensorBoard reads the files of a directory in the order of their names, and goes to the next
-    when there is one.
+    TensorBoard reads the files of a directory in the order of their names, and proceeds to the next
+    one when it exists.
 
     Args:
         system: A pyarrow file system.
@@ -103,7 +103,7 @@ class RemoteSink:
         system.create_dir(directory, recursive=True)
 
     def add(self, event: Event) -> None:
-        """Keeps it until the next file is due."""
+        """Keeps the event until the next file is due."""
         if not self._buffer.tell():
             version = Event(wall_time=self._clock(), file_version=FILE_VERSION)
             self._buffer.write(frame_record(version.SerializeToString()))

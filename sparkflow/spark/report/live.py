@@ -1,4 +1,4 @@
-"""Brings the figures of a run to a display, as often as is good for it, and never to its harm."""
+"""Shows the metrics snapshots of a run on a display, at a suitable rate and without risk to it."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ _log = logging.getLogger(__name__)
 
 
 class Display(Protocol):
-    """Where figures are shown."""
+    """A display of metrics snapshots."""
 
     @property
     def period_s(self) -> float:
-        """Seconds between two calls of `show`, at least."""
+        """The minimum number of seconds between two calls of `show`."""
 
     def show(self, snapshot: MetricsSnapshot) -> None:
-        """Shows the figures."""
+        """Shows a snapshot."""
 
     def close(self, snapshot: MetricsSnapshot) -> None:
-        """Shows them for the last time."""
+        """Shows the last snapshot."""
 
 
 class LiveReporter(Callback):
-    """Shows a run on a display. A display that fails is not used again; training goes on.
+    """Shows a run on a display. A display that fails is not used again; training continues.
 
     Args:
-        display: Where.
+        display: The display.
         clock: Returns seconds.
     """
 
@@ -46,13 +46,13 @@ class LiveReporter(Callback):
         self._phase = ""
 
     def on_waiting(self, text: str) -> None:
-        """Shows what is waited for, each text at once."""
+        """Shows what training is waiting for, each text at once."""
         self._tracker.on_waiting(text)
         self._refresh(at_once=text != self._phase)
         self._phase = text
 
     def on_resume(self, path: str, step: int, finished: bool) -> None:
-        """Shows what is gone on from; `on_close` does where that is all."""
+        """Shows the checkpoint that is resumed; `on_close` does so if nothing is left to train."""
         self._tracker.on_resume(path, step, finished)
         if not finished:
             self._refresh(at_once=True)
@@ -83,7 +83,7 @@ class LiveReporter(Callback):
         self._refresh(at_once=True)
 
     def on_train_end(self, history: TrainingHistory) -> None:
-        """Remembers that it went well."""
+        """Notes that training has succeeded."""
         self._tracker.on_train_end(history)
 
     def on_close(self) -> None:

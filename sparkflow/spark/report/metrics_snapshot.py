@@ -1,4 +1,4 @@
-"""The figures of a running training that all displays show, and their words."""
+"""The metrics snapshot that all displays show, and its text form."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from sparkflow.spark.control.callbacks import Callback, RunControl, Update
 if TYPE_CHECKING:
     from sparkflow.spark.control.history.training_history import TrainingHistory
 
-# The shown loss follows slowly: of each step it takes so much.
+# The weight of a new step in the moving average of the loss.
 _LOSS_SHARE = 0.05
 MUCH_WAITING = 0.2
-"""A line has the share of time spent waiting for data from here on."""
-# Rates are those of so many seconds.
+"""The smallest fraction of time spent waiting for data that a line shows."""
+# Rates are computed over this many seconds.
 _WINDOW_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class MetricsSnapshot:
-    """How a training stands.
+    """The state of a training at a moment.
 
     Attributes:
-        phase: What is waited for before the first step; "" while steps go on.
-        epoch: The epoch under way, from 1; 0 before the first step.
-        epochs: Epochs to do.
-        step: Steps done.
-        total_steps: Steps to do.
-        rows: Rows trained on.
-        total_rows: Rows to train on.
-        loss: A moving mean over steps; None before the first.
-        rows_per_s: Rows per second lately.
-        wait_share: Share of the workers' time spent waiting for data lately.
-        elapsed_s: Seconds since the beginning.
+        phase: What training is waiting for before the first step; "" during steps.
+        epoch: The current epoch, from 1; 0 before the first step.
+        epochs: The total number of epochs.
+        step: The number of completed steps.
+        total_steps: The total number of steps.
+        rows: The number of rows trained on.
+        total_rows: The total number of rows to train on.
+        loss: A moving average over steps; None before the first.
+        rows_per_s: Recent rows per second.
+        wait_share: Recent fraction of the workers' time spent waiting for data.
+        elapsed_s: Seconds since the start.
         validation: The last evaluation: `loss` and the metrics.
-        watched: The metric of it that decides, see `earlyStoppingMetric`.
-        restarts: How often training was interrupted.
-        ended: "" while it runs, else "done", "failed", or "returned" where nothing was left to do.
-        reason: Why it was done before its last epoch; "" if it was not.
-        epoch_rows: Per epoch that is over a mapping of `loss`, `val_<metric>`, ...
+        watched: Its metric for early stopping, see `earlyStoppingMetric`.
+        restarts: The number of interruptions.
+        ended: "" while it runs, else "done", "failed", or "returned" if nothing was left to do.
+        reason: Why training ended early; "" if it did not.
+        epoch_rows: For each completed epoch a mapping of `loss`, `val_<metric>`, ...
     """
 
     phase: str = ""
@@ -69,19 +69,19 @@ class MetricsSnapshot:
 
     @property
     def done(self) -> float:
-        """The share of the rows that is done, from 0 to 1."""
+        """The completed fraction of the rows, from 0 to 1."""
         return min(self.rows / self.total_rows, 1.0) if self.total_rows else 0.0
 
     @property
     def remaining_s(self) -> float | None:
-        """Seconds still to go at the rate of late; None where there is none."""
+        """The estimated remaining seconds at the recent rate; None without a rate."""
         if self.ended or self.rows_per_s <= 0 or not self.total_rows:
             return None
         return max(self.total_rows - self.rows, 0) / self.rows_per_s
 
 
 class SnapshotTracker(Callback):
-    """Keeps the figures of a run. For the thread of `fit`.
+    """Collects the metrics snapshot of a run. For the thread of `fit`.
 
     Args:
         clock: Returns seconds.
@@ -102,7 +102,7 @@ class SnapshotTracker(Callback):
         self._window: deque[tuple[float, int, float]] = deque()
 
     def snapshot(self) -> MetricsSnapshot:
-        """The figures as they are now."""
+        """The current snapshot."""
         run, elapsed_s = self._run, self._clock() - self._began
         if run is None:
             return MetricsSnapshot(phase=self._phase, elapsed_s=elapsed_s, ended=self._ended)
@@ -131,11 +131,11 @@ class SnapshotTracker(Callback):
         )
 
     def on_waiting(self, text: str) -> None:
-        """Takes what is waited for."""
+        """Records what training is waiting for."""
         self._phase = text
 
     def on_resume(self, path: str, step: int, finished: bool) -> None:
-        """Takes what is gone on from."""
+        """Records the checkpoint that is resumed."""
         if finished:
             self._ended = "returned"
             self._phase = f"{path} is of a finished training, and is returned as it is"
@@ -143,41 +143,41 @@ class SnapshotTracker(Callback):
             self._phase = f"going on from step {step:,} of {path}"
 
     def on_train_begin(self, run: RunControl) -> None:
-        """Takes the run."""
+        """Records the run."""
         self._run = run
         self._phase = ""
         self._window.clear()
         self._mark(run)
 
     def on_steps(self, update: Update) -> None:
-        """Takes the losses."""
+        """Records the losses."""
         self._phase = ""
         self._loss = _follow(self._loss, update.losses[update.rows > 0])
         if self._run is not None:
             self._mark(self._run)
 
     def on_epoch_end(self, epoch: int, metrics: Mapping[str, float]) -> None:
-        """Takes the metrics of the epoch."""
-        del self._epochs[epoch:]  # what a restart does again
+        """Records the metrics of the epoch."""
+        del self._epochs[epoch:]  # what a restart repeats
         self._epochs.append({"epoch": epoch, **metrics, **self._epoch_rates(epoch)})
 
     def on_validation(self, metrics: Mapping[str, float]) -> None:
-        """Takes the metrics."""
+        """Records the metrics."""
         self._validation = {name: value for name, value in metrics.items() if name != "step"}
 
     def on_restart(self, reason: str) -> None:
-        """Counts."""
+        """Counts the restart."""
         self._restarts += 1
         self._phase = f"starting again: {reason.splitlines()[0] if reason else 'interrupted'}"
 
     def on_train_end(self, history: TrainingHistory) -> None:
-        """Training went well."""
+        """Records that training has succeeded."""
         self._phase = ""
         self._ended = "done"
         self._reason = history.stopped
 
     def on_close(self) -> None:
-        """It is over, well if `on_train_end` came before."""
+        """Records the end, a success if `on_train_end` came before."""
         self._ended = self._ended or "failed"
 
     def _mark(self, run: RunControl) -> None:
@@ -211,7 +211,7 @@ class SnapshotTracker(Callback):
 
 
 def _follow(mean: float | None, losses: npt.NDArray[np.float32]) -> float | None:
-    """The moving mean after some more losses."""
+    """Returns the moving average after some more losses."""
     if not len(losses):
         return mean
     if mean is None or not math.isfinite(mean):
@@ -223,10 +223,10 @@ def _follow(mean: float | None, losses: npt.NDArray[np.float32]) -> float | None
 
 
 def describe(snapshot: MetricsSnapshot) -> str:
-    """The figures in one line: "epoch 2/5, step 120/600, loss 0.31, val auc 0.82, 45,600 rows/s".
+    """Returns one line: "epoch 2/5, step 120/600, loss 0.31, val auc 0.82, 45,600 rows/s".
 
-    Of the last evaluation it has the metric that early stopping watches. Waiting for data is told
-    where it takes much of the time.
+    It contains the metric of the last evaluation that early stopping watches, and the time spent
+    waiting for data if that is significant.
     """
     if snapshot.phase:
         return snapshot.phase
@@ -251,17 +251,17 @@ def _validated(snapshot: MetricsSnapshot) -> str:
 
 
 def restarts(count: int) -> str:
-    """How many restarts in words; nothing for none."""
+    """Returns the number of restarts in words; empty for none."""
     return f"{count} restart{'s' if count > 1 else ''}" if count else ""
 
 
 def number(value: float | None) -> str:
-    """A loss or metric in few digits."""
+    """Formats a loss or metric with few digits."""
     return "" if value is None else f"{value:.4g}"
 
 
 def duration(seconds: float | None) -> str:
-    """Seconds as 0:05, 12:34 or 1:02:03; "" for None."""
+    """Formats seconds as 0:05, 12:34 or 1:02:03; "" for None."""
     if seconds is None or not math.isfinite(seconds):
         return ""
     minutes, rest = divmod(round(seconds), 60)

@@ -1,6 +1,6 @@
-"""The rows of a fit as an input of an MLflow run: where they come from, their schema, how many.
+"""The rows of a fit as an input of an MLflow run: their source, schema and number.
 
-Nothing here runs a Spark job. MLflow's own description of a DataFrame counts its rows once more.
+Nothing here runs a Spark job, whereas MLflow's own description of a DataFrame counts its rows.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class TrainingRows:
 
     Attributes:
         given: The DataFrame, or the path of the files.
-        label: The column of labels, or "".
-        counts: What is known of their number, by name.
+        label: The label column, or "".
+        counts: The known numbers of rows, by name.
     """
 
     given: DataFrame | str
@@ -38,7 +38,7 @@ class TrainingRows:
 
 
 def log_rows(run_id: str, rows: TrainingRows) -> None:
-    """Adds the rows to a run, with the context `training`; what cannot be told is logged."""
+    """Adds the rows to a run, with the context `training`; logs failures."""
     import mlflow
     from mlflow.entities import DatasetInput, InputTag
 
@@ -69,7 +69,7 @@ def _entity(rows: TrainingRows) -> Any:
         schema = described.schema
     text = json.dumps({"mlflow_colspec": schema.to_dict()}) if schema else None
     kind = source._get_source_type()
-    # MLflow has one dataset of a name and digest: autologging's has the program as its source.
+    # MLflow keeps one dataset per name and digest; autologging's has the program as its source.
     digest = _digest(described.digest, source.to_json())
     return Dataset(described.name, digest, kind, source.to_json(), text, profile)
 
@@ -79,7 +79,7 @@ def _digest(*parts: str) -> str:
 
 
 def _source(df: DataFrame) -> Any:
-    """The table or the files that all rows come from; where there are several, the program."""
+    """Returns the table or files that all rows come from; the program if there are several."""
     from mlflow.data.code_dataset_source import CodeDatasetSource
     from mlflow.data.delta_dataset_source import DeltaDatasetSource
     from mlflow.data.spark_dataset_source import SparkDatasetSource
@@ -96,7 +96,7 @@ def _source(df: DataFrame) -> Any:
 
 
 def _leaves(df: Any) -> set[tuple[str, str, str]]:
-    """Of each leaf of the plan: `table`, `path` or `program`, its name, and `delta` or ""."""
+    """Returns for each leaf of a plan `table`, `path` or `program`, its name, `delta` or ""."""
     found = set()
     leaves = df._jdf.queryExecution().analyzed().collectLeaves()
     for place in range(leaves.size()):

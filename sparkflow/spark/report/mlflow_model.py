@@ -1,4 +1,4 @@
-"""Where models that MLflow was given before they carried their code say that their loader is."""
+"""The loader module named in old MLflow models, which did not yet contain their code."""
 
 from sparkflow.export.mlflow.pyfunc import load as _load_pyfunc
 

@@ -1,4 +1,4 @@
-"""A fit as a run of MLflow: parameters, rows, metrics by step, the model."""
+"""A fit as an MLflow run: parameters, rows, metrics by step, the model."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ def require_mlflow() -> None:
 
 
 class MlflowReporter(Callback):
-    """Makes an MLflow run for a fit, below the run that is active, if one is.
+    """Creates an MLflow run for a fit, as a child of the active run, if there is one.
 
-    While the fit goes on, its run is the active one of the thread, so that what callbacks log goes
-    there, too. Metrics are sent by MLflow's own threads.
+    During the fit its run is the thread's active run, so callbacks log to it as well. MLflow's own
+    threads send the metrics.
 
     Args:
-        name: Of the run.
-        registered_model_name: What the model is called in the registry; "" for nothing.
-        rows: What is trained on.
+        name: The name of the run.
+        registered_model_name: The name of the model in the registry; "" not to register it.
+        rows: The training rows.
         clock: Returns seconds.
     """
 
@@ -72,11 +72,11 @@ class MlflowReporter(Callback):
 
     @property
     def run_id(self) -> str:
-        """The run; "" before training begins."""
+        """The id of the run; "" before training starts."""
         return self._run_id
 
     def on_train_begin(self, run: RunControl) -> None:
-        """Starts the run and logs the parameters; at a restart it goes on."""
+        """Starts the run and logs the parameters; continues the run after a restart."""
         import mlflow
 
         self._tracker.on_train_begin(run)
@@ -101,7 +101,7 @@ class MlflowReporter(Callback):
             log_rows(self._run_id, self._rows)
 
     def on_steps(self, update: Update) -> None:
-        """Sends the losses now and then, as means of several where there are many."""
+        """Sends the losses periodically, averaged over steps if there are many."""
         self._tracker.on_steps(update)
         steps = range(update.first_step, update.first_step + update.num_steps)
         self._losses += zip(steps, update.losses.tolist(), update.rows.tolist(), strict=True)
@@ -127,7 +127,7 @@ class MlflowReporter(Callback):
             mlflow.MlflowClient().set_tag(self._run_id, "sparkflow.restarts", restarts)
 
     def on_train_end(self, history: TrainingHistory) -> None:
-        """Sends what is left, and figures of the whole training."""
+        """Sends the remaining losses, and totals of the training."""
         self._tracker.on_train_end(history)
         self._send_losses()
         whole = {
@@ -139,7 +139,7 @@ class MlflowReporter(Callback):
         self._is_well = True
 
     def on_close(self) -> None:
-        """Ends the run, once everything has arrived."""
+        """Ends the run when all metrics have been sent."""
         import mlflow
 
         if not self._run_id:
@@ -194,10 +194,10 @@ class MlflowReporter(Callback):
 
 
 def _active_run_id() -> str | None:
-    """The run that a new one belongs to.
+    """Returns the parent of a new run.
 
-    An active run is its thread's own, but CrossValidator fits in threads of a pool: where this
-    thread has none, it is that of the main thread, or of other threads if all agree.
+    Active runs are per thread, but CrossValidator fits in threads of a pool: if this thread has no
+    run, the main thread's is used, or that of other threads if they all agree.
     """
     import mlflow
     from mlflow.tracking import fluent
@@ -213,7 +213,7 @@ def _active_run_id() -> str | None:
         main = active.get(threading.main_thread().ident)
         if main:
             return str(main[-1].info.run_id)
-        # Fits that run beside this one are children of what we look for.
+        # Runs of concurrent fits are children of the run that we look for.
         runs = [stack[0] for stack in active.values()]
         parents = {run.data.tags.get(_PARENT, run.info.run_id) for run in runs}
         if len(parents) == 1:

@@ -15,10 +15,10 @@ from sparkflow.spark.report.metrics_snapshot import (
     restarts,
 )
 
-# The epochs that are listed; of more, the first and these many last ones.
+# The number of epochs listed; of more, the first one and this many of the last.
 _LISTED = 12
 
-# Notebooks are light or dark: colours are the page's own, thinned.
+# Notebooks are light or dark: colours are those of the page, with transparency.
 _STYLE = (
     "font-family: system-ui, sans-serif; font-size: 13px; font-variant-numeric: tabular-nums; "
     "max-width: 760px"
@@ -28,10 +28,10 @@ _COLOURS = {"": "#2f7ed8", "done": "#3c9d5b", "failed": "#cf4a3c"}
 
 
 class NotebookDisplay:
-    """A table of the figures and of the epochs.
+    """A table of the metrics snapshot and the epochs.
 
-    It goes through IPython's display with an id of its own, which Jupyter, VS Code, Colab and
-    Databricks replace in place.
+    It uses an IPython display with its own id, which Jupyter, VS Code, Colab and Databricks update
+    in place.
 
     Args:
         name: The table's title.
@@ -57,12 +57,12 @@ class NotebookDisplay:
         self._shown = True
 
     def close(self, snapshot: MetricsSnapshot) -> None:
-        """Leaves the last table there."""
+        """Shows the last table."""
         self.show(snapshot)
 
 
 def draw(name: str, snapshot: MetricsSnapshot) -> str:
-    """The table as HTML, without scripts and without styles of its own."""
+    """Returns the table as HTML, without scripts or styles."""
     colour = _COLOURS[snapshot.ended]
     cells = [
         ("epoch", f"{snapshot.epoch} of {snapshot.epochs}"),

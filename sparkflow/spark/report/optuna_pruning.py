@@ -1,4 +1,4 @@
-"""Has Optuna end a training whose numbers are worse than those of other trials."""
+"""Lets Optuna end a training whose metrics are worse than those of other trials."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ _VALIDATION: Final = "val_"
 
 
 class OptunaPruning(Callback):
-    """Reports to a trial of Optuna, and raises `optuna.TrialPruned` where its pruner says so.
+    """Reports to an Optuna trial, and raises `optuna.TrialPruned` if its pruner decides so.
 
-    `fit` raises it once the training's tasks have ended, and their slots are free. Within an
-    objective Optuna takes it for what it is. A trial that is restarted after a loss reports nothing
-    twice.
+    `fit` raises it once the training's tasks have ended and their slots are free; within an
+    objective, Optuna handles it. A trial that restarts after a loss reports nothing twice.
 
     Args:
         trial: The trial, of a study with one objective.
-        monitor: What is reported: `loss`, the mean loss of each epoch's rows, or `val_` and the
-            name of a metric of the validation rows, each time they are evaluated.
+        monitor: The value to report: `loss`, the mean loss of each epoch's rows, or `val_` and the
+            name of a metric of the validation rows, at each evaluation.
 
     Raises:
-        ValueError: When training runs: there is no such metric.
+        ValueError: During training: the metric does not exist.
 
     Examples:
         >>> def objective(trial):
@@ -37,7 +36,7 @@ class OptunaPruning(Callback):
         self._trial = trial
         self._monitor = monitor
         self._reported: set[int] = set()
-        self._evaluated: dict[int, int] = {}  # by step, which evaluation it was
+        self._evaluated: dict[int, int] = {}  # by step, the number of the evaluation
 
     def on_epoch_end(self, epoch: int, metrics: Mapping[str, float]) -> None:
         """Reports `loss`."""

@@ -1,4 +1,4 @@
-"""The reporters that a trainer's parameters ask for."""
+"""The reporters that a trainer's parameters request."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ _log = logging.getLogger(__name__)
 
 
 class Reporters:
-    """Reporters for one fit.
+    """The reporters of one fit.
 
-    None of them ends a training once it runs; what can be known to fail before fails here.
+    None of them ends a running training; foreseeable failures are raised here, before it starts.
 
     Args:
-        config: Its `progress`, `log_dir` and `mlflow` say what is wanted.
-        uid: Of the estimator.
-        session: Whose UI shows the training.
+        config: The configuration; `progress`, `log_dir` and `mlflow` select the reporters.
+        uid: The uid of the estimator.
+        session: The session whose UI shows the training.
         job_tag: The tag of the training's Spark jobs.
         graph_def: The graph for TensorBoard.
-        rows: What is trained on, for MLflow.
+        rows: The training rows, for MLflow.
 
     Attributes:
-        callbacks: In the order in which they are to be called.
+        callbacks: The reporters, in the order in which they are called.
 
     Raises:
-        ImportError: `mlflow` is wanted and not installed.
+        ImportError: `mlflow` is requested and not installed.
         OSError: `logDir` cannot be written.
         ValueError: `logDir` is on a file system that pyarrow does not know.
     """
@@ -62,7 +62,7 @@ class Reporters:
             board = _tensorboard(config.log_dir, uid, graph_def)
             _log.info("TensorBoard: %s", board.run_directory)
             self.callbacks.append(Guarded(board, f"TensorBoard in {board.run_directory}"))
-        # Spark's UI cuts descriptions off; the uid is in the job's tag and, mostly, its group.
+        # Spark's UI truncates descriptions; the uid is in the job's tag and usually in its group.
         description = _job_description(session, job_tag, uid.rsplit("_", 1)[0])
         if description is not None:
             self.callbacks.append(LiveReporter(description))
@@ -70,11 +70,11 @@ class Reporters:
             self.callbacks.append(LiveReporter(choose_display(uid)))
 
     def log_model(self, model: InferenceModel) -> None:
-        """Gives the trained model to those that keep it; after `on_close`."""
+        """Passes the trained model to the reporters that store it; after `on_close`."""
         if self._mlflow is not None:
             try:
                 self._mlflow.log_model(model)
-            except Exception as error:  # a model that cannot be logged is there all the same
+            except Exception as error:  # the model is returned even if it cannot be logged
                 _log.warning("MLflow has no model of this run: %r", error)
 
 
@@ -90,6 +90,6 @@ def _job_description(
 ) -> JobDescriptionDisplay | None:
     try:
         return JobDescriptionDisplay(session, job_tag, title)
-    except Exception as error:  # Spark Connect has no JVM here; others do not let us in
+    except Exception as error:  # Spark Connect has no JVM here; others deny access
         _log.info("Spark's UI is not told how training goes: %r", error)
         return None

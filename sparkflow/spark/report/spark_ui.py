@@ -1,11 +1,11 @@
-"""The figures of a run as the description of its job in Spark's UI.
+"""The metrics snapshot of a run as the description of its job in Spark's UI.
 
-Spark takes a job's description from the properties that it was submitted with and has no call that
-changes it later: `setJobDescription` is for jobs to come (tried on 3.5 and 4.3). What the UI and
-the REST API show of a running job is data of the driver's status listener, reached here by
-reflection: the live job and its stages, from which the listener writes what is shown at each
-heartbeat, and what is shown now. Nothing of it is an interface of Spark's. Where it is not as
-expected (another version, a driver whose JVM lets nobody in), the description stays as submitted.
+Spark takes a job's description from the properties that it was submitted with and cannot change it
+later: `setJobDescription` applies to future jobs (tried on 3.5 and 4.3). The UI and the REST API
+show data of the driver's status listener, accessed here by reflection: the live job and its stages,
+from which the listener updates the displayed data at each heartbeat, and the displayed data. None
+of this is a public interface of Spark. If it is not as expected (another version, a driver that
+denies access to its JVM), the description stays as submitted.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class JobDescriptionDisplay:
 
     Args:
         session: A classic session.
-        tag: The job tag of the fit; further attempts have `-2`, `-3`, ... behind it.
-        title: What descriptions begin with.
+        tag: The job tag of the fit; further attempts append `-2`, `-3`, ...
+        title: The beginning of the description.
     """
 
     period_s = 2.0
@@ -42,11 +42,11 @@ class JobDescriptionDisplay:
         self._job = -1
         self._stages: list[int] = []
         self._query: int | None = None
-        # What the listener writes from, with whether its description is an Option.
+        # The objects that the listener reads, each with whether its description is an Option.
         self._live: list[tuple[Any, bool]] = []
 
     def show(self, snapshot: MetricsSnapshot) -> None:
-        """Shows the figures, if the job has been submitted."""
+        """Shows a snapshot, if the job has been submitted."""
         following = list(self._tracker.getJobIdsForTag(f"{self._tag}-{self._attempt + 1}"))
         if following:
             self._attempt += 1
@@ -59,11 +59,11 @@ class JobDescriptionDisplay:
         self._describe(f"{self._title}: {describe(snapshot)}")
 
     def close(self, snapshot: MetricsSnapshot) -> None:
-        """Leaves the last figures there."""
+        """Shows the last snapshot."""
         self.show(snapshot)
 
     def _find(self, job: int) -> None:
-        """Looks up what belongs to a job."""
+        """Looks up the objects of a job."""
         found = self._store.jobWithAssociatedSql(job)
         self._stages = _drain(found._1().stageIds().iterator())
         self._query = found._2().get() if found._2().isDefined() else None
@@ -109,7 +109,7 @@ class JobDescriptionDisplay:
 
 
 def _drain(iterator: Any) -> list[Any]:
-    """What a Scala Iterator gives."""
+    """Yields the elements of a Scala Iterator."""
     found = []
     while iterator.hasNext():
         found.append(iterator.next())
@@ -117,7 +117,7 @@ def _drain(iterator: Any) -> list[Any]:
 
 
 def _elements(concurrent_map: Any) -> list[Any]:
-    """The values of a ConcurrentHashMap; py4j would look them up by keys of another type."""
+    """Returns the values of a ConcurrentHashMap; lookups by py4j use keys of another type."""
     elements = concurrent_map.elements()
     found = []
     while elements.hasMoreElements():

@@ -1,4 +1,4 @@
-"""A run in TensorBoard's directory, written while it goes on."""
+"""A run in TensorBoard's directory, written during training."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from sparkflow_runtime.protos.types_pb2 import DT_STRING
 if TYPE_CHECKING:
     from sparkflow.spark.control.history.training_history import TrainingHistory
 
-# At each flush no more points than these; TensorBoard shows a thousand of all.
+# The maximum number of points per flush; TensorBoard shows a thousand in total.
 _FLUSH_S = 1.0
 _POINTS_PER_FLUSH = 50
 
 
 class TensorBoardReporter(Callback):
-    """Writes a run of its own below a log directory: one folder for training, one for validation.
+    """Writes a run below a log directory: one folder for training, one for validation.
 
     `<directory>/<time>-<name>/train` gets the graph, the parameters, `loss`, `rows_per_second` and
     `wait_share` by step and `epoch_loss` by epoch; `.../validation` gets `loss` and the metrics by
@@ -36,7 +36,7 @@ class TensorBoardReporter(Callback):
 
     Args:
         directory: A local path, or a URI of a file system that pyarrow knows.
-        name: What the run is called after its time.
+        name: The name of the run, which follows its time.
         graph_def: The graph that is trained; None for none.
         clock: Returns seconds.
         wall_clock: Returns seconds since the epoch, which TensorBoard shows.
@@ -67,11 +67,11 @@ class TensorBoardReporter(Callback):
 
     @property
     def run_directory(self) -> str:
-        """Where this run is written."""
+        """The directory of this run."""
         return self._run_directory
 
     def on_train_begin(self, run: RunControl) -> None:
-        """Writes graph and parameters; at a restart has TensorBoard forget what is done again."""
+        """Writes graph and parameters; at a restart makes TensorBoard drop the repeated steps."""
         self._tracker.on_train_begin(run)
         step = run.history.steps
         if self._step:
@@ -87,7 +87,7 @@ class TensorBoardReporter(Callback):
         self._flush()
 
     def on_steps(self, update: Update) -> None:
-        """Writes the losses, as means of several where there are many."""
+        """Writes the losses, averaged over steps if there are many."""
         self._tracker.on_steps(update)
         steps = range(update.first_step, update.first_step + update.num_steps)
         self._losses += zip(steps, update.losses.tolist(), update.rows.tolist(), strict=True)
@@ -109,17 +109,17 @@ class TensorBoardReporter(Callback):
         self._flush()
 
     def on_checkpoint(self, path: str) -> None:
-        """Notes the path."""
+        """Records the path."""
         log = SessionLog(status=SessionLog.CHECKPOINT, checkpoint_path=path)
         self._train.add(self._event(self._step, session_log=log))
 
     def on_restart(self, reason: str) -> None:
-        """Notes the reason as a text."""
+        """Records the reason as text."""
         self._write_losses()
         self._train.add(self._event(self._step, summary=_text("restarts", reason)))
 
     def on_train_end(self, history: TrainingHistory) -> None:
-        """Writes what is left."""
+        """Writes the remaining losses."""
         self._tracker.on_train_end(history)
         self._write_losses()
 
@@ -164,12 +164,12 @@ class TensorBoardReporter(Callback):
 
 
 def _run_directory(directory: str, name: str, now: float) -> str:
-    """A folder that no other run has: fits at once, in threads or programs, do not mix."""
+    """Returns a folder that no concurrent fit, in another thread or program, uses."""
     stem = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{name}"
     if directory.startswith("file:"):
         directory = directory.removeprefix("file://").removeprefix("file:")
     if "://" in directory:
-        # Object stores have no folders to make; the nanoseconds tell runs apart.
+        # Object stores have no folders to create; the nanoseconds distinguish runs.
         return f"{directory.rstrip('/')}/{stem}-{time.time_ns() % 10**9:09d}"
     for number in itertools.count(1):
         path = Path(directory) / (stem if number == 1 else f"{stem}-{number}")
@@ -182,7 +182,7 @@ def _run_directory(directory: str, name: str, now: float) -> str:
 
 
 def _text(tag: str, text: str) -> Summary:
-    """A text that TensorBoard's text page shows, Markdown as it is."""
+    """Returns a summary for TensorBoard's text page, with Markdown unchanged."""
     metadata = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="text"))
     summary = Summary()
     value = summary.value.add(tag=tag, metadata=metadata)

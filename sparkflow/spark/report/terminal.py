@@ -1,4 +1,4 @@
-"""Progress in terminals, and lines where the output is none."""
+"""Progress in terminals, and lines for other outputs."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from tqdm import tqdm
 from sparkflow.spark.report.metrics_snapshot import MetricsSnapshot, describe, duration
 
 _LINE_S = 10.0
-# However long training takes, a log gets about so many lines per tenfold time.
+# The interval between lines as a fraction of the elapsed time, so that long logs stay short.
 _LINE_SHARE = 0.02
-# Without tqdm's own rate: it counts from the first row on and is not that of late.
+# Without tqdm's own rate, which is computed from the first row on instead of recently.
 _BAR = "{desc}: {percentage:3.0f}%|{bar:10}| {elapsed}<{remaining}{postfix}"
 
 
 class LineDisplay:
-    """A line on stderr now and then: for logs, pipes and notebooks that cannot redraw.
+    """Periodic lines on stderr: for logs, pipes and notebooks that cannot redraw.
 
     Args:
-        name: What the lines begin with.
+        name: The beginning of the lines.
         clock: Returns seconds.
     """
 
@@ -36,7 +36,7 @@ class LineDisplay:
         self._next = clock()
 
     def show(self, snapshot: MetricsSnapshot) -> None:
-        """Prints a line if it is time for one, or something new is waited for."""
+        """Prints a line if one is due, or training waits for something new."""
         told = self._shown
         news = snapshot.phase != told.phase or snapshot.restarts != told.restarts
         if (news and snapshot.phase) or self._clock() >= self._next:
@@ -56,10 +56,10 @@ class LineDisplay:
 
 
 class TqdmDisplay:
-    """A bar of rows by tqdm, with the figures behind it.
+    """A tqdm bar of rows, followed by the metrics.
 
     Args:
-        name: What the bar begins with.
+        name: The beginning of the bar.
     """
 
     period_s = 0.2
@@ -85,10 +85,10 @@ class TqdmDisplay:
 
 
 class RichDisplay:
-    """Bar and figures by rich; several fits at once share the screen.
+    """A rich bar and metrics; concurrent fits share the screen.
 
     Args:
-        name: What the bar begins with.
+        name: The beginning of the bar.
     """
 
     period_s = 0.2
@@ -99,19 +99,19 @@ class RichDisplay:
         self._is_shown = False
 
     def show(self, snapshot: MetricsSnapshot) -> None:
-        """Has the next frame show these."""
+        """Shows a snapshot in the next frame."""
         self._snapshot = snapshot
         if not self._is_shown:
             self._is_shown = True
             _screen.add(self)
 
     def close(self, snapshot: MetricsSnapshot) -> None:
-        """Leaves the last figures on the screen."""
+        """Leaves the last snapshot on the screen."""
         self.show(snapshot)
         _screen.remove(self)
 
     def frame(self) -> Any:
-        """What rich draws: a line with the bar, and one with the figures."""
+        """The renderable for rich: a line with the bar, and one with the metrics."""
         from rich.console import Group
         from rich.progress_bar import ProgressBar
         from rich.table import Table
@@ -136,7 +136,7 @@ class RichDisplay:
 
 
 class _Screen:
-    """The one live area that rich allows; a lock guards who is on it."""
+    """The single live area that rich allows; a lock guards its users."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -149,7 +149,7 @@ class _Screen:
 
         class QuietConsole(Console):
             def on_broken_pipe(self) -> None:
-                """Writes no more; rich's own ends the program and closes its stdout."""
+                """Stops writing; rich's own handler ends the program and closes its stdout."""
                 self.quiet = True
 
         with self._lock:
@@ -170,7 +170,7 @@ class _Screen:
             if live is None:
                 return
             if others:
-                # The last frame goes above the live area, where it stays.
+                # The last frame is printed above the live area, where it stays.
                 self._shown = others
                 live.console.print(display.frame())
                 return
