@@ -1,1 +1,1 @@
-"""The barrier job: its tasks and their processes, where they register, how they fail and end."""
+"""The barrier job: its tasks and their processes, registration, failures and shutdown."""

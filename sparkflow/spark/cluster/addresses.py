@@ -1,4 +1,4 @@
-"""Which of a machine's addresses others reach it by."""
+"""Selection of the address at which other machines reach this one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _IPV6: Final = Path("/proc/net/if_inet6")
 
 
 def address_towards(driver: str) -> str:
-    """This machine's address as the driver sees it. Sends nothing.
+    """Returns this machine's address as seen by the driver. Sends nothing.
 
     Args:
         driver: `host:port`.
@@ -36,7 +36,7 @@ def address_towards(driver: str) -> str:
 
 
 def own_address(driver: str, interface: str) -> str:
-    """The address of this machine that a process listens on.
+    """Returns the address of this machine that a process listens on.
 
     Args:
         driver: `host:port`.
@@ -59,13 +59,13 @@ def own_address(driver: str, interface: str) -> str:
             message=f"interface={interface!r}: {socket.gethostname()} has no such address. It has "
             f"{there}. A network such as '10.1.0.0/16' finds the address of each machine"
         )
-    # Peers that reach the driver by IPv6 may have nothing else, and the other way round.
+    # Peers that reach the driver over IPv6 may have nothing else, and vice versa.
     is_ipv6 = ":" in driver.rpartition(":")[0]
     return min(found, key=lambda address: (":" in address) != is_ipv6)
 
 
 def local_addresses() -> list[tuple[str, str]]:
-    """The addresses of this machine with their interfaces' names, but for link-local ones."""
+    """Returns this machine's addresses with their interfaces' names, except link-local ones."""
     return _ipv4_addresses() + _ipv6_addresses()
 
 
@@ -93,6 +93,6 @@ def _ipv6_addresses() -> list[tuple[str, str]]:
     for line in lines:
         digits, _, _, _, _, name = line.split()
         address = ipaddress.IPv6Address(bytes.fromhex(digits))
-        if not address.is_link_local:  # which needs the interface beside it everywhere
+        if not address.is_link_local:  # which is only valid together with an interface
             found.append((name, str(address)))
     return found

@@ -1,4 +1,4 @@
-"""The job of all tasks, run by a thread of the driver because Spark's actions block."""
+"""The job of all tasks, run in a thread of the driver because Spark's actions block."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class SparkJob:
     """A Spark action in a thread of its own.
 
     It belongs to the caller's job group, if there is one, so that `cancelJobGroup` ends it, and has
-    a tag of its own.
+    its own tag.
 
     Args:
-        context: Spark's.
+        context: The Spark context.
         action: Blocks until the job has ended.
         group: Unique per job: its tag, and its job group if the caller has none.
-        description: What Spark's UI shows.
-        post: Receives the end.
+        description: The description in Spark's UI.
+        post: Receives the end of the job.
     """
 
     def __init__(
@@ -56,30 +56,30 @@ class SparkJob:
         self._context = context
         self._group = self._context.getLocalProperty("spark.jobGroup.id") or group
         self._is_started = False
-        # A plain thread would not take the caller's properties (pool, user) along to the JVM.
+        # A plain thread would not pass the caller's properties (pool, user) to the JVM.
         self._thread = InheritableThread(target=self._run, name=group)
         self._thread.daemon = True
 
     def start(self) -> None:
-        """Submits the job and returns; nothing if that was done before."""
+        """Submits the job, without waiting; does nothing if it was already submitted."""
         if not self._is_started:
             self._is_started = True
             self._thread.start()
 
     @property
     def is_running(self) -> bool:
-        """Whether the job has begun and not ended."""
+        """Whether the job has started and not ended."""
         return self._thread.is_alive()
 
     def wait(self, timeout_s: float) -> None:
-        """Blocks until the job has ended, at most so long."""
+        """Blocks until the job has ended, at most for `timeout_s` seconds."""
         self._thread.join(timeout_s)
 
     def has_active_tasks(self, beside: int = 0) -> bool:
-        """Whether tasks of the job, be they the last stage's or of one before, run now.
+        """Returns whether tasks of any of the job's stages are running.
 
         Args:
-            beside: How many do not count.
+            beside: The number of tasks that do not count.
         """
         tracker = self._context.statusTracker()
         active = 0
@@ -93,10 +93,10 @@ class SparkJob:
         return False
 
     def finish(self, patience_s: float = _END_TIMEOUT_S) -> bool:
-        """Waits for the job's end, cancels it if it does not come, and says whether it came.
+        """Waits for the end of the job, cancels it after a timeout, and returns whether it ended.
 
-        Tasks that were told to end do so at once. Cancelling comes second, because Spark then says
-        that the job has ended while its processes still do so.
+        Tasks that were told to end do so at once. Cancelling is only the second choice, because
+        Spark then reports the end of the job before its processes have ended.
         """
         if not self._is_started:
             return True
@@ -112,7 +112,7 @@ class SparkJob:
     def await_tasks(self) -> None:
         """Waits for tasks of a job that failed or was cancelled.
 
-        Spark lets the job end first, and kills Python after 2 s.
+        Spark ends the job first, and kills Python after 2 s.
         """
         deadline = time.monotonic() + _KILL_TIMEOUT_S
         while self.has_active_tasks() and time.monotonic() < deadline:
@@ -135,19 +135,19 @@ class SparkJob:
 class GangJob(SparkJob):
     """One run of `task.run_task` on every partition of the placed rows.
 
-    Parameter servers that are apart have a job of Spark's own beside it. When one of the two fails,
-    so does the other.
+    Separate parameter servers have a second Spark job. When one of the two fails, the other fails
+    as well.
 
     Args:
         rows: What `placement.place_rows` returned.
-        config: What the tasks are told.
+        config: The configuration of the tasks.
         group: See `SparkJob`.
         description: See `SparkJob`.
         post: See `SparkJob`.
-        profiles: What the tasks run with.
+        profiles: The resource profiles of the tasks.
 
     Attributes:
-        turn: When servers that are apart begin; has to hear what happens.
+        turn: When separate servers start; must receive all events.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class GangJob(SparkJob):
         self._profiles = profiles
 
         def run(rows: DataFrame, config: JobConfig, profile: Any) -> None:
-            # A named function, for Spark's UI shows it.
+            # A named function, because Spark's UI shows its name.
             task: Callable[..., Any] = functools.partial(run_task, config)
             collect(rows.mapInArrow(task, RESULT_SCHEMA, barrier=config.barrier), profile)
 
@@ -184,28 +184,28 @@ class GangJob(SparkJob):
 
 
 def collect(query: DataFrame, profile: Any) -> list[Any]:
-    """The rows of a query whose last stage runs with a profile; None for Spark's settings."""
+    """Returns the rows of a query whose last stage has a profile; None for Spark's settings."""
     if profile is None:
         return query.collect()
-    # Also where `mapInArrow` takes no profile yet (Spark 3.5): a stage has that of any RDD in it.
+    # Also in Spark 3.5, whose `mapInArrow` has no profile: a stage uses that of any RDD in it.
     rows: list[Any] = query.rdd.withResources(profile).collect()
     return rows
 
 
 def empty_rows(session: SparkSession, count: int) -> DataFrame:
-    """A partition per task, with a row that is no row."""
+    """One partition per task, with a placeholder row."""
     return session.range(0, count, 1, count).select(F.lit("").alias(MESSAGE_COLUMN))
 
 
 class ServersTurn:
-    """When the job of parameter servers is submitted: once all workers have a slot.
+    """Decides when the parameter servers' job is submitted: once all workers have a slot.
 
-    On executors that both choose among, servers might else take the cores beside the GPUs. `_lock`
-    guards `_missing`.
+    On shared executors, servers might otherwise take the cores next to the GPUs. `_lock` guards
+    `_missing`.
 
     Args:
         layout: The tasks.
-        at_once: Whether servers need not wait, because executors of their own come for them.
+        at_once: Whether servers need not wait, because they get their own executors.
     """
 
     def __init__(self, layout: ClusterLayout, at_once: bool) -> None:
@@ -217,7 +217,7 @@ class ServersTurn:
             self._changed.set()
 
     def hear(self, event: Event) -> None:
-        """Takes note of tasks that run."""
+        """Notes tasks that run."""
         if isinstance(event, TaskEntered | TaskRegistered):
             with self._lock:
                 self._missing.discard(event.task)
@@ -230,7 +230,7 @@ class ServersTurn:
         self._changed.set()
 
     def wait(self) -> bool:
-        """Blocks until it has come; whether it has."""
+        """Blocks until the servers may start; returns whether they may."""
         self._changed.wait()
         return not self._is_over
 
@@ -238,16 +238,16 @@ class ServersTurn:
 def run_together(
     context: Any, tag: str, actions: Sequence[Callable[[], object]], turn: ServersTurn
 ) -> None:
-    """Runs Spark's actions at the same time, and ends all of them when one fails.
+    """Runs Spark actions concurrently, and ends all of them when one fails.
 
     Args:
-        context: Spark's.
-        tag: That of the calling thread's jobs.
-        actions: The workers', and perhaps the servers'; they block until their jobs have ended.
-        turn: When the servers' begins.
+        context: The Spark context.
+        tag: The tag of the calling thread's jobs.
+        actions: The workers' action, and optionally the servers'; they block until their jobs end.
+        turn: When the servers' action starts.
 
     Raises:
-        BaseException: What the first one that failed raised.
+        BaseException: The error of the first action that failed.
     """
     if len(actions) == 1:
         actions[0]()
@@ -271,14 +271,14 @@ def run_together(
         if turn.wait():
             run(servers)
 
-    # Plain threads would not take the caller's properties (tag, group, pool) along to the JVM.
+    # Plain threads would not pass the caller's properties (tag, group, pool) to the JVM.
     threads = [InheritableThread(target=each, daemon=True) for each in (run_workers, run_servers)]
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):
         for thread in threads:
             thread.join(_POLL_S)
-        if errors:  # again and again, for the other job may not have been submitted yet
+        if errors:  # repeatedly, because the other job may not have been submitted yet
             with contextlib.suppress(Exception):  # the session was stopped: its jobs have ended
                 context.cancelJobsWithTag(tag)
     if errors:
@@ -286,9 +286,9 @@ def run_together(
 
 
 def describe_spark_failure(error: BaseException) -> str:
-    """What a Spark exception says happened, without the JVM's stack.
+    """Returns the message of a Spark exception, without the JVM's stack.
 
-    Of a failed Python task it is the task's own traceback, of other failures the first line.
+    For a failed Python task it is the task's own traceback, for other failures the first line.
     """
     text = re.sub(r"\AAn error occurred while calling [^\n]*\n: ", "", str(error))
     python = re.search(

@@ -1,8 +1,8 @@
 """The process of one task's server: `python -m sparkflow.spark.cluster.child`, started by the task.
 
-It reads lines of JSON from stdin: the configuration, then where its rows are. It ends when the
-driver says so, or when stdin ends because the Spark task is gone. What happens is told to the task
-as lines of JSON on stdout. pyspark is never imported here.
+It reads lines of JSON from stdin: the configuration, then the locations of its rows. It ends when
+the driver says so, or when stdin is closed because the Spark task is gone. It reports events to the
+task as lines of JSON on stdout. pyspark is never imported here.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import Any, Final
 from sparkflow_runtime.parent_process import die_with_parent
 
 ORPHANED: Final = 3
-"""Exit code after the Spark task or the driver has gone away, or has given this process up."""
+"""Exit code after the Spark task or the driver has disappeared or given up this process."""
 PULSE_S: Final = 1.0
-"""The Spark task hears something at least so often, unless this process stands still."""
+"""The maximum number of seconds between two lines to the Spark task, unless the process stalls."""
 
 
 def main() -> None:
@@ -45,7 +45,7 @@ def main() -> None:
     credentials = Credentials.from_export(config["credentials"])
     client = RegistrationClient(config["driver"], credentials)
     try:
-        # Loading 800 modules has the collector look at everything again and again: a tenth of it.
+        # While 800 modules load, garbage collection takes a tenth of the time.
         gc.disable()
         from sparkflow.spark.cluster.task_lifecycle import TaskLifecycle
 
@@ -54,8 +54,8 @@ def main() -> None:
         TaskLifecycle(config, name, credentials, client, messages, tell).run()
         code = 0
     except (UnavailableError, UnauthenticatedError) as error:
-        # This process is the one that is lost, so it has nothing to report. Its task says so. The
-        # token came from the driver: where it is refused, it was changed on its way there.
+        # This process is the one that is lost, so it has nothing to report; its task does so. The
+        # token came from the driver: if it is refused, it was corrupted on the way.
         print(error, file=sys.stderr)
         code = ORPHANED
     except Exception as error:
@@ -64,19 +64,19 @@ def main() -> None:
         code = 1
     client.close()
     sys.stderr.flush()
-    # Threads of the server need not be waited for: nobody listens to it any more.
+    # The server's threads need not be joined: it no longer has clients.
     os._exit(code)
 
 
 def end_with_the_worker() -> None:
-    """Has the kernel kill this process when the Spark worker dies; Ctrl-C does nothing to it."""
+    """Makes the kernel kill this process when the Spark worker dies, and ignores Ctrl-C."""
     die_with_parent()
-    # Ctrl-C in a terminal reaches the whole group; who ends is the driver's decision.
+    # Ctrl-C in a terminal reaches the whole group; the driver decides which process ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def take_stdout() -> Callable[[Mapping[str, Any]], None]:
-    """Keeps stdout for messages: what anybody else prints goes to stderr from here on."""
+    """Reserves stdout for messages: other output goes to stderr from here on."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     lock = threading.Lock()
@@ -90,7 +90,7 @@ def take_stdout() -> Callable[[Mapping[str, Any]], None]:
 
 
 def beat(tell: Callable[[Mapping[str, Any]], None]) -> None:
-    """Has the Spark task hear something; for a thread of its own, which does not end."""
+    """Sends heartbeats to the Spark task; runs in its own thread, which does not end."""
     pause = threading.Event()
     while True:
         tell({"event": "pulse"})
@@ -98,7 +98,7 @@ def beat(tell: Callable[[Mapping[str, Any]], None]) -> None:
 
 
 def first_line() -> str:
-    """The first line from stdin; ends the process if there is none."""
+    """Reads the first line from stdin; ends the process if there is none."""
     line = sys.stdin.readline()
     if not line:
         sys.exit(ORPHANED)
@@ -106,10 +106,10 @@ def first_line() -> str:
 
 
 def read_lines(messages: queue.Queue[Mapping[str, Any]]) -> None:
-    """Puts what comes from stdin into the messages; ends the process when stdin ends."""
+    """Adds lines from stdin to the messages; ends the process when stdin is closed."""
     for line in sys.stdin:
         messages.put(json.loads(line))
-    # The other end is closed: nobody waits for what this process does, so nothing is tidied up.
+    # The other end is closed: nothing depends on this process any more, so nothing is cleaned up.
     os._exit(ORPHANED)
 
 

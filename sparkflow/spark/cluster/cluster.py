@@ -1,8 +1,7 @@
-"""What a fit runs on: the registration service and the Spark job, kept over several attempts.
+"""The cluster of a fit: the registration service and the Spark job, kept across attempts.
 
-A new attempt keeps both where it can: the tasks that live begin anew in their processes, and their
-rows stay where they are. Where it cannot, because Spark has ended the job with a lost executor,
-both are made again.
+A new attempt keeps both if possible: the surviving tasks start over in their processes, and their
+rows stay where they are. If Spark has ended the job because of a lost executor, both are recreated.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from sparkflow.spark.errors import SparkTrainingError
 
 _log = logging.getLogger(__name__)
 
-# Live tasks answer within milliseconds, and a Spark task needs two seconds to tell of a lost one.
+# Live tasks answer within milliseconds; a Spark task needs two seconds to report a lost one.
 _ANSWER_S = 8.0
-# How long the cluster manager may take to replace a lost executor.
+# The time that the cluster manager may take to replace a lost executor.
 _NEW_EXECUTOR_S = 120.0
 
 
@@ -42,11 +41,11 @@ class Cluster:
 
     Args:
         rows: What `placement.place_rows` returned.
-        config: What the tasks are told; its `driver` is not known yet.
-        name: Of the fit, unique.
-        description: What Spark's UI shows.
-        on_lines: Takes what tasks write, if they send it; `show_lines` if None.
-        profiles: What the tasks run with.
+        config: The configuration of the tasks; its `driver` is not known yet.
+        name: The unique name of the fit.
+        description: The description in Spark's UI.
+        on_lines: Receives the output of tasks, if they send it; `show_lines` if None.
+        profiles: The resource profiles of the tasks.
 
     Attributes:
         gang: How the tasks start, and why.
@@ -76,11 +75,11 @@ class Cluster:
         self.gang: GangStart = session_gang(rows.sparkSession)
 
     def begin_attempt(self, post: Post, feed_plan: str) -> tuple[RegistrationServer, GangJob]:
-        """The service and the job for one more attempt.
+        """Returns the service and the job for another attempt.
 
         Args:
-            post: Takes what happens from now on.
-            feed_plan: What workers are told about their rows, as JSON.
+            post: Receives events from now on.
+            feed_plan: The feed plan of the workers, as JSON.
 
         Raises:
             SparkTrainingError: Executors were lost, and there are too few slots without them.
@@ -91,7 +90,7 @@ class Cluster:
             self._finish("Training begins again with a new Spark job", patience_s=0.5)
         if self._server is None or self._job is None:
             if self._jobs:
-                # Spark would look for slots once, and again after 15 s only.
+                # Spark would check for slots once, and again only after 15 s.
                 session, layout = self._rows.sparkSession, self._config.layout
                 require_slots(session, layout, _NEW_EXECUTOR_S, self._profiles)
             self._server, self._job = self._make()
@@ -101,7 +100,7 @@ class Cluster:
         return self._server, self._job
 
     def end(self) -> None:
-        """Ends all tasks after training that went well, and waits until they have.
+        """Ends all tasks after successful training, and waits for them.
 
         Raises:
             SparkTrainingError: The Spark job does not end.
@@ -110,7 +109,7 @@ class Cluster:
             raise SparkTrainingError("The Spark job did not end after training did")
 
     def close(self) -> None:
-        """Ends all tasks, whatever happened, and waits until they have. May be called again."""
+        """Ends all tasks in any case, and waits for them. May be called more than once."""
         self._finish("Training was given up", patience_s=2.0)
 
     def _can_go_on(self) -> bool:
@@ -134,7 +133,7 @@ class Cluster:
         context: Any = self._rows.sparkSession.sparkContext
         host = context.getConf().get("spark.driver.host")
         bind = context.getConf().get("spark.driver.bindAddress", host)
-        marker = object()  # tells events of this job from those of one before
+        marker = object()  # distinguishes events of this job from those of earlier ones
 
         def post(event: Event) -> None:
             with self._lock:
@@ -167,6 +166,6 @@ def _ignore(event: Event) -> None:
 
 
 def show_lines(task: TaskName, lines: Sequence[str], dropped: int) -> None:
-    """Writes lines of a task's log to stderr, after the task's name."""
+    """Writes lines of a task's log to stderr, prefixed with the task's name."""
     sys.stderr.write(format_lines(task, lines, dropped))
     sys.stderr.flush()

@@ -1,6 +1,6 @@
-"""Whether the tasks that have registered fit together and fit the driver. No I/O but one log line.
+"""The compatibility check of the registered tasks and the driver. No I/O but one log line.
 
-What differs so much that it cannot work is an error, whatever may work is a warning.
+A difference that cannot work is an error, one that may work is a warning.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from sparkflow_runtime.protos.rendezvous_pb2 import TaskInfo
 _log = logging.getLogger(__name__)
 
 _PARTS_THAT_COUNT = {"python": 2, "sparkflow": 3, "numpy": 1, "pyarrow": 1, "protobuf": 1}
-"""How many leading parts of a version must be the same; of others any may differ."""
+"""The number of leading version parts that must be equal; other packages may differ."""
 
 
 def check_compatibility(infos: Sequence[TaskInfo]) -> str:
-    """What is wrong with the tasks; an empty text when they fit. Logs what is only doubtful."""
+    """Returns why the tasks are incompatible; empty if they are not. Logs doubtful differences."""
     here = versions()
     problem = describe_versions(infos, here, fatal=True) or describe_clashes(infos)
     if not problem:
@@ -31,12 +31,12 @@ def check_compatibility(infos: Sequence[TaskInfo]) -> str:
 
 
 def describe_versions(infos: Sequence[TaskInfo], here: Mapping[str, str], fatal: bool) -> str:
-    """Which versions differ from the driver's, and what to do; an empty text if none.
+    """Returns which versions differ from the driver's, and what to do; empty if none.
 
     Args:
         infos: The tasks.
         here: Package to version on the driver.
-        fatal: Whether to look for differences that cannot work, or for all others.
+        fatal: Whether to return differences that cannot work, or all others.
     """
     found: dict[tuple[str, str, str], list[str]] = {}
     for info in infos:

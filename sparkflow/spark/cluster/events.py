@@ -1,4 +1,4 @@
-"""What happens while the cluster trains, as values that meet in one queue on the driver."""
+"""Events of training on the cluster, as values for the event queue on the driver."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sparkflow.spark.cluster_layout import TaskName
 
 @dataclass(frozen=True, slots=True)
 class TaskEntered:
-    """A Spark task runs and waits for the others, before it starts a process."""
+    """A Spark task is running and waits for the others before it starts a process."""
 
     task: TaskName
     place: str
@@ -22,7 +22,7 @@ class TaskEntered:
 
 @dataclass(frozen=True, slots=True)
 class TaskLeft:
-    """A Spark task that waited for the others has gone; Spark runs it again."""
+    """A Spark task that waited for the others is gone; Spark retries it."""
 
     task: TaskName
 
@@ -41,9 +41,9 @@ class RowsReady:
     """A task has received all its rows; parameter servers say so with 0 rows.
 
     Attributes:
-        task: Which task.
-        rows: Those that train.
-        validation_rows: Those that validate.
+        task: The task.
+        rows: The number of training rows.
+        validation_rows: The number of validation rows.
     """
 
     task: TaskName
@@ -60,10 +60,10 @@ class TaskFailed:
         host: Where it ran.
         message: What happened.
         traceback: Of the task, if it has one.
-        lost: Whether the process was killed from outside, so that starting it again may do.
-        time_s: When, in seconds of the driver's clock (`time.time()`).
-        follows: Whether it says no more than that others cannot be reached, or have given up: then
-            another failure is why.
+        lost: Whether the process was killed from outside, so that a restart may help.
+        time_s: The time, in seconds of the driver's clock (`time.time()`).
+        follows: Whether it only reports that others are unreachable or have given up: then another
+            failure is the cause.
     """
 
     task: TaskName
@@ -77,7 +77,7 @@ class TaskFailed:
 
 @dataclass(frozen=True, slots=True)
 class ClusterRefused:
-    """The tasks that registered do not fit together, or not the driver; the text says why."""
+    """The registered tasks are incompatible with each other or the driver; the message says why."""
 
     message: str
 
@@ -89,7 +89,7 @@ class TaskGone:
     Attributes:
         task: Which.
         host: Where it is.
-        silent_s: Seconds since it was last heard of, if it is there but does not answer; 0 when the
+        silent_s: The seconds since its last sign of life, if it does not answer; 0 if the
             connection was closed.
     """
 
@@ -100,19 +100,19 @@ class TaskGone:
 
 @dataclass(frozen=True, slots=True)
 class JobEnded:
-    """The Spark job is over; `error` is what Spark raised."""
+    """The Spark job has ended; `error` is Spark's exception."""
 
     error: BaseException | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StepsDone:
-    """A worker's loop did some steps.
+    """A worker's loop made some steps.
 
     Attributes:
         worker: The worker's index.
         losses: [n] float32, one per step.
-        weights: [n] float32: rows of the step's batch; 0 where the batch only keeps step.
+        weights: [n] float32: rows of the step's batch; 0 for a dummy batch.
         waited_s: Seconds of these steps spent waiting for data and peers.
     """
 
@@ -132,7 +132,7 @@ class LoopEnded:
 
 @dataclass(frozen=True, slots=True)
 class StepFailed:
-    """A step between the loops failed: initial values, a checkpoint's, one of validation."""
+    """A step outside the loops failed: of initialization, a checkpoint or validation."""
 
     error: BaseException
 

@@ -1,6 +1,6 @@
-"""Which of several failures is shown: the first that says what went wrong.
+"""Selection of the failure to report: the first that says what went wrong.
 
-One failure makes others: when a process is killed, its peers report that they cannot reach it,
+One failure causes others: when a process is killed, its peers report that they cannot reach it,
 Spark that a task failed, and cancelled loops that they were cancelled. Pure functions, no I/O.
 """
 
@@ -29,14 +29,14 @@ from sparkflow_runtime.errors import (
     UnavailableError,
 )
 
-# What peers of a failed task say; never the cause as long as there is another one. A deadline is
-# what ran out while a process stood still that nobody has given up yet.
+# Errors of the peers of a failed task; never the cause if there is another one. A deadline expires
+# while a process is stalled but not yet given up.
 _CONSEQUENCES = (UnavailableError, CancelledError, AbortedError, DeadlineExceededError)
 CONSEQUENCES: Final = frozenset(each.__name__ for each in _CONSEQUENCES)
 """Their names, as tasks report them."""
 
 ORDER_WAIT_S: Final = 1.0
-"""How long the report of an earlier failure may take longer than that of a later one."""
+"""The maximum delay of the report of an earlier failure relative to that of a later one."""
 
 _MEMORY_HINT = (
     "\nMemory has run out: try half the batchSize (gradientAccumulation=2 then gives the same "
@@ -44,9 +44,9 @@ _MEMORY_HINT = (
 )
 
 LOST_LEADER: Final = "The task that leads the training was lost"
-"""What a second task 0 says on Spark Connect, for the first can say nothing any more."""
+"""The report of a second task 0 on Spark Connect, because the first can no longer report."""
 
-# What Spark says when it loses an executor, or with it the rows of a stage before.
+# Spark's messages when it loses an executor, or with it the rows of an earlier stage.
 _LOST_EXECUTOR = (
     "ExecutorLostFailure",
     "FetchFailed",
@@ -63,12 +63,12 @@ _LOST_EXECUTOR = (
 def not_started(
     missing: Collection[TaskName], timeout_s: float, too_few: str = ""
 ) -> SparkTrainingError:
-    """That tasks have not come within `startTimeout`, and why that may be.
+    """Returns the error that tasks have not started within `startTimeout`, with possible reasons.
 
     Args:
         missing: The tasks.
-        timeout_s: How long they were waited for.
-        too_few: That Spark has too few slots, and what to do; "" if it has enough.
+        timeout_s: The time waited, in seconds.
+        too_few: The text that Spark has too few slots, and what to do; "" if it has enough.
     """
     names = ", ".join(map(str, sorted(missing)))
     why = too_few or (
@@ -82,16 +82,16 @@ def not_started(
 
 
 def is_failure(event: Event) -> bool:
-    """Whether training cannot go on after this event."""
+    """Returns whether training cannot continue after this event."""
     if isinstance(event, LoopEnded):
         return event.error is not None
     return isinstance(event, TaskFailed | ClusterRefused | TaskGone | JobEnded | StepFailed)
 
 
 def is_restartable(error: BaseException) -> bool:
-    """Whether training may go better if it begins again: a process or a machine was lost.
+    """Returns whether a restart of training may succeed: a process or a machine was lost.
 
-    Errors of the user's graph, rows and settings come again, and so does an end by the user.
+    Errors in the user's graph, rows and settings would recur; a cancellation by the user is final.
     """
     if isinstance(error, LostTaskError):
         return True
@@ -99,7 +99,7 @@ def is_restartable(error: BaseException) -> bool:
 
 
 def lost_worker(failures: Sequence[Event]) -> int | None:
-    """The worker whose lost process explains all of these failures; None if there is more to it."""
+    """Returns the worker whose lost process explains all of these failures; None if it does not."""
     workers = set()
     explained = False
     for event in failures:
@@ -122,7 +122,7 @@ def lost_worker(failures: Sequence[Event]) -> int | None:
 
 
 def is_cause(event: Event) -> bool:
-    """Whether this failure explains itself, so that no other one needs to be waited for."""
+    """Returns whether this failure explains itself, so that waiting for another is unnecessary."""
     if isinstance(event, LoopEnded | StepFailed):
         return event.error is not None and not isinstance(event.error, _CONSEQUENCES)
     if isinstance(event, JobEnded):
@@ -135,10 +135,10 @@ def is_cause(event: Event) -> bool:
 
 
 def may_be_later(event: Event) -> bool:
-    """Whether this cause may have an earlier one, whose report is still under way.
+    """Returns whether this cause may have an earlier one, whose report has not arrived yet.
 
-    After the loss of a task training begins again in any case, and what else went wrong comes
-    again. Where Spark tells of a lost executor first, which task has gone is heard a moment later.
+    After the loss of a task, training restarts in any case, and other errors recur. If Spark
+    reports a lost executor first, the lost task is reported a moment later.
     """
     if isinstance(event, JobEnded):
         return _is_loss(event)
@@ -146,24 +146,23 @@ def may_be_later(event: Event) -> bool:
 
 
 def is_whole(failures: Sequence[Event]) -> bool:
-    """Whether both are known: that Spark lost an executor, and a task that went with it."""
+    """Returns whether both are known: the executor that Spark lost, and a task lost with it."""
     is_gone = any(isinstance(each, TaskGone) for each in failures)
     return is_gone and any(isinstance(each, JobEnded) and _is_loss(each) for each in failures)
 
 
 def to_exception(failures: Sequence[Event]) -> Exception:
-    """The exception for the user.
+    """Returns the exception for the user.
 
     Args:
-        failures: All failures in the order in which the driver learnt of them; at least one. What
-            tasks report is ordered by when it happened.
+        failures: All failures in the order in which the driver learnt of them; at least one.
+            Reports of tasks are ordered by the time of the failure.
     """
     failures = _by_time(failures)
     cause = next(filter(is_cause, failures), None)
     if cause is not None and not isinstance(cause, JobEnded):
         return _exception(cause)
-    # Which task failed says more than that the job did; which one has gone, more than that others
-    # cannot reach it.
+    # A failed task says more than a failed job; a lost task, more than that others cannot reach it.
     reports = [event for event in failures if isinstance(event, TaskFailed)]
     failed = next(filter(is_cause, reports), None)
     if failed is not None:
@@ -174,13 +173,13 @@ def to_exception(failures: Sequence[Event]) -> Exception:
     if cause is None:
         return _exception(gone)
     assert isinstance(cause, JobEnded)
-    # Without the executor's loss it is Spark, or the user, who ended the job.
+    # Without the loss of an executor, Spark or the user has ended the job.
     kind = LostTaskError if _is_loss(cause) else SparkTrainingError
     return kind(f"{_exception(gone)}. {_exception(cause)}")
 
 
 def _by_time(failures: Sequence[Event]) -> list[Event]:
-    """The same with the reports of tasks in the order in which they happened."""
+    """Returns the failures with the reports of tasks in the order of their occurrence."""
     reports = [each for each in failures if isinstance(each, TaskFailed)]
     ordered = iter(sorted(reports, key=lambda each: each.time_s))
     return [next(ordered) if isinstance(each, TaskFailed) else each for each in failures]
@@ -220,7 +219,7 @@ def _exception(event: Event) -> Exception:
             return SparkTrainingError("The Spark job ended before training did")
         case JobEnded(error):
             assert error is not None
-            # Here, because it brings pyspark: without it no Spark job fails.
+            # Imported here because it imports pyspark, without which no Spark job can fail.
             from sparkflow.spark.cluster.barrier_job import describe_spark_failure
 
             kind = LostTaskError if _is_loss(event) else SparkTrainingError
@@ -229,7 +228,7 @@ def _exception(event: Event) -> Exception:
 
 
 def _of_step(where: str, error: BaseException | None) -> Exception:
-    """What a step failed with: the same class, so that users can catch it, after where it was."""
+    """Returns the error of a step, of the same class for users to catch, with its place added."""
     if isinstance(error, OpError):
         hint = _MEMORY_HINT if isinstance(error, ResourceExhaustedError) else ""
         named = type(error)(message=f"{where}{error.message}{hint}")

@@ -1,11 +1,12 @@
-"""Where tasks report who and where they are: the service on the driver.
+"""The registration service on the driver, where tasks report their identity and address.
 
-`RegisterTask` answers when every task has come, with the whole cluster: a rendezvous and a check of
-compatibility in one. `AwaitEnd` lasts as long as the job and brings instructions. When a task's
-process dies, its call breaks and the driver knows at once; when the driver dies, the tasks do.
+`RegisterTask` answers when all tasks have registered, with the whole cluster: it is both a
+rendezvous and a compatibility check. `AwaitEnd` lasts as long as the job and delivers instructions.
+When a task's process dies, its call breaks and the driver knows at once; when the driver dies, the
+tasks do.
 
-A job may take several attempts. When one begins, the processes that live forget the one before and
-register again, and those that were lost are started again by their Spark tasks.
+A job may have several attempts. When one starts, the surviving processes discard the previous one
+and register again, and the Spark tasks restart the lost processes.
 """
 
 from __future__ import annotations
@@ -46,37 +47,37 @@ from sparkflow_runtime.transport import rpc
 SERVICE = "sparkflow_runtime.protos.RegistrationService"
 
 PATIENCE: Final = rpc.Patience(ask_s=3.0, wait_s=3.0)
-"""How long a task may not answer until the driver gives its process up."""
-# A task whose connection alone broke is back at once: something in between closed or damaged it, or
-# the driver stood still. That a process was killed is told of by its Spark task within that time.
+"""How long a task may be silent until the driver gives up its process."""
+# If only the connection broke, the task is back at once: something in between closed or damaged it,
+# or the driver stalled. If a process was killed, its Spark task reports it within that time.
 _GRACE_S = 1.5
 # A Spark task whose process has ended asks within this time whether to start another.
 _VACANT_S = 5.0
-# Between the arrival of the last task and its readiness there is one answer and some imports.
+# Between the registration of the last task and its readiness there are one answer and imports.
 _READY_S = 60.0
 
 Check: TypeAlias = Callable[[Sequence[TaskInfo]], str]
-"""Says what is wrong with the tasks that have come; an empty text when they fit."""
+"""Returns why the registered tasks are incompatible; empty if they are compatible."""
 ShowLines: TypeAlias = Callable[[TaskName, Sequence[str], int], None]
-"""Takes lines of a task's log, and how many were left out before them."""
+"""Receives lines of a task's log, and the number of lines dropped before them."""
 
 
 class RegistrationServer:
-    """The driver's side. Events are posted from the threads of gRPC.
+    """The driver's side of registration. Events are posted from the threads of gRPC.
 
-    What is known of the tasks and what they are answered is decided by `TaskBoard`; here are the
-    calls, and those who wait. `_changed` guards the board.
+    `TaskBoard` holds what is known of the tasks and decides the answers; this class handles the
+    calls and the waiting. `_changed` guards the board.
 
     Args:
-        layout: The tasks that must come.
-        post: Takes what happens.
+        layout: The tasks that must register.
+        post: Receives events.
         host: The address to listen on.
-        credentials: What tasks must show, and are shown.
-        check: Asked once all tasks have come.
-        show_lines: Takes lines of the tasks' logs, from the threads of gRPC.
-        patience: When a task that does not answer is given up.
-        ports: Where to listen; on any free port if None.
-        services: What else is offered at the same port, to those who know the token.
+        credentials: The credentials that tasks must present, and that are presented to them.
+        check: Called once all tasks have registered.
+        show_lines: Receives lines of the tasks' logs, from the threads of gRPC.
+        patience: When a silent task is given up.
+        ports: The ports to choose from; any free port if None.
+        services: Further services at the same port, for clients with the token.
 
     Raises:
         ResourceExhaustedError: None of the ports is free.
@@ -140,32 +141,32 @@ class RegistrationServer:
         self.port = self._server.port
 
     def begin_attempt(self, feed_plan: str) -> int:
-        """Has all tasks register, again if they did before; returns the attempt's number from 1.
+        """Makes all tasks register (again); returns the number of the attempt, from 1.
 
         Args:
-            feed_plan: What workers are told about their rows, as JSON.
+            feed_plan: The feed plan of the workers, as JSON.
         """
         with self._changed:
             self._put(self._board.begun(feed_plan))
             return self._board.attempt
 
     def let_return(self, task: TaskName, start: tuple[int, int]) -> None:
-        """Lets a lost worker come back into the attempt that goes on without it.
+        """Lets a lost worker rejoin the attempt that continues without it.
 
         Args:
             task: The worker.
-            start: Where its data begin: epochs that are over, steps of the next one.
+            start: The position of its data: completed epochs, and steps of the next one.
         """
         with self._changed:
             self._put(self._board.returnable(task, start))
 
     def is_coming_back(self, task: TaskName) -> bool:
-        """Whether somebody is there to start a worker that may return, or has started it."""
+        """Returns whether a Spark task is there to restart a returning worker, or has done so."""
         with self._changed:
             return self._board.is_coming_back(task)
 
     def wait_for_answers(self, timeout_s: float) -> bool:
-        """Whether every task can begin a new attempt: it lives, or asks to be started again.
+        """Returns whether every task can start a new attempt: it is alive, or asks to be restarted.
 
         Waits up to `timeout_s` for that.
         """
@@ -173,15 +174,15 @@ class RegistrationServer:
             return self._changed.wait_for(lambda: self._board.can_begin, timeout_s)
 
     def cluster(self) -> ClusterDef:
-        """The tasks that have registered, with their addresses, and what they host.
+        """Returns the registered tasks, with their addresses, and what they host.
 
-        Waits until all are ready to be used, which they are a moment after the last has come.
+        Waits until all are ready, which is a moment after the last one has registered.
 
         Raises:
-            UnavailableError: Some are not, for long.
+            UnavailableError: Some are not ready in time.
         """
         with self._changed:
-            # Of a task that is gone, an event says why.
+            # If a task is gone, an event says why.
             if not self._changed.wait_for(lambda: self._board.is_usable, _READY_S):
                 late = ", ".join(map(str, sorted(self._board.tasks.keys() - self._board.ready)))
                 raise UnavailableError(
@@ -205,21 +206,21 @@ class RegistrationServer:
             return self._board.tasks
 
     def states(self, timeout_s: float) -> Mapping[TaskName, ReportStateRequest]:
-        """Asks all tasks what they do; those that do not answer within `timeout_s` are left out."""
+        """Asks all tasks for their state; omits those that do not answer within `timeout_s`."""
         with self._changed:
             self._put(self._board.asked())
             self._changed.wait_for(lambda: self._board.all_answered, timeout_s)
             return self._board.states
 
     def end(self, reason: str = "") -> None:
-        """Tells all tasks to end, once; `reason` is empty when training ended well."""
+        """Tells all tasks to end, once; `reason` is empty if training succeeded."""
         with self._changed:
             self._put(self._board.over(reason))
 
     def job_ended(self, event: JobEnded) -> None:
-        """Takes that Spark's job has ended, and posts it.
+        """Notes that the Spark job has ended, and posts that.
 
-        If it failed, a task whose connection broke meanwhile is not waited for: it is lost.
+        If it failed, a task whose connection broke meanwhile counts as lost, without waiting.
         """
         if event.error is not None:
             with self._changed:
@@ -232,7 +233,7 @@ class RegistrationServer:
         self._server.stop()
 
     def _put(self, board: TaskBoard) -> None:
-        """Replaces the board and wakes those who wait; under `_changed`."""
+        """Replaces the board and wakes all waiting threads; under `_changed`."""
         self._board = board
         self._changed.notify_all()
 
@@ -243,7 +244,7 @@ class RegistrationServer:
         with self._changed:
             while (board := self._board.enters(name, entry)) is None and not is_broken():
                 self._changed.wait()
-                if self._board.is_vacant(name):  # the Spark task of before may be there yet
+                if self._board.is_vacant(name):  # the previous Spark task may still be there
                     self._changed.wait_for(lambda: not self._board.is_vacant(name), _VACANT_S)
             if board is None:
                 return rendezvous_pb2.EnterResponse()
@@ -261,7 +262,7 @@ class RegistrationServer:
     def _register(self, request: Any) -> rendezvous_pb2.RegisterTaskResponse:
         info = request.task
         with self._changed:
-            # Those who wait are woken once the event has been posted.
+            # Waiting threads are woken once the event has been posted.
             self._board, own_plan = self._board.registered(info, time.time())
             board = self._board
         if not board.missing:
@@ -330,7 +331,7 @@ class RegistrationServer:
             seen = (board.attempt, board.states_asked)
 
     def _watch(self, context: Any) -> Callable[[], bool]:
-        """Says whether a call has broken; whoever waits for `_changed` is woken then."""
+        """Returns whether a call has broken; threads that wait for `_changed` are woken then."""
         broken = threading.Event()
 
         def notice() -> None:
@@ -339,7 +340,7 @@ class RegistrationServer:
                 self._changed.notify_all()
 
         if not context.add_callback(notice):
-            broken.set()  # before we could ask to be told
+            broken.set()  # before we could register a callback
         return broken.is_set
 
     def _lose(self, name: TaskName, marker: object) -> None:

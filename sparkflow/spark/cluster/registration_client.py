@@ -1,4 +1,4 @@
-"""A task's way to the registration service on the driver. Never imports pyspark."""
+"""A task's client of the registration service on the driver. Never imports pyspark."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ SERVICE = "sparkflow_runtime.protos.RegistrationService"
 _REPORT_TIMEOUT_S = 5.0
 
 PATIENCE: Final = rpc.Patience(ask_s=30.0, wait_s=60.0)
-"""A driver may stand still for a while: if it is gone for good, Spark ends the task."""
+"""A driver may stall for a while: if it is gone, Spark ends the task."""
 
 
 class RegistrationClient:
-    """A task's way to the driver. Safe to use from several threads.
+    """A task's connection to the driver. Thread-safe.
 
     Args:
         address: `host:port` of the driver's service.
-        credentials: What the job's tasks and driver show to each other.
-        clock: Gives seconds, as `time.time` does.
+        credentials: The credentials that the job's tasks and driver present to each other.
+        clock: Returns seconds, like `time.time`.
     """
 
     def __init__(
@@ -47,15 +47,15 @@ class RegistrationClient:
         self._stub = rpc.Stub(self._channel, SERVICE, credentials.token, peer)
 
     def enter(self, task: TaskName, place: str, task_attempt_id: int) -> int:
-        """Asks whether to do a task's work, and blocks until all tasks have come.
+        """Asks whether to do a task's work, and blocks until all tasks have arrived.
 
         Args:
             task: The task.
-            place: Tasks that say the same are on the same machine.
-            task_attempt_id: Spark's.
+            place: Equal for tasks on the same machine.
+            task_attempt_id: Spark's id.
 
         Returns:
-            How many tasks are at this place; 0 when training is over, so that there is no work.
+            The number of tasks at this place; 0 if training is over, so that there is no work.
 
         Raises:
             OpError: The driver is gone, or refuses.
@@ -73,8 +73,8 @@ class RegistrationClient:
         """Registers and blocks until all tasks have; returns the whole cluster.
 
         Raises:
-            CancelledError: Training ended before.
-            AbortedError: Another attempt began before: register again.
+            CancelledError: Training has ended.
+            AbortedError: Another attempt has started: register again.
             OpError: The driver refuses, or is gone.
         """
         task.time_s = self._clock()
@@ -87,7 +87,7 @@ class RegistrationClient:
         return response
 
     def task_ready(self, task: TaskName) -> None:
-        """Says that the task knows the cluster and can be used."""
+        """Reports that the task knows the cluster and is ready."""
         self._stub.call(
             "TaskReady",
             rendezvous_pb2.TaskReadyRequest(job=task.job, task=task.index),
@@ -95,7 +95,7 @@ class RegistrationClient:
         )
 
     def data_ready(self, task: TaskName, rows: int, validation_rows: int, size_bytes: int) -> None:
-        """Says that the task has all its rows: those that train and those that validate."""
+        """Reports that the task has all its training and validation rows."""
         self._stub.call(
             "DataReady",
             rendezvous_pb2.DataReadyRequest(
@@ -109,7 +109,7 @@ class RegistrationClient:
         )
 
     def await_end(self, task: TaskName, attempt: int) -> Iterator[AwaitEndResponse]:
-        """The driver's instructions, the last one with `ended`; errors are grpc's, see `error_of`.
+        """Yields the driver's instructions, the last one with `ended`; raises grpc's errors.
 
         Args:
             task: Which task.
@@ -123,11 +123,11 @@ class RegistrationClient:
         return stream
 
     def error_of(self, error: Any) -> OpError:
-        """What a grpc.RpcError of `await_end` is: UnavailableError where it may be tried again."""
+        """Converts a grpc.RpcError of `await_end`: to UnavailableError if a retry may succeed."""
         return self._stub.error_of(error)
 
     def await_restart(self, task: TaskName) -> bool:
-        """Whether to start the task's process again; blocks until the driver knows."""
+        """Returns whether to restart the task's process; blocks until the driver has decided."""
         try:
             response = self._stub.call(
                 "AwaitRestart",
@@ -139,7 +139,7 @@ class RegistrationClient:
         return bool(response.restart)
 
     def heartbeat(self, task: TaskName, rows: int, steps: int) -> OpError | None:
-        """Says that the task lives, and how far it is; what went wrong: it is said again."""
+        """Sends a heartbeat with the task's progress; ignores errors, because others follow."""
         return self._try(
             "Heartbeat",
             rendezvous_pb2.HeartbeatRequest(job=task.job, task=task.index, rows=rows, steps=steps),
@@ -147,11 +147,11 @@ class RegistrationClient:
         )
 
     def report_state(self, state: ReportStateRequest) -> None:
-        """Answers the driver's question. Never raises."""
+        """Answers the driver's request for the task's state. Never raises."""
         self._try("ReportState", state, rendezvous_pb2.ReportStateResponse)
 
     def write_logs(self, task: TaskName, lines: Sequence[str], dropped: int) -> None:
-        """Shows lines on the driver, after so many that were left out. Never raises."""
+        """Shows lines on the driver, with the number of lines dropped before them. Never raises."""
         self._try(
             "WriteLogs",
             rendezvous_pb2.WriteLogsRequest(
@@ -168,14 +168,14 @@ class RegistrationClient:
         lost: bool = False,
         error_type: str = "",
     ) -> None:
-        """Tells the driver why this task ends. Never raises: the driver may be gone.
+        """Reports to the driver why this task ends. Never raises: the driver may be gone.
 
         Args:
             task: Which task.
             host: Where it runs.
-            error: Of an exception, the driver shows the traceback.
+            error: The error; the driver shows the traceback of an exception.
             lost: Whether its process was killed from outside.
-            error_type: The name of the error's class, where only its text is given.
+            error_type: The name of the error's class, if only its text is given.
         """
         text = error if isinstance(error, str) else "".join(traceback.format_exception(error))
         kind = error_type if isinstance(error, str) else type(error).__name__
@@ -187,7 +187,7 @@ class RegistrationClient:
             time_s=self._clock(),
             lost=lost,
         )
-        # If nobody hears it: the failure itself is raised or written to stderr by the caller.
+        # If this fails: the caller raises the failure itself or writes it to stderr.
         self._try("ReportFailure", request, rendezvous_pb2.ReportFailureResponse)
 
     def close(self) -> None:

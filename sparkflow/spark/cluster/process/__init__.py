@@ -1,1 +1,1 @@
-"""A process of a task: started, spoken to, heard, ended, and started again."""
+"""The processes of tasks: start, communication, end and restart."""

@@ -1,4 +1,4 @@
-"""A task's child process as the Spark task sees it: started, spoken to, heard, ended."""
+"""The Spark task's side of its child process: start, communication and end."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ OnEvent = Callable[[Mapping[str, Any]], None]
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """When a child that is not heard of is killed; it says something every second.
+    """When a silent child is killed; it sends a message every second.
 
     Attributes:
-        stopped_s: After so many seconds, if the kernel has stopped it.
-        hung_s: After so many seconds in any case: native code may hold Python's lock for long.
-        look_s: How often it is looked at.
+        stopped_s: The seconds of silence, if the kernel has stopped it.
+        hung_s: The seconds of silence in any case: native code may hold the GIL for long.
+        look_s: The seconds between two checks.
     """
 
     stopped_s: float = 6.0
@@ -37,16 +37,16 @@ class Silence:
 class ChildProcess:
     """The child process of one task. `send` may be called from any thread.
 
-    It is killed when the thread that starts it ends, so that one has to last as long.
+    It is killed when the thread that started it ends, so that thread must live as long.
 
     Args:
         name: The task.
-        config: Goes to the child's stdin, because others can read arguments.
-        environment: Of the child.
-        on_line: Gets what it writes to stderr and stdout, line by line.
-        on_event: Gets what it tells of itself.
-        module: What it runs.
-        silence: When a child that stands still is killed.
+        config: Written to the child's stdin, because others can read arguments.
+        environment: The environment of the child.
+        on_line: Receives its output on stderr and stdout, line by line.
+        on_event: Receives its messages.
+        module: The module that it runs.
+        silence: When a silent child is killed.
     """
 
     def __init__(
@@ -69,13 +69,13 @@ class ChildProcess:
             self.send(config)
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Writes one line to the child's stdin; nothing if it has ended, which `wait` tells."""
+        """Writes a line to the child's stdin; does nothing if it has ended, which `wait` reports."""
         self._process.write(json.dumps(message).encode() + b"\n")
 
     def wait(self) -> int:
-        """Blocks until the child ends; its exit code, or the negative number of a signal.
+        """Blocks until the child ends; returns its exit code, or the negative number of a signal.
 
-        One that stands still is killed: others wait for it, and it may not go on later.
+        A silent child is killed: others wait for it, and it must not continue later.
         """
         while True:
             try:
@@ -96,7 +96,7 @@ class ChildProcess:
             self._process.kill()
 
     def describe_end(self, code: int) -> str:
-        """How it ended, and what it said last."""
+        """Returns how it ended, with its last output."""
         how = describe_exit(code)
         if self._stood_still_s:
             how = (
@@ -113,7 +113,7 @@ class ChildProcess:
         self._process.kill()
 
     def end(self) -> None:
-        """Ends the child if it is there still. May be called more than once."""
+        """Ends the child if it is still running. May be called more than once."""
         self._process.end()
 
     def _read_events(self, stdout: IO[bytes]) -> None:
@@ -125,7 +125,7 @@ class ChildProcess:
 
 
 def _is_stopped(pid: int) -> bool:
-    """Whether the kernel has stopped a process, by a signal or a debugger."""
+    """Returns whether the kernel has stopped a process, by a signal or a debugger."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             return file.read().rpartition(")")[2].split()[0] in "Tt"

@@ -1,4 +1,4 @@
-"""A process of ours behind pipes: what it is told, what it writes, how it is ended."""
+"""A child process with pipes: input, output and end."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from typing import IO, Any, Final
 from sparkflow.spark.cluster_layout import TaskName
 
 KEPT_LINES: Final = 1000
-"""How many of the last lines on stderr are kept."""
+"""The number of last lines on stderr to keep."""
 END_TIMEOUT_S: Final = 5.0
-"""It ends by itself when its input ends; it is killed only if it does not."""
+"""The time to end by itself after its input is closed, before it is killed."""
 
 
 class PipedProcess:
     """Runs a module of ours for a task. `write` may be called from any thread.
 
-    What it writes to stderr goes to ours, under the task's name: Spark keeps that in the executor's
-    log. Its stdout is a channel to us.
+    Its stderr is forwarded to ours, prefixed with the task's name, which Spark keeps in the
+    executor's log. Its stdout is a channel to us.
 
     Args:
         name: The task.
-        module: What it runs.
-        environment: Of the process.
-        read: Reads what it says on stdout, to the end, in a thread of its own.
-        on_line: Gets each line that it writes to stderr.
+        module: The module that it runs.
+        environment: The environment of the process.
+        read: Reads its stdout to the end, in a separate thread.
+        on_line: Receives each line of its stderr.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class PipedProcess:
 
     @property
     def pid(self) -> int:
-        """Its number."""
+        """The id of the process."""
         return self._process.pid
 
     @property
@@ -71,11 +71,11 @@ class PipedProcess:
         return list(self._lines)
 
     def tail(self, count: int) -> str:
-        """So many of them."""
+        """The number of these lines."""
         return "\n".join(self.lines[-count:])
 
     def write(self, data: bytes) -> None:
-        """Writes to its stdin; nothing if it has ended, which `wait` tells."""
+        """Writes to its stdin; does nothing if it has ended, which `wait` reports."""
         stdin = self._process.stdin
         assert stdin is not None
         with contextlib.suppress(BrokenPipeError, ValueError):  # ValueError: `end` has closed it
@@ -83,24 +83,24 @@ class PipedProcess:
             stdin.flush()
 
     def wait(self, timeout_s: float | None = None) -> int:
-        """Blocks until it ends; its exit code, or the negative number of a signal.
+        """Blocks until it ends; returns its exit code, or the negative number of a signal.
 
         Raises:
-            subprocess.TimeoutExpired: It runs still.
+            subprocess.TimeoutExpired: It is still running.
         """
         return self._process.wait(timeout_s)
 
     def wait_for_all(self) -> None:
-        """Blocks until all that it wrote was read, or the time is over: children may go on."""
+        """Blocks until its output was read, at most for the timeout: its children may continue."""
         self.wait_for_lines()
         self._output_reader.join(END_TIMEOUT_S)
 
     def wait_for_output(self) -> None:
-        """Blocks until all that it says on stdout was read."""
+        """Blocks until its stdout was read to the end."""
         self._output_reader.join()
 
     def wait_for_lines(self, timeout_s: float = END_TIMEOUT_S) -> None:
-        """Blocks until all that it writes to stderr was read, or the time is over."""
+        """Blocks until its stderr was read to the end, at most for the timeout."""
         self._line_reader.join(timeout_s)
 
     def kill(self) -> None:
@@ -109,7 +109,7 @@ class PipedProcess:
 
     @contextlib.contextmanager
     def ended_on_error(self) -> Iterator[None]:
-        """Ends it where the block fails: who constructs something around it has nobody else to."""
+        """Ends it if the block fails: for constructors that start it and fail later."""
         try:
             yield
         except BaseException:
@@ -118,7 +118,7 @@ class PipedProcess:
             raise
 
     def end(self) -> None:
-        """Ends it if it is there still, and waits until it has. May be called more than once."""
+        """Ends it if it is still running, and waits for it. May be called more than once."""
         stdin = self._process.stdin
         assert stdin is not None
         with contextlib.suppress(OSError):  # it has ended already
@@ -128,7 +128,7 @@ class PipedProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self.wait_for_all()  # no longer: what it has started may hold the pipes open
+        self.wait_for_all()  # no longer: its own children may keep the pipes open
 
     def _read_output(self, read: Callable[[IO[bytes]], None]) -> None:
         stdout = self._process.stdout
@@ -139,7 +139,7 @@ class PipedProcess:
     def _read_lines(self) -> None:
         stderr = self._process.stderr
         assert stderr is not None
-        # Carriage returns end lines as well: bars of progress have no other ends for hours.
+        # Carriage returns end lines as well: progress bars may not write a newline for hours.
         with io.TextIOWrapper(stderr, "utf-8", "replace") as lines:
             for line in lines:
                 self._lines.append(line.rstrip("\n"))

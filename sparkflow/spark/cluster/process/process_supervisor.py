@@ -1,4 +1,4 @@
-"""Keeps the child process of one task running: starts it again when the driver wants that."""
+"""Supervises the child process of one task: restarts it when the driver requests that."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparkflow.spark.errors import SparkTrainingError
 
 
 class Child(Protocol):
-    """What a keeper needs of a `ChildProcess`."""
+    """The part of `ChildProcess` that a supervisor needs."""
 
     def send(self, message: Mapping[str, Any]) -> None: ...  # noqa: D102  see ChildProcess
     def wait(self) -> int: ...  # noqa: D102
@@ -23,7 +23,7 @@ class Child(Protocol):
 
 
 class Driver(Protocol):
-    """What a keeper needs of a `RegistrationClient`."""
+    """The part of `RegistrationClient` that a supervisor needs."""
 
     def report_failure(  # noqa: D102  see RegistrationClient
         self, task: TaskName, host: str, error: BaseException | str, lost: bool = False
@@ -33,12 +33,12 @@ class Driver(Protocol):
 
 
 class ProcessSupervisor:
-    """Watches the child of one task in a thread of its own. `_lock` guards the other fields.
+    """Watches the child of one task in a separate thread. `_lock` guards the other fields.
 
     Args:
         name: The task.
         start: Starts a child.
-        driver: Makes a way to the driver; called only when there is something to tell.
+        driver: Connects to the driver; called only when there is something to report.
     """
 
     def __init__(
@@ -56,10 +56,10 @@ class ProcessSupervisor:
         self._thread.start()
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Sends a message to the child, and to those that come after it.
+        """Sends a message to the child, and to its successors.
 
         Raises:
-            SparkTrainingError: The child has ended for good.
+            SparkTrainingError: The child has ended and is not restarted.
         """
         self._raise_error()
         with self._lock:
@@ -69,16 +69,16 @@ class ProcessSupervisor:
                 child.send(message)
 
     def wait(self) -> None:
-        """Blocks until the child has ended well.
+        """Blocks until the child has ended successfully.
 
         Raises:
-            SparkTrainingError: It ended otherwise, and is not started again.
+            SparkTrainingError: It failed, and is not restarted.
         """
         self._thread.join()
         self._raise_error()
 
     def fail(self, error: BaseException) -> None:
-        """Ends the child because of an error beside it, which `wait` then raises."""
+        """Ends the child because of another error, which `wait` then raises."""
         self._report(error)
         with self._lock:
             self._error = self._error or error
@@ -88,7 +88,7 @@ class ProcessSupervisor:
             child.kill()
 
     def end(self) -> None:
-        """Ends the child if it is there still, and the thread. May be called more than once."""
+        """Ends the child if it is still running, and the thread. May be called more than once."""
         with self._lock:
             self._ending = True
             child = self._child
@@ -103,7 +103,7 @@ class ProcessSupervisor:
             raise error
 
     def _run(self) -> None:
-        # The child is started by this thread because it dies with the one that started it.
+        # This thread starts the child, because the child dies with the thread that started it.
         try:
             while self._keep_one():
                 pass
@@ -112,7 +112,7 @@ class ProcessSupervisor:
                 self._error = self._error or error
 
     def _keep_one(self) -> bool:
-        """Starts a child and waits for its end; whether to start another one."""
+        """Starts a child and waits for its end; returns whether to start another one."""
         with self._lock:
             if self._ending:
                 return False
@@ -141,7 +141,7 @@ class ProcessSupervisor:
     def _report(self, error: BaseException) -> None:
         driver = self._driver()
         try:
-            # Our own text says all; of what others raise, the driver shows the traceback.
+            # Our own message is complete; for other errors the driver shows the traceback.
             own = isinstance(error, SparkTrainingError)
             driver.report_failure(self._name, socket.gethostname(), str(error) if own else error)
         finally:
