@@ -1,4 +1,4 @@
-"""Which rows a worker feeds and how: the driver decides it, its tasks carry it out. No pyspark."""
+"""The feed plan: which rows a worker feeds and how, as decided by the driver. No pyspark."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _SPARK_SEED: Final = np.uint64(42)
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One worker of several.
+    """The share of one worker of several.
 
     Attributes:
         worker: Its index.
         workers: How many there are.
-        by_content: Whether rows go where a hash of their numbers, themselves hashes, sends them;
-            else they are dealt out by their numbers.
+        by_content: Whether rows are assigned by a hash of their numbers, which are themselves
+            hashes; else round-robin by number.
     """
 
     worker: int
@@ -45,7 +45,7 @@ class Share:
     by_content: bool
 
     def of(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """[n] bool: which of the rows with these numbers are the worker's."""
+        """Returns [n] bool: which of the rows with these numbers are the worker's."""
         mine: npt.NDArray[np.bool_] = np.equal(
             workers_of(numbers, self.workers, self.by_content), self.worker
         )
@@ -54,14 +54,14 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """Rows cut into more shares than there may be workers.
+    """Rows divided into more shards than there may be workers.
 
-    What a step of all workers is made of is a batch of each shard, so it is the same for any number
-    of workers. Worker `w` of `n` has the shards `w`, `w + n`, and so on.
+    A step of all workers consists of a batch of each shard, so it is the same for any number of
+    workers. Worker `w` of `n` has the shards `w`, `w + n`, and so on.
 
     Attributes:
-        rows: By shard how many rows train.
-        workers: How many workers there are now.
+        rows: The number of training rows by shard.
+        workers: The current number of workers.
         by_content: As in `Share`.
         ranges: Where shards are ranges of row numbers instead, as those of files are: the first
             number of each range, in ascending order, and its shard.
@@ -73,13 +73,13 @@ class Shards:
     ranges: tuple[tuple[int, int], ...] = ()
 
     def of_worker(self, worker: int) -> range:
-        """The shards that a worker has."""
+        """Returns the shards of a worker."""
         return range(worker, len(self.rows), self.workers)
 
     def cut(
         self, worker: int, numbers: npt.NDArray[np.int64], positions: npt.NDArray[np.int64]
     ) -> list[tuple[int, npt.NDArray[np.int64]]]:
-        """A worker's rows by shard.
+        """Returns a worker's rows by shard.
 
         Args:
             worker: Which one.
@@ -112,12 +112,12 @@ class Shards:
 
 @dataclass(frozen=True, slots=True)
 class FeedPlan:
-    """In which order, how often and in which portions the rows of a worker are fed.
+    """The order, the number of epochs and the batch size in which a worker's rows are fed.
 
     Attributes:
         row_format: What a row consists of.
         batch_size: Rows per batch; the last one of an epoch may be shorter.
-        epochs: How often each row comes.
+        epochs: The number of epochs.
         steps_per_epoch: Batches per epoch. A worker with fewer repeats its last one with 0 as its
             number of rows, so that all workers do the same number of steps; 0 means as many as it
             has.
@@ -125,11 +125,11 @@ class FeedPlan:
             rows of the worker that do not depend on the order in which the rows arrived.
         shuffle: Whether the order changes from epoch to epoch; if not, it is that of the rows'
             numbers in each, and no batch is fed before all rows are there.
-        seed: Decides the orders, together with the worker's index and the epoch.
-        start: Where a resumed run begins: per worker the epochs that are over and the steps of the
-            next one. Workers that are not mentioned begin at the beginning.
-        shards: Where the number of workers may change, how the rows are cut: a batch is then one of
-            each shard of the worker, and `batch_size` rows per shard. Needs `permuted`.
+        seed: Determines the orders, together with the worker's index and the epoch.
+        start: Where a resumed run starts: the completed epochs of each worker and the steps of the
+            next one. Workers that are not included start at the beginning.
+        shards: How rows are divided if the number of workers may change: a batch then consists of
+            `batch_size` rows of each shard of the worker. Needs `permuted`.
     """
 
     row_format: RowFormat
@@ -143,11 +143,11 @@ class FeedPlan:
     shards: Shards | None = None
 
     def __post_init__(self) -> None:
-        """Refuses an order that is not known, which only a mistake of ours can bring."""
+        """Rejects an unknown order, which only a bug can cause."""
         assert self.order in (ARRIVAL, PERMUTED), self.order
 
     def start_of(self, worker: int) -> tuple[int, int]:
-        """Epochs that are over and steps of the next one, where the worker begins."""
+        """Returns the completed epochs and the steps of the next one where the worker starts."""
         return self.start[worker] if worker < len(self.start) else (0, 0)
 
     def to_json(self) -> dict[str, Any]:
@@ -169,12 +169,12 @@ class FeedPlan:
 
 
 def workers_of(numbers: npt.NDArray[np.int64], workers: int, by_content: bool) -> npt.NDArray[Any]:
-    """[n] int64: the worker of each row; as `placement` has it in SQL."""
+    """Returns [n] int64: the worker of each row; `placement` does the same in SQL."""
     return (xxhash64(numbers) if by_content else numbers) % workers
 
 
 def xxhash64(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Spark's `xxhash64` of a bigint column."""
+    """Computes Spark's `xxhash64` of a bigint column."""
     with np.errstate(over="ignore"):
         h = np.full(len(values), _SPARK_SEED + _P5 + np.uint64(8))
         h ^= _rotated(values.view(np.uint64) * _P2, 31) * _P1

@@ -69,7 +69,7 @@ class ChildProcess:
             self.send(config)
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Writes a line to the child's stdin; does nothing if it has ended, which `wait` reports."""
+        """Writes a line to the child's stdin; does nothing if it has ended (see `wait`)."""
         self._process.write(json.dumps(message).encode() + b"\n")
 
     def wait(self) -> int:

@@ -1,1 +1,1 @@
-"""Batches of a worker's rows, in the order of training; no pyspark."""
+"""The feed: batches of a worker's rows, in the order of training; no pyspark."""

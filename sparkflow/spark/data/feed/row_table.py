@@ -1,9 +1,9 @@
 """All rows of a worker that have arrived, as columns over Arrow files mapped into memory.
 
-The kernel may drop of them what it needs to. A mapped page belongs to the page cache; it can be
-dropped and read again, so rows may be many times larger than the memory. But it counts as resident
-while it is mapped, and who limits processes by that (YARN does) would end ours. `MappedChunks`
-therefore gives pages back itself where the rows are large beside the memory there is.
+A mapped page belongs to the page cache: the kernel can evict it and read it again, so rows may be
+many times larger than memory. But it counts as resident while it is mapped, and a cluster manager
+that limits resident memory (like YARN) would kill the process. `MappedChunks` therefore releases
+pages itself if the rows are large relative to memory.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Chunk:
 
 
 class RowTable:
-    """Rows, to be gathered by their positions. For one thread at a time.
+    """The rows of a worker, gathered by position. For one thread at a time.
 
     Args:
         row_format: What a row consists of.
@@ -73,7 +73,7 @@ class RowTable:
 
     @property
     def is_large(self) -> bool:
-        """Whether the rows are large beside the memory there is."""
+        """Whether the rows are large relative to memory."""
         return self._chunks.is_large
 
     @property
@@ -83,7 +83,7 @@ class RowTable:
         return self.size_bytes / stored if stored else 1.0
 
     def append(self, chunk: Chunk) -> None:
-        """Adds the rows of a chunk that are this worker's."""
+        """Adds this worker's rows of a chunk."""
         batch = chunk.batch if chunk.batch is not None else self._chunks.map(chunk.path)
         for name, column in zip(self._names, self._columns, strict=True):
             column.append(batch.column(name))
@@ -99,7 +99,7 @@ class RowTable:
         self.count += len(positions)
 
     def in_order(self) -> npt.NDArray[np.int64]:
-        """The positions of the rows by their numbers."""
+        """The positions of the rows in the order of their numbers."""
         return self.positions[np.argsort(_joined(self._numbers), kind="stable")]
 
     def numbers_in_order(self) -> npt.NDArray[np.int64]:
@@ -107,18 +107,18 @@ class RowTable:
         return np.sort(_joined(self._numbers), kind="stable")
 
     def take(self, positions: npt.NDArray[np.int64], batch_size: int) -> list[Components]:
-        """The inputs' components of the rows at these positions, in batches of `batch_size`."""
+        """Returns the inputs' components for these positions, in batches of `batch_size`."""
         choice = Choice(positions, self._starts)
         parts = [column.take(choice, batch_size) for column in self._columns]
         self._chunks.were_read()
         return [sum(batch, ()) for batch in zip(*parts, strict=True)]
 
     def blank(self) -> Components:
-        """The inputs' components of one row of zeros, for a worker that has none."""
+        """Returns the inputs' components of one row of zeros, for a worker without rows."""
         return sum((column.blank() for column in self._columns), ())
 
     def close(self) -> None:
-        """Lets go of the rows, and so of the files; batches that were taken stay valid."""
+        """Releases the rows and files; batches that were drawn stay valid."""
         self._columns = []
         self._chunks.close()
 
@@ -128,11 +128,11 @@ def _joined(parts: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
 
 
 class MappedChunks:
-    """Record batches that lie in files. For one thread at a time.
+    """Record batches mapped from files. For one thread at a time.
 
     Args:
-        memory_bytes: What rows may keep resident without being given back; a quarter of the
-            machine's or container's memory if None.
+        memory_bytes: The resident memory that rows may use before pages are released; None for a
+            quarter of the machine's or container's memory.
     """
 
     def __init__(self, memory_bytes: int | None = None) -> None:
@@ -142,7 +142,7 @@ class MappedChunks:
         self._before = _mapped_bytes()
 
     def map(self, path: str) -> pa.RecordBatch:
-        """The only record batch of an Arrow file, without reading it."""
+        """Maps the only record batch of an Arrow file, without reading it."""
         file = os.open(path, os.O_RDONLY)
         try:
             size = os.fstat(file).st_size
@@ -155,32 +155,32 @@ class MappedChunks:
 
     @property
     def is_large(self) -> bool:
-        """Whether pages have to be given back now and then."""
+        """Whether pages have to be released periodically."""
         return self.size_bytes > self._window
 
     def were_read(self) -> None:
-        """Says that rows were read; gives all pages back once many are resident."""
+        """Notes that rows were read; releases all pages if many are resident."""
         if self.is_large and _mapped_bytes() - self._before > self._window:
             for mapped in self._maps:
                 mapped.madvise(mmap.MADV_DONTNEED)
 
     def close(self) -> None:
-        """Lets go of the files; arrays that still refer to them stay valid."""
+        """Releases the files; arrays that still refer to them stay valid."""
         self._maps = []
 
 
 def _mapped_bytes() -> int:
-    """What is resident of files, those of libraries included.
+    """Returns the resident bytes of mapped files, including libraries.
 
-    It has to be asked for: one row that is touched brings up to a megabyte of its neighbours with
-    it, if they are in the page cache.
+    It has to be measured: reading one row makes up to a megabyte of its neighbours resident if they
+    are in the page cache.
     """
     with open("/proc/self/statm") as file:
         return int(file.read().split()[2]) * mmap.PAGESIZE
 
 
 def spare_bytes() -> int:
-    """This process's part of the memory that is not in use, by its part of the processors."""
+    """Returns this process's share of the free memory, in proportion to its share of the CPUs."""
     available = _memory_bytes()
     with open("/proc/meminfo") as file:
         for line in file:
@@ -195,7 +195,7 @@ def _window_bytes() -> int:
 
 
 def _memory_bytes() -> int:
-    """Of the machine, or of the container if that may use less."""
+    """Returns the memory of the machine, or of the container if that is less."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for path in _limit_files():
         try:

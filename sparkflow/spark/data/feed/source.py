@@ -1,8 +1,8 @@
-"""Sources of batches: a thread prepares the next ones while a step runs.
+"""Sources of batches: a thread prepares the next batches while a step runs.
 
-How long steps wait for data is part of every batch, so that the driver sums it up with the losses.
+Every batch includes the time that its step waited for it, which the driver sums up like losses.
 
-The order of rows is that of their positions: numbers by the order in which they came.
+Positions number the rows in the order of their arrival.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sparkflow.spark.data.feed_plan import ARRIVAL, FeedPlan, Shards
 from sparkflow_runtime.errors import OutOfRangeError
 
 _PORTION_BYTES: Final = 2 << 20
-"""Gathered at once; fits a core's cache."""
+"""The bytes gathered at once; fits a core's cache."""
 _PORTIONS_AHEAD: Final = 2
 _END = "End of the {} data"
 
@@ -31,10 +31,10 @@ Portion: TypeAlias = tuple[list[Components], list[int]]
 
 
 class RowSource:
-    """Gives the batches of rows that arrive as files. A `BatchSource`; safe to use from threads.
+    """A `BatchSource` of rows that arrive as files. Thread-safe.
 
-    `_state` guards all that is not only used by the preparing thread. The order of batches is what
-    `_draw` yields; see the subclasses.
+    `_state` guards everything that is not used by the preparing thread alone. `_draw` of the
+    subclasses defines the order of batches.
 
     Args:
         table: The rows, empty at first; from now on the preparing thread's own.
@@ -54,29 +54,29 @@ class RowSource:
 
     @property
     def is_closed(self) -> bool:
-        """Whether nobody will ask for more batches."""
+        """Whether no more batches will be requested."""
         with self._state:
             return self._ended is not None
 
     def add(self, chunk: Chunk) -> None:
-        """More rows are there."""
+        """Notes that more rows have arrived."""
         with self._state:
             self._chunks.append(chunk)
             self._state.notify_all()
 
     def complete(self) -> None:
-        """No more rows will come."""
+        """Notes that all rows have arrived."""
         with self._state:
             self._complete = True
             self._state.notify_all()
 
     def fail(self, error: BaseException) -> None:
-        """The rows will never be complete: whoever asks for the next batch gets this error."""
+        """Notes that the rows will never be complete: `next` raises this error from now on."""
         with self._state:
             self._end(error)
 
     def next_batch(self) -> Components:
-        """The components of the next batch; may block until rows arrive.
+        """Returns the components of the next batch; may block until rows arrive.
 
         Raises:
             OutOfRangeError: There are no more, or the source was closed.
@@ -92,7 +92,7 @@ class RowSource:
         return (*components, np.array(waited_s, np.float32), np.array(rows, np.float32))
 
     def close(self) -> None:
-        """Ends the batches and lets go of the rows. May be called more than once."""
+        """Ends the batches and releases the rows. May be called more than once."""
         with self._state:
             self._end(OutOfRangeError(message=_END.format(self._use)))
             self._ready.clear()
@@ -102,7 +102,7 @@ class RowSource:
             thread.join()
 
     def _wait_for_portion(self) -> float:
-        """Waits until a portion is ready and returns the seconds; `_state` is held."""
+        """Waits until a portion is ready and returns the seconds waited; `_state` is held."""
         if self._thread is None and self._ended is None:
             name = f"{self._use} data"
             thread = threading.Thread(target=self._prepare, name=name, daemon=True)
@@ -121,7 +121,7 @@ class RowSource:
         self._state.notify_all()
 
     def _prepare(self) -> None:
-        """What the thread does: gathers portions, `_PORTIONS_AHEAD` ahead of their use."""
+        """The preparing thread: gathers portions, `_PORTIONS_AHEAD` ahead of their use."""
         try:
             for portion in self._draw():
                 with self._state:
@@ -139,7 +139,7 @@ class RowSource:
         self._table.close()
 
     def _draw(self) -> Iterator[Portion]:
-        """The portions: batches and their numbers of rows."""
+        """Yields the portions: batches and their numbers of rows."""
         raise NotImplementedError
 
     def _wait_for_rows(self, more: bool) -> bool:
@@ -195,8 +195,8 @@ class TrainingSource(RowSource):
     def _draw(self) -> Iterator[Portion]:
         plan = self._plan
         epoch, step = plan.start_of(self._worker)
-        # Which rows a run had used in its first epoch when it was cut off nobody knows; what is
-        # left of that epoch is drawn from all.
+        # It is unknown which rows an interrupted run had used in its first epoch; the rest of that
+        # epoch is drawn from all rows.
         if (
             epoch < plan.epochs
             and plan.order == ARRIVAL
@@ -256,7 +256,7 @@ class TrainingSource(RowSource):
         arrivals = Arrivals(self._plan.seed, self._worker)
         complete = False
         while True:
-            # Rows that came meanwhile take part in the draw at once.
+            # Rows that have arrived meanwhile take part in the draw at once.
             complete = complete or self._wait_for_rows(more=False)
             arrivals.grow(self._table.positions)
             while len(arrivals) < size and not complete:
@@ -293,7 +293,7 @@ class TrainingSource(RowSource):
 
 
 class ValidationSource(RowSource):
-    """The rows in the order of their numbers, again and again; ends at once without any.
+    """The rows in the order of their numbers, repeated forever; ends at once without rows.
 
     Args:
         table: The rows, empty at first.
@@ -316,12 +316,12 @@ def _counts(rows: int, batch_size: int) -> list[int]:
 
 
 def shuffled(in_order: Positions, seed: int, worker: int, epoch: int) -> Positions:
-    """The positions of all rows in an order drawn for the epoch.
+    """Returns the positions of all rows in an order drawn for the epoch.
 
     Args:
         in_order: Positions by the numbers of their rows, so that the order does not depend on how
             the rows arrived.
-        seed: With the others what it is drawn from.
+        seed: The seed, combined with the other arguments.
         worker: The worker's index.
         epoch: From 0.
     """
@@ -346,7 +346,7 @@ class Arrivals:
         return len(self._unused) - self._next
 
     def grow(self, positions: Positions) -> None:
-        """All that have arrived by now; new ones are mixed with those not used yet."""
+        """Adds all rows that have arrived; new ones are mixed with those not used yet."""
         if len(positions) == self._count:
             return
         new = positions[self._count :]
@@ -356,16 +356,16 @@ class Arrivals:
         self._next = 0
 
     def draw(self, count: int) -> Positions:
-        """At most so many positions; none of them comes again."""
+        """Returns at most `count` positions; none of them is repeated."""
         drawn = self._unused[self._next : self._next + count]
         self._next += len(drawn)
         return drawn
 
 
 def portion_rows(row_bytes: float, batch_size: int, portion_bytes: int) -> int:
-    """How many rows are gathered at once: whole batches of about `portion_bytes`, at least one.
+    """Returns the number of rows to gather at once: whole batches of about `portion_bytes`.
 
-    Gathering has a price per call, whatever its size.
+    Gathering has a fixed cost per call.
     """
     batches = int(portion_bytes / max(row_bytes * batch_size, 1))
     return batch_size * max(1, min(batches, 64))

@@ -1,4 +1,4 @@
-"""What a worker's process does with the messages about its rows: two sources of batches."""
+"""The feed of a worker's process: turns messages about rows into two sources of batches."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class WorkerFeed:
         self.validation.complete()
 
     def _read_parquet(self, share: ParquetShare) -> None:
-        """Keeps the rows in memory where they take half of what is this process's share of it."""
+        """Keeps the rows in memory if they take at most half of this process's share of it."""
         row_format = self._plan.row_format
         if share.size_bytes <= spare_bytes() // 2:
             self._spool = MemorySpool(row_format, self._keep)

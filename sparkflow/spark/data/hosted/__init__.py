@@ -1,1 +1,1 @@
-"""Rows of DataFrames as datasets of programs: brought to the processes, drawn in batches there."""
+"""Rows of DataFrames as datasets of programs: sent to the processes and batched there."""

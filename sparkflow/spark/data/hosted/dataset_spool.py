@@ -1,4 +1,4 @@
-"""The rows of several datasets on their way through one Spark task, each of its own format."""
+"""The spool for the rows of several datasets, each with its own format, in one Spark task."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from sparkflow_runtime.errors import DataLossError
 from sparkflow_runtime.resources.datasets.arrow_columns import numbers
 
 DATASET_COLUMN: Final = "dataset_index"
-"""The column, int32, of the dataset that a row is of; null in rows that are no rows."""
+"""The int32 column with the index of a row's dataset; null in placeholder rows."""
 
 
 def column_of_dataset(index: int, name: str) -> str:
-    """What a column of a dataset is called among those of all."""
+    """Returns the name of a dataset's column among the columns of all datasets."""
     return f"{index}/{name}"
 
 
@@ -40,7 +40,7 @@ class TravellingDataset:
 
 
 class DatasetSpool:
-    """A `RowSpool` for each dataset; messages of them say which it is by `dataset`.
+    """One `RowSpool` per dataset; the field `dataset` of their messages says which.
 
     Args:
         datasets: In the order of their indices.

@@ -1,8 +1,7 @@
-"""The rows of a process as datasets of batches, which graphs find by what they say of them.
+"""The rows of a process as datasets of batches, which graphs look up by a description.
 
-A graph says it in JSON, see `HostedSource`: the rows of which dataset and worker, in which order
-and portions; and where they are, if that is known without the process. Batches are drawn as those
-of a training are.
+The description is JSON, see `HostedSource`: dataset, worker, order and batch size of the rows; and
+their files, if these are known in advance. Batches are drawn as in training.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from sparkflow_runtime.errors import InvalidArgumentError, NotFoundError, OutOfR
 from sparkflow_runtime.resources.datasets.dataset import Dataset, Element, ElementIterator
 
 FOR_EVER: Final = 1 << 40
-"""So many epochs are never over."""
+"""A number of epochs that is never reached."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostedSource:
-    """What a graph says of the rows that it wants.
+    """A graph's description of rows.
 
     Attributes:
         dataset: The dataset's name.
@@ -70,7 +69,7 @@ class HostedSource:
 
 
 class HostedRows:
-    """What a worker's process hosts. Safe to use from several threads; `_lock` guards the rest.
+    """The rows that a worker's process hosts. Thread-safe; `_lock` guards the fields.
 
     Args:
         worker: The worker's index.
@@ -90,9 +89,9 @@ class HostedRows:
                 chunks.append(Chunk(message["chunk"]))
 
     def find(self, text: str) -> Dataset:
-        """The dataset that a graph asks for; may be gone through again and again.
+        """Returns the dataset that a graph requests, which may be iterated repeatedly.
 
-        Each pass goes on with the epochs of the one before, whose orders differ.
+        Each pass continues with the epochs after those of the previous one, whose orders differ.
 
         Raises:
             NotFoundError: This process does not have the rows.

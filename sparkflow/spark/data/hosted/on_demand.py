@@ -1,4 +1,4 @@
-"""The hosted rows of a process, made with the first of them: most processes have none."""
+"""The hosted rows of a process, created on first use: most processes have none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class HostedOnDemand:
-    """A `HostedRows` that is made when it is asked for. Safe to use from several threads.
+    """A lazily created `HostedRows`. Thread-safe.
 
     Args:
         worker: The worker's index.

@@ -1,7 +1,7 @@
-"""The rows of several datasets on their way to the tasks of one job: one DataFrame for all.
+"""Sends the rows of several datasets to the tasks of one job, in a single DataFrame.
 
-Columns of a dataset are null in the rows of others. So all of them take one exchange, and stay
-columns.
+The columns of a dataset are null in the rows of others. So a single exchange suffices for all, and
+they stay columns.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def rows_for_tasks(
     layout: ClusterLayout,
     datasets: Sequence[tuple[TravellingDataset, DataFrame]],
 ) -> DataFrame:
-    """A partition per task, with the rows of all datasets that are dealt to it.
+    """Returns one partition per task, with its rows of all datasets.
 
     Args:
         session: Where the job runs.

@@ -1,1 +1,1 @@
-"""Parquet files that workers read themselves, without Spark and the JVM."""
+"""Parquet files that workers read themselves, without Spark or a JVM."""

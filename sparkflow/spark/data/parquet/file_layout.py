@@ -1,7 +1,7 @@
-"""How the columns of a table are found in one of its files: under which names, or not at all.
+"""Mapping of a table's columns to those of one of its files, which may lack some.
 
-A file may lack columns that its folder's name says (`day=2026-11-24/`) or that the table got later,
-have them under names of before, in types of before, and hold rows that were deleted since.
+A file may lack columns that are in its folder's name (`day=2026-11-24/`) or were added to the table
+later, have columns under former names or of former types, and contain rows that were deleted since.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Positions = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class FileLayout:
-    """What one file has of a table.
+    """The content of one file of a table.
 
     Attributes:
         stored: By the table's column its name in the file; columns that are not named have theirs.
@@ -41,7 +41,7 @@ class FileLayout:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the file is read as it is."""
+        """Whether the file is read unchanged."""
         return not (self.stored or self.constants or self.deleted or self.converts)
 
     def positions(self) -> Positions:
@@ -104,7 +104,7 @@ PLAIN: Final = FileLayout()
 
 @dataclass(frozen=True, slots=True)
 class FileLayouts:
-    """How a table's columns are found in several of its files.
+    """Mapping of a table's columns to those of several of its files.
 
     Attributes:
         schema: The table's columns.
@@ -194,7 +194,7 @@ def group_tables(
 
 
 def _converted(column: Any, kind: pa.DataType) -> Any:
-    """A column in another type; moments lose what is smaller than its unit, downwards."""
+    """Casts a column to another type; timestamps are rounded down to its unit."""
     finer = pa.types.is_timestamp(column.type) and column.type.unit == "ns"
     if finer and pa.types.is_timestamp(kind) and kind.unit != "ns":
         column = pc.floor_temporal(column, unit="microsecond")
@@ -206,7 +206,7 @@ def _first_row(file: Any, group: int) -> int:
 
 
 def packed(positions: Positions) -> str:
-    """Ascending numbers of rows as a short text; empty for none."""
+    """Packs ascending row numbers into a short string; empty for none."""
     if not len(positions):
         return ""
     steps = np.diff(positions, prepend=0).astype("<i8")
@@ -215,7 +215,7 @@ def packed(positions: Positions) -> str:
 
 @functools.lru_cache(maxsize=64)
 def unpacked(text: str) -> Positions:
-    """[n] the numbers of which `packed` made a text."""
+    """Unpacks the [n] numbers from the string of `packed`."""
     if not text:
         return np.zeros(0, np.int64)
     return np.cumsum(np.frombuffer(zlib.decompress(base64.b64decode(text)), "<i8"))

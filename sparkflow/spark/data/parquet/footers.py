@@ -1,4 +1,4 @@
-"""Parquet files as their footers describe them: row groups, columns, statistics; never rows."""
+"""Metadata of Parquet files from their footers: row groups, columns, statistics; never rows."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from sparkflow_runtime.files.table_formats import table_below, table_of
 _FOOTERS_AT_ONCE: Final = 16
 
 Footers = Sequence[tuple[str, Any]]
-"""Files and what their footers say."""
+"""Files and their footers."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """Rows that are stored together.
+    """A row group.
 
     Attributes:
         file: The path, as the file system knows it.
@@ -57,7 +57,7 @@ class RowGroup:
 
 @dataclass(frozen=True, slots=True)
 class ParquetFiles:
-    """Files that together are one table.
+    """Files that together form one table.
 
     Attributes:
         uri: What was asked for.
@@ -186,7 +186,7 @@ class ParquetFiles:
 
 
 def open_location(uri: str) -> tuple[Any, str]:
-    """The file system of a path or URI (`file:`, `s3:`, `gs:`, `hdfs:`, `abfs:`), and the path.
+    """Returns file system and path of a path or URI (`file:`, `s3:`, `gs:`, `hdfs:`, `abfs:`).
 
     Raises:
         ValueError: pyarrow has no file system for it.
@@ -201,7 +201,7 @@ def open_location(uri: str) -> tuple[Any, str]:
 
 
 def read_footers(uri: str) -> ParquetFiles:
-    """Looks at a Parquet file, or at all below a directory.
+    """Reads the footers of a Parquet file, or of all files below a directory.
 
     Files that Spark passes over are left out: empty ones, and those that are hidden or lie in
     hidden directories, see `_is_hidden`.
@@ -306,7 +306,7 @@ def _files(system: Any, root: str, uri: str) -> list[str]:
 
 
 def _is_hidden(name: str) -> bool:
-    """Whether Spark passes over files and directories of this name.
+    """Returns whether Spark ignores files and directories of this name.
 
     A directory of a partition column (`_day=3`) is not hidden.
     """

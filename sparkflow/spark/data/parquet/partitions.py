@@ -1,4 +1,4 @@
-"""Columns that are in no file, because folders are named after their values: `day=2026-11-24/`.
+"""Partition columns, whose values are in the names of folders: `day=2026-11-24/`.
 
 Hive's layout, which Spark's `partitionBy` writes. Names and values are escaped as in URIs, nulls
 have a name of their own, and the types are inferred from all values as Spark infers them; but
@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 NULL: Final = "__HIVE_DEFAULT_PARTITION__"
-"""What Hive and Spark call null, and the empty text."""
+"""Hive's and Spark's name for null and the empty string."""
 
 _INT: Final = re.compile(r"-?\d+", re.ASCII)
 _REAL: Final = re.compile(r"-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -45,7 +45,7 @@ def column_types(values: Iterable[Values]) -> dict[str, pa.DataType]:
 
 
 def inferred(texts: Iterable[str | None]) -> pa.DataType:
-    """The type that all values have: whole numbers, numbers, dates; else texts."""
+    """Infers the common type of values: integers, numbers, dates; else strings."""
     known = {text for text in texts if text is not None}
     for kind, pattern in (
         (pa.int64(), _INT),

@@ -1,7 +1,7 @@
-"""A worker's share of Parquet files: which row groups, and how they become rows; no Spark, no JVM.
+"""A worker's share of Parquet files: row groups and their conversion to rows; no Spark, no JVM.
 
-The driver looks at the footers only and deals the row groups out, in an order drawn from the seed,
-so that each worker gets rows of all files, and as many as the others: a group that lies across the
+The driver reads only the footers and distributes the row groups, in an order drawn from the seed,
+so that each worker gets rows of all files, and as many as the others: a group that crosses the
 boundary of two shares is read by both.
 """
 
@@ -60,7 +60,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class ParquetShare:
-    """What one worker reads, and how.
+    """The share of one worker, and how to read it.
 
     Attributes:
         uri: Of the files, which says the file system.
@@ -158,7 +158,7 @@ def deal_groups(
 
 
 def read_share(share: ParquetShare) -> Iterator[pa.RecordBatch]:
-    """The rows of a share, as `RowSpool.take` wants them. Reads ahead in threads.
+    """Yields the rows of a share in the form for `RowSpool.take`. Reads ahead in threads.
 
     Raises:
         InvalidArgumentError: Nulls and the like with `invalid='error'`; arrays of another length.
@@ -204,7 +204,7 @@ def read_tables(share: ParquetShare, names: Sequence[str]) -> Iterator[pa.Table]
 
 
 def count_share(share: ParquetShare) -> tuple[int, int]:
-    """How many rows of a share train and validate, once invalid ones are left out."""
+    """Counts the training and validation rows of a share, without invalid ones."""
     train = validation = 0
     for batch in read_share(share):
         found = int(pc.sum(batch.column(VALIDATES)).as_py() or 0) if _splits(share) else 0

@@ -1,4 +1,4 @@
-"""A digest of columns of Parquet files, made of the bytes that hold them; no row is decoded."""
+"""A digest of columns of Parquet files, computed from their stored bytes; no row is decoded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Final
 from sparkflow.spark.data.parquet.footers import ParquetFiles, open_location
 
 _WHOLE_BYTES: Final = 256 << 20
-"""So much is read at most: half a second from a disk, some seconds from an object store."""
+"""The maximum bytes to read: half a second from a disk, some seconds from an object store."""
 _PIECES: Final = 1024
 _FILES_AT_ONCE: Final = 16
 

@@ -1,1 +1,1 @@
-"""The rows of a DataFrame on the driver: columns, checks, which task gets which."""
+"""The driver's handling of rows: columns, checks, distribution to tasks."""

@@ -1,4 +1,4 @@
-"""Rows prepared and placed, on whichever way is shortest for them."""
+"""Prepares and places rows, by the fastest method for them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from sparkflow.spark.data.plan.spooled import spooled_rows
 from sparkflow.spark.params.config import FitConfig
 
 Placed = tuple[ClusterLayout, PlacedRows]
-"""The tasks of the job, and which of them gets which rows."""
+"""The tasks of the job, and the distribution of rows to them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrangedRows:
-    """Rows on their way.
+    """Rows that are being prepared.
 
     Attributes:
         prepared: The rows.

@@ -1,4 +1,4 @@
-"""A few rows of a fit on the driver, as a batch of them is fed."""
+"""A few rows of a fit on the driver, in the form of a batch."""
 
 from __future__ import annotations
 

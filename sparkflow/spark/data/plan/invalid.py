@@ -20,7 +20,7 @@ ERROR, SKIP, FILL = "error", "skip", "fill"
 
 NULLS, NANS, INFINITIES, NEGATIVE = "nulls", "NaNs", "infinities", "negative weights"
 FAULTS: Final = (NULLS, NANS, INFINITIES, NEGATIVE)
-"""What can be wrong with a value, as error texts call it."""
+"""The faults of values, by their names in error messages."""
 
 _SHOWN_COLUMNS: Final = 10
 
@@ -121,7 +121,7 @@ def _joined(parts: Sequence[str]) -> str:
 
 
 def is_invalid(source: Source, column: Column) -> Column:
-    """Whether a row has something that is wrong, in one fast pass over its elements. Never null.
+    """Returns whether a row has a fault, in one fast pass over its elements. Never null.
 
     Args:
         source: What the input is made of.

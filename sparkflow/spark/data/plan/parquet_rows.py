@@ -1,4 +1,4 @@
-"""Rows that workers read from Parquet files themselves, without the JVM; planned on the driver.
+"""Plans, on the driver, the rows that workers read from Parquet files without the JVM.
 
 The driver reads footers, the first rows, and whole columns only where it has to count something in
 them: validation rows, classes. Which columns become which inputs is decided by the same rules as
@@ -62,7 +62,7 @@ def parquet_rows(
     wants_rows: bool = False,
     wanted: ClusterLayout | None = None,
 ) -> ArrangedRows:
-    """The rows of Parquet files, dealt to the workers by row groups.
+    """The rows of Parquet files, distributed to the workers by row groups.
 
     With `handleInvalid='skip'` blocks for a Spark job whose tasks count the rows that are left.
     The files are those of the time of this call, also where rows are placed again later.
@@ -196,7 +196,7 @@ class _Dealt:
         return tuple(sorted(pairs))
 
     def joined(self, workers: int, share_of: Callable[[tuple[Piece, ...]], ParquetShare]) -> _Dealt:
-        """The same rows by worker, each of which has every so many of the shares."""
+        """Returns the same rows by worker; shares are assigned round-robin."""
         of_workers = [range(first, len(self.shares), workers) for first in range(workers)]
         shares = [
             share_of(tuple(piece for each in own for piece in self.shares[each].pieces))
@@ -248,7 +248,7 @@ def _vector(value: Mapping[str, Any]) -> DenseVector | SparseVector:
 def _template(
     files: ParquetFiles, plan: Plan, row_format: RowFormat, config: FitConfig
 ) -> ParquetShare:
-    """What is the same for all workers."""
+    """Returns what is common to all workers."""
     inputs = {each.name: each for each in row_format.inputs}
     columns = tuple(
         InputColumns(

@@ -1,4 +1,4 @@
-"""Which task gets which row: equal shares for the workers, none for the parameter servers.
+"""Distribution of rows to tasks: equal shares for the workers, none for parameter servers.
 
 Rows are either dealt out to the workers like cards, by their numbers in the order of the DataFrame,
 or go where a hash of their content sends them. Dealt shares differ by one row at most; but with
@@ -35,10 +35,10 @@ _TASK: Final = "task_index"
 # monotonically_increasing_id() is the partition times 2**33 plus the place in the partition.
 _PLACE_MASK: Final = (1 << 33) - 1
 
-# Beyond so many workers a count for each is more than one pass should compute.
+# The maximum number of workers for which one pass counts the rows of each.
 _MOST_COUNTED: Final = 32
 
-# By how much the largest hashed share may exceed the mean.
+# The maximum excess of the largest hashed share over the mean.
 _MOST_SKEW: Final = 0.05
 _MOST_SKEW_ROWS: Final = 100
 
@@ -68,7 +68,7 @@ def place_rows(
     by_content: bool,
     num_shards: int = 0,
 ) -> PlacedRows:
-    """Numbers the rows and says which partition each goes to.
+    """Numbers the rows and assigns each to a partition.
 
     Blocks for one Spark job where `by_content` or where rows validate.
 

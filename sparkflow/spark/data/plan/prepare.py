@@ -1,4 +1,4 @@
-"""From a DataFrame to the rows that are trained on: checked, selected, counted and cached.
+"""Prepares the training rows of a DataFrame: checks, selects, counts and caches them.
 
 What the schema says is checked before any job; then one job looks at the rows (see `profile`).
 """
@@ -95,7 +95,7 @@ class PreparedRows:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the schema says of the rows: all that is known before the first job.
+    """The information from the schema: all that is known before the first job.
 
     Attributes:
         sources: What the inputs are made of.
@@ -401,7 +401,7 @@ def _cached(dataset: DataFrame, rows: DataFrame, config: FitConfig) -> Iterator[
 
 
 def release(rows: DataFrame) -> None:
-    """Has Spark forget cached rows. Never raises: what is under way matters more."""
+    """Removes rows from Spark's cache. Never raises, so as not to hide another error."""
     try:
         rows.unpersist()
     except Exception as error:  # e.g. of a session that was stopped meanwhile, with all its rows

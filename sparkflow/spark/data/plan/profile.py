@@ -1,4 +1,4 @@
-"""One look at the rows before training: one Spark job that answers what the schema leaves open.
+"""Profiles the rows before training: one Spark job for what the schema does not tell.
 
 It counts rows by partition (placement needs that), finds sizes of arrays and vectors, counts the
 rows that cannot be trained on, and the classes where they are weighted. The rows it reads stay
@@ -32,7 +32,7 @@ _PARTITION: Final = "partition"
 _CLASS: Final = "class"
 _FOUND: Final = "found"
 MOST_CLASSES: Final = 10_000
-"""Labels with more values than that are no classes."""
+"""The maximum number of distinct labels that count as classes."""
 CONTENT_SUMS: Final = ("content_high", "content_low")
 
 _HALF: Final = 32
@@ -41,7 +41,7 @@ _MASK: Final = (1 << _HALF) - 1
 
 @dataclass(frozen=True, slots=True)
 class SourceProfile:
-    """What is known of one input's rows.
+    """The profile of one input's rows.
 
     Attributes:
         invalid: Rows that cannot be trained on.
@@ -60,7 +60,7 @@ class SourceProfile:
 
 @dataclass(frozen=True, slots=True)
 class RowProfile:
-    """What is known of the rows.
+    """The profile of the rows.
 
     Attributes:
         partition_rows: Rows per partition that are used; partitions without are left out.
@@ -90,7 +90,7 @@ def profile_rows(
     count_classes: bool = False,
     hashes: bool = False,
 ) -> RowProfile:
-    """Looks at the rows. Blocks for one Spark job.
+    """Profiles the rows. Blocks for one Spark job.
 
     Args:
         rows: Held columns by the names of their inputs, and perhaps `validates`.

@@ -1,4 +1,4 @@
-"""Rows of a local session: written to files once, by the tasks that read them, and mapped by all.
+"""Rows of a local session: the tasks that read them write files, which all processes map.
 
 Where executors and workers are on one machine, rows need not move. One pass over the DataFrame
 selects, casts, checks and writes them; which worker gets which row is then a matter of arithmetic
@@ -83,13 +83,13 @@ class SpooledRows:
     folders: JobFolders | None = None
 
     def delete(self) -> None:
-        """Gives the disk space back."""
+        """Frees the disk space."""
         delete(self.files)
         if self.folders is not None:
             self.folders.remove()
 
     def place(self, layout: ClusterLayout) -> PlacedRows:
-        """Says which worker feeds which rows; starts no job.
+        """Assigns rows to workers; starts no job.
 
         Args:
             layout: Has as many workers as the parameters that the rows were spooled for.
@@ -141,7 +141,7 @@ def spooled_rows(
     by_content: bool,
     statistics: Statistics | None = None,
 ) -> Iterator[SpooledRows | None]:
-    """The rows in files, for as long as the `with` block lasts; None where they go the usual way.
+    """Yields the rows in files; None if they must be sent in the usual way.
 
     Blocks for a Spark job that reads all rows, and before it, where the schema does not say how
     long arrays and vectors are, for one that takes the first ones.

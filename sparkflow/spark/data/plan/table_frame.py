@@ -1,4 +1,4 @@
-"""Rows of files as a DataFrame, read by Spark's Python workers: Spark need not know the format."""
+"""A DataFrame of files read by Spark's Python workers, so Spark need not know the format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows validate instead of train: those of a column, a share, or a second DataFrame."""
+"""Selection of validation rows: by a column, a fraction, or a second DataFrame."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STEPS: Final = 1 << 31
 
 
 def require_one_way(config: FitConfig, validation: DataFrame | None) -> None:
-    """Passes where rows are chosen in one way at most.
+    """Checks that validation rows are selected in at most one way.
 
     Raises:
         ValueError: In several.
@@ -91,7 +91,7 @@ def drawn(
 
 
 def require_same(training: Sequence[Source], validation: Sequence[Source]) -> None:
-    """Passes where both DataFrames give the inputs in the same way.
+    """Checks that both DataFrames have the same inputs.
 
     Raises:
         TypeError: A column has another type in the second one.
@@ -109,7 +109,7 @@ def require_same(training: Sequence[Source], validation: Sequence[Source]) -> No
 
 
 def require_some(num_rows: int, num_validation_rows: int, *, asked: bool) -> None:
-    """Passes where there are rows to train on and, where asked for, rows to validate with.
+    """Checks that there are training rows and, if requested, validation rows.
 
     Raises:
         ValueError: There are not.

@@ -20,7 +20,7 @@ BALANCED: Final = "balanced"
 
 
 def require_classes(label: Source | None, class_weights: str | Mapping[str, float]) -> None:
-    """Passes where the labels may be classes, or none are weighted.
+    """Checks that the labels can be classes, if class weights are set.
 
     Raises:
         ValueError: There are no labels, several in a row, or a key of the dictionary is no label.

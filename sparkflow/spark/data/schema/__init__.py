@@ -1,1 +1,1 @@
-"""What rows consist of, in Spark, in Arrow and as arrays; how one becomes the other."""
+"""The formats of rows in Spark, in Arrow and as arrays, and conversions between them."""

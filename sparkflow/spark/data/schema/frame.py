@@ -99,7 +99,7 @@ class Schema:
 
 
 def require_frame(given: Any, caller: str) -> None:
-    """Passes for a DataFrame of Spark.
+    """Checks that a value is a Spark DataFrame.
 
     Args:
         given: What the user gave.

@@ -1,4 +1,4 @@
-"""What a row consists of once it has left Spark: typed columns, and the tensors they become.
+"""The row format: the typed columns of rows outside Spark, and their tensors.
 
 The driver derives a `RowFormat` from the DataFrame's schema and one look at its rows; it goes to
 the tasks as JSON, decides the columns of their Arrow files, and names the components of every
@@ -22,10 +22,10 @@ TRAIN_DATA, EVAL_DATA = "train_data", "eval_data"
 """The shared names of the sources that a worker's graphs draw batches from."""
 
 ROW_NUMBER = "row_number"
-"""The column, int64, that orders the rows and is never fed."""
+"""The int64 column that orders the rows and is never fed."""
 
 VALIDATES = "validates"
-"""The boolean column that says which rows validate; absent where none do."""
+"""The boolean column that marks validation rows; absent without any."""
 
 _ARROW = {"float32": pa.float32(), "int64": pa.int64(), "string": pa.binary()}
 

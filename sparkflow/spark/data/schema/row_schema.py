@@ -1,4 +1,4 @@
-"""From columns of Arrow to the inputs of a model: one set of rules for every way that rows come.
+"""The row schema: conversion of Arrow columns to model inputs, the same for all sources of rows.
 
 `fit` and streams (what Spark's SQL selected), `fitOnParquet` (what files store) and `transform`,
 `evaluate` with it (what Spark sends to Python workers) decode here. Knows no Spark.

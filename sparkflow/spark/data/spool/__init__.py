@@ -1,1 +1,1 @@
-"""Rows as Arrow files that tasks write and their child processes map; no pyspark."""
+"""The spool: Arrow files that tasks write and their child processes map; no pyspark."""

@@ -1,4 +1,4 @@
-"""A Spark partition's rows, written to files that all workers of a machine map (`plan.spooled`).
+"""Writes a Spark partition's rows to files that all workers of a machine map (`plan.spooled`).
 
 Runs in Spark's Python workers. The files outlive the task: the driver makes a folder for those of
 one job, holds them open and takes their names away. So nothing of them is left when the driver is
@@ -160,7 +160,7 @@ class _PartitionSpool(RowSpool):
 
     @property
     def chunk_bytes(self) -> tuple[int, int]:
-        """Nobody waits for the first one, and several tasks of one machine hold chunks at once."""
+        """Nothing waits for the first chunk, and several tasks of a machine hold chunks at once."""
         return _CHUNK_BYTES, _CHUNK_BYTES
 
     def write(self, table: pa.Table, use: str) -> None:

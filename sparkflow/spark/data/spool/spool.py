@@ -1,4 +1,4 @@
-"""The Spark task's side: rows are written to files without a name, which its child process maps.
+"""The Spark task's side: writes rows to unnamed files, which its child process maps.
 
 A chunk is an Arrow file with one record batch, so that its columns are contiguous. The task unlinks
 each file before it writes, and keeps it open: the child, which belongs to the same user, opens it
@@ -45,7 +45,7 @@ MAX_CHUNK_BYTES: Final = 256 << 20
 _KEPT_BYTES: Final = 16 << 20
 
 MESSAGE_COLUMN: Final = "feed_message"
-"""The only column of rows that are no rows but messages for the child, as JSON."""
+"""The only column of placeholder rows that carry messages for the child, as JSON."""
 
 Tell = Callable[[Mapping[str, Any]], object]
 """Sends a message to the child."""
@@ -57,7 +57,7 @@ CHANGED: Any = (
 
 
 class RowSpool:
-    """The rows of one task, on its way to the child process and as long as it may need them.
+    """The spooled rows of one task, kept for as long as the child process may need them.
 
     Used by one thread. `close` gives the disk space back.
 
@@ -79,7 +79,7 @@ class RowSpool:
         self.validation_rows = 0
         self.size_bytes = 0
         self.messages: list[Mapping[str, Any]] = []
-        """All that was told, for a child that is started again."""
+        """All messages so far, for a restarted child."""
         self._format = row_format
         self._directories = directories or [tempfile.gettempdir()]
         self._tell = tell
@@ -134,7 +134,7 @@ class RowSpool:
         self.say({"rows": self.rows, "validation_rows": self.validation_rows})
 
     def say(self, message: Mapping[str, Any]) -> None:
-        """Tells the child, and later ones, too."""
+        """Sends a message to the child, and to its successors."""
         self.messages.append(message)
         self._tell(message)
 

@@ -1,1 +1,1 @@
-"""Tables of Delta Lake and Iceberg: a snapshot's Parquet files and what each has of its columns."""
+"""Delta Lake and Iceberg tables: a snapshot's Parquet files and their columns."""

@@ -1,4 +1,4 @@
-"""Which columns of a table can be read, in which types, and how a file has them."""
+"""The readable columns of a table, their types, and their form in files."""
 
 from __future__ import annotations
 

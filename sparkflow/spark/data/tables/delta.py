@@ -1,4 +1,4 @@
-"""Tables of Delta Lake: a version's files, by the library `deltalake`, which reads the log."""
+"""Delta Lake tables: the files of a version, from the library `deltalake`, which reads the log."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _KNOWN: Final = frozenset(
         "vacuumProtocolCheck",
     }
 )
-"""What readers have to know of a table that we do."""
+"""The Delta reader features that are supported."""
 
 
 def is_delta(table: Any) -> bool:
@@ -47,7 +47,7 @@ def is_delta(table: Any) -> bool:
 
 
 def delta_files(table: Any, version: int | str | datetime | None = None) -> ParquetFiles:
-    """The files of one version of a table; what is written later is not seen.
+    """Returns the files of one version of a table; later writes are not seen.
 
     Args:
         table: The path or URI of its folder, or a `DeltaTable`.
@@ -108,7 +108,7 @@ def _opened(table: Any, version: int | str | datetime | None) -> Any:
 
 
 def _require_known(opened: Any, origin: str) -> str:
-    """Passes where all is known that readers have to know; returns the mode of column mapping."""
+    """Checks that all reader features are supported; returns the mode of column mapping."""
     unknown = sorted(set(opened.protocol().reader_features or ()) - _KNOWN)
     mode = opened.metadata().configuration.get(_MODE, "none")
     if mode not in ("none", "name", "id"):

@@ -1,4 +1,4 @@
-"""Tables of Iceberg: a snapshot's files, by the library `pyiceberg`, which reads the metadata."""
+"""Iceberg tables: a snapshot's files, from the library `pyiceberg`, which reads the metadata."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def is_iceberg(table: Any) -> bool:
 def iceberg_files(
     table: Any, version: int | str | datetime | None = None, catalog: Catalog = None
 ) -> ParquetFiles:
-    """The files of one snapshot of a table; what is written later is not seen.
+    """Returns the files of one snapshot of a table; later writes are not seen.
 
     Args:
         table: The path or URI of a metadata file (`....metadata.json`), a name in the catalog, or a

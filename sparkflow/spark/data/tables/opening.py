@@ -1,4 +1,4 @@
-"""Which library opens what was given as a table."""
+"""Opens a table with the library for its format."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ from sparkflow_runtime.resources.datasets.arrow_columns import texts
 _BATCH_RECORDS: Final = 10_000
 _BATCH_BYTES: Final = 8 << 20
 _INFERENCE_RECORDS: Final = 10_000
-# More partitions than this cost more to plan than they bring.
+# The maximum number of partitions; more cost more to plan than they gain.
 _MOST_PARTITIONS: Final = 10_000
 _EXAMPLE: Final = "example"
 _BYTE_ARRAY: Final = "bytearray"
@@ -62,7 +62,7 @@ class _Files(InputPartition):
 
 @dataclass(frozen=True, slots=True)
 class _Written(WriterCommitMessage):
-    """The file that one task wrote; without a name if it had no rows."""
+    """The file that one task wrote; its name is empty if there were no rows."""
 
     name: str | None
     records: int
@@ -137,7 +137,7 @@ class _Reader(DataSourceReader):
         return [_Files(tuple(files[start::count])) for start in range(count)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        # Without files Spark makes one partition of its own.
+        # Without files Spark creates one partition by itself.
         paths = partition.paths if isinstance(partition, _Files) else ()
         arrow = to_arrow_schema(self._schema)
         for path in paths:
@@ -177,7 +177,7 @@ class _Writer(DataSourceArrowWriter):
         first = next(records, None)
         if first is None:
             return _Written(None, 0)
-        # A task that Spark runs twice writes two files, and one of them is committed.
+        # A task that runs twice writes two files, of which one is committed.
         name = (
             f"part-{context.partitionId():05d}-{self._staging.job}-{context.taskAttemptId()}"
             f".tfrecord{self._suffix}"

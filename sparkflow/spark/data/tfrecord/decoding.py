@@ -1,4 +1,4 @@
-"""Records of `tf.train.Example` as Arrow columns.
+"""Decoding of records of `tf.train.Example` to Arrow columns.
 
 Only the frame of a message is parsed by protobuf: a map from names to serialized features. The
 values are taken out of those for all rows at once, since the floats of a packed list lie in the

@@ -1,4 +1,4 @@
-"""Arrow columns as records of `tf.train.Example`.
+"""Encoding of Arrow columns as records of `tf.train.Example`.
 
 The values of a column are encoded for all rows at once; a record is then a few slices joined
 together, with headers that are the same for all values of one size.

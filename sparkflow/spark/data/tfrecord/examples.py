@@ -1,4 +1,4 @@
-"""What a column of `tf.train.Example` records is, for reading and for writing."""
+"""The type of a column of `tf.train.Example` records, for reading and for writing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TFRecord files of a data source: which there are, their records, and writes that are committed.
+"""TFRecord files of a data source: lookup, reading, and committed writes.
 
 Paths are of this host or URIs that pyarrow knows (`hdfs:`, `s3:`, `gs:`, ...); Spark's `s3a:` is
 the same as `s3:`. Compressed files are recognised by their first bytes.
@@ -52,7 +52,7 @@ def compression_of(name: str) -> tuple[str, str]:
 
 
 def find_files(paths: Sequence[str]) -> list[str]:
-    """The files that paths name: files, patterns (`*`, `?`, `[...]`) and whole directories.
+    """Returns the files for paths: files, patterns (`*`, `?`, `[...]`) and whole directories.
 
     Files and directories whose names begin with `_` or `.` are left out, as Spark does.
 
@@ -123,7 +123,7 @@ def _is_header(start: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """A write to a directory that shows nothing before it is committed.
+    """A write to a directory that becomes visible when it is committed.
 
     Tasks write to `_temporary/<job>` in the directory, which readers leave out; `commit` moves the
     files of the tasks that Spark counts. Each file appears at once, all of them one after the other

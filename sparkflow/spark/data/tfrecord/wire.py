@@ -1,4 +1,4 @@
-"""Protobuf's wire format, for whole columns at once: varints, and what stands before a payload."""
+"""Protobuf's wire format for whole columns at once: varints and the headers of payloads."""
 
 from __future__ import annotations
 
