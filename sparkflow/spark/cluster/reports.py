@@ -1,4 +1,4 @@
-"""What a task's process says of itself: its steps while they are made, its stacks when asked."""
+"""Reports of a task's process: its steps as they are made, its stacks on request."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from sparkflow_runtime.worker.worker import Wait
 
 _STEPS_EVENT_S = 0.5
 _MAX_STACKS = 1 << 16
-# Threads that only wait for work say nothing about why training stands still.
+# Threads that only wait for work do not explain a stall.
 _IDLE = ("transport/threads.py", "job/attempts.py", "job/child.py", "channel/reactor.py")
 
 
 class StepCounter:
-    """Counts the steps of a task's loops and tells of them twice a second. `_lock` guards all.
+    """Counts the steps of a task's loops and reports them twice a second. `_lock` guards all.
 
     Args:
-        tell: Gets `{"event": "steps", ...}`.
+        tell: Receives `{"event": "steps", ...}`.
 
     Attributes:
         steps: Complete steps so far.
@@ -41,7 +41,7 @@ class StepCounter:
         self.steps = 0
 
     def add(self, update: LoopUpdate) -> None:
-        """Takes what a loop reports; its first result, if any, is the loss."""
+        """Adds a report of a loop, whose first result, if any, is the loss."""
         if not update.values:
             return  # the partition of a device beside; the steps are counted where the loss is
         with self._lock:
@@ -56,7 +56,7 @@ class StepCounter:
 
 
 def describe_state(name: TaskName, waits: Sequence[Wait], steps: int) -> ReportStateRequest:
-    """The answer to the driver's question what this process does."""
+    """Returns the state of this process for the driver."""
     return ReportStateRequest(
         job=name.job,
         task=name.index,
@@ -70,7 +70,7 @@ def describe_state(name: TaskName, waits: Sequence[Wait], steps: int) -> ReportS
 
 
 def format_stacks(frames: Mapping[int, FrameType], threads: Sequence[threading.Thread]) -> str:
-    """The stacks of all threads that are at work in sparkflow."""
+    """Returns the stacks of all threads that are active in sparkflow."""
     names = {thread.ident: thread.name for thread in threads}
     texts = []
     for ident, frame in frames.items():

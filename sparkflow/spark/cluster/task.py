@@ -1,4 +1,4 @@
-"""What a Spark task of a training job does: start a child process, hand it its rows, wait.
+"""A Spark task of a training job: starts a child process, passes it its rows, and waits.
 
 Runs in Spark's Python worker, which may be shared with other tasks and is killed without warning
 when a task is cancelled. So nothing of value lives here: the server and the training are the
@@ -31,29 +31,29 @@ from sparkflow_runtime.process import worker_environment
 from sparkflow_runtime.security import Credentials
 
 RESULT_SCHEMA = "task string, rows bigint"
-"""What the job's rows look like, in Spark's DDL."""
+"""The schema of the job's result rows, in Spark's DDL."""
 
 ROLE = "SPARKFLOW_TASK"
-"""The variable that says in `/proc` and in `ps e` which task a process belongs to: `worker 1`."""
+"""The environment variable that shows a process's task in `/proc` and `ps e`: `worker 1`."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobConfig:
-    """What all tasks of a job are told, in the closure that Spark ships.
+    """The configuration of all tasks of a job, in the closure that Spark ships.
 
     Attributes:
         driver: `host:port` of the registration service.
-        credentials: What tasks and driver show to each other.
+        credentials: The credentials that tasks and driver present to each other.
         layout: Which partition plays which role.
-        row_format: What a row consists of.
+        row_format: The format of a row.
         sends_logs: Whether the driver shows what the tasks' processes write.
         callbacks: The user's functions, called in the workers' Spark tasks.
-        gpu_memory_bytes: How much of a GPU's memory a worker takes; None for all there is.
-        silence: When a process that stands still is killed.
+        gpu_memory_bytes: The memory of a GPU for a worker; None for all of it.
+        silence: When a silent process is killed.
         barrier: Whether the tasks are those of a barrier stage; if not, they wait for each other.
         datasets: Whose rows come instead of rows of `row_format`; None where those do.
         endpoints: Where the tasks' processes listen.
-        of_servers: Whether the tasks are parameter servers in a job of their own.
+        of_servers: Whether the tasks are parameter servers in a separate job.
     """
 
     driver: str
@@ -129,7 +129,7 @@ def wait_for_others(
     task_attempt_id: int,
     interface: str = "",
 ) -> int:
-    """Waits until all tasks of an ordinary stage run; how many of them are on this machine.
+    """Waits until all tasks of an ordinary stage run; returns how many are on this machine.
 
     Returns:
         0 when there is no work: training is over.
@@ -150,7 +150,7 @@ def keep_child(
     environment: Mapping[str, str],
     batches: Iterable[pa.RecordBatch],
 ) -> int:
-    """Runs the child process until training has ended; the number of its rows."""
+    """Runs the child process until training has ended; returns the number of its rows."""
 
     def driver() -> Any:
         # Loading gRPC takes a while, and only logs and failures need it here.
@@ -199,13 +199,13 @@ def keep_child(
 
 
 def _from_spark(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same batches; tells rows that stop coming from rows that something is wrong with.
+    """Yields the same batches; distinguishes interrupted input from invalid rows.
 
     When an executor is killed, its Python workers see the end of what it was sending, at any byte,
     and may outlive it for long enough to report that: it explains nothing, and hid the loss.
 
     Raises:
-        LostTaskError: No more can come.
+        LostTaskError: The input was interrupted.
     """
     try:
         yield from batches
@@ -224,7 +224,7 @@ def _spool(
 
 
 class _Lines:
-    """Sends the lines of a task with a connection of its own, which is made with the first."""
+    """Sends the lines of a task over a separate connection, opened with the first line."""
 
     def __init__(self, driver: Callable[[], Any], name: TaskName) -> None:
         self._driver = driver
@@ -244,12 +244,12 @@ class _Lines:
 
 
 def child_environment(environment: Mapping[str, str], cpus: int, neighbours: int) -> dict[str, str]:
-    """The environment of a child process.
+    """Returns the environment of a child process.
 
     Args:
         environment: That of Spark's Python worker.
         cpus: `spark.task.cpus`.
-        neighbours: Tasks of the job on this machine.
+        neighbours: The number of tasks of the job on this machine.
     """
     # pyspark sets OMP_NUM_THREADS to spark.task.cpus, which is 1 unless someone changed it.
     threads = max(cpus, len(os.sched_getaffinity(0)) // neighbours)

@@ -1,7 +1,7 @@
-"""Who has registered, lives, was lost and may come back: the driver's view of a job's tasks.
+"""The task board: the driver's view of which tasks have registered, are alive or were lost.
 
-A value: each method gives a new board, or an answer to somebody who waits. No threads, clocks or
-network; `registration` brings those. Answers are None for as long as there is nothing to answer.
+A value: each method returns a new board, or an answer to a waiting call. No threads, clocks or
+network; `registration` provides those. An answer is None while it is undecided.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sparkflow_runtime.protos.rendezvous_pb2 import ReportStateRequest, TaskInfo
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a task's last heartbeat said.
+    """The content of a task's last heartbeat.
 
     Attributes:
         rows: Rows received so far.
@@ -40,12 +40,12 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """What a task that follows is told.
+    """The instruction for a task that waits for one.
 
     Attributes:
-        attempt: The attempt that has begun; 0 for none.
-        wants_state: Whether it is to say what it does.
-        ended: The reason why training is over; None while it goes on.
+        attempt: The attempt that has started; 0 for none.
+        wants_state: Whether the task must report its state.
+        ended: The reason why training is over; None while it continues.
     """
 
     attempt: int = 0
@@ -58,8 +58,8 @@ class Entry:
     """A Spark task that asks whether to do its partition's work.
 
     Attributes:
-        place: Tasks that say the same are on the same machine.
-        task_attempt_id: Spark's; Spark may run a task twice.
+        place: Equal for tasks on the same machine.
+        task_attempt_id: Spark's id; Spark may run a task twice.
     """
 
     place: str
@@ -116,17 +116,17 @@ class TaskBoard:
 
     @property
     def is_usable(self) -> bool:
-        """Whether there is no use in waiting for the tasks that have registered to be ready."""
+        """Whether waiting for the registered tasks to be ready is pointless."""
         return self.tasks.keys() <= self.ready or bool(self.gone) or self.ended is not None
 
     @property
     def can_begin(self) -> bool:
-        """Whether every task can begin a new attempt: it lives, or asks to be started again."""
+        """Whether every task can start a new attempt: it is alive, or asks to be restarted."""
         return set(self.layout.tasks) <= self.following.keys() | self.lost
 
     @property
     def all_answered(self) -> bool:
-        """Whether all that follow have said what they do."""
+        """Whether all waiting tasks have reported their state."""
         return self.following.keys() <= self.states.keys()
 
     def cluster(self) -> ClusterDef:
@@ -145,7 +145,7 @@ class TaskBoard:
     # ------------------------------------------------------------------ what the driver decides
 
     def begun(self, feed_plan: str) -> TaskBoard:
-        """Another attempt begins: all tasks have to register, again if they did before."""
+        """Starts another attempt: all tasks have to register (again)."""
         return replace(
             self,
             attempt=self.attempt + 1,
@@ -159,11 +159,11 @@ class TaskBoard:
         )
 
     def returnable(self, task: TaskName, start: tuple[int, int]) -> TaskBoard:
-        """A lost worker may come back into the attempt that goes on without it.
+        """Lets a lost worker rejoin the attempt that continues without it.
 
         Args:
             task: The worker.
-            start: Where its data begin: epochs that are over, steps of the next one.
+            start: The position of its data: completed epochs, and steps of the next one.
         """
         plan = json.loads(self.feed_plan)
         starts = [list(each) for each in plan.get("start", ())]
@@ -174,17 +174,17 @@ class TaskBoard:
         return replace(self, returning=returning, ready=self.ready - {task})
 
     def asked(self) -> TaskBoard:
-        """All tasks are asked what they do."""
+        """Asks all tasks for their state."""
         return replace(self, states={}, states_asked=self.states_asked + 1)
 
     def over(self, reason: str) -> TaskBoard:
-        """Training is over; the first reason counts."""
+        """Ends training; the first reason counts."""
         return self if self.ended is not None else replace(self, ended=reason)
 
     # ------------------------------------------------------------------ what tasks say
 
     def enters(self, task: TaskName, entry: Entry) -> TaskBoard | None:
-        """A Spark task has come; None while it is not the one that does its partition's work.
+        """Adds a Spark task; returns None while another one does its partition's work.
 
         Spark may run a task twice (speculation, or again after a stage before it was lost). The
         second has to wait: were it to fail, Spark would count that, and were it to return, Spark
@@ -207,11 +207,11 @@ class TaskBoard:
         return task in self.returning and task not in self.lost and task not in self.following
 
     def is_coming_back(self, task: TaskName) -> bool:
-        """Whether somebody is there to start a lost worker again, or has."""
+        """Returns whether a Spark task is there to restart a lost worker, or has done so."""
         return task in self.lost or task not in self.returning
 
     def answer_to_entered(self, entry: Entry) -> int | None:
-        """How many tasks are at a task's place, once all have come; 0 when training is over."""
+        """Returns how many tasks are at a task's place, once all have arrived; 0 after training."""
         if self.ended is not None:
             return 0
         if self.entered.keys() != set(self.layout.tasks):
@@ -219,7 +219,7 @@ class TaskBoard:
         return sum(each.place == entry.place for each in self.entered.values())
 
     def left(self, task: TaskName) -> TaskBoard:
-        """A Spark task has gone before all had come: another one may do its work."""
+        """Removes a Spark task that left before all had arrived: another one may do its work."""
         return replace(self, entered=_without(self.entered, task))
 
     def registered(self, info: TaskInfo, now_s: float) -> tuple[TaskBoard, str]:

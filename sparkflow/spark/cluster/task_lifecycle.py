@@ -1,7 +1,7 @@
-"""What a task's process does: in each attempt of the job it serves, registers and feeds its rows.
+"""The lifecycle of a task's process: in each attempt it serves, registers and feeds its rows.
 
-An attempt has servers of its own. When the next one begins, they are stopped with all that their
-steps held (variables, queues, accumulators), so that nothing of the one before can be met again.
+Each attempt has its own servers. When the next one starts, they are stopped with their state
+(variables, queues, accumulators), so that nothing of an earlier attempt remains.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from sparkflow.spark.data.feed.worker_feed import WorkerFeed
 
 _HEARTBEAT_S = 1.0
-# How long, and how often, the driver is looked for after the connection to it broke.
+# How long, and how often, to reconnect to the driver after the connection broke.
 _REACH_AGAIN_S = 10.0
 _AGAIN_S = 0.2
 
@@ -48,7 +48,7 @@ MakeFeed = Callable[[Mapping[str, Any], int], "WorkerFeed"]
 
 @dataclass(frozen=True, slots=True)
 class _Instruction:
-    """What the driver says: the next attempt begins, or the job has ended.
+    """An instruction of the driver: the next attempt starts, or the job has ended.
 
     Attributes:
         attempt: The attempt; None at the end.
@@ -114,7 +114,7 @@ class TaskLifecycle:
                     self._rows.close()
 
     def _serve(self) -> bool:
-        """One attempt; whether it was the last one."""
+        """Runs one attempt; returns whether it was the last one."""
         servers = self._servers = self._start_servers()
         make_feed = _feed_maker() if self._name.job == "worker" else None
         try:

@@ -1,4 +1,4 @@
-"""Lines of a task's process on their way to the driver: few enough, in bundles, on request only."""
+"""Forwarding of a task's log lines to the driver: rate-limited, batched, on request only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from sparkflow.spark.cluster_layout import TaskName
 
 LINES_PER_S = 100
-"""More than so many lines a second, over some seconds, are left out."""
+"""The maximum lines per second, averaged over some seconds; more are dropped."""
 _BURST = 500
 _PAUSE_S = 0.3
 _MAX_LINE = 2_000
@@ -19,7 +19,7 @@ Write = Callable[[Sequence[str], int], None]
 
 
 class LineSender:
-    """Sends lines in a thread of its own. `_ready` guards all fields.
+    """Sends lines in a separate thread. `_ready` guards all fields.
 
     Args:
         write: Sends some lines, and says how many were left out before them; may block.
@@ -39,7 +39,7 @@ class LineSender:
         self._thread.start()
 
     def add(self, line: str) -> None:
-        """Takes a line; never blocks."""
+        """Adds a line; never blocks."""
         with self._ready:
             now = self._clock()
             self._room = min(_BURST, self._room + (now - self._filled_at) * LINES_PER_S)
@@ -52,7 +52,7 @@ class LineSender:
             self._ready.notify_all()
 
     def end(self) -> None:
-        """Sends what is left and ends the thread."""
+        """Sends the remaining lines and ends the thread."""
         with self._ready:
             self._ended = True
             self._ready.notify_all()
@@ -74,7 +74,7 @@ class LineSender:
 
 
 def format_lines(task: TaskName, lines: Sequence[str], dropped: int) -> str:
-    """The lines as the driver shows them, each with the role before it."""
+    """Formats the lines for the driver, each prefixed with the role."""
     role = f"[{task.job} {task.index}]"
     shown = [f"{role} {line}\n" for line in lines]
     if dropped:

@@ -1,4 +1,4 @@
-"""Notices that a run stands still, and says who waits for whom."""
+"""Detects that a run has stalled, and reports which task waits for which."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from sparkflow.spark.cluster_layout import TaskName
 from sparkflow.spark.errors import SparkTrainingError, StalledError
 from sparkflow_runtime.protos.rendezvous_pb2 import ReportStateRequest, TaskInfo
 
-# A process that works answers within milliseconds, one that is swapped out within seconds.
+# A healthy process answers within milliseconds, one that is swapped out within seconds.
 _ANSWER_S = 5.0
 _MAX_WAITS = 8
 _MAX_STACK_CHARS = 6_000
 
 
 class Tasks(Protocol):
-    """What the watchdog needs of a `RegistrationServer`."""
+    """The part of `RegistrationServer` that the watchdog needs."""
 
     def progress(self) -> Mapping[TaskName, Progress]: ...  # noqa: D102  see there
     def infos(self) -> Mapping[TaskName, TaskInfo]: ...  # noqa: D102
@@ -26,13 +26,13 @@ class Tasks(Protocol):
 
 
 class Watchdog:
-    """Is asked again and again by the thread that waits, and raises when it waits in vain.
+    """Called repeatedly by a waiting thread; raises if there is no progress.
 
     Args:
         tasks: The tasks of the run.
-        start_timeout_s: For how long no row may arrive while rows are waited for.
-        stall_timeout_s: For how long no worker may make a step.
-        clock: Gives seconds, as `time.monotonic` does.
+        start_timeout_s: The maximum seconds between rows while waiting for rows.
+        stall_timeout_s: The maximum seconds without a step of any worker.
+        clock: Returns seconds, like `time.monotonic`.
     """
 
     def __init__(
@@ -51,16 +51,16 @@ class Watchdog:
         self._last_step: dict[int, float] = {}
 
     def begin(self) -> None:
-        """A new stage begins: rows are waited for, or steps."""
+        """Starts a new phase: waiting for rows, or for steps."""
         self._since = self._clock()
         self._last_step.clear()
 
     def saw_steps(self, worker: int) -> None:
-        """A worker has made steps."""
+        """Notes steps of a worker."""
         self._since = self._last_step[worker] = self._clock()
 
     def check_rows(self, missing: Collection[TaskName]) -> None:
-        """Passes while rows arrive.
+        """Raises an error if no rows arrive.
 
         Args:
             missing: The tasks that do not have all of theirs.
@@ -78,7 +78,7 @@ class Watchdog:
             )
 
     def _saw_rows(self) -> bool:
-        """Whether rows have arrived since the last look, which begins the time anew."""
+        """Returns whether rows have arrived since the last call; if so, restarts the timeout."""
         rows = sum(each.rows for each in self._tasks.progress().values())
         if rows == self._rows:
             return False
@@ -87,10 +87,11 @@ class Watchdog:
         return True
 
     def check_steps(self) -> None:
-        """Passes while some worker makes steps, or still receives rows.
+        """Raises an error if no worker makes steps or receives rows.
 
         Raises:
-            StalledError: None did for `stallTimeout`; says who waits for whom, with stacks.
+            StalledError: None did for `stallTimeout`; reports which task waits for which, with
+                stacks.
         """
         now = self._clock()
         if self._saw_rows() or now - self._since <= self._stall_timeout_s:
@@ -114,14 +115,14 @@ def describe_stall(
     heard_s: Mapping[TaskName, float],
     states: Mapping[TaskName, ReportStateRequest],
 ) -> str:
-    """Who waits for whom, and where each process is.
+    """Describes which task waits for which, and where each process is.
 
     Args:
-        timeout_s: For how long no step was made.
-        last_step_s: By worker the seconds since its last step; those without any are left out.
+        timeout_s: The seconds without a step.
+        last_step_s: The seconds since each worker's last step; workers without steps are left out.
         infos: All tasks.
-        heard_s: By task the seconds since its last heartbeat.
-        states: What those who answered do.
+        heard_s: The seconds since each task's last heartbeat.
+        states: The states of the tasks that answered.
     """
     head = f"No worker has made a step for {timeout_s:g} s (stallTimeout)"
     if last_step_s:

@@ -1,4 +1,4 @@
-"""The user's functions in the Python processes of Spark's workers: told what their worker does."""
+"""Worker callbacks: the user's functions, called in Spark's Python workers."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from sparkflow.spark.cluster_layout import TaskName
 
 @dataclass(frozen=True, slots=True)
 class WorkerEvent:
-    """What a worker does.
+    """An event of a worker, for worker callbacks.
 
     Attributes:
-        kind: `start` (all tasks have come; again after each restart), `rows` (all rows of this
-            worker are there), `steps` (some steps were made; at most twice a second), `end`.
+        kind: `start` (all tasks have registered; again after each restart), `rows` (all rows of
+            this worker have arrived), `steps` (some steps were made; at most twice a second),
+            `end`.
         worker: The worker's index.
-        rows: Rows of this worker, in `rows`.
-        steps: Steps that this worker has made so far, in `steps` and `end`.
-        loss: Mean loss of the latest steps, in `steps`.
+        rows: The number of rows of this worker, in `rows`.
+        steps: The number of steps of this worker so far, in `steps` and `end`.
+        loss: The mean loss of the latest steps, in `steps`.
     """
 
     kind: str
@@ -33,10 +34,10 @@ WorkerCallback: TypeAlias = Callable[[WorkerEvent], None]
 
 
 def require_callbacks(callbacks: Sequence[Any]) -> tuple[WorkerCallback, ...]:
-    """The callbacks, if they are functions.
+    """Checks that the callbacks are functions, and returns them.
 
     Raises:
-        TypeError: One cannot be called.
+        TypeError: One of them is not callable.
     """
     if not isinstance(callbacks, Iterable):
         raise TypeError(f"workerCallbacks must be a list of functions, got {callbacks!r}")
@@ -51,12 +52,12 @@ def event_listener(
     callbacks: Sequence[WorkerCallback],
     fail: Callable[[Exception], None],
 ) -> Callable[[Mapping[str, Any]], None]:
-    """A function that passes a child's messages on to the callbacks.
+    """Returns a function that passes a child's messages to the callbacks.
 
     Args:
         name: The task; only workers have callbacks.
         callbacks: Called one after another.
-        fail: Gets what one of them raises; nothing is passed on after that.
+        fail: Receives the exception of a callback; no messages are passed after that.
     """
     failed = False
 

@@ -1,4 +1,4 @@
-"""Which steps of each worker the parameter servers have applied: to the step, on every one of them.
+"""Counts of each worker's steps that every parameter server has applied.
 
 In `async` mode the others go on when a worker is lost, which may have told of fewer steps than it
 made, and may have died in the middle of one. So the nodes of a step that change something on a

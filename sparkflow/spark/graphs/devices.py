@@ -1,4 +1,4 @@
-"""On which tasks the nodes of a graph are put."""
+"""Placement of the nodes of a graph on tasks."""
 
 from __future__ import annotations
 

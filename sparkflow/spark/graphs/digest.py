@@ -1,4 +1,4 @@
-"""A graph in few bytes: enough to tell it from another one and to name where they differ."""
+"""A digest of a graph in a few bytes, from which differences from other graphs can be named."""
 
 from __future__ import annotations
 

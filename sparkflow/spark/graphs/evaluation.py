@@ -1,8 +1,8 @@
-"""The graph that workers evaluate with: metrics over the rows that validate.
+"""The evaluation graph of the workers: metrics over the validation rows.
 
-It reads the variables of the training graph where they lie. Its own, those of the metrics, are on
-parameter servers, so that what all workers add meets in one place: whatever the number of workers,
-the values are those of all rows together.
+It reads the variables of the training graph in place. Its own, those of the metrics, are on
+parameter servers, where the contributions of all workers are summed: whatever the number of
+workers, the values are those of all rows together.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Nodes that read and set tables that grow, for checkpoints, for the best values and for the model.
+"""Nodes that read and set growing tables, for checkpoints, the best values and the model.
 
 Which id has which row is in no variable, and a shard's variables have as many rows as it has ids.
 So what a shard knows is read and set as a whole: its parts (`SHARD_PARTS`, and a slot's name for

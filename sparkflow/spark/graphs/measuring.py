@@ -1,4 +1,4 @@
-"""How long each operation of a model takes, forward and back, measured on the driver.
+"""Measures on the driver how long each operation of a model takes, forward and backward.
 
 The operations between a batch and its loss are copied into a graph of their own, in which the batch
 is fed and variables are fed numbers of their shapes: no variable is made, and no device is used but

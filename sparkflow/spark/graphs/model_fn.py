@@ -1,4 +1,4 @@
-"""Calling the user's `model_fn`: what it is given, and what it may return."""
+"""Calling the user's `model_fn`: its arguments and its result."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def takes(model_fn: ModelFn, name: str) -> bool:
 
 
 def require_callable(model_fn: Any, name: str, given: Sequence[str]) -> None:
-    """Passes for a function that can be called with features and arguments of these names.
+    """Checks that a function can be called with features and arguments of these names.
 
     Args:
         model_fn: What the user gave.
@@ -191,7 +191,7 @@ def _about_none(missing: Sequence[str], mode: str) -> str:
 
 
 def _require_scalar(loss: Any) -> None:
-    """Passes for a loss that is one number, whatever the batch.
+    """Checks that the loss is a scalar.
 
     Raises:
         ValueError: It has one per row.

@@ -1,4 +1,4 @@
-"""Cutting a chain of operations into stages: the slowest as fast as memory permits."""
+"""Division of a chain of operations into stages: the slowest as fast as memory permits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the workers' gradients reach the variables: from the trainer's parameters to a strategy."""
+"""The replication strategy for a trainer's parameters: how gradients reach the variables."""
 
 from __future__ import annotations
 

@@ -34,22 +34,22 @@ _numbers: Final[DefaultStack[int]] = DefaultStack("number of stages")
 
 
 def stages_in_scope(num_stages: int) -> AbstractContextManager[int]:
-    """Has `stage` mean tasks of a cluster with so many stages inside a `with` block. Per thread."""
+    """Sets the number of stages for `stage` inside a `with` block. Per thread."""
     return _numbers.entered(num_stages)
 
 
 def stage(index: int) -> Callable[[Any], str]:
-    """What `tf.device` is given in a `model_fn` for the layers of a stage.
+    """Returns the argument of `tf.device` for the layers of a stage in a `model_fn`.
 
     With `modelParallel=k` each worker's copy of the model is on k tasks, stages 0 to k - 1.
-    Variables are where they would be without it: on parameter servers. In a graph that is on one
-    task, as that of `transform`, it has no effect.
+    Variables stay on parameter servers. It has no effect in a graph on one task, such as that of
+    `transform`.
 
     Args:
         index: The stage, from 0.
 
     Raises:
-        TypeError: `index` is no integer.
+        TypeError: `index` is not an integer.
         ValueError: It is negative, or there are fewer stages.
     """
     number = as_integer(index)

@@ -1,4 +1,4 @@
-"""Nodes that read and set what training has learnt, for checkpoints and for the best values.
+"""Nodes that read and set the state of training, for checkpoints and for the best values.
 
 They are part of the training graph, because random streams belong to its sessions; no training step
 runs them.

@@ -1,4 +1,4 @@
-"""The graph that every worker trains with.
+"""The training graph of every worker.
 
 Built on the driver, once. Only protobuf messages leave it: no user code reaches an executor.
 """

@@ -1,1 +1,1 @@
-"""Where a training is put together and started: on classic sessions and on Spark Connect."""
+"""Assembly and start of a training, on classic sessions and on Spark Connect."""

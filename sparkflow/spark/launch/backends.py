@@ -1,4 +1,4 @@
-"""Which backend leads a training: the driver, a process of the cluster, or the only task."""
+"""Selection of the backend that leads a training: the driver, a cluster process, or the task."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sparkflow.spark.params.tables.training_rows import ALWAYS, AUTO
 
 
 def backend_for(session: Any, in_process: str) -> Backend:
-    """The backend of a session. May run a small Spark job, on Spark Connect and once per session.
+    """Returns the backend of a session. May run a small Spark job, once per Connect session.
 
     Args:
         session: The session.

@@ -1,4 +1,4 @@
-"""Training on a classic session: the driver leads. `connect.client` has the other backend."""
+"""Training on a classic session, led by the driver. `connect.client` has the other backend."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class ClassicBackend:
-    """The driver leads: it has a JVM, and the executors reach it.
+    """The backend in which the driver leads: it has a JVM, and the executors reach it.
 
     Args:
         session: The session.
@@ -70,7 +70,7 @@ class ClassicBackend:
         return count_workers(self._session, config.layout().num_ps, profiles)
 
     def train(self, training: Training) -> Trained:
-        """Runs attempts of the Spark job until one ends well."""
+        """Runs attempts of the Spark job until one succeeds."""
         plan, callbacks = training.plan, training.callbacks
         warn_of_memory(self._session, plan.layout, plan.variable_bytes)
         credentials = new_credentials(self.speaks_tls(plan.config.tls))
@@ -111,7 +111,7 @@ class ClassicBackend:
     def _train_elastic(
         self, training: Training, fit_state: FitState, credentials: Credentials
     ) -> Trained:
-        """The same with a number of workers that follows that of the slots."""
+        """Trains with a number of workers that adapts to the slots."""
         session, plan = self._session, training.plan
         config = plan.config
         most = training.most_workers
@@ -139,5 +139,5 @@ class ClassicBackend:
         return values, fit_state.history
 
     def _store(self, plan: TrainingPlan) -> CheckpointStore | None:
-        """Where checkpoints are, reached by pyarrow where it can, else by Hadoop."""
+        """Returns the access to checkpoints, by pyarrow if possible, else by Hadoop."""
         return CheckpointStore.of(plan.config, functools.partial(files_for, self._session))

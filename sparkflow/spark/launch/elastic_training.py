@@ -1,8 +1,8 @@
-"""Training on a classic session with as many workers as there are slots for.
+"""Elastic training on a classic session, with as many workers as there are slots.
 
 Between two segments the number of workers may change. Then the variables are read, the tasks end,
-the rows are placed anew and another Spark job begins with what was read; the graph is built again,
-for it says on which tasks its variables are.
+the rows are placed again and another Spark job starts with these values; the graph is rebuilt,
+because it contains the tasks of its variables.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class ElasticTraining:
 
 @contextlib.contextmanager
 def scouts(session: SparkSession, layout: ClusterLayout, profiles: Profiles = NONE) -> Any:
-    """Has dynamic allocation look for room for all tasks inside the `with` block.
+    """Makes dynamic allocation request executors for all tasks inside the `with` block.
 
     Spark asks for executors only where tasks wait for slots. Scouts are such tasks, again and
     again, and do nothing when they get one.

@@ -1,4 +1,4 @@
-"""A training as values: its rows, all that it needs to be started, and who can start it."""
+"""A training as values: its rows, its configuration, and the backends that can start it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Trained = tuple[Mapping[str, npt.NDArray[Any]], TrainingHistory]
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """One training, ready to run.
+    """A training that is ready to run.
 
     Attributes:
         plan: What is to be trained.
@@ -128,7 +128,7 @@ class Backend(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TrainingData:
-    """Rows on their way to the workers: what several trainings can share.
+    """Prepared and placed rows, which several trainings can share.
 
     Attributes:
         prepared: The rows that are trained on.

@@ -1,1 +1,1 @@
-"""Files and values that the driver and the executors both reach."""
+"""Files and values that both the driver and the executors can access."""

@@ -1,7 +1,7 @@
 """Values that tasks need, such as a model's files: broadcast variables of Connect sessions.
 
-Small ones travel in the closure, with every query that uses them. Large ones go once per session as
-an artifact, in chunks, because the message of a query is limited to 128 MB.
+Small ones are sent in the closure of every query that uses them. Large ones are sent once per
+session as an artifact, in chunks, because the message of a query is limited to 128 MB.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where checkpoints are kept: a few operations that every file system can do.
+"""Storage for checkpoints: a few operations that every file system supports.
 
 Paths are whole URIs; without a scheme they are of this machine.
 """
@@ -15,10 +15,10 @@ class CheckpointFiles(Protocol):
     """Storage. Errors are OSErrors, or OpErrors of the runtime."""
 
     def make_dirs(self, path: str) -> None:
-        """A directory and its parents, where they are missing."""
+        """Creates a directory and its parents, if missing."""
 
     def list(self, path: str) -> list[str]:
-        """The names in a directory; none where there is no such directory."""
+        """Returns the names in a directory; none if it does not exist."""
 
     def read(self, path: str) -> bytes:
         """A whole file.
@@ -28,13 +28,13 @@ class CheckpointFiles(Protocol):
         """
 
     def write(self, path: str, data: bytes) -> None:
-        """A file that nobody looks at yet: it may be seen half written."""
+        """Writes a file that is not in use yet; it may be visible half written."""
 
     def write_whole(self, path: str, data: bytes) -> None:
-        """A file, or what replaces it: at any moment the old one is there, or the new one."""
+        """Writes or replaces a file atomically: either the old one or the new one is visible."""
 
     def remove_tree(self, path: str) -> None:
-        """Deletes a directory and what is in it; nothing where there is none."""
+        """Deletes a directory and its content; does nothing if it does not exist."""
 
 
 class PathFiles:

@@ -1,4 +1,4 @@
-"""Small files on storage that executors reach, by way of tasks: the client has no Hadoop here.
+"""Access to small files on executor storage, through tasks: a Connect client has no Hadoop.
 
 Paths without a scheme are those of the executors, as they are for Spark's own writers. Reading goes
 through Spark's `binaryFile` format and so reaches whatever Spark does; writing goes through

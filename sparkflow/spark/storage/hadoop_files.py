@@ -1,4 +1,4 @@
-"""Checkpoints on a file system that only Hadoop reaches: through the driver's JVM.
+"""Checkpoints on a file system that only Hadoop supports, through the driver's JVM.
 
 pyspark is not imported: the caller hands in its JVM gateway. Bytes go by a temporary file on this
 machine, because py4j would send them as text.

@@ -1,4 +1,4 @@
-"""Which way from a session to files: pyarrow's or Hadoop's."""
+"""Selection of a session's access to files: pyarrow's or Hadoop's."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How all tasks come to run at once: with which resources, in which slots, what to do if not."""
+"""Scheduling of all tasks at once: resources, slots, and advice if they do not fit."""

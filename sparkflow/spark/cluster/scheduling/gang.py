@@ -1,8 +1,8 @@
-"""How all tasks come to run at once: in a barrier stage, or as an ordinary job that waits for all.
+"""Gang scheduling: in a barrier stage, or as an ordinary job whose tasks wait for all.
 
-Spark refuses barrier stages while it may add and remove executors. Then the tasks of an ordinary
-job come one by one and wait at the driver's registration until all are there. Pure: settings in,
-a choice and its reason out.
+Spark refuses barrier stages with dynamic allocation. Then the tasks of an ordinary job start one by
+one and wait at the driver's registration service until all are there. Pure: settings in, a choice
+and its reason out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _DYNAMIC: Final = "spark.dynamicAllocation.enabled"
 _MOST: Final = "spark.dynamicAllocation.maxExecutors"
 
 SETTINGS: Final = (BARRIER, _DYNAMIC, _MOST, "spark.executor.cores", "spark.task.cpus")
-"""Those that are looked at here."""
+"""The settings that are read here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class GangStart:
 
     Attributes:
         barrier: Whether in a barrier stage.
-        grows: Whether executors that are not there yet may come while tasks wait.
+        grows: Whether executors may be added while tasks wait.
         reason: Why, in words.
     """
 
@@ -43,11 +43,11 @@ class GangStart:
 
 
 def gang_start(settings: Mapping[str, str], master: str = "") -> GangStart:
-    """How a session's tasks start.
+    """Returns how a session's tasks start.
 
     Args:
         settings: Spark's.
-        master: Of the session; unknown on Spark Connect.
+        master: The session's master; unknown on Spark Connect.
 
     Raises:
         ValueError: `spark.sparkflow.barrier` is neither `auto`, `true` nor `false`.
@@ -68,7 +68,7 @@ def gang_start(settings: Mapping[str, str], master: str = "") -> GangStart:
 
 
 def most_slots(settings: Mapping[str, str]) -> int | None:
-    """The task slots that Spark may have at most with dynamic allocation; None if nothing says."""
+    """Returns the maximum number of task slots with dynamic allocation; None if unknown."""
     cores = settings.get("spark.executor.cores")
     most = settings.get(_MOST)
     if settings.get(_DYNAMIC, "false").strip().lower() != "true" or most is None or cores is None:
@@ -77,11 +77,11 @@ def most_slots(settings: Mapping[str, str]) -> int | None:
 
 
 def describe_growth(settings: Mapping[str, str], layout: ClusterLayout) -> str:
-    """What keeps dynamic allocation from ever giving enough slots, and what to do; "" if nothing.
+    """Returns why dynamic allocation can never provide enough slots, and what to do; "" if it can.
 
     Args:
         settings: Spark's.
-        layout: The tasks that are to run at once.
+        layout: The tasks that must run at once.
     """
     most = most_slots(settings)
     if most is None or layout.num_tasks <= most:

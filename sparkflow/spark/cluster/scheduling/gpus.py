@@ -1,4 +1,4 @@
-"""Which GPUs a task uses: what Spark gave it, what its process sees, and who else uses the same."""
+"""The GPUs of a task: those assigned by Spark, those visible to its process, and conflicts."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ VARIABLE = "CUDA_VISIBLE_DEVICES"
 def gpu_environment(
     environment: Mapping[str, str], job: str, addresses: Sequence[str] | None
 ) -> dict[str, str]:
-    """The environment of a task's process with the GPUs that it may use.
+    """Returns the environment of a task's process with the GPUs that it may use.
 
-    The variable is set for the process alone: Spark's Python workers are used again by other tasks,
-    and keep the environment they were started with.
+    The variable is set for the process alone: Spark's Python workers are reused by other tasks, and
+    keep the environment they were started with.
 
     Args:
-        environment: What it is otherwise.
+        environment: The environment without it.
         job: `ps` or `worker`; parameter servers use no GPU.
         addresses: What Spark gave the task: numbers, or uuids (`GPU-...`, `MIG-...`); None where
             it gives GPUs to no task, which leaves the choice to the machine's settings.
@@ -33,7 +33,7 @@ def gpu_environment(
 
 
 def describe_clashes(infos: Sequence[TaskInfo]) -> str:
-    """Which GPUs more than one task uses, and what to do; an empty text if none.
+    """Returns which GPUs several tasks use, and what to do; an empty string if none.
 
     Tasks are told apart by the uuids of their GPUs, which are the same however a task, a container
     or a discovery script numbers them.
@@ -57,7 +57,7 @@ def describe_clashes(infos: Sequence[TaskInfo]) -> str:
 
 
 def describe_unseen(infos: Sequence[TaskInfo]) -> str:
-    """Which workers were given GPUs that their processes do not see; an empty text if none."""
+    """Returns which workers cannot see their assigned GPUs; an empty string if none."""
     unseen = [
         f"{TaskName(info.job, info.task)} on {info.host} (GPUs {', '.join(info.gpu_addresses)})"
         for info in infos
@@ -72,7 +72,7 @@ def describe_unseen(infos: Sequence[TaskInfo]) -> str:
 
 
 def memory_bytes(text: str) -> int | None:
-    """A size as Spark's settings write it (`512m`, `8g`, a number of bytes); None for none.
+    """Parses a size in Spark's settings (`512m`, `8g`, a number of bytes); None for none.
 
     Raises:
         ValueError: It is no size.

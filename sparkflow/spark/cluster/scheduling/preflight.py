@@ -1,4 +1,4 @@
-"""What Spark's settings say about a job before it is submitted: numbers, and what to do. No I/O."""
+"""Checks of a job against Spark's settings before it is submitted. No I/O."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from sparkflow.spark.cluster_layout import ClusterLayout
 
 _MIB = 1 << 20
 PROCESS_MIB = 300
-"""What a task's process takes before its first variable and row (measured 2026-11-21: 190 MiB)."""
+"""The memory of a task's process without variables and rows (measured 2026-11-21: 190 MiB)."""
 _LEAST_OVERHEAD_MIB = 384
 _OVERHEAD_FACTOR = 0.1
 
 
 def describe_settings(settings: Mapping[str, str], layout: ClusterLayout, master: str = "") -> str:
-    """What cannot work with these settings, and what to do; an empty text if nothing.
+    """Returns what cannot work with these settings, and what to do; empty if nothing.
 
     Args:
         settings: Spark's.
@@ -32,7 +32,7 @@ def describe_settings(settings: Mapping[str, str], layout: ClusterLayout, master
 
 
 def describe_slots(found: int, layout: ClusterLayout, settings: Mapping[str, str]) -> str:
-    """That there are too few slots, with all numbers."""
+    """Returns the message that there are too few slots, with all numbers."""
     cpus = settings.get("spark.task.cpus", "1")
     takes = f" (each of spark.task.cpus={cpus} cores)" if cpus != "1" else ""
     gpus = settings.get("spark.task.resource.gpu.amount")
@@ -55,15 +55,15 @@ def describe_slots(found: int, layout: ClusterLayout, settings: Mapping[str, str
 def describe_memory(
     settings: Mapping[str, str], master: str, layout: ClusterLayout, variable_bytes: int
 ) -> str:
-    """That executors may run out of memory, where the cluster manager enforces a limit.
+    """Returns a warning if executors may exceed the memory limit of the cluster manager.
 
-    The tasks' processes live beside the JVM's heap, in what YARN and Kubernetes call overhead.
+    The tasks' processes run outside the JVM's heap, in the memory overhead of YARN and Kubernetes.
 
     Args:
         settings: Spark's.
         master: Of the session.
         layout: The tasks.
-        variable_bytes: Of all variables of the model and their slots.
+        variable_bytes: The size of all variables of the model and their slots.
 
     Returns:
         A warning with the numbers; an empty text if there is enough, or no limit.
@@ -76,7 +76,7 @@ def describe_memory(
     overhead = _mib(asked) if asked else max(_LEAST_OVERHEAD_MIB, int(heap * factor))
     cores = int(settings.get("spark.executor.cores", "1"))
     tasks = max(1, min(layout.num_tasks, cores // int(settings.get("spark.task.cpus", "1"))))
-    # Variables, gradients and what travels.
+    # Variables, gradients and transfers.
     needed = tasks * (PROCESS_MIB + 3 * variable_bytes // _MIB)
     if needed <= overhead:
         return ""

@@ -1,7 +1,7 @@
-"""Resource profiles of a classic session: which tasks run with which, and room for them.
+"""Resource profiles of a classic session: their assignment to tasks, and slots for them.
 
-Where Spark has them, workers and parameter servers are two jobs, whose stages have a profile each,
-and meet at the driver's registration.
+If Spark supports them, workers and parameter servers are two jobs, whose stages have a profile
+each, and register with the same driver.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from sparkflow.spark.task_resources import CPUS, RoleResources, TaskResources
 
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """What the tasks of a cluster run with.
+    """The resource profiles of a cluster's tasks.
 
     Attributes:
-        resources: What was asked for.
+        resources: The requested resources.
         worker: The profile of workers and stages; None for Spark's settings.
-        ps: That of parameter servers.
-        shares_executors: Whether all profiles choose among the same executors. With dynamic
-            allocation each has executors of its own.
+        ps: The profile of parameter servers.
+        shares_executors: Whether all profiles use the same executors. With dynamic allocation each
+            has its own executors.
     """
 
     resources: RoleResources = field(default_factory=RoleResources)
@@ -49,13 +49,13 @@ class Profiles:
         return bool(self.resources.worker.task.keys() - {CPUS})
 
     def arranged(self, layout: ClusterLayout) -> ClusterLayout:
-        """The layout with its parameter servers apart, if there are profiles."""
+        """Returns the layout with separate parameter servers, if there are profiles."""
         if not self or not layout.num_ps:
             return layout
         return replace(layout, servers_apart=True)
 
     def cpus(self, layout: ClusterLayout, settings: Mapping[str, str]) -> int:
-        """The cores that all tasks take."""
+        """Returns the number of cores of all tasks."""
         default = int(settings.get("spark.task.cpus", "1"))
 
         def of(role: TaskResources) -> int:
@@ -66,14 +66,14 @@ class Profiles:
 
 
 NONE: Final = Profiles()
-"""All tasks run with what Spark's settings say."""
+"""The profiles if all tasks run with Spark's settings."""
 
 
 def session_profiles(session: SparkSession, resources: RoleResources) -> Profiles:
-    """The profiles of a classic session, which Spark knows afterwards.
+    """Registers the profiles with a classic session and returns them.
 
     Returns:
-        `NONE` where nothing was asked for, or nothing can be had, see `why_not`.
+        `NONE` if nothing was requested, or profiles are unavailable, see `why_not`.
 
     Raises:
         SparkTrainingError: Spark refuses them.
@@ -86,7 +86,7 @@ def session_profiles(session: SparkSession, resources: RoleResources) -> Profile
 
 
 def why_not(master: str | None) -> str:
-    """Why a master has no resource profiles; "" if it does."""
+    """Returns why a master has no resource profiles; "" if it has."""
     if not master or not master.startswith("local") or master.startswith("local-cluster"):
         return ""
     return (

@@ -1,7 +1,7 @@
-"""Whether the cluster can run all tasks at once, asked before the job is submitted.
+"""Checks, before the job is submitted, that the cluster can run all tasks at once.
 
-Spark asks itself the same, but retries for ten minutes before it says no. It also does not say that
-slots are taken by other barrier jobs, so fits of this process wait for each other here.
+Spark checks the same, but retries for ten minutes before it fails. It also does not report slots
+that other barrier jobs use, so fits of this process wait for each other here.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from sparkflow.spark.interpreter import use_this_python
 
 _log = logging.getLogger(__name__)
 
-# Executors of a cluster that has just been started register within this time.
+# The time within which executors of a newly started cluster register.
 _REGISTRATION_S = 20.0
 _POLL_S = 0.2
-# How often a fit that waits for another one says so.
+# The interval at which a fit reports that it waits for another one.
 _SAY_S = 1.0
 
 GPU_MEMORY = "spark.sparkflow.gpu.memory"
-"""The Spark setting of how much memory of each GPU a worker takes: `8g`."""
+"""The Spark setting for the memory of each GPU that a worker uses: `8g`."""
 
 
 def require_slots(
@@ -53,7 +53,7 @@ def require_slots(
     wait_s: float = _REGISTRATION_S,
     profiles: Profiles = NONE,
 ) -> None:
-    """Passes when all tasks of the layout can run at the same time.
+    """Checks that all tasks of the layout can run at the same time.
 
     Waits a while for executors that have not registered yet, except on `local[n]`, and where they
     may come while the tasks wait: there it passes unless their number is bound to be too small.
@@ -78,14 +78,14 @@ def require_slots(
 
 
 def count_workers(session: SparkSession, num_ps: int, profiles: Profiles = NONE) -> int:
-    """For how many workers the session has slots now, beside so many parameter servers."""
+    """Returns how many workers the session has slots for, in addition to parameter servers."""
     if profiles:
         return count_profiled_workers(session, num_ps, profiles)
     return max(0, count_tasks(session) - num_ps)
 
 
 def session_gang(session: SparkSession) -> GangStart:
-    """How the tasks of a classic session start."""
+    """Returns how the tasks of a classic session start."""
     context: Any = session.sparkContext
     return gang_start(dict(context.getConf().getAll()), context.master)
 
@@ -93,7 +93,7 @@ def session_gang(session: SparkSession) -> GangStart:
 def describe_session_slots(
     session: SparkSession, layout: ClusterLayout, profiles: Profiles = NONE
 ) -> tuple[str, str]:
-    """What is said of too few slots while tasks are waited for.
+    """Returns the texts on too few slots while waiting for tasks.
 
     Returns:
         How many there are, in a few words; and what was asked and what to do. Both "" where there
@@ -142,7 +142,7 @@ def _await_room(shortage: Callable[[], str], wait_s: float) -> None:
 
 
 def gpu_memory_bytes(session: SparkSession) -> int | None:
-    """The memory that a worker takes of each GPU, from Spark's settings; None for all there is.
+    """Returns the memory of each GPU for a worker, from Spark's settings; None for all of it.
 
     Raises:
         ValueError: The setting is no size of memory.
@@ -155,12 +155,12 @@ def gpu_memory_bytes(session: SparkSession) -> int | None:
 
 
 def warn_of_memory(session: SparkSession, layout: ClusterLayout, variable_bytes: int) -> None:
-    """Logs a warning where executors may not have the memory that the tasks' processes need.
+    """Logs a warning if executors may lack the memory that the tasks' processes need.
 
     Args:
         session: The session.
         layout: The tasks.
-        variable_bytes: Of all variables, slots of optimizers included.
+        variable_bytes: The size of all variables, including optimizer slots.
     """
     context: Any = session.sparkContext
     settings = dict(context.getConf().getAll())
@@ -170,7 +170,7 @@ def warn_of_memory(session: SparkSession, layout: ClusterLayout, variable_bytes:
 
 
 class SlotLedger:
-    """The slots that fits of this process use. Fits that find too few wait in turn.
+    """The slots that fits of this process use. Fits that find too few wait in order.
 
     `_changed` guards all fields.
     """

@@ -99,7 +99,7 @@ class Choice:
 
     @functools.cached_property
     def parts(self) -> list[tuple[int, Rows, Rows]]:
-        """Yields for each chunk with selected rows its number, the rows, and their output indices."""
+        """Yields for each chunk with selected rows its number, rows, and their output indices."""
         if self.only is not None:
             return [(*self.only, slice(0, self.count))]
         parts: list[tuple[int, Rows, Rows]] = []

@@ -1,7 +1,7 @@
 """Training on Spark Connect, where the client has neither a JVM nor a way to executors.
 
-`client` is what `fit` uses, `job` submits the barrier job and reads its result rows, `task` is
-what runs in its tasks, `chief` the process beside task 0 that leads training there, by `lead`;
-`outcome` is what it brings back. `storage.connect_files` writes and reads through executors,
-`storage.artifacts` takes large values to them.
+`fit` uses `client`; `job` submits the barrier job and reads its result rows; `connect_task` runs in
+its tasks; `chief` is the process next to task 0 that leads training, with `lead`; `outcome` is its
+result. `storage.connect_files` writes and reads through executors, `storage.artifacts` sends large
+values to them.
 """

@@ -1,4 +1,4 @@
-"""Small Spark tasks that ask the chief: what runs in them, and the queries that they are."""
+"""Small Spark tasks that send requests to the chief, and the queries that run them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REMOVE_S = 10.0
 
 
 class Asking:
-    """The way to a chief. Its queries take a slot of Spark's each. For any thread.
+    """A connection to a chief. Each query occupies a Spark slot. Thread-safe.
 
     Args:
         session: The session.
@@ -40,13 +40,13 @@ class Asking:
         self._credentials = credentials.export()
 
     def poll(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What has happened, see `Relay`. Blocks for some seconds where nothing has."""
+        """Returns the new events, see `Relay`. Blocks for some seconds if there are none."""
         (row,) = self._rows("Poll", json.dumps(asked).encode())
         answer: Mapping[str, Any] = json.loads(bytes(row["content"]))
         return answer
 
     def values(self) -> list[tuple[str, int, bytes]]:
-        """Rows of an outcome with the variables as they are."""
+        """Returns rows of an outcome with the current variables."""
         rows = self._rows("Values", b"")
         return [(each["part"], each["number"], bytes(each["content"])) for each in rows]
 
@@ -93,7 +93,7 @@ def ask(
 
 
 def find_chief(session: Any, directory: str, token: str) -> str:
-    """Where the chief is that has written its address to a directory; "" where it has not yet.
+    """Returns the chief's address from a directory; "" if it has not written it yet.
 
     Args:
         session: The session.

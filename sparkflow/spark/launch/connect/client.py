@@ -1,4 +1,4 @@
-"""Training on Spark Connect: the chief leads on the cluster, the client follows it."""
+"""Training on Spark Connect: the chief on the cluster leads, the client follows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from sparkflow.spark.task_resources import RoleResources
 _log = logging.getLogger(__name__)
 
 _LOOK_S: Final = 10.0
-"""Seconds between two looks for slots while training runs."""
+"""The seconds between two checks for slots during training."""
 _SCOUT_S: Final = 30.0
 _SCOUT_HOLD_S: Final = 8.0
 """The same, and how long a look takes, where executors come because tasks wait."""
@@ -48,7 +48,7 @@ SHARED_DIRECTORY: Final = "spark.sparkflow.sharedDir"
 
 
 class ConnectBackend:
-    """The chief beside task 0 leads.
+    """The backend in which the chief next to task 0 leads.
 
     Args:
         session: The session.
@@ -88,14 +88,14 @@ class ConnectBackend:
         return speaks_tls(wanted, None, lambda name: self._setting(name, "false"))
 
     def count_workers(self, config: FitConfig) -> int:
-        """Has tasks hold the slots that are free for a moment, and counts them."""
+        """Counts free slots by running tasks that hold them for a moment."""
         layout = config.layout()
         profile = self._profile(layout, config.resources, warn=False)
         slots = free_slots(self._session, layout.num_tasks + 1, profile)
         return workers_in(slots, layout.num_ps, config.min_workers)
 
     def train(self, training: Training) -> Trained:
-        """Runs jobs until one ends well; then tells the callbacks what happened."""
+        """Runs jobs until one succeeds; then calls the callbacks with its events."""
         plan = training.plan
         gang = gang_start(self._settings())
         _log.info("the tasks start in %s", gang)
@@ -222,7 +222,7 @@ def tell_finished(callbacks: Callbacks, plan: TrainingPlan, outcome: Outcome) ->
 
 
 class FinishedRun:
-    """A training that is over, as callbacks see it: a `RunControl`.
+    """A finished training for callbacks: a `RunControl`.
 
     Args:
         plan: What was trained.
@@ -252,7 +252,7 @@ class FinishedRun:
 
 
 def tell(callbacks: Callbacks, run: FinishedRun) -> None:
-    """Tells callbacks of a training that is over, in the order in which it happened."""
+    """Calls callbacks with the events of a finished training, in their order."""
     history = run.history
     callbacks.on_train_begin(run)
     validation = {int(each["step"]): each for each in history.validation}

@@ -1,9 +1,9 @@
-"""What runs in the tasks of a training on Spark Connect.
+"""The tasks of a training on Spark Connect.
 
-As `cluster.task`, but the driver that the processes report to is the chief beside task 0. The tasks
-learn its address by one `allGather`, which costs a second, or in an ordinary stage from a file, see
-`meeting`. A failure is the chief's to report:
-were it raised here, Spark would show whichever task it hears of first.
+Like `cluster.task`, but the processes report to the chief next to task 0. The tasks learn its
+address through an `allGather`, which takes a second, or in an ordinary stage from a file, see
+`meeting`. The chief reports failures: if they were raised here, Spark would show the failure of an
+arbitrary task.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _LINGER_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ConnectConfig:
-    """What all tasks are told.
+    """The configuration of all tasks.
 
     Attributes:
         job: What `run_task` is told; its `driver` is not known yet.

@@ -1,4 +1,4 @@
-"""Training on Spark Connect with as many workers as there are slots for: one job after the other.
+"""Elastic training on Spark Connect: a sequence of jobs with as many workers as there are slots.
 
 The client sees what is free (`free_slots`) and the chief leads, so a change goes there and back:
 beside the questions for news the client looks for slots, with the next one it has the chief end the

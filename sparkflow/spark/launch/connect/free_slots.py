@@ -1,4 +1,4 @@
-"""How many task slots are free, as a client of Spark Connect finds out: by tasks that hold them.
+"""Counts free task slots on Spark Connect, by running tasks that hold them.
 
 It cannot ask the scheduler, and a barrier job says only whether there are so many slots, not how
 many are free. So it submits tasks that each hold their slot for a moment and say when they had it:

@@ -1,4 +1,4 @@
-"""The job of all tasks as a client of Spark Connect sees it: a query with rows as its result.
+"""The job of all tasks on Spark Connect: a query whose result rows are the outcome.
 
 The client blocks in the query. When it is interrupted, the query is, and with its tasks go all
 processes.

@@ -1,4 +1,4 @@
-"""What the chief does: lead the training where the tasks are, as `fit` does on a classic session.
+"""The chief's work: leads training on the cluster, as `fit` does on a classic session.
 
 Never needs a Spark session. The cluster is that of one barrier job: processes that are lost come
 back in place, but a lost executor ends the job, and the client submits another one.
@@ -39,7 +39,7 @@ _ANSWER_S = 8.0
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """All that the chief is told; made on the client, picklable.
+    """The chief's configuration; created on the client, picklable.
 
     Attributes:
         plan: What is to be trained.

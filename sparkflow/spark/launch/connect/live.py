@@ -1,4 +1,4 @@
-"""A training on the cluster as the client follows it: its query, and callbacks while it runs.
+"""The client's view of a training on the cluster: its query, and callbacks during training.
 
 The query's first row comes when training has begun to gather, and says where the chief is. From
 then on a thread asks it, and the thread that called `fit` tells the callbacks.

@@ -1,4 +1,4 @@
-"""How tasks find the chief where there is no barrier stage: by a file that all executors reach.
+"""How tasks find the chief without a barrier stage: by a file that all executors can read.
 
 The file names an address, and tasks show what they find there the job's token. So it is signed with
 the token: who may only write to the directory cannot send tasks elsewhere. After training the file

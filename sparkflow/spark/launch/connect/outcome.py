@@ -1,7 +1,7 @@
-"""How a training ended, as bytes: variables and history, or what it failed with.
+"""The outcome of a training, as bytes: variables and history, or an error.
 
-It travels from the chief to the client as rows of the barrier job. Nothing is unpickled: errors are
-made again from their names and texts.
+The chief sends it to the client as rows of the barrier job. Nothing is unpickled: errors are
+recreated from their names and messages.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Parts = Mapping[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the chief brings back.
+    """The result of the chief.
 
     Attributes:
         values: The variables by name.

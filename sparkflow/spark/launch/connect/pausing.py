@@ -1,4 +1,4 @@
-"""Ends a run on the cluster where its client is to look for slots: of the chief, by its thread."""
+"""Ends a run on the cluster so that its client can check for slots; used by the chief."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the chief tells a client while training runs, and is asked: a callback and a service.
+"""Communication of the chief with a client during training: a callback and a service.
 
-The client cannot be reached, so it asks: `Poll` brings what has happened since and takes what its
-callbacks want, `Values` the variables as they are. Who asks are small Spark tasks, see `asking`.
+The client cannot be reached, so it polls: `Poll` returns new events and passes requests of its
+callbacks, `Values` returns the current variables. Small Spark tasks make the calls, see `asking`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether there is room for the tasks of a training, as a client of Spark Connect finds out.
+"""Checks, on Spark Connect, that there are slots for the tasks of a training.
 
 It cannot ask the scheduler, so it runs small barrier jobs: Spark refuses one that the cluster has
 too few slots for, and has one wait whose slots are in use.

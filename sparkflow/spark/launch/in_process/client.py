@@ -1,4 +1,4 @@
-"""Training inside one Spark task, as `fit` sees it: a query whose rows are the model."""
+"""Training inside one Spark task: a query whose result rows are the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs in the task: it takes its rows, trains, and yields how that ended.
+"""The task: reads its rows, trains, and yields the outcome.
 
 Runs in Spark's Python worker, which other tasks use afterwards: what is set of the process is set
 back. `model_fn` became a graph on the client; of its Python code only worker callbacks run here.
