@@ -85,8 +85,8 @@ class Ports:
         raise ResourceExhaustedError(
             message=f"ports={self} on {socket.gethostname()} ({host}): {count} of these "
             f"{number} ports must be free, but fewer are. Each task needs two, a worker that hosts "
-            "a parameter server four, and the driver one: widen the range, or see who listens "
-            "there (ss -ltnp)"
+            "a parameter server four, and the driver one: widen the range, or check which "
+            "processes use them (ss -ltnp)"
         )
 
     def listen_later(self, host: str, hold: Callable[[int], Listening]) -> Listening:

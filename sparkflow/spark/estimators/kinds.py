@@ -74,9 +74,9 @@ def log_kinds(kinds: Mapping[str, ColumnKind], facts: RowStatistics) -> None:
     guessed = sorted(name for name, kind in kinds.items() if kind.guessed)
     if guessed:
         _log.warning(
-            "these columns hold integers and are taken as numbers: %s. Where they are names of "
-            "things, as numbers of customers are, say categoricalCols=%r; numericCols=%r says that "
-            "they are numbers, and ends this warning",
+            "these integer columns are treated as numbers: %s. If their values are categories, "
+            "such as customer ids, set categoricalCols=%r; numericCols=%r confirms that they are "
+            "numbers and silences this warning",
             ", ".join(f"{name} ({_count(facts, name)})" for name in guessed),
             guessed,
             guessed,

@@ -80,8 +80,8 @@ def _output_column(output: Output, columns: Mapping[str, str]) -> OutputColumn:
     column = columns.get(output.name, output.name)
     if output.name in columns and kind == "O":
         raise ValueError(
-            f"The prediction {output.name!r} is a text; it goes to the column {column!r}, which "
-            "holds numbers (give a prediction of texts a name of its own)"
+            f"The prediction {output.name!r} is a string, but its column {column!r} holds numbers "
+            "(give the prediction another name)"
         )
     if output.name == "prediction":
         if not scalar:

@@ -43,8 +43,8 @@ class TensorBoardServer:
         require_package("cluster.tensorboard", "tensorboard", "tensorboard")
         if not is_loopback(host):
             _log.warning(
-                "TensorBoard listens on %s and asks nobody who they are: whoever reaches it reads "
-                "all below %s",
+                "TensorBoard listens on %s without authentication: everyone who can reach it can "
+                "read all files below %s",
                 host,
                 folder,
             )

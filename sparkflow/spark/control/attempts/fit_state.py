@@ -303,8 +303,8 @@ class FitState:
             moved = tuple(self._schedule.done) != found.snapshot.position.done
             if moved and found is not self._remembered:
                 _log.warning(
-                    "The checkpoint %s is of other rows, workers or batches: training goes on at "
-                    "the beginning of epoch %d with its variables, not at its place in the data",
+                    "The checkpoint %s is of other rows, workers or batches: training continues "
+                    "with its variables at the start of epoch %d, not at its position in the data",
                     found.path,
                     self._schedule.epochs_done + 1,
                 )
@@ -318,9 +318,9 @@ def _leave_existing(store: CheckpointStore) -> None:
     count = store.ignore_existing()
     if count:
         _log.warning(
-            "resume='never': training begins anew. The %d checkpoints in %s stay there beside the "
-            "new ones, and keepCheckpointMax does not count them; delete those that are no longer "
-            "needed",
+            "resume='never': training starts anew. The %d checkpoints in %s are kept in addition "
+            "to the new ones, and keepCheckpointMax does not count them; delete those that are no "
+            "longer needed",
             count,
             store.directory,
         )

@@ -179,7 +179,7 @@ def test_integers_are_judged_by_their_values_unless_somebody_says_what_they_are(
     assert f"day: {text}" in caplog.text
     warned = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
     assert bool(warned) == ("integers of" in text)
-    assert all("say categoricalCols=['day']; numericCols=['day']" in each for each in warned)
+    assert all("set categoricalCols=['day']; numericCols=['day']" in each for each in warned)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_each_prediction_has_its_column() -> None:
     ("outputs", "text"),
     [
         ({"prediction": ("float32", (3,))}, r"'prediction' must be one number per row, it has"),
-        ({"probability": ("string", ())}, "'probability' is a text"),
+        ({"probability": ("string", ())}, "'probability' is a string"),
         ({"probability": ("float32", (2, 2))}, r"becomes a vector, but it has the shape \(2, 2\)"),
         ({"z": ("complex64", ())}, "'z' is complex64; Spark columns can be made of"),
         ({"p": ("float32", ()), "prediction": ("float32", ())}, "goes to the columns p"),
