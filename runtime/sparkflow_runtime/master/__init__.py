@@ -1,1 +1,1 @@
-"""Takes graphs from clients, prunes, optimises, places, partitions, and has workers run them."""
+"""Receives graphs from clients; prunes, optimises, places and partitions them for the workers."""

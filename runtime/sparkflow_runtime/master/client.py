@@ -1,4 +1,4 @@
-"""What a front end's Session talks to: a master in this process, or one behind grpc://."""
+"""A front end's connection to a master: in this process, or behind grpc://."""
 
 from __future__ import annotations
 
@@ -45,33 +45,33 @@ class SessionClient(Protocol):
     def make_callable(
         self, fetches: Sequence[str], feed_names: Sequence[str], targets: Sequence[str]
     ) -> StepCall:
-        """A function of the fed arrays, in the order of `feed_names`, to the fetched values."""
+        """Returns a function from fed arrays, in the order of `feed_names`, to fetched values."""
 
     def make_repeated(self, targets: Sequence[str]) -> Callable[[], list[Any]]:
-        """A function that runs a step, or several one after the other.
+        """Returns a function that runs a step, or several one after another.
 
-        So a task elsewhere that does all of the step need not be asked for each. It returns when a
-        step ends, from the tenth of a second on that it has taken.
+        A remote task that runs the whole step then needs no request for each. The function returns
+        with the first step that ends after a tenth of a second.
         """
 
     def partial_run_setup(
         self, fetches: Sequence[str], feed_names: Sequence[str], targets: Sequence[str]
     ) -> str:
-        """Announces a step that is run in several calls; gives its handle."""
+        """Announces a step that is run in several calls; returns its handle."""
 
     def partial_run(self, handle: str, fetches: Sequence[str], feeds: Feeds) -> list[Any]:
-        """One call of a partial run."""
+        """Runs one call of a partial run."""
 
     def start_loop(
         self, fetches: Sequence[str], feeds: Feeds, targets: Sequence[str], terms: LoopTerms
     ) -> RunningLoop:
-        """Starts a step loop, fed the same in every step."""
+        """Starts a step loop, with the same feeds in every step."""
 
     def list_devices(self) -> list[DeviceAttributes]:
-        """The devices the session may use."""
+        """Returns the devices that the session may use."""
 
     def reset(self, containers: Sequence[str]) -> None:
-        """Drops the resources (variables, queues) of these containers; of all when empty."""
+        """Drops the resources (variables, queues) of these containers; of all if none are given."""
 
     def close(self) -> None:
         """Ends the session; may be called again."""
@@ -84,17 +84,17 @@ def open_session(
     credentials: str | Credentials | None = None,
     create_timeout_s: float | None = None,
 ) -> SessionClient:
-    """A session on the master at `target`; waits for it and the tasks of its cluster to start.
+    """Opens a session on the master at `target`; waits for it and its cluster's tasks to start.
 
     Args:
         target: "" for this process, or `grpc://host:port` of any server.
         config: Placement options.
-        credentials: The token the server asks for, or `Credentials` where it uses TLS.
-        create_timeout_s: The longest wait. When None, it is the operation timeout of `config`;
-            without that, there is no limit.
+        credentials: The server's token, or `Credentials` if it uses TLS.
+        create_timeout_s: The longest wait. None stands for the operation timeout of `config`; if
+            there is none, there is no limit.
 
     Raises:
-        NotFoundError: `target` is neither.
+        NotFoundError: `target` is neither of these.
         DeadlineExceededError: The master or a task did not answer in time.
     """
     if not target:
@@ -104,7 +104,7 @@ def open_session(
             message="No session factory registered for the given session options: "
             f"{{target: \"{target}\"}}: the target is neither '' nor 'grpc://host:port'"
         )
-    # What speaks gRPC is loaded where something is elsewhere.
+    # The gRPC modules are loaded only for remote masters.
     from sparkflow_runtime.master.remote_session import connect
     from sparkflow_runtime.protos.config_pb2 import ConfigProto
 
@@ -120,7 +120,7 @@ _local_sessions: weakref.WeakSet[LocalSession] = weakref.WeakSet()
 
 
 class LocalSession:
-    """Master and worker in this process, called without any encoding of tensors."""
+    """A session on a master and worker in this process, called without encoding tensors."""
 
     def __init__(self, config: ConfigProto | None = None) -> None:
         wanted: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""What the nodes of a step cost, as `RunMetadata.cost_graph`: measured, not estimated."""
+"""The measured cost of a step's nodes, as `RunMetadata.cost_graph`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CostModel:
-    """Which steps tell what their nodes cost, as `GraphOptions` say.
+    """Which steps report their nodes' costs, according to `GraphOptions`.
 
     Attributes:
-        every: Of how many steps one does; 0: none does.
-        after: How many steps come before the first that may.
+        every: One of this many steps does; 0: none.
+        after: How many steps precede the first one that may.
     """
 
     every: int = 0
@@ -29,24 +29,24 @@ class CostModel:
 
     @classmethod
     def of(cls, options: GraphOptions) -> CostModel:
-        """From a session's options."""
+        """Returns the cost model of a session's options."""
         return cls(max(options.build_cost_model, 0), max(options.build_cost_model_after, 0))
 
     def wants(self, step: int) -> bool:
-        """Whether a step is one, by its number, counted from 0, among those that are recorded."""
+        """Whether a step reports costs, given its index, from 0, among those that are recorded."""
         return self.every > 0 and step >= self.after and (step - self.after + 1) % self.every == 0
 
 
 def cost_graph(
     partitions: Sequence[Partition], recorded: Iterable[DeviceStepStats]
 ) -> CostGraphDef:
-    """The nodes that ran, with the time each took and the bytes it gave.
+    """Returns the nodes that ran, with the time and the output bytes of each.
 
-    A node that became part of another one's kernel costs nothing of its own.
+    A node that was fused into another one's kernel costs nothing itself.
 
     Args:
-        partitions: What ran.
-        recorded: What it recorded.
+        partitions: The partitions that ran.
+        recorded: The recordings of the partitions.
     """
     from sparkflow_runtime.protos.cost_graph_pb2 import CostGraphDef
 

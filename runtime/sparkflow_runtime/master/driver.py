@@ -1,6 +1,6 @@
 """A master without a task of its own: the Spark driver's, over the tasks of a running cluster.
 
-`OneTaskMaster` stands for it where the whole cluster is a worker in this process.
+`OneTaskMaster` replaces it if the whole cluster is one worker in this process.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PS: Final = re.compile(r"^/job:ps(?:/replica:0)?(?:/task:(\d+))?$")
 
 
 class Master(Protocol):
-    """What opens sessions over a cluster."""
+    """Opens sessions over a cluster."""
 
     def create_session(
         self, graph_def: GraphDef, *, device_filters: Sequence[str] = (), default_task: str = ""
@@ -44,10 +44,10 @@ class Master(Protocol):
         """A session on a graph, see `DriverMaster.create_session`."""
 
     def lose(self, task: str) -> None:
-        """Gives a task up, by its full name; from any thread. See `DriverMaster.lose`."""
+        """Gives a task up, by its full name, from any thread. See `DriverMaster.lose`."""
 
     def close(self) -> None:
-        """Lets go of the tasks; may be called again."""
+        """Releases the tasks; may be called again."""
 
 
 class DriverMaster:
@@ -55,11 +55,11 @@ class DriverMaster:
 
     Args:
         cluster: The tasks.
-        credentials: What to show them: a token, or `Credentials` for TLS; None for what
-            sessions show by default.
-        transport: How tensors go between it and the tasks.
-        answer_timeout_s: How long a step of a session may take that is no loop, before its tasks
-            count as out of reach; None for ever.
+        credentials: The credentials for them: a token, or `Credentials` for TLS; None for the
+            default of sessions.
+        transport: How tensors travel between it and the tasks.
+        answer_timeout_s: How long a step that is not a loop may take before its tasks count as
+            unreachable; None: no limit.
     """
 
     def __init__(
@@ -90,8 +90,8 @@ class DriverMaster:
             graph_def: The whole graph.
             device_filters: The tasks the session may use, e.g. `["/job:ps", "/job:worker/task:1"]`.
                 Nodes pinned to `/job:worker` without a task go to the one the filters leave.
-            default_task: Where nodes without a device go; the first task matched by the last filter
-                when not given.
+            default_task: The task of nodes without a device; by default the first one matched by
+                the last filter.
 
         Raises:
             UnavailableError: A task cannot be reached.
@@ -108,13 +108,13 @@ class DriverMaster:
         return DriverSession(session, self._answer_timeout_s)
 
     def lose(self, task: str) -> None:
-        """Gives a task up, of which somebody knows that it is gone or cannot be reached.
+        """Gives up a task that is known to be gone or unreachable.
 
-        What it was asked for ends at once with an UnavailableError or a CancelledError, in place of
-        when gRPC gives the connection up, and so does what it is asked from then on.
+        Its calls end at once with an UnavailableError or a CancelledError, rather than when gRPC
+        gives up the connection; so do later calls.
 
         Args:
-            task: Its full name; one that the cluster has not is ignored.
+            task: Its full name; unknown ones are ignored.
         """
         self._peers.lose(task)
         if task in self._links:
@@ -138,14 +138,14 @@ class DriverMaster:
 
 
 class OneTaskMaster:
-    """Opens sessions on a worker of this process, which plays all tasks. Needs no socket.
+    """Opens sessions on a worker of this process, which acts as all tasks. Needs no socket.
 
-    What was meant for parameter server n runs on the worker's CPU n + 1, the rest on CPU 0: so the
-    graph is cut as it would be between processes, and computes the same, bit for bit. Thread-safe;
-    `close` may be called again.
+    Nodes of parameter server n run on the worker's CPU n + 1, all others on CPU 0: so the graph is
+    partitioned as it would be between processes, and the results are the same, bit for bit.
+    Thread-safe; `close` may be called again.
 
     Args:
-        worker: Has a CPU more than there are parameter servers. Stays the caller's, who closes it.
+        worker: Has one CPU more than there are parameter servers. The caller closes it.
     """
 
     def __init__(self, worker: Worker) -> None:
@@ -159,8 +159,8 @@ class OneTaskMaster:
 
         Args:
             graph_def: The whole graph.
-            device_filters: Say nothing here, for there is one task.
-            default_task: The same.
+            device_filters: Ignored, as there is one task.
+            default_task: Ignored.
 
         Raises:
             InvalidArgumentError: The graph cannot be read.
@@ -178,10 +178,10 @@ class OneTaskMaster:
         return DriverSession(session)
 
     def lose(self, task: str) -> None:
-        """See `DriverMaster.lose`: there is nothing but this process."""
+        """See `DriverMaster.lose`. Does nothing, as there is only this process."""
 
     def close(self) -> None:
-        """Ends the threads that partitions run in."""
+        """Ends the threads in which partitions run."""
         self._link.close()
 
 
@@ -222,11 +222,11 @@ class DriverSession:
     def run_loop(
         self, fetches: Sequence[str], targets: Sequence[str], num_steps: int, first_step: int
     ) -> None:
-        """Runs a step loop to its end, see `start_loop`.
+        """Runs a step loop until it ends, see `start_loop`.
 
         Raises:
             UnavailableError: It has not ended after the master's `answer_timeout_s`.
-            OpError: What ended it.
+            OpError: The error that ended it.
         """
         try:
             self.start_loop(fetches, targets, num_steps, first_step).wait(self._answer_timeout_s)
@@ -245,8 +245,8 @@ class DriverSession:
         Args:
             fetches: Tensors reported for every step.
             targets: Operations to run in every step.
-            num_steps: At most so many steps; None: until the data end.
-            first_step: The number of the first step, for loops that go on from earlier ones.
+            num_steps: Maximum number of steps; None: until the data end.
+            first_step: The number of the first step, for loops that continue earlier ones.
         """
         return self._session.start_loop({}, fetches, targets, LoopTerms(num_steps, first_step))
 

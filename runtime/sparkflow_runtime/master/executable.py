@@ -1,4 +1,4 @@
-"""A graph made ready for one set of feeds, fetches and targets."""
+"""A graph that was prepared for one set of feeds, fetches and targets."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class Executable:
 
     Attributes:
         partitions: What was registered, for RunMetadata.
-        parts: The same, as their workers know it.
+        parts: The registered partitions with their workers' handles.
         session: The session's handle.
-        show_passes: Runs the master's passes again and shows what they do, for RunMetadata.
-        steps: The steps that run.
+        show_passes: Runs the master's passes again and records their effect, for RunMetadata.
+        steps: The running steps.
     """
 
     def __init__(
@@ -88,13 +88,13 @@ class Executable:
         Args:
             args: One host array per feed, in the request's order.
             timeout_s: How long the step may take; None for what the session allows.
-            on_begin: Is given a function that cancels the step.
-            record: Gets what every partition recorded; None for no trace.
-            repeats: Whether it may be several steps, one after the other: of a single partition
-                elsewhere, which need not be asked for each.
+            on_begin: Called with a function that cancels the step.
+            record: Receives the recording of every partition; None for no trace.
+            repeats: Whether several steps may be run one after another: those of a single remote
+                partition, which then needs no request for each.
 
-        A step that runs as one call in this thread, without a time or a record, is cancelled by
-        the end of the session alone, and only if it loops.
+        A step that runs as one call in this thread, without a timeout or a record, is cancelled
+        only by the end of the session, and only if it loops.
 
         Returns:
             One host array or numpy scalar per fetch.
@@ -112,7 +112,7 @@ class Executable:
         step = self.steps.begin(timeout_s)
         if on_begin is not None:
             on_begin(step.cancel)
-        # Who watches the clock cannot run a partition.
+        # The thread that watches the clock cannot run a partition.
         mine = self._here if timeout_s is None else None
         others = self.parts if mine is None else self._others
 
@@ -141,15 +141,15 @@ class Executable:
         return [found[index] for index in range(self._num_results)]
 
     def wants_costs(self) -> bool:
-        """Whether the next step that is run with options is to tell what its nodes cost."""
+        """Whether the next step that is run with options reports its nodes' costs."""
         number = next(self._recordable)
         return self._cost_model is not None and self._cost_model.wants(number)
 
     def check_args(self, args: Sequence[Any]) -> None:
-        """Passes when there is a value of the right dtype for every feed.
+        """Checks that there is a value of the right dtype for every feed.
 
         Raises:
-            InvalidArgumentError: There is not.
+            InvalidArgumentError: A value is missing or has another dtype.
         """
         if len(args) != len(self._dtypes):
             raise InvalidArgumentError(
@@ -162,21 +162,21 @@ class Executable:
                 )
 
     def callable(self, *, repeats: bool = False) -> Callable[..., list[Any]]:
-        """A function of the fed values that runs a step, see `run`; it asks nothing twice."""
+        """Returns a function of the fed values that runs a step, see `run`; cached lookups."""
         direct, check, dtypes = self._direct, self.steps.check, self._dtypes
         if direct is None or self._timeout_s is not None:
             return lambda *args: self.run(args, repeats=repeats)
 
         def call(*args: Any) -> list[Any]:
             if [arg.dtype for arg in args] != dtypes:
-                return self.run(args)  # which says what is wrong
+                return self.run(args)  # which raises the error
             check()
             return direct(args)
 
         return call
 
     def _with_opening(self, part: Part) -> Part:
-        """A part elsewhere with what is known of how a step can begin with it."""
+        """A remote part, with the known ways in which a step can begin with it."""
         if self._here is None or isinstance(part.link, LocalLink):
             return part
         from sparkflow_runtime.passes.partitioning.openings import find_opening
@@ -186,7 +186,7 @@ class Executable:
         return replace(part, opening=opening)
 
     def _direct_call(self) -> Callable[[Sequence[Any]], list[Any]] | None:
-        """A partition in this process that needs no step is called, not scheduled."""
+        """A partition in this process that needs no step object; it is called, not scheduled."""
         if len(self.parts) != 1 or not isinstance(self.parts[0].link, LocalLink):
             return None
         part = self.parts[0]
@@ -196,7 +196,7 @@ class Executable:
         if program.needs_step:
             return None
         self._loops = program.loops
-        # Loops ask whether the step was cancelled, and no kernel asks for more.
+        # Loops check whether the step was cancelled; kernels need nothing else of it.
         step = cast(StepContext, _Uncounted(self.steps)) if program.loops else None
         if program.args == tuple(range(len(program.args))) and program.results == tuple(
             range(self._num_results)
@@ -212,14 +212,14 @@ class Executable:
 
 
 class _Uncounted:
-    """The step of a partition that is called, not scheduled."""
+    """The step object of a partition that is called, not scheduled."""
 
     def __init__(self, steps: RunningSteps[WorkerLink]) -> None:
         self.check_cancelled = steps.check
 
 
 def _given(part: Part, args: Sequence[Any]) -> dict[int, Any]:
-    """The fed values that a partition takes."""
+    """Returns the fed values of a partition."""
     return {index: args[index] for index in part.args}
 
 

@@ -1,4 +1,4 @@
-"""How a master keeps its sessions on the workers: a word every few seconds each."""
+"""Keeps a master's sessions on the workers alive by renewing their leases every few seconds."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Final
 from sparkflow_runtime.master.links import LEASE_S, WorkerLink
 
 KEEP_ALIVE_S: Final = LEASE_S / 6
-"""A worker forgets a session when five words in a row did not come through."""
+"""A worker forgets a session after five missed renewals in a row."""
 
 
 class KeepAlive:
-    """Renews one session's leases in a thread of its own, until it is closed.
+    """Renews one session's leases in a separate thread, until it is closed.
 
     Args:
         session: The session's handle.
-        links: The workers elsewhere that have it.
-        pause: Waits for that many seconds; True when the session was closed meanwhile.
+        links: The remote workers that have it.
+        pause: Waits for that many seconds; returns True if the session was closed meanwhile.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class KeepAlive:
         threading.Thread(target=self._keep, name="session-keep-alive", daemon=True).start()
 
     def close(self) -> None:
-        """Renews them no more; may be called again."""
+        """Stops renewing; may be called again."""
         self._closed.set()
 
     def _keep(self) -> None:

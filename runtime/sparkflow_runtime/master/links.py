@@ -1,4 +1,4 @@
-"""How a master reaches workers: in its own process by call, elsewhere by gRPC; several at once."""
+"""A master's links to workers: calls in its own process, gRPC to others; several at once."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ if TYPE_CHECKING:
     from sparkflow_runtime.worker.worker import Worker
 
 MAX_ASKING: Final = 8
-"""A cluster of a thousand tasks is asked by so many threads."""
+"""Maximum number of threads that send requests to the tasks of a large cluster."""
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 LEASE_S = 60.0
-"""How long a worker keeps a session whose master says nothing."""
+"""How long a worker keeps a session whose master is silent."""
 
 
 Record: TypeAlias = "Callable[[DeviceStepStats], None]"
-"""Gets what was recorded of one partition's run, in any thread."""
+"""Receives the recording of one partition's run, in any thread."""
 
 
 class WorkerLink(Protocol):
-    """One worker, as a master uses it. Blocking calls raise OpError. Thread-safe."""
+    """A worker as a master uses it. Blocking calls raise OpError. Thread-safe."""
 
     def ready(self) -> Future[None]:
-        """Is done once the worker answers, which it does after its start; may be cancelled."""
+        """Returns a cancellable future that is done once the worker has started and answers."""
 
     def devices(self) -> list[DeviceSpec]:
-        """The worker's devices."""
+        """Returns the worker's devices."""
 
     def create_session(
         self,
@@ -52,23 +52,23 @@ class WorkerLink(Protocol):
         master: MasterId = NO_TASK,
         cluster: ClusterDef | None = None,
     ) -> None:
-        """Opens a session, with variables of its own if it is to be isolated.
+        """Opens a session, with its own variables if it is isolated.
 
-        The task then knows the tasks of `cluster`, if there is one, beside those it was started
-        with. Elsewhere it lives for `LEASE_S` seconds, and from each `keep_session` on for as long
-        again.
+        The task then knows the tasks of `cluster`, if given, in addition to those it was started
+        with. On a remote worker the session lives for `LEASE_S` seconds, which each `keep_session`
+        renews.
         """
 
     def keep_session(self, session: str) -> None:
-        """Says that the session is still wanted; does not wait for the worker."""
+        """Renews the session's lease; does not wait for the worker."""
 
     def delete_session(self, session: str) -> None:
-        """Closes it; errors of an unreachable worker are raised."""
+        """Closes the session; raises if the worker cannot be reached."""
 
     def register(
         self, session: str, nodes: Sequence[Node], functions: Mapping[str, Function]
     ) -> str:
-        """Registers a partition and what it calls; returns its handle."""
+        """Registers a partition and the functions that it calls; returns its handle."""
 
     def begin(
         self,
@@ -82,17 +82,17 @@ class WorkerLink(Protocol):
         opening: Opening | None = None,
         repeats: bool = False,
     ) -> Pending:
-        """Begins a partition of a step; what is given back ends it, with its results by index.
+        """Begins a partition of a step; the returned object waits for its results by index.
 
         Args:
             session: The session.
             handle: The partition.
-            step: The step; is told if it fails while nobody waits for it.
+            step: The step; notified if the partition fails while no thread waits for it.
             args: Its arguments by index.
-            record: Gets what was recorded of it, before the results are there; None for no trace.
+            record: Receives its recording before the results are available; None for no trace.
             is_alone: Whether the step has no other partition.
-            opening: How it can begin with the bundle that it takes first.
-            repeats: Whether it may be run several times before it ends.
+            opening: How it can begin with the first bundle that it receives.
+            repeats: Whether it may be run several times before the call returns.
         """
 
     def run_loop(
@@ -104,23 +104,23 @@ class WorkerLink(Protocol):
         terms: LoopTerms,
         listen: Listen,
     ) -> Future[LoopEnd]:
-        """Starts a partition's step loop, fed the same in every step; yields how it ended."""
+        """Starts a partition's step loop, with the same feeds in every step; returns its end."""
 
     def hold_loop(self, step_id: int) -> Future[int]:
-        """Yields how many steps a loop has begun; it begins no more until `end_loop`."""
+        """Returns a future: how many steps a loop has begun; it begins no more until `end_loop`."""
 
     def end_loop(self, step_id: int, num_steps: int) -> None:
-        """Lets the step's loop end after so many steps; does not wait for it."""
+        """Lets the step's loop end after a number of steps; does not wait for it."""
 
     def finish_step(self, step_id: int, error: OpError | None = None) -> None:
-        """Ends and forgets a step; does not wait for a worker elsewhere, nor report its errors."""
+        """Ends and forgets a step; does not wait for a remote worker or report its errors."""
 
     def clear(self, containers: tuple[str, ...]) -> None:
         """Drops resources."""
 
 
 class LocalLink:
-    """The worker in this process. `_lock` guards `_threads`, which few steps need."""
+    """The link to the worker in this process. `_lock` guards `_threads`, which few steps need."""
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
@@ -152,7 +152,7 @@ class LocalLink:
         self.worker.sessions.create(session, isolate=isolate, master=master)
 
     def keep_session(self, session: str) -> None:
-        """See `WorkerLink`: it lives in the master's own process, and as long."""
+        """See `WorkerLink`. Not needed: the worker lives as long as the master's process."""
 
     def delete_session(self, session: str) -> None:
         """See `WorkerLink`."""
@@ -176,7 +176,7 @@ class LocalLink:
         opening: Opening | None = None,
         repeats: bool = False,
     ) -> Pending:
-        """See `WorkerLink`; another thread runs it."""
+        """See `WorkerLink`; runs it in another thread."""
         future = self._in_thread(self.run_here, session, handle, step, args, record)
         return InBackground(step, future)
 
@@ -189,7 +189,7 @@ class LocalLink:
         record: Record | None = None,
         shortcuts: Shortcuts | None = None,
     ) -> dict[int, Any]:
-        """Begins and ends a partition in this thread."""
+        """Runs a partition in this thread."""
         graph = self.worker.graph(session, handle)
         given = [args[index] for index in graph.program.args]
         values = self.worker.run(graph, step.id, given, record, shortcuts)
@@ -250,13 +250,13 @@ class LocalLink:
 
 
 def for_each(ask: Callable[[T], R], whom: Sequence[T]) -> list[R]:
-    """What `ask` gives for each, in their order; blocks until all have answered.
+    """Returns the results of `ask` for each, in order; blocks until all have answered.
 
-    One is asked in this thread, several in at most `MAX_ASKING` others, so that
-    one that hangs does not keep the others waiting.
+    A single one is asked in this thread, several in at most `MAX_ASKING` others, so that one that
+    hangs does not delay the rest.
 
     Raises:
-        BaseException: The first failure there was; who was not asked by then is not asked any more.
+        BaseException: The first failure; those that have not been asked by then are skipped.
     """
     if len(whom) <= 1:
         return [ask(each) for each in whom]

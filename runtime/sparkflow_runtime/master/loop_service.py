@@ -1,4 +1,4 @@
-"""The rpcs of step loops on a master: `RunLoop` streams what steps yield, `StopLoop` ends it."""
+"""The rpcs of step loops on a master: `RunLoop` streams the steps' results, `StopLoop` ends it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LoopService:
     """The running loops of a master's clients. `_lock` guards `_loops`.
 
     Args:
-        find: Gives a session by its handle.
+        find: Returns a session by its handle.
     """
 
     def __init__(self, find: Callable[[str], MasterSession]) -> None:
@@ -42,7 +42,7 @@ class LoopService:
         }
 
     def run_loop(self, request: Any, context: Any) -> Iterator[RunLoopUpdate]:
-        """Runs a loop, which ends with its client's call at the latest."""
+        """Runs a loop, which ends at the latest with its client's call."""
         terms = LoopTerms(
             None if request.until_end_of_data else request.num_steps,
             request.first_step,

@@ -1,4 +1,4 @@
-"""Runs a step as RunOptions ask for it, and writes down what it recorded as RunMetadata."""
+"""Runs a step according to RunOptions, and returns what it recorded as RunMetadata."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def run_with_options(
     """Runs one step.
 
     Args:
-        executable: What runs.
+        executable: The executable to run.
         args: One host array per feed.
         options: `timeout_in_ms`, `trace_level`, `output_partition_graphs` and `output_pass_graphs`
-            count; the session's options say which steps tell what their nodes cost.
-        metadata: Gets what was recorded.
-        on_begin: Is given a function that cancels the step.
+            are used; the session's options say which steps report their nodes' costs.
+        metadata: Filled with what was recorded.
+        on_begin: Called with a function that cancels the step.
 
     Returns:
         One host array or numpy scalar per fetch.
 
     Raises:
-        DeadlineExceededError: The step took longer than it may.
+        DeadlineExceededError: The step exceeded its timeout.
         OpError: The first failure of any partition.
     """
     timeout_s = options.timeout_in_ms / 1000 if options.timeout_in_ms > 0 else None

@@ -1,7 +1,8 @@
 """Partial runs: one step of a graph in several calls, each with some feeds and some fetches.
 
-Each call runs, once, every node that the feeds so far allow. What later nodes need of it is kept on
-the host and fed to the next call's step, so that such a step is an ordinary one on what is left.
+Each call runs, once, every node that the feeds so far allow. The outputs that later nodes need are
+kept on the host and fed to the next call's step, so that this is an ordinary step on the remaining
+nodes.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ class PartialRun:
 
     Args:
         graph: The session's graph.
-        request: All that will be fed, fetched and run.
-        prepare: Makes a part of the graph ready to run; equal keys stand for equal parts.
+        request: Everything that will be fed, fetched and run.
+        prepare: Prepares a part of the graph; equal keys stand for equal parts.
 
     Raises:
-        InvalidArgumentError: Nothing is asked for.
+        InvalidArgumentError: Nothing is requested.
     """
 
     def __init__(self, graph: Graph, request: Request, prepare: Prepare) -> None:
@@ -60,7 +61,7 @@ class PartialRun:
         )
 
     def run(self, feeds: Mapping[str, Any], fetches: Sequence[str]) -> list[Any]:
-        """Runs what these feeds allow.
+        """Runs the nodes that these feeds allow.
 
         Args:
             feeds: Host arrays by tensor name.
@@ -134,7 +135,7 @@ class PartialRun:
     def _advance(
         self, ready: set[str], variables: Mapping[Endpoint, Endpoint]
     ) -> dict[Endpoint, Any]:
-        """Runs the nodes that are ready and have not run; gives the values of variables."""
+        """Runs the nodes that are ready and have not run; returns the values of variables."""
         new = [node for node in self._graph if node.name in ready and node.name not in self._done]
         new = [node for node in new if not _is_state(node)]
         if not new and not variables:
@@ -165,7 +166,7 @@ class PartialRun:
         return dict(zip(variables, values[len(fetches) :], strict=True))
 
     def _variables_read(self, wanted: Sequence[Endpoint]) -> dict[Endpoint, Endpoint]:
-        """Per fetch of a variable's value the variable, which is read when it is asked for."""
+        """Returns, per fetch of a variable's value, the variable, which is read on request."""
         found: dict[Endpoint, Endpoint] = {}
         fed = self._request.feeds
         for endpoint in wanted:
@@ -185,7 +186,7 @@ class PartialRun:
 
 
 def _cut(graph: Graph, feeds: Sequence[Endpoint]) -> set[str]:
-    """The nodes all of whose outputs are fed, which therefore never run."""
+    """Returns the nodes all of whose outputs are fed, which therefore never run."""
     return {
         each.node
         for each in feeds
@@ -194,7 +195,7 @@ def _cut(graph: Graph, feeds: Sequence[Endpoint]) -> set[str]:
 
 
 def _needed(graph: Graph, request: Request, cut: set[str]) -> Graph:
-    """What the request asks for, without what its feeds replace, and the nodes that are fed."""
+    """Returns the requested subgraph without what feeds replace, and the nodes that are fed."""
     fed = set(request.feeds)
     kept: dict[str, Node] = {}
     stack = [each.node for each in request.fetches if each not in fed] + list(request.targets)
@@ -216,7 +217,7 @@ def _needed(graph: Graph, request: Request, cut: set[str]) -> Graph:
 
 
 def _waiting_for(node: Node, names: set[str]) -> Node:
-    """The node without control inputs that have run before."""
+    """Returns the node without control inputs that have already run."""
     control = tuple(name for name in node.control_inputs if name in names)
     return Node(node.name, node.op, node.inputs, control, node.device, node.attrs)
 
@@ -226,7 +227,7 @@ def _passes_on(node: Node) -> bool:
 
 
 def _is_state(node: Node) -> bool:
-    """Whether it is a variable or a handle, which can be asked for again in each call."""
+    """Whether it is a variable or a handle, which can be requested again in each call."""
     return not node.inputs and any(
         dtype.is_ref or dtype is dtypes.resource for dtype in _dtypes(node)
     )

@@ -1,4 +1,4 @@
-"""The master's passes: from a session's graph and a request to what workers run."""
+"""The master's passes: from a session's graph and a request to the workers' partitions."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from sparkflow_runtime.passes.prune import prune
 
 _CPU: Final = "/device:CPU:"
 VERIFY_VARIABLE: Final = "SPARKFLOW_VERIFY"
-"""The environment variable that asks for graphs to be verified; empty or 0: no."""
+"""The environment variable that enables the verification of graphs; empty or 0: off."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a step is asked for; the key of a session's cache."""
+    """What a step is fed and returns; the key of a session's cache."""
 
     feeds: tuple[Endpoint, ...]
     fetches: tuple[Endpoint, ...]
@@ -42,7 +42,7 @@ class Request:
 def _functions(
     graph: Graph, raised: Mapping[str, Function], load: Callable[[str], Function]
 ) -> dict[str, Function]:
-    """What the graph calls, ready to be compiled: of the library, or made of its control flow."""
+    """The functions that the graph calls, ready to compile, including its control flow's."""
     return ready_functions(graph, lambda name: raised[name] if name in raised else load(name))
 
 
@@ -61,7 +61,7 @@ def _cut(
 
 
 def _any_op(test: Callable[[Op], bool]) -> Callable[..., bool]:
-    """Whether the graph that a pass is given has an op of some kind."""
+    """Whether a pass's input graph has an op of some kind."""
 
     def when(graph: Graph, *_: object) -> bool:
         types = {node.op for node in graph}
@@ -95,7 +95,7 @@ def _several_devices(graph: Graph, *_: object) -> bool:
     return len({node.device for node in graph}) > 1
 
 
-# Passes that few graphs need are imported for those.
+# Passes that few graphs need are imported on demand.
 
 
 def _raise_control_flow(graph: Graph) -> tuple[Graph, dict[str, Function]]:
@@ -164,7 +164,7 @@ GIVEN: Final = (
     *("whole", "feeds", "fetches", "targets", "placement", "load", "is_split"),
     "raised",
 )
-"""What the first pass finds: the session's graph, the arguments of `optimise`, no functions yet."""
+"""Returns the first pass's input: the session's graph and the arguments of `optimise`."""
 PASSES: Final[tuple[Phase | Repeated, ...]] = (
     Phase("prune", prune, ("whole", "feeds", "fetches", "targets"), ("graph",)),
     graph_pass(require_devices, "placement"),
@@ -207,20 +207,20 @@ def optimise(
     observe: Observe = unobserved,
     is_split: Callable[[str, str], bool] = lambda source, destination: False,
 ) -> list[Partition]:
-    """Runs the master's passes on a graph; the result is what the workers run.
+    """Runs the master's passes on a graph; returns the partitions for the workers.
 
     Args:
         graph: The session's graph.
-        request: What is asked for.
+        request: Feeds, fetches and targets.
         placement: Where nodes may go.
-        load: Gives the functions that nodes call.
-        observe: Is shown the graph after every pass that changed something; what is cut in the end
-            is not one graph any more.
-        is_split: Whether large gradients leave early on their way from a device to another one.
+        load: Returns the functions that nodes call.
+        observe: Called with the graph after every pass that changed it, except the partitioning at
+            the end.
+        is_split: Whether large gradients are sent early from one device to another.
 
     Raises:
         OpError: See the passes and `infer_types`.
-        InternalError: A pass made a graph that cannot be right, where `verify_is_wanted`.
+        InternalError: A pass produced an invalid graph, if `verify_is_wanted`.
     """
     asked = request.feeds, request.fetches, request.targets
     raised: dict[str, Function] = {}
@@ -232,7 +232,7 @@ def optimise(
 
 
 def verify_is_wanted(environ: Mapping[str, str]) -> bool:
-    """Whether an environment asks for graphs to be verified after every pass."""
+    """Whether an environment enables the verification of graphs after every pass."""
     return environ.get(VERIFY_VARIABLE, "0") not in ("", "0")
 
 
@@ -250,7 +250,7 @@ def _watching(observe: Observe, verifies: bool) -> Watch:
 
 
 def _verify(phase: Phase, values: Mapping[str, Any]) -> None:
-    """Looks at what a phase made."""
+    """Verifies the result of a phase."""
     from sparkflow_runtime.ir import verify
 
     if phase.gives[0] == "graph":

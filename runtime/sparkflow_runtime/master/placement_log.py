@@ -1,4 +1,4 @@
-"""Tells on stderr where nodes go, in TensorFlow's words, for `log_device_placement`."""
+"""Prints the placement of nodes on stderr in TensorFlow's format, for `log_device_placement`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sparkflow_runtime.ir.node import Node
 
 
 class PlacementLog:
-    """What one session has told so far; each node is told once.
+    """The placements that a session has printed; each node is printed once.
 
     Args:
         devices: The session's devices.
@@ -27,7 +27,7 @@ class PlacementLog:
         print(mapping if lines else "Device mapping: no known devices.", file=sys.stderr)
 
     def tell(self, nodes: Iterable[Node]) -> None:
-        """Tells of nodes that were not told of before; of none that the master made."""
+        """Prints nodes that have not been printed; skips those that the master created."""
         for node in nodes:
             if node.name not in self._told and not node.name.startswith("_"):
                 self._told.add(node.name)

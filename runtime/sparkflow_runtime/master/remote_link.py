@@ -1,4 +1,4 @@
-"""A worker elsewhere: sessions over gRPC, steps over a tensor channel where there is one."""
+"""The link to a remote worker: sessions over gRPC, steps over a tensor channel if it has one."""
 
 from __future__ import annotations
 
@@ -57,19 +57,19 @@ from sparkflow_runtime.worker.step import Shortcuts
 CONTROL_TIMEOUT_S: Final = 60.0
 """Deadline of the rpcs that only register or clean up."""
 CONNECT_TIMEOUT_S: Final = 20.0
-"""How long a new session waits for a task of the cluster that is not there yet."""
+"""How long a new session waits for a task of the cluster that has not started."""
 CLOSE_TIMEOUT_S: Final = 5.0
 """How long closing a session waits for a worker that may hang."""
 
 
 @dataclass(slots=True)
 class _Partition:
-    """What is known of a partition elsewhere, as long as its session is open.
+    """What is known about a remote partition while its session is open.
 
     Attributes:
-        results: The numbers of its results, in ascending order.
-        ends_apart: Whether the bundle with which it ends is too large to go with them.
-        texts: Of calls, which are the same in every step.
+        results: The indices of its results, in ascending order.
+        ends_apart: Whether its last bundle is too large to be sent with the results.
+        texts: The texts of calls, which are the same in every step.
     """
 
     results: tuple[int, ...]
@@ -77,7 +77,7 @@ class _Partition:
     texts: dict[Run, bytes] = field(default_factory=dict)
 
     def text(self, run: Run) -> bytes:
-        """The text of a call."""
+        """Returns the text of a call."""
         text = self.texts.get(run)
         if text is None:
             text = self.texts[run] = pack_run(run)
@@ -85,14 +85,14 @@ class _Partition:
 
 
 class RemoteLink:
-    """A worker reached over gRPC; its steps are run over the tensor channel where there is one.
+    """A worker reached over gRPC; its steps are run over the tensor channel if it has one.
 
     Args:
         task: Its full name.
         address: Its `host:port`.
-        token: What to show it; None for nothing.
+        token: The token for it; None for none.
         tls: For TLS; None without.
-        peers: Has the channels to tasks; None where everything goes over gRPC.
+        peers: The channels to tasks; None to use gRPC for everything.
     """
 
     def __init__(
@@ -201,7 +201,7 @@ class RemoteLink:
         opening: Opening | None = None,
         repeats: bool = False,
     ) -> Pending:
-        """See `links.WorkerLink`; over the tensor channel where it can, if nothing is recorded."""
+        """See `links.WorkerLink`; uses the tensor channel if possible and nothing is recorded."""
         asker = None
         if record is None and self._peers is not None:
             asker = self._peers.channel(self._task)
@@ -216,7 +216,7 @@ class RemoteLink:
         results = partition.results
         repeats = repeats and asker.repeats
         if step.timeout_s is not None or repeats:
-            # This thread may wait long, and is not to be the one that reads for others.
+            # This thread may wait long, and must not be the one that reads for others.
             future: Future[dict[int, Any]] = Future()
 
             def finish(call: PendingCall) -> None:
@@ -339,7 +339,7 @@ class RemoteLink:
     def hold_loop(self, step_id: int) -> Future[int]:
         """See `links.WorkerLink`."""
         request = HoldLoopRequest(step_id=step_id)
-        # Nobody waits for it; a worker that stands still for a while is to be waited for.
+        # Nobody waits for it, so a worker that pauses for a while gets the time.
         response = HoldLoopResponse.FromString
         done: Future[int] = Future()
         try:
@@ -365,10 +365,10 @@ class RemoteLink:
         self._post("EndLoop", request, EndLoopResponse)
 
     def finish_step(self, step_id: int, error: OpError | None = None) -> None:
-        """See `links.WorkerLink`; the error's text does not travel, peers see an AbortedError."""
+        """See `links.WorkerLink`; the error's text is not sent, peers see an AbortedError."""
         open_channel = None if self._peers is None else self._peers.open_channel(self._task)
         if open_channel is not None:
-            # The end of a step that went well is no news: it goes with the next step.
+            # The end of a successful step is not urgent: it is sent with the next step.
             open_channel.post(frames.pack(Kind.FINISH, step_id), is_held=error is None)
             return
         request = worker_pb2.CleanupGraphRequest(step_id=step_id)
@@ -389,13 +389,13 @@ class RemoteLink:
         return self._stub.call(name, request, response.FromString, timeout_s)
 
     def _post(self, name: str, request: Any, response: Any) -> None:
-        """Sends a request whose answer nobody needs: a worker that is gone has forgotten it all."""
+        """Sends a request and ignores its answer: a worker that is gone has nothing to forget."""
         self._stub.post(name, request, response.FromString, CONTROL_TIMEOUT_S)
 
 
 @dataclass(frozen=True, slots=True)
 class _AtChannel:
-    """A partition elsewhere for whose answer the step's own thread waits at the channel."""
+    """A remote partition whose answer the step's own thread awaits on the channel."""
 
     asker: Asker
     call: PendingCall
@@ -411,7 +411,7 @@ class _AtChannel:
 
 @dataclass(slots=True)
 class _WithBundle:
-    """A partition elsewhere that is called when the bundle is there that it takes first."""
+    """A remote partition that is called once its first bundle is available."""
 
     asker: Asker
     step: RunningStep
@@ -440,7 +440,7 @@ class _WithBundle:
         return True
 
     def last_bundle(self, partition: _Partition) -> tuple[Any, ...] | None:
-        """Waits for the bundle with which it ends; None, which is noted there, if it is large."""
+        """Waits for its last bundle; returns None, and records that, if the bundle is large."""
         assert self.pending is not None, "A bundle is awaited before the one that it follows"
         values = self.asker.result(self.pending, Waker.of_this_thread(self.step.check))
         found = tuple(values[len(self.results) :])
@@ -455,14 +455,14 @@ class _WithBundle:
 
 
 def own(value: Any) -> Any:
-    """A result as the client gets it: its own memory, numpy scalars as they are."""
+    """Returns a result as the client gets it: in its own memory, numpy scalars unchanged."""
     if value.ndim == 0:
         return value[()]
     return value if value.flags.writeable else value.copy()
 
 
 def import_update(update: RunLoopUpdate) -> LoopUpdate:
-    """What a loop elsewhere yielded."""
+    """Converts an update of a remote loop."""
     return LoopUpdate(
         update.first_step,
         update.num_steps,

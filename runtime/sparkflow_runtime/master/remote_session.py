@@ -36,9 +36,9 @@ from sparkflow_runtime.transport import rpc
 from sparkflow_runtime.worker.loop import LoopTerms
 
 _CLOSE_PAUSES_S: Final = (0.0, 0.05, 0.1, 0.2)
-"""How long it is waited before the master is asked once more to end a session."""
+"""The delay before a request to end a session is repeated."""
 LATE_ANSWER_S: Final = 10.0
-"""How long after a step's deadline the master may answer that it ended the step."""
+"""How long after a step's deadline the master may report that it ended the step."""
 
 _log = logging.getLogger("tensorflow")
 
@@ -49,7 +49,7 @@ def connect(
     credentials: str | Credentials | None,
     create_timeout_s: float | None,
 ) -> RemoteSession:
-    """A session on the master at an address, see `client.open_session`.
+    """Opens a session on the master at an address, see `client.open_session`.
 
     Raises:
         DeadlineExceededError: The master or a task did not answer in time.
@@ -86,7 +86,7 @@ class RemoteSession:
             answer = self._call(
                 "CreateSession", request, master_pb2.CreateSessionResponse, remaining_s
             )
-        except BaseException:  # Ctrl-C, too, ends the master's waiting for tasks.
+        except BaseException:  # Ctrl-C also ends the master's wait for tasks.
             self._channel.close()
             raise
         self._handle = answer.session_handle
@@ -136,7 +136,7 @@ class RemoteSession:
         )
         for name, value in feeds.items():
             request.feed.add(name=name, tensor=export_tensor(value))
-        # The master ends a step that takes too long, and answers when it takes nothing any more.
+        # The master ends a step that takes too long, and answers once it has ended.
         timeout_s = None
         if options is not None and options.timeout_in_ms > 0:
             timeout_s = options.timeout_in_ms / 1000 + LATE_ANSWER_S
@@ -206,9 +206,9 @@ class RemoteSession:
             self._channel.close()
 
     def _close_at_master(self) -> None:
-        """Has the master end the session, which it would keep for ever; it ignores unknown ones.
+        """Ends the session on the master, which would otherwise keep it; unknown ones are ignored.
 
-        A connection may have broken, and gRPC finds out with one call or with several.
+        A broken connection may be noticed only after one or several calls.
         """
         request = master_pb2.CloseSessionRequest(session_handle=self._handle)
         for pause_s in (*_CLOSE_PAUSES_S, None):
@@ -240,7 +240,7 @@ class RemoteSession:
 class InProcessSession(RemoteSession):
     """A session on the master of a server in this process: steps are called, not sent.
 
-    Everything else goes over gRPC, so that who may have a session is asked in one place.
+    Everything else goes over gRPC, so that access is checked in one place.
     """
 
     def __init__(
@@ -278,7 +278,7 @@ class InProcessSession(RemoteSession):
 
 
 def _await_master(channel: Any, peer: str, timeout_s: float | None) -> float | None:
-    """Returns once the master answers, with what is left of `timeout_s`."""
+    """Waits until the master answers; returns what is left of `timeout_s`."""
     start = time.monotonic()
     while True:
         waited_s = time.monotonic() - start
@@ -298,5 +298,5 @@ def _await_master(channel: Any, peer: str, timeout_s: float | None) -> float | N
 
 
 def _scalar(array: np.ndarray[Any, Any]) -> Any:
-    """Fetched values are writable arrays or numpy scalars, as from a session in process."""
+    """Returns fetched values as writable arrays or numpy scalars, as a local session does."""
     return array.copy() if array.ndim else array[()]

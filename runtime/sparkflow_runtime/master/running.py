@@ -1,8 +1,8 @@
 """The running steps of an executable: how they begin, end, fail and are cancelled.
 
-There is one way. All partitions but one are begun, where they are; that one runs in the calling
-thread; then the others are ended, one after the other. Whatever fails first ends the rest on all
-workers, and so does who cancels the step, closes the session or set a deadline that has passed.
+All partitions but one are started on their workers; that one runs in the calling thread; then the
+others are awaited, one after another. The first failure ends the rest on all workers; so do a
+cancellation, the closing of the session and an expired deadline.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _step_numbers = itertools.count(random.SystemRandom().getrandbits(40) << 20)
 """Step ids start at random, so that two masters of one cluster do not meet in a rendezvous."""
 
 _SETTLE_TIMEOUT_S: Final = 10.0
-"""How long a failed step waits for its other partitions to say how they ended."""
+"""How long a failed step waits for its other partitions to report how they ended."""
 
 
 class FinishesSteps(Protocol):
@@ -44,14 +44,14 @@ class FinishesSteps(Protocol):
 
 
 class Pending(Protocol):
-    """A partition that was begun."""
+    """A partition that was started."""
 
     @property
     def ends_step(self) -> bool:
         """Whether its worker forgets the step by itself when the partition ends well."""
 
     def end(self, step: RunningStep) -> Any:
-        """Waits for it in the calling thread; gives its results.
+        """Waits for it in the calling thread; returns its results.
 
         Raises:
             OpError: It failed, or see `RunningStep.check`.
@@ -59,20 +59,20 @@ class Pending(Protocol):
 
 
 class StepTimedOutError(DeadlineExceededError):
-    """A step has taken longer than it may; not what an op of it waited for."""
+    """A step exceeded its own timeout, as opposed to an op's."""
 
 
 class RunningStep:
-    """One step. Thread-safe; what it says of its end is guarded by the lock of its `RunningSteps`.
+    """One step. Thread-safe; the lock of its `RunningSteps` guards the fields about its end.
 
     Attributes:
-        id: What workers know it by.
-        timeout_s: How long it may take; None for ever.
-        reason: Why it was cancelled; None while it was not.
-        failures: What partitions failed with that nobody waits for at the moment.
-        has_part_here: Whether a partition of this process follows those that are begun elsewhere.
-        shortcuts: The bundles of that partition which need no request.
-        waker: Of the thread that runs it, which may wait at a socket.
+        id: Its id on the workers.
+        timeout_s: How long it may take; None: no limit.
+        reason: Why it was cancelled; None if it was not.
+        failures: The errors of partitions that no thread currently waits for.
+        has_part_here: Whether a partition in this process runs after the remote ones have started.
+        shortcuts: That partition's bundles that need no request.
+        waker: The waker of the thread that runs it, which may wait on a socket.
     """
 
     __slots__ = (
@@ -99,18 +99,18 @@ class RunningStep:
         self._deadline = None if timeout_s is None else time.monotonic() + timeout_s
 
     def cancel(self, error: OpError) -> None:
-        """Ends it with `error`; does nothing where it is over."""
+        """Ends the step with `error`; does nothing if it is over."""
         self._steps.cancel(self, error)
 
     def fail(self, error: BaseException) -> None:
-        """A partition has failed that nobody waits for at the moment; the others end."""
+        """Records the failure of a partition that no thread currently waits for; the others end."""
         self._steps.fail(self, error)
 
     def check(self) -> None:
-        """Passes while it goes on.
+        """Returns while the step is in progress.
 
         Raises:
-            OpError: What it was cancelled with, or a partition failed with.
+            OpError: The error with which it was cancelled or a partition failed.
         """
         if self.reason is not None:
             raise self.reason
@@ -141,11 +141,11 @@ class RunningStep:
 
 
 class InBackground:
-    """A partition that another thread runs, or waits for.
+    """A partition that another thread runs or awaits.
 
     Args:
-        step: Is told when it has ended.
-        future: Its results.
+        step: Notified when the partition has ended.
+        future: The partition's results.
     """
 
     ends_step = False
@@ -172,28 +172,29 @@ LinkT = TypeVar("LinkT", bound=FinishesSteps)
 
 
 class RunningSteps(Generic[LinkT]):
-    """The steps of one executable. Thread-safe; `_lock`, which is that of `changed`, guards all.
+    """The running steps of one executable. Thread-safe; `_lock`, the lock of `changed`, guards all.
 
     Args:
         links: The workers that take part in each step.
 
     Attributes:
-        links: The same, each once.
-        changed: Told whenever something may end a wait.
+        links: The workers, each once.
+        changed: Notified whenever something may end a wait.
     """
 
     def __init__(self, links: Sequence[LinkT]) -> None:
         self.links = tuple({id(link): link for link in links}.values())
-        self._lock = threading.Lock()  # entered by itself: a condition does that in Python
+        # used directly: `Condition` enters it in Python code, which is slower
+        self._lock = threading.Lock()
         self.changed = threading.Condition(self._lock)
         self._running: set[RunningStep] = set()
         self._closed: OpError | None = None
 
     def begin(self, timeout_s: float | None = None) -> RunningStep:
-        """A new step, which can be cancelled from now on.
+        """Returns a new step, which can be cancelled from now on.
 
         Raises:
-            OpError: What `close` was called with.
+            OpError: The error with which `close` was called.
         """
         self.check()
         step = RunningStep(self, timeout_s)
@@ -202,7 +203,7 @@ class RunningSteps(Generic[LinkT]):
         return step
 
     def check(self) -> None:
-        """Passes until `close` is called; then raises its error."""
+        """Raises the error with which `close` was called, if it was."""
         if self._closed is not None:
             raise from_status(*to_status(self._closed))
 
@@ -226,7 +227,7 @@ class RunningSteps(Generic[LinkT]):
         self._finish(step, CancelledError(message=f"The step failed elsewhere: {error}"))
 
     def close(self, error: OpError) -> None:
-        """Ends every running step with `error`, and lets none begin any more."""
+        """Ends every running step with `error`, and lets no new one begin."""
         with self._lock:
             self._closed = error
             running = list(self._running)
@@ -243,14 +244,14 @@ class RunningSteps(Generic[LinkT]):
 
         Args:
             step: From `begin`; it is over when this returns or raises.
-            begin: Begins partitions elsewhere, one after the other.
-            here: Runs one in this thread; None where there is none.
+            begin: Functions that start the other partitions, called one after another.
+            here: Runs a partition in this thread; None if there is none.
 
         Returns:
-            The results of `here`, then of those that were begun, in order.
+            The results of `here`, then of the started partitions, in order.
 
         Raises:
-            OpError: The first failure, or what `cancel` was called with.
+            OpError: The first failure, or the error with which `cancel` was called.
         """
         from sparkflow_runtime.transport.waking import Waker
 
@@ -261,11 +262,11 @@ class RunningSteps(Generic[LinkT]):
         step.waker = Waker.of_this_thread(_pass)
         try:
             self.check()
-            begun.extend(begin())  # What was begun before a failure is in the list, too.
+            begun.extend(begin())  # The list includes partitions started before a failure.
             if here is not None:
                 results.append(here())
             results += [pending.end(step) for pending in begun]
-            step.check()  # All of it may have been done before workers knew that it was cancelled.
+            step.check()  # Everything may have been done before workers knew of the cancellation.
             is_forgotten = bool(begun) and begun[0].ends_step
             return results
         except Exception as error:
@@ -274,7 +275,7 @@ class RunningSteps(Generic[LinkT]):
                 raise
             raise cause from None
         finally:
-            # Also after Ctrl-C: no partition goes on alone.
+            # Also after Ctrl-C: no partition continues alone.
             with self._lock:
                 self._running.discard(step)
                 step.waker = None
@@ -284,7 +285,7 @@ class RunningSteps(Generic[LinkT]):
     def _failed(
         self, step: RunningStep, begun: Sequence[Pending], error: Exception
     ) -> BaseException:
-        """What ended a step one of whose partitions raised an error; the others are ended."""
+        """Ends the other partitions after one has failed; returns the error that ended the step."""
         futures = [each.future for each in begun if isinstance(each, InBackground)]
         first = _first_cause([*step.failures, error, *_failures(futures)])
         self._finish(step, CancelledError(message=f"The step failed elsewhere: {first}"))
@@ -292,9 +293,9 @@ class RunningSteps(Generic[LinkT]):
         first = _first_cause([*step.failures, error, *_failures(futures)])
         reason = step.reason
         if isinstance(reason, CancelledError) and isinstance(first, CancelledError):
-            # It says what was waiting.
+            # Its text says what was waiting.
             return first if first.located else reason
-        # A session that is closed closes its queues, which may be what a task hears of first.
+        # Closing a session closes its queues, which a task may notice first.
         derived = _DERIVED if self._closed is None else (*_DERIVED, OutOfRangeError)
         return reason if reason is not None and isinstance(first, derived) else first
 
@@ -309,15 +310,15 @@ class RunningSteps(Generic[LinkT]):
 
 
 def _pass() -> None:
-    """Whoever waits says what ends its wait."""
+    """Does nothing: a waiting thread reports what ends its wait."""
 
 
 _DERIVED = (AbortedError, CancelledError)
-"""What a partition fails with because another one did."""
+"""Returns the error of a partition that ends because another one failed."""
 
 
 def failure_of(future: Future[Any]) -> BaseException | None:
-    """What a partition failed with; None while it has not."""
+    """Returns the error of a partition; None if it has not failed."""
     if future.cancelled():
         return CancelledError(message="The task is shutting down")
     return future.exception() if future.done() else None
@@ -328,7 +329,7 @@ def _failures(futures: Iterable[Future[Any]]) -> list[BaseException]:
 
 
 def _first_cause(failures: Sequence[BaseException]) -> BaseException:
-    """The failure that ended the step, rather than those it caused in other partitions."""
+    """Returns the failure that ended the step, not those it caused in other partitions."""
     causes = [error for error in failures if not isinstance(error, _DERIVED)]
     located = [error for error in causes if isinstance(error, OpError) and error.located]
     return (located or causes or list(failures))[0]

@@ -22,13 +22,13 @@ class RunningLoop(Protocol):
 
     @property
     def done(self) -> bool:
-        """Whether the loop has ended, one way or another."""
+        """Whether the loop has ended in any way."""
 
     def updates(self) -> Iterator[LoopUpdate]:
-        """What the steps yield, as it arrives, see `LoopUpdates.follow`."""
+        """Yields the steps' results as they arrive, see `LoopUpdates.follow`."""
 
     def poll(self, interval_s: float | None) -> Iterator[LoopUpdate | None]:
-        """The same with None whenever nothing came for so many seconds."""
+        """As `follow`, but also yields None whenever nothing arrived for a number of seconds."""
 
     def wait(self, timeout_s: float | None = None) -> LoopEnd:
         """Blocks until the loop has ended, see `LoopUpdates.wait`."""
@@ -37,7 +37,7 @@ class RunningLoop(Protocol):
         """Ends the loop at the next step that all partitions can reach; does not wait for it."""
 
     def cancel(self, reason: str = "The loop was cancelled") -> None:
-        """Ends the loop in the middle of whatever step it is in, with a CancelledError."""
+        """Ends the loop in the middle of its current step, with a CancelledError."""
 
 
 class LoopRegister:
@@ -48,7 +48,7 @@ class LoopRegister:
         self._loops: weakref.WeakSet[RunningLoop] = weakref.WeakSet()
 
     def add(self, loop: RunningLoop) -> RunningLoop:
-        """Keeps a loop in mind."""
+        """Adds a loop."""
         with self._lock:
             self._loops.add(loop)
         return loop

@@ -29,16 +29,16 @@ TENSORFLOW_SERVICE: Final = "tensorflow.MasterService"
 """Stock TensorFlow clients call this name; the messages are the same on the wire."""
 
 ANSWER_TIME_S: Final = 1.0
-"""What is left of a call's time when the master tells that a session cannot be made in time."""
+"""How long before a call's deadline the master reports that a session was not created in time."""
 
 MakeSession = Callable[[config_pb2.ConfigProto, Callable[[], bool] | None], MasterSession]
-"""Makes a session; the second argument is `is_wanted` of `MasterSession`."""
+"""Creates a session; the second argument is `is_wanted` of `MasterSession`."""
 LinksOf = Callable[[Sequence[str]], Mapping[str, WorkerLink]]
-"""Gives the tasks that some device filters leave."""
+"""Returns the tasks that match device filters."""
 
 
 masters_here: Final[MutableMapping[str, MasterService]] = weakref.WeakValueDictionary()
-"""The masters that serve from this process by their `host:port`: sessions call them directly."""
+"""The masters served by this process, by `host:port`: sessions call them directly."""
 
 
 class MasterService:
@@ -74,7 +74,7 @@ class MasterService:
     def create_session(self, request: Any, context: Any) -> master_pb2.CreateSessionResponse:
         """Opens a session on a first graph, which may be empty.
 
-        Tasks of the cluster that have not started are waited for as long as the client does.
+        Waits for tasks of the cluster that have not started as long as the client waits.
         """
 
         def is_wanted() -> bool:
@@ -99,7 +99,7 @@ class MasterService:
         )
 
     def extend_session(self, request: Any) -> master_pb2.ExtendSessionResponse:
-        """Adds nodes to the graph of a session, which has the version that the client says."""
+        """Adds nodes to a session's graph if it has the version that the client expects."""
         version = self.find(request.session_handle).extend(
             import_graph(request.graph_def),
             request.graph_def.library.function,
@@ -114,7 +114,7 @@ class MasterService:
         return master_pb2.PartialRunSetupResponse(partial_run_handle=handle)
 
     def run_step(self, request: Any, context: Any) -> master_pb2.RunStepResponse:
-        """Runs one step; the error goes into the response when the client asks for that."""
+        """Runs one step; returns an error in the response if the client asks for that."""
         response = master_pb2.RunStepResponse()
         try:
             self._run_step(request, response, context)
@@ -167,7 +167,7 @@ class MasterService:
         return master_pb2.ResetResponse()
 
     def make_callable(self, request: Any) -> master_pb2.MakeCallableResponse:
-        """Prepares a step that runs by number."""
+        """Prepares a step that can be run by its number."""
         session = self.find(request.session_handle)
         options = request.options
         executable = session.prepare(options.feed, options.fetch, options.target)
@@ -220,11 +220,11 @@ class MasterService:
             response.tensor.add(name=name, tensor=export_tensor(value))
 
     def find_callable(self, handle: str, number: int) -> Executable:
-        """A prepared step of a session.
+        """Returns a prepared step of a session.
 
         Raises:
             AbortedError: The session is not known here.
-            InvalidArgumentError: It has no such step.
+            InvalidArgumentError: The session has no such step.
         """
         with self._lock:
             found = self._callables.get((handle, number))
@@ -234,7 +234,7 @@ class MasterService:
         return found[0]
 
     def find(self, handle: str) -> MasterSession:
-        """A session.
+        """Returns a session.
 
         Raises:
             AbortedError: It is not known here.
@@ -255,7 +255,7 @@ def _run(
     options: config_pb2.RunOptions,
     metadata: config_pb2.RunMetadata,
 ) -> list[Any]:
-    """Runs a step that ends when its client goes away."""
+    """Runs a step that is cancelled when its client disconnects."""
     gone = CancelledError(message="The client of this step is gone")
     return run_with_options(
         executable,

@@ -1,4 +1,4 @@
-"""A master's session: the client's graph so far, and what was made ready to run from it."""
+"""A master's session: the client's graph so far, and the executables prepared from it."""
 
 from __future__ import annotations
 
@@ -51,27 +51,27 @@ StepCall = Callable[..., list[Any]]
 class MasterSession:
     """One client's session. Safe to use from several threads.
 
-    `_lock` guards the graph and the caches. It is not held while workers are asked: a step that is
-    new to the session does not keep others, nor `close`, waiting.
+    `_lock` guards the graph and the caches. It is not held during calls to workers: preparing a new
+    step blocks neither other steps nor `close`.
 
     Args:
         links: The workers by task name.
-        default_task: Where nodes without a device go.
+        default_task: The task of nodes without a device.
         device_filters: The tasks it may use; all when empty.
         allow_soft_placement: Whether nodes may fall back to a CPU.
-        timeout_s: How long a step may take that says nothing else.
-        log_placement: Whether to tell on stderr where nodes go.
-        cost_model: Which steps tell what their nodes cost; none when None.
-        isolate: Whether variables and queues are the session's own, instead of the tasks'.
-        master: Whose session it is: tasks end those of its earlier incarnations.
-        is_wanted: Tasks that have not started are waited for as long as this says True; for
-            `remote_link.CONNECT_TIMEOUT_S` when None.
-        hosts: By task the host that it is on; tasks that are missing are on one.
-        cluster: Tasks that workers are told of; None where they know them.
+        timeout_s: How long a step may take by default.
+        log_placement: Whether to print the placement of nodes on stderr.
+        cost_model: Which steps report their nodes' costs; None: none.
+        isolate: Whether variables and queues belong to the session instead of the tasks.
+        master: The session's master: tasks end sessions of its earlier incarnations.
+        is_wanted: Tasks that have not started are awaited as long as this returns True; None: for
+            `remote_link.CONNECT_TIMEOUT_S`.
+        hosts: The host of each task; tasks that are missing share one.
+        cluster: Tasks of which the workers are notified; None if they know them.
 
     Attributes:
         handle: The session's unique name.
-        devices: What the session may place on, best first.
+        devices: The devices for placement, best first.
     """
 
     def __init__(
@@ -127,14 +127,14 @@ class MasterSession:
     def _join(
         self, isolate: bool, master: MasterId, cluster: ClusterDef | None
     ) -> list[DeviceSpec]:
-        """Opens the session on every task; gives their devices."""
+        """Opens the session on every task; returns their devices."""
 
         def join(link: WorkerLink) -> None:
             link.create_session(self.handle, isolate, master, cluster)
 
         links = list(self._links.values())
         try:
-            # First whether all tasks are who they should be: they are told of each other then.
+            # First check the identity of all tasks, before they are told of each other.
             found = for_each(lambda link: link.devices(), links)
             for_each(join, links)
         except BaseException:
@@ -156,20 +156,20 @@ class MasterSession:
     ) -> int:
         """Adds nodes to the session's graph, and functions to its library.
 
-        Functions that are there already are ignored. They are read when a step calls them: a
-        client may send some whose ops are not known here.
+        Known functions are ignored. Functions are parsed when a step calls them: a client may send
+        some whose ops are unknown here.
 
         Args:
             nodes: The new nodes.
             functions: The new functions.
-            version: The version that the caller knows; None: any.
+            version: The version that the caller expects; None: any.
 
         Returns:
-            The graph's version, which goes up by one with each call.
+            The graph's version, which each call increments.
 
         Raises:
-            AbortedError: The graph has another version: somebody else has extended it.
-            AlreadyExistsError: A node of that name is there already.
+            AbortedError: The graph has another version: another client has extended it.
+            AlreadyExistsError: A node of that name exists.
         """
         with self._lock:
             self._require_open()
@@ -185,14 +185,14 @@ class MasterSession:
             self._graph.nodes.update(nodes.nodes)  # in place: clients add node by node
             for proto in functions:
                 self._library.setdefault(proto.signature.name, proto)
-            # Cached steps stay right: nodes are only added, and nothing old can depend on them.
+            # Cached steps stay valid: nodes are only added, and no old node can depend on them.
             self._version += 1
             return self._version
 
     def prepare(
         self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]
     ) -> Executable:
-        """The cached or freshly made executable of a request.
+        """Returns the executable of a request, from the cache or newly prepared.
 
         Raises:
             OpError: A name is unknown, a node cannot be placed, a kernel is missing.
@@ -219,7 +219,7 @@ class MasterSession:
                 self._executables[key] = made
             return made
         except OpError:
-            self._require_open()  # What a worker says of a closed session is not the cause.
+            self._require_open()  # A worker's error about a closed session is not the cause.
             raise
         finally:
             with self._lock:
@@ -242,9 +242,9 @@ class MasterSession:
         )
 
     def _tell_placement(self, log: PlacementLog, partitions: Sequence[Partition]) -> None:
-        """Tells where the nodes of the client's graph go, before anything is folded or fused.
+        """Prints the placement of the client's nodes, before any folding or fusion.
 
-        Where nodes that no step needs cannot be placed, those of the step are told of.
+        If nodes that the step does not need cannot be placed, prints the step's nodes only.
         """
         try:
             called = ready_functions(self._graph, self._load)
@@ -267,10 +267,10 @@ class MasterSession:
     def start_partial_run(
         self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]
     ) -> str:
-        """Announces a step that is run in several calls, see `PartialRun`; gives its handle.
+        """Announces a step that is run in several calls, see `PartialRun`; returns its handle.
 
         Raises:
-            OpError: A name is unknown, or nothing is asked for.
+            OpError: A name is unknown, or nothing is requested.
         """
         from sparkflow_runtime.master.partial import PartialRun
 
@@ -284,7 +284,7 @@ class MasterSession:
     def partial_run(
         self, handle: str, feeds: Mapping[str, Any], fetches: Sequence[str]
     ) -> list[Any]:
-        """One call of a partial run, which is forgotten when all was fed and fetched.
+        """Runs one call of a partial run, which is forgotten when all was fed and fetched.
 
         Raises:
             InvalidArgumentError: There is no such partial run, or see `PartialRun.run`.
@@ -314,7 +314,7 @@ class MasterSession:
         return Loop(executable, terms, list(feeds.values()))
 
     def close(self) -> None:
-        """Ends running steps and has workers forget the session. May be called again."""
+        """Ends running steps and closes the session on the workers. May be called again."""
         with self._lock:
             if self._closed:
                 return
@@ -331,7 +331,7 @@ class MasterSession:
         reset_containers(self._links, containers)
 
     def _load(self, name: str) -> Function:
-        """A function of the library."""
+        """Returns a function of the library."""
         if name not in self._functions:
             from sparkflow_runtime.ir.function_def import import_function
 
@@ -356,10 +356,10 @@ def _request(feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str
 
 
 def reset_containers(links: Mapping[str, WorkerLink], containers: Sequence[str]) -> None:
-    """Drops the resources (variables, queues) of these containers; of all when none is named.
+    """Drops the resources (variables, queues) of these containers; of all if none is named.
 
     Raises:
-        OpError: A task could not be asked; the others were.
+        OpError: A task could not be reached; the others dropped theirs.
     """
 
     def clear(link: WorkerLink) -> OpError | None:
@@ -377,7 +377,7 @@ def reset_containers(links: Mapping[str, WorkerLink], containers: Sequence[str])
 def filtered(
     links: Mapping[str, WorkerLink], filters: Sequence[str], default_task: str
 ) -> dict[str, WorkerLink]:
-    """The tasks a session may use: those some filter matches, and always the default one."""
+    """Returns the tasks a session may use: those that a filter matches, and the default one."""
     if not filters:
         return dict(links)
     specs = [DeviceSpec.from_string(text) for text in filters]
@@ -389,7 +389,7 @@ def filtered(
 
 
 def _best_first(devices: Iterable[DeviceSpec], default_task: str) -> list[DeviceSpec]:
-    """Devices in order of preference: the default task's, GPUs before CPUs, then the others."""
+    """Returns devices by preference: the default task's, GPUs before CPUs, then the others."""
     return sorted(
         devices,
         key=lambda spec: (
@@ -409,7 +409,7 @@ def run_session(
     targets: Sequence[str],
     options: RunOptions | None,
 ) -> tuple[list[Any], RunMetadata | None]:
-    """Runs a step of a session of this process; see `client.SessionClient.run`."""
+    """Runs a step of a session in this process; see `client.SessionClient.run`."""
     executable = session.prepare(list(feeds), fetches, targets)
     args = [np.asarray(value) for value in feeds.values()]
     if options is None:

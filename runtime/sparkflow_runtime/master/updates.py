@@ -1,4 +1,4 @@
-"""How the updates of a step loop reach those who listen, however slow they are."""
+"""Delivers the updates of a step loop to listeners, however slow they are."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sparkflow_runtime.errors import OpError, from_status, to_status
 from sparkflow_runtime.worker.loop import LoopEnd, LoopUpdate
 
 MAX_UPDATES: Final = 64
-"""How many updates wait for a listener before they are put together."""
+"""How many updates wait for a listener before they are merged."""
 MAX_VALUES_BYTES: Final = 1 << 26
 """How many bytes of values wait for a listener before the oldest are dropped."""
 
@@ -22,9 +22,9 @@ MAX_VALUES_BYTES: Final = 1 << 26
 class LoopUpdates:
     """The updates of one loop, for any number of listeners. Thread-safe.
 
-    What a listener has not taken yet waits in a queue of its own; `publish` never waits. Updates
-    that wait are put together into fewer, longer ones. When their values take more than
-    `MAX_VALUES_BYTES` the oldest values are dropped; the numbers of steps always stay right.
+    Each listener has its own queue; `publish` never waits. Waiting updates are merged into fewer,
+    longer ones. When their values exceed `MAX_VALUES_BYTES`, the oldest values are dropped; the
+    numbers of steps always stay correct.
     """
 
     def __init__(self) -> None:
@@ -35,18 +35,18 @@ class LoopUpdates:
 
     @property
     def done(self) -> bool:
-        """Whether the loop has ended, one way or another."""
+        """Whether the loop has ended in any way."""
         return self._end.done()
 
     def publish(self, update: LoopUpdate) -> None:
-        """Leaves an update for every listener."""
+        """Queues an update for every listener."""
         with self._lock:
             listeners = list(self._listeners)
         for listener in listeners:
             listener.put(update)
 
     def finish(self, end: LoopEnd | BaseException) -> None:
-        """Says how the loop ended: nothing is published any more."""
+        """Records how the loop ended; nothing is published afterwards."""
         if isinstance(end, LoopEnd):
             self._end.set_result(end)
         else:
@@ -60,22 +60,22 @@ class LoopUpdates:
         """Blocks until the loop has ended.
 
         Raises:
-            OpError: What ended the loop, if not its data, its bounds, its number of steps or a
+            OpError: The error that ended the loop, if not its data, bounds, number of steps or a
                 request to stop.
-            TimeoutError: It still runs after `timeout_s` seconds.
+            TimeoutError: It is still running after `timeout_s` seconds.
         """
         try:
             return self._end.result(timeout_s)
         except FutureTimeoutError:  # another class than TimeoutError in Python 3.10
             raise TimeoutError(f"The loop still runs after {timeout_s} s") from None
         except OpError as error:
-            # Every thread raises an instance of its own: a traceback belongs to one of them.
+            # Every thread raises its own instance, as a traceback belongs to one thread.
             raise from_status(*to_status(error)) from None
 
     def follow(self) -> Iterator[LoopUpdate]:
-        """The updates for one more listener, as they arrive; ends when the loop does.
+        """Yields the updates for one more listener as they arrive; ends with the loop.
 
-        The first listener gets all there were, others what comes from now on.
+        The first listener gets all updates, others those from now on.
 
         Raises:
             OpError: As `wait` does.
@@ -83,7 +83,7 @@ class LoopUpdates:
         return (update for update in self.poll(None) if update is not None)
 
     def poll(self, interval_s: float | None) -> Iterator[LoopUpdate | None]:
-        """As `follow`, but yields None as well whenever nothing came for so many seconds."""
+        """As `follow`, but also yields None whenever nothing arrived for `interval_s` seconds."""
         with self._lock:
             listener, self._first = self._first, None
             if listener is None:
@@ -107,7 +107,7 @@ class LoopUpdates:
 
 
 class _Listener:
-    """The updates one listener has not taken yet. `_changed` guards all fields."""
+    """The updates that a listener has not received yet. `_changed` guards all fields."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -117,7 +117,7 @@ class _Listener:
 
     @property
     def ended(self) -> bool:
-        """Whether all was taken and nothing comes any more."""
+        """Whether all updates were received and no more follow."""
         with self._changed:
             return self._ended and not self._waiting
 
@@ -136,7 +136,7 @@ class _Listener:
             self._changed.notify()
 
     def take(self, timeout_s: float | None) -> LoopUpdate | None:
-        """The oldest; None at the end, or when nothing came in time."""
+        """Removes and returns the oldest; None at the end, or if none arrived in time."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._ended, timeout_s)
             if not self._waiting:
@@ -147,10 +147,10 @@ class _Listener:
 
 
 def coalesced(updates: Sequence[LoopUpdate]) -> list[LoopUpdate]:
-    """Fewer updates about the same steps, half of what may wait at most.
+    """Merges updates into fewer ones about the same steps, at most half of the maximum.
 
-    The values of the oldest are dropped where they are too large. Neighbours whose values have the
-    same shapes are put together; if that leaves too many, values of the oldest are dropped, too.
+    Values of the oldest are dropped if all are too large. Neighbours whose values have the same
+    shapes are merged; if too many remain, values of the oldest are dropped as well.
     """
     size_bytes = 0
     begin = len(updates)
@@ -166,7 +166,7 @@ def coalesced(updates: Sequence[LoopUpdate]) -> list[LoopUpdate]:
 
 
 def _runs(updates: Sequence[LoopUpdate]) -> list[list[LoopUpdate]]:
-    """Neighbours whose values can be put together."""
+    """Groups neighbours whose values can be merged."""
     runs: list[list[LoopUpdate]] = []
     for update in updates:
         if runs and _fits(runs[-1][-1], update):

@@ -1,4 +1,4 @@
-"""How a new session waits for tasks of its cluster that have not started yet."""
+"""Waits, for a new session, for tasks of its cluster that have not started yet."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from typing import Final, Protocol
 from sparkflow_runtime.errors import DeadlineExceededError
 
 TELL_INTERVAL_S: Final = 10.0
-"""How often it is told which tasks are missing."""
+"""How often missing tasks are logged."""
 _LOOK_INTERVAL_S: Final = 0.2
-"""How soon it is noticed that nobody wants the session any more."""
+"""How often to check whether the session is still wanted."""
 
 _log = logging.getLogger("tensorflow")
 
 
 class Awaited(Protocol):
-    """Something that may have to start first."""
+    """A task that may not have started yet."""
 
     def ready(self) -> Future[None]:
-        """Is done once it answers; may be cancelled."""
+        """Returns a future that is done once it answers; may be cancelled."""
 
 
 def await_tasks(links: Mapping[str, Awaited], is_wanted: Callable[[], bool]) -> None:
     """Returns once every task answers, however long that takes.
 
-    Every ten seconds a line of the log names each task that is missing, as TensorFlow's do.
+    Every ten seconds the log names each missing task, as TensorFlow's does.
 
     Args:
         links: The tasks by name.
-        is_wanted: Whether to go on waiting.
+        is_wanted: Whether to continue waiting.
 
     Raises:
-        DeadlineExceededError: `is_wanted` said no; the text names the tasks that are missing.
+        DeadlineExceededError: `is_wanted` returned False; the text names the missing tasks.
         CancelledError: This server was stopped.
     """
     awaited = {link.ready(): task for task, link in links.items()}

@@ -1,1 +1,1 @@
-"""Where the two ends of an edge meet inside one task."""
+"""Rendezvous: where the sending and the receiving end of an edge meet within a task."""

@@ -1,9 +1,9 @@
-"""Where the ranks of a collective group find each other, although their sessions do not know.
+"""The rendezvous of the ranks of a collective group whose sessions do not know each other.
 
-The task of rank 0 keeps the table. When all ranks of a group have come, each is given the same
-number, under which they exchange tensors from then on as the partitions of one step do. A rank that
-comes again, because its session or its task began anew, ends what the others still run under the
-old number, and all of them must come again.
+The task of rank 0 keeps the table. When all ranks of a group have joined, each gets the same
+number, under which they then exchange tensors like the partitions of one step. A rank that joins
+again, because its session or task was restarted, ends what the others still run under the old
+number, and all of them must join again.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _NUMBER_BITS: Final = 62
 
 @dataclass(slots=True)
 class _Round:
-    """Ranks on their way to one number.
+    """The ranks that have joined a group, and their number.
 
     Attributes:
-        size: How many there must be.
-        members: Who has come, by rank.
-        number: What they were given, None before all have come.
+        size: The required number of ranks.
+        members: The members that have joined, by rank.
+        number: Their number; None until all have joined.
     """
 
     size: int
@@ -53,7 +53,7 @@ class GroupTable:
     `_changed` guards all fields.
 
     Args:
-        supersede: Is called with a group's old number and the reason when that is to end.
+        supersede: Called with a group's old number and the reason when that number becomes invalid.
     """
 
     def __init__(self, supersede: Callable[[int, OpError], None]) -> None:
@@ -69,20 +69,21 @@ class GroupTable:
         timeout_s: float,
         wanted: Callable[[], bool] = lambda: True,
     ) -> int:
-        """Waits until all ranks of the group have come; the number that each of them is given.
+        """Waits until all ranks of the group have joined; returns their common number.
 
         Args:
-            applicant: Who comes: the `rank` of a `group` of `group_size` ranks. Its `member` is a
-                text that nobody else has, which tells one that came again from one that asks twice.
+            applicant: The joining `rank` of a `group` of `group_size` ranks. Its `member` is a
+                unique text, which distinguishes a rank that joins again from one that repeats its
+                request.
             timeout_s: How long to wait for the others.
-            wanted: Whether the applicant still waits; asked again after `wake`.
+            wanted: Whether the applicant still waits; called again after `wake`.
 
         Raises:
-            InvalidArgumentError: The ranks do not agree on the size, or there is no such rank.
-            DeadlineExceededError: Some did not come; the text names them.
-            AbortedError: The same rank came again meanwhile.
-            CancelledError: It is not wanted any more.
-            OpError: What the table was closed with.
+            InvalidArgumentError: The ranks disagree on the size, or there is no such rank.
+            DeadlineExceededError: Some ranks did not join; the text names them.
+            AbortedError: The same rank joined again meanwhile.
+            CancelledError: `wanted` returned False.
+            OpError: The error with which the table was closed.
         """
         _check(applicant)
         ended: tuple[int, OpError] | None = None
@@ -110,7 +111,7 @@ class GroupTable:
         return self._wait(applicant, current, timeout_s, wanted)
 
     def wake(self) -> None:
-        """Has every `join` look again whether it is wanted."""
+        """Makes every `join` call `wanted` again."""
         with self._changed:
             self._changed.notify_all()
 

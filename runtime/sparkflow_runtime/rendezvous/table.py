@@ -1,12 +1,12 @@
-"""The rendezvous of one step: values wait for takers, takers wait for values.
+"""The rendezvous of one step: values wait for receivers, receivers wait for values.
 
-A key is taken exactly once per iteration of the step loop. Blocking waits end with the value, with
-the end of the loop, or with the error that ended the step.
+A key is received exactly once per iteration of the step loop. Blocking waits end with the value,
+with the end of the loop, or with the error that ended the step.
 
-A sender may be `MAX_AHEAD` iterations ahead of whoever takes its values, then it waits: otherwise a
-partition that only sends would fill the memory. That cannot block for ever. Partitions take and
-send in one global order (see `passes.partition`), and a sender waits for something that lies at
-least one iteration back in that order.
+A sender may be `MAX_AHEAD` iterations ahead of its receiver, then it waits: otherwise a partition
+that only sends would fill the memory. This cannot deadlock: partitions receive and send in one
+global order (see `passes.partition`), and a sender waits for something at least one iteration
+earlier in that order.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from sparkflow_runtime.transport.channel.serving import Sink
 
 MAX_AHEAD: Final = 2
-"""How many values of one key may wait for their taker."""
+"""Maximum number of values of one key that may wait for their receiver."""
 _NEVER: Final = 1 << 62
 
 
 class EndOfLoop(OutOfRangeError):
-    """The loop ended before this iteration because a peer's data did: ours ends without error."""
+    """The loop ended before this iteration because a peer's data ended: ours ends without error."""
 
     def __init__(self) -> None:
         super().__init__(message="The loop of a peer has ended")
@@ -42,9 +42,9 @@ class EndOfLoop(OutOfRangeError):
 
 
 class StepRendezvous:
-    """The meeting place of one step on one task. Safe to use from several threads.
+    """The rendezvous of one step on one task. Safe to use from several threads.
 
-    `_lock` guards all fields but `session`; `_ready` tells of what has changed.
+    `_lock` guards all fields but `session`; `_ready` signals changes.
 
     Attributes:
         session: The session whose step it is, once a partition of it has begun here; "" before.
@@ -52,7 +52,8 @@ class StepRendezvous:
 
     def __init__(self) -> None:
         self.session = ""
-        self._lock = threading.RLock()  # entered by itself: a condition does that in Python
+        # used directly: `Condition` enters it in Python code, which is slower
+        self._lock = threading.RLock()
         self._ready = threading.Condition(self._lock)
         self._values: dict[tuple[str, int], Any] = {}
         self._waiting: dict[str, int] = {}
@@ -73,18 +74,18 @@ class StepRendezvous:
         lent: Sequence[int],
         keep: Callable[[tuple[Any, ...]], Any],
     ) -> None:
-        """Sends values to the task that has asked for them; leaves them here until one does.
+        """Sends values to the task that has requested them; keeps them here until one does.
 
         Args:
-            key: What they go under.
-            iteration: The turn of the loop.
+            key: The key of the values.
+            iteration: The iteration of the loop.
             values: They may change once this returns.
             lent: See `Sink`.
-            keep: Gives what can be left here.
+            keep: Returns the values in a form that can be kept here.
 
         Raises:
             EndOfLoop: The loop ended before this iteration.
-            OpError: The error the step was aborted with, or the other task is gone.
+            OpError: The error with which the step was aborted, or the other task is gone.
         """
         kept: Any = None
         is_kept = False
@@ -108,10 +109,10 @@ class StepRendezvous:
             return
 
     def subscribe(self, key: str, taker: Sink) -> None:
-        """Has the values of a key go to a task that asks for them, those that are here first.
+        """Sends the values of a key to a task that requests them, beginning with those kept here.
 
         Raises:
-            OpError: The error the step was aborted with.
+            OpError: The error with which the step was aborted.
         """
         source = key.partition("-")[0]
         with taker.ordered:
@@ -130,7 +131,7 @@ class StepRendezvous:
             taker.end(ended)
 
     def unsubscribe(self, key: str, taker: Sink) -> None:
-        """Takes that back."""
+        """Undoes `subscribe`."""
         with self._lock:
             if self._takers.get(key) is taker:
                 del self._takers[key]
@@ -140,11 +141,11 @@ class StepRendezvous:
             self.unsubscribe(key, taker)
 
     def put(self, key: str, iteration: int, value: Any) -> None:
-        """Leaves a value for its taker; waits while `MAX_AHEAD` earlier ones are not taken.
+        """Keeps a value for its receiver; waits while `MAX_AHEAD` earlier ones are pending.
 
         Raises:
             EndOfLoop: The loop ended before this iteration.
-            OpError: The error the step was aborted with.
+            OpError: The error with which the step was aborted.
         """
         self.send(key, iteration, value, (), lambda value: value)
 
@@ -158,16 +159,16 @@ class StepRendezvous:
         """Waits for the value of this key and iteration and removes it.
 
         Args:
-            key: What the value was put under; starts with its partition's number and "-".
-            iteration: The turn of the loop.
+            key: The value's key; starts with its partition's number and "-".
+            iteration: The iteration of the loop.
             timeout_s: How long to wait at most.
-            wanted: Whether somebody still wants the value; asked again after `wake`.
+            wanted: Whether the value is still needed; called again after `wake`.
 
         Raises:
             EndOfLoop: The loop ended before this iteration's value was sent.
-            CancelledError: It is not wanted any more.
+            CancelledError: `wanted` returned False.
             DeadlineExceededError: Nothing came for `timeout_s` seconds.
-            OpError: The error the step was aborted with.
+            OpError: The error with which the step was aborted.
         """
         place = (key, iteration)
         source = key.partition("-")[0]
@@ -196,18 +197,18 @@ class StepRendezvous:
             raise EndOfLoop
 
     def wake(self) -> None:
-        """Has every `take` look again whether its value is wanted."""
+        """Makes every `take` call `wanted` again."""
         with self._lock:
             self._ready.notify_all()
 
     def drain(
         self, timeout_s: float, of: Callable[[str, int], bool] = lambda key, iteration: True
     ) -> bool:
-        """Waits until every value was taken or the step is over; False when that takes too long.
+        """Waits until all values were received or the step is over; returns False on timeout.
 
         Args:
             timeout_s: How long to wait at most.
-            of: Whether to wait for the value of a key and an iteration.
+            of: Whether to wait for the value of a given key and iteration.
         """
         with self._lock:
             return self._ready.wait_for(
@@ -215,7 +216,7 @@ class StepRendezvous:
             )
 
     def end(self, source: str, iteration: int) -> None:
-        """Declares that the partition `source` sends nothing from this iteration on."""
+        """Declares that partition `source` sends nothing from this iteration on."""
         with self._lock:
             self._ended_at[source] = min(iteration, self._ended_at.get(source, _NEVER))
             takers = [t for key, t in self._takers.items() if key.partition("-")[0] == source]
@@ -224,20 +225,21 @@ class StepRendezvous:
             taker.end(iteration)
 
     def begin(self, partition: object, iteration: int) -> None:
-        """Passes when a partition may begin this iteration; waits while the step is held.
+        """Returns when a partition may begin this iteration; waits while the step is held.
 
         Args:
-            partition: Anything that tells the partitions of the step apart; begins with turn 0.
-            iteration: The turn.
+            partition: Any value that identifies the partition within the step; begins with
+                iteration 0.
+            iteration: The iteration.
 
         Raises:
             EndOfLoop: The loop ended before this iteration.
-            OpError: The error the step was aborted with.
+            OpError: The error with which the step was aborted.
         """
         if not iteration:
-            with self._lock:  # Only here the dictionary grows, which `hold` iterates over.
+            with self._lock:  # The dictionary that `hold` iterates over grows only here.
                 self._begun[partition] = 0
-        # Told first and looked at second, without a lock: either `hold` counts this iteration, or
+        # Written first and checked second, without a lock: either `hold` counts this iteration, or
         # this sees that the step is held.
         self._begun[partition] = iteration + 1
         if self._held or self._status is not None or iteration >= self._limit:
@@ -246,13 +248,13 @@ class StepRendezvous:
                 self._check(iteration)
 
     def hold(self) -> int:
-        """Lets no partition begin an iteration until `limit`; gives how many have begun at most."""
+        """Lets no partition begin an iteration until `limit`; returns the largest number begun."""
         with self._lock:
             self._held = True
             return max(self._begun.values(), default=0)
 
     def limit(self, num_iterations: int) -> None:
-        """Ends the loop of every partition here after so many iterations."""
+        """Ends the loop of every partition here after this many iterations."""
         with self._lock:
             self._limit = min(num_iterations, self._limit)
             self._held = False
@@ -266,14 +268,14 @@ class StepRendezvous:
             taker.end(num_iterations)
 
     def abort(self, error: BaseException) -> None:
-        """Ends every present and future wait of this step with `error`; the first one stays.
+        """Ends every present and future wait of this step with `error`; the first error is kept.
 
         Only its code and text are kept: the traceback would keep tensors alive.
         """
         self.end_with(to_status(error))
 
     def end_with(self, status: tuple[int, str]) -> None:
-        """The same with an error's code and text: a step that ended well makes no error."""
+        """As `abort`, given an error's code and text: a step that succeeded creates no error."""
         with self._lock:
             if self._status is not None:
                 return
@@ -291,11 +293,11 @@ class StepRendezvous:
             taker.fail(from_status(*status))
 
     def check(self, iteration: int) -> None:
-        """Passes while the step goes on and this iteration belongs to its loop.
+        """Returns if the step is in progress and this iteration belongs to its loop.
 
         Raises:
             EndOfLoop: The loop ended before this iteration.
-            OpError: The error the step was aborted with.
+            OpError: The error with which the step was aborted.
         """
         if self._status is not None or iteration >= self._limit:
             with self._lock:
@@ -306,10 +308,11 @@ class StepRendezvous:
 
         Args:
             callback: What to call; in any thread.
-            iteration: The turn it waits in: it is called, too, when the loop ends before that one.
+            iteration: The waiting iteration: `callback` is also called when the loop ends before
+                it.
 
         Returns:
-            A function that takes the callback back.
+            A function that removes the callback.
         """
         with self._lock:
             number = self._next_callback
@@ -338,7 +341,7 @@ class StepRendezvous:
 
 
 class RendezvousTable:
-    """The step rendezvous of one task by step id.
+    """The step rendezvous of one task, by step id.
 
     A peer may ask for a tensor of a step before this task has heard of the step, so both ends
     create the entry. `_lock` guards all fields.
@@ -353,11 +356,10 @@ class RendezvousTable:
         self._closed: tuple[int, str] | None = None
 
     def find(self, step_id: int) -> StepRendezvous:
-        """The rendezvous of that step, created when there is none.
+        """Returns the rendezvous of a step; creates it if there is none.
 
         Raises:
-            OpError: The step is over (the error it ended with, else AbortedError), or so is the
-                table.
+            OpError: The step is over (its error, else AbortedError), or the table was closed.
         """
         with self._lock:
             status = self._closed or self._finished.get(step_id)
@@ -374,12 +376,12 @@ class RendezvousTable:
             return list(self._steps)
 
     def peek(self, step_id: int) -> StepRendezvous | None:
-        """The rendezvous of that step, if there is one."""
+        """Returns the rendezvous of a step, if there is one."""
         with self._lock:
             return self._steps.get(step_id)
 
     def finish(self, step_id: int, error: OpError | None = None) -> None:
-        """Forgets a step; whoever still waits in it gets `error`, or an AbortedError."""
+        """Forgets a step; its remaining waits end with `error`, or an AbortedError."""
         status: tuple[int, str] = (Code.ABORTED, f"Step {step_id} is over")
         if error is not None:
             status = to_status(error)
@@ -392,10 +394,10 @@ class RendezvousTable:
             step.end_with(status)
 
     def finish_all_of(self, session: str) -> None:
-        """Forgets the steps of a session that is gone.
+        """Forgets the steps of a session that has ended.
 
-        A master says when a step is over, and may die before it does. What its partitions sent to
-        nobody would stay here.
+        A master reports when a step is over, but may die before that; values that nobody received
+        would then stay here.
         """
         with self._lock:
             left = [number for number, step in self._steps.items() if step.session == session]

@@ -1,6 +1,6 @@
-"""RecvTensorResponse without re-encoding tensors: protobuf framing around the arrays' own bytes.
+"""Encodes RecvTensorResponse without converting tensors: protobuf framing around raw array bytes.
 
-The bytes are what protobuf would write (TensorFlow's field numbers, ours from 1000), but a tensor's
+The bytes are the same as protobuf's (TensorFlow's field numbers, ours from 1000), but a tensor's
 content is copied once, from the array into the message, and read back as a view of the message.
 """
 
@@ -34,16 +34,16 @@ _DTYPE: Final = 1
 _SHAPE: Final = 2
 _CONTENT: Final = 4
 MAX_BUNDLE: Final = 1 << 16
-"""The most tensors one message may carry."""
+"""Maximum number of tensors in one message."""
 MAX_SHAPE_BYTES: Final = 4096
-"""The most bytes a shape may take: many times what 32 sizes need."""
+"""Maximum encoded size of a shape: many times what 32 dimensions need."""
 
 DEAD: Final = bytes([_IS_DEAD << 3, 1])
-"""The message that says: the sender's loop has ended, no value comes."""
+"""The message that says that the sender's loop has ended and no value follows."""
 
 
 def encode(tensors: Sequence[Any]) -> bytes:
-    """Arrays as the bytes of a RecvTensorResponse: the first as `tensor`, the rest as ours."""
+    """Encodes arrays as a RecvTensorResponse: the first as `tensor`, the rest in our field."""
     pieces: list[Any] = []
     for index, value in enumerate(tensors):
         array = np.asarray(value)
@@ -65,10 +65,10 @@ def encode(tensors: Sequence[Any]) -> bytes:
 
 
 def decode(message: bytes | memoryview) -> tuple[Any, ...] | None:
-    """The tensors of a RecvTensorResponse as read-only views of it; None for a dead one.
+    """Returns the tensors of a RecvTensorResponse as read-only views; None for a dead one.
 
     Raises:
-        InvalidArgumentError: The bytes are not such a message, or claim sizes they do not have.
+        InvalidArgumentError: The bytes are not such a message, or contain wrong sizes.
     """
     try:
         return _decode(memoryview(message))
@@ -98,7 +98,7 @@ def _decode_tensor(body: memoryview) -> Any:
         elif field == _CONTENT and isinstance(value, memoryview):
             content = value
         else:
-            # Values in typed fields, texts, foreign senders: protobuf knows how.
+            # Values in typed fields, texts, foreign senders: left to protobuf.
             return import_tensor(TensorProto.FromString(bytes(body)))
     if number == dtypes.string.number and not content:
         return import_tensor(TensorProto.FromString(bytes(body)))  # no texts, as their number is 0
@@ -123,7 +123,7 @@ def _layout(number: int, shape_bytes: bytes) -> tuple[np.dtype[Any], tuple[int, 
 
 @lru_cache(maxsize=4096)
 def _prefix(numpy_dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
-    """The dtype and shape fields of a TensorProto."""
+    """Returns the dtype and shape fields of a TensorProto."""
     dtype = dtype_of(np.empty(0, numpy_dtype))
     body = export_shape(shape).SerializeToString()
     number = bytes([_DTYPE << 3]) + _varint(dtype.number)
@@ -149,7 +149,7 @@ _CONTENT_TAG = bytes([_CONTENT << 3 | _LENGTH_DELIMITED])
 
 
 def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """The fields of a protobuf message, without copies: their numbers and values."""
+    """Yields the numbers and values of a protobuf message's fields, without copies."""
     position = 0
     while position < len(message):
         tag, position = _read_varint(message, position)
@@ -175,7 +175,7 @@ def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
 
 
 def _read_varint(message: memoryview, position: int) -> tuple[int, int]:
-    """A number, and where it ends."""
+    """Reads a varint; returns it and the position after it."""
     value = shift = 0
     while True:
         if position >= len(message) or shift > 63:

@@ -1,8 +1,8 @@
-"""How a task speaks to others, and how a step takes tensors from them.
+"""A task's connections to its peers, and a step's receiver of tensors from them.
 
-Tensors come over the tensor channel where the other task has one, else by gRPC's RecvTensor; the
-step does not know. Another transport, such as UCX, is another `StepReceiver.receive`, and another
-`serving.Sink` at the sending end.
+Tensors travel over the tensor channel if the other task has one, otherwise by gRPC's RecvTensor;
+the step sees no difference. A further transport, such as UCX, would need another
+`StepReceiver.receive`, and another `serving.Sink` at the sending end.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from sparkflow_runtime.transport.waking import Waker
 
 WORKER_SERVICE: Final = "sparkflow_runtime.protos.WorkerService"
 LOCATE_TIMEOUT_S: Final = 20.0
-"""How long a task may take to say where its channel is."""
+"""How long a task may take to report its channel's address."""
 DIAL_TIMEOUT_S: Final = 5.0
 RETRY_S: Final = 30.0
-"""A task whose channel could not be opened is spoken to over gRPC for so long."""
+"""How long gRPC is used for a task after its channel could not be opened."""
 
 _NOTHING: Final[Mapping[str, Told]] = MappingProxyType({})
 
@@ -49,14 +49,14 @@ _log = logging.getLogger(__name__)
 
 
 class Peers:
-    """The other tasks of a cluster, spoken to over gRPC and, where there is one, a tensor channel.
+    """The connections to the other tasks of a cluster: gRPC and, if available, tensor channels.
 
-    `_lock` guards all fields but the locks of tasks, which are held while one is dialled.
-    Connections are opened when first used, channels again when one was lost.
+    `_lock` guards all fields but the tasks' locks, which are held while dialling. Connections are
+    opened on first use, and channels are reopened after a loss.
 
     Args:
         addresses: Task names to `host:port`.
-        me: Who speaks to them.
+        me: This task's identity.
     """
 
     def __init__(self, addresses: Mapping[str, str], me: Self | None = None) -> None:
@@ -73,10 +73,10 @@ class Peers:
         self._lost: set[str] = set()
 
     def stub(self, task: str) -> rpc.Stub:
-        """The worker service of a task.
+        """Returns the stub of a task's worker service.
 
-        Whoever was not reached is tried over a new connection: it may have been started since. The
-        one before goes with its last call.
+        A task that could not be reached is tried over a new connection, as it may have started
+        since. The old one is closed with its last call.
 
         Raises:
             NotFoundError: The cluster has no such task.
@@ -103,12 +103,11 @@ class Peers:
             return found
 
     def channel(self, task: str) -> Asker | None:
-        """The channel to a task; None where gRPC is to be used.
+        """Returns the channel to a task; None if gRPC is to be used.
 
         Raises:
             CancelledError: The channels were closed.
-            OpError: The task refuses or was given up, or a transport that was asked for cannot be
-                had.
+            OpError: The task refuses or was given up, or a requested transport is not available.
         """
         found = self._askers.get(task)
         if found is not None and found.is_open:
@@ -123,7 +122,7 @@ class Peers:
             if until is not None and time.monotonic() < until:
                 return None
             dialling = self._dialling.setdefault(task, threading.Lock())
-        self.flush()  # What others were called for does not wait until this one answers.
+        self.flush()  # Calls to others that are held back must not wait until this task answers.
         with dialling:
             found = self._askers.get(task)
             if found is not None and found.is_open:
@@ -131,34 +130,35 @@ class Peers:
             return self._dial(task)
 
     def open_channel(self, task: str) -> Asker | None:
-        """The channel to a task, if one is open."""
+        """Returns the channel to a task, if one is open."""
         found = self._askers.get(task)
         return found if found is not None and found.is_open else None
 
     def receiver(self, step_id: int, check: Callable[[], None] = lambda: None) -> StepReceiver:
-        """A receiver for one partition's run of a step; `check` raises what ended the step."""
+        """Returns a receiver for a run of a partition; `check` raises what ended the step."""
         return StepReceiver(self, step_id, check)
 
     def flush(self, but: Collection[str] = ()) -> None:
-        """Sends the calls that channels hold back, see `Asker.call`.
+        """Sends the calls that channels have held back, see `Asker.call`.
 
         Args:
-            but: The tasks to which something is sent anyway before anything is waited for.
+            but: Tasks to skip, as something else is sent to them before the next wait.
         """
         for task, asker in list(self._askers.items()):
             if task not in but:
                 asker.flush()
 
     def learn(self, addresses: Mapping[str, str]) -> None:
-        """Adds tasks that a session's own cluster has; they may have moved since an earlier one.
+        """Adds the tasks of a session's own cluster; their addresses may have changed.
 
-        What still runs on the channel to where a task was ends with an UnavailableError.
+        Calls in progress on the channel to a task's old address end with an UnavailableError.
 
         Args:
             addresses: Task names to `host:port`.
 
         Raises:
-            InvalidArgumentError: A task is elsewhere in the cluster that this one was started with.
+            InvalidArgumentError: A task has another address in the cluster that this task was
+                started with.
         """
         left: list[tuple[Asker, UnavailableError]] = []
         with self._lock:
@@ -182,7 +182,7 @@ class Peers:
             asker.close(error)
 
     def lose(self, task: str) -> None:
-        """Gives a task up: what it was asked for ends at once, and it is asked no more."""
+        """Gives a task up: its calls end at once, and no new ones are sent to it."""
         with self._lock:
             self._lost.add(task)
             stub, asker = self._stubs.pop(task, None), self._askers.pop(task, None)
@@ -228,7 +228,7 @@ class Peers:
                 timeout_s=DIAL_TIMEOUT_S,
             )
             asker = Asker(opened, reactor, me.arena)
-        except (UnavailableError, OSError, RuntimeError) as error:  # no descriptor or thread, too
+        except (UnavailableError, OSError, RuntimeError) as error:  # or a lack of descriptors
             if must:
                 raise
             self._do_without(task, str(error))
@@ -267,7 +267,7 @@ def _given_up(task: str) -> UnavailableError:
 
 
 class StepReceiver:
-    """Takes the bundles of a step from other tasks, over channels or gRPC.
+    """Receives the bundles of a step from other tasks, over channels or gRPC.
 
     Used by one thread per key; `cancel` by any. `_lock` guards `_streams` and `_wakers`.
     """
@@ -289,13 +289,13 @@ class StepReceiver:
         told: Mapping[str, Told] = _NOTHING,
         held: Collection[str] = (),
     ) -> None:
-        """Asks tasks for their bundles before they are waited for.
+        """Requests bundles from tasks before they are waited for.
 
         Args:
             wanted: Task names to keys.
             loops: Whether more than one iteration may come.
             told: By task, see `Asker.ask`.
-            held: The tasks for which `is_held`, see there.
+            held: The tasks whose requests are held back, see `is_held` there.
 
         Raises:
             OpError: A task refuses to open a channel.
@@ -316,8 +316,9 @@ class StepReceiver:
         Args:
             task: The sending task, `/job:ps/replica:0/task:0`.
             key: The bundle's key.
-            iteration: Turn of the step loop.
-            more: Whether a next turn may follow, so that its bundle can be asked for in advance.
+            iteration: Iteration of the step loop.
+            more: Whether another iteration may follow, so that its bundle can be requested in
+                advance.
 
         Raises:
             OpError: The sender failed or is gone, or the step has ended.
@@ -340,12 +341,12 @@ class StepReceiver:
         return None if values is None else tuple(values)
 
     def transport(self, task: str, key: str) -> str:
-        """How the bundles of a key come, for the trace."""
+        """Returns how the bundles of a key travel, for the trace."""
         found = self._streams.get((task, key))
         return "grpc" if found is None else found.transport
 
     def cancel(self, ended_well: bool = False) -> None:
-        """Ends waiting and drops what was asked for in advance."""
+        """Ends all waits and drops what was requested in advance."""
         self._cancelled = True
         for call in list(self._asked.values()):
             call.cancel()
@@ -367,7 +368,7 @@ class StepReceiver:
     def _receive_by_rpc(
         self, task: str, key: str, iteration: int, more: bool
     ) -> tuple[Any, ...] | None:
-        """By RecvTensor; the bundle of the next turn is asked for as soon as one has arrived."""
+        """Receives by RecvTensor; requests the next iteration's bundle when one has arrived."""
         stub = self._peers.stub(task)
         place = (key, iteration)
         call = self._asked.get(place) or self._ask_by_rpc(stub, key, iteration)

@@ -17,24 +17,25 @@ from sparkflow_runtime.once import once
 from sparkflow_runtime.protos.worker_pb2 import Protocol
 
 VERSION: Final = 1
-"""Of the messages between masters and workers: grows when an older side would misread a newer."""
+"""Version of the messages between masters and workers: incremented when an older side would misread
+a newer one."""
 
 
 @once
 def own() -> Protocol:
-    """What this process speaks."""
+    """Returns the protocol of this process."""
     return Protocol(version=VERSION, byte_order=sys.byteorder, dtypes=_layout())
 
 
 def require_same(theirs: Protocol | None, peer: str) -> None:
-    """Passes when the task at the other end speaks as this one does.
+    """Checks that the task at the other end has the same protocol.
 
     Args:
-        theirs: What it says of itself; None if it says nothing.
-        peer: Who it is, for the message.
+        theirs: Its protocol; None if it reports none.
+        peer: Its name in the error's text.
 
     Raises:
-        FailedPreconditionError: It does not.
+        FailedPreconditionError: The protocols differ.
     """
     mine = own()
     version = 0 if theirs is None else theirs.version

@@ -34,7 +34,7 @@ _OPTIONS: Final = (
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", 1_000),
     ("grpc.enable_http_proxy", 0),
-    # A task that comes back is found within two seconds; gRPC's own limit is two minutes.
+    # A restarted task is reached within two seconds; gRPC's own limit is two minutes.
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.max_reconnect_backoff_ms", 2_000),
 )
@@ -42,21 +42,21 @@ _OPTIONS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How a side of a connection notices that the other one is silent: it asks, and waits.
+    """When one side of a connection gives up on a silent peer: keep-alive time and timeout.
 
-    Whoever has to answer needs no Python for it: one that computes answers, one that is stopped,
-    or cannot be reached, does not.
+    The answer needs no Python: a peer that computes answers; one that is stopped or unreachable
+    does not.
 
     Attributes:
-        ask_s: Seconds without a word until it asks.
-        wait_s: Seconds until the connection is given up.
+        ask_s: Seconds of silence after which it sends a ping.
+        wait_s: Seconds without an answer after which the connection is closed.
     """
 
     ask_s: float = 20.0
     wait_s: float = 10.0
 
     def options(self) -> tuple[tuple[str, int], ...]:
-        """As gRPC has it."""
+        """Returns the gRPC options."""
         wait_ms = round(self.wait_s * 1000)
         return (
             ("grpc.keepalive_time_ms", round(self.ask_s * 1000)),
@@ -68,22 +68,22 @@ class Patience:
 _PATIENCE: Final = Patience()
 """A peer that vanished without closing its socket is noticed within half a minute."""
 HANDSHAKE_TIMEOUT_S: Final = 10.0
-"""Who connects and has not said what its protocol asks for by then is cut off."""
+"""Time within which a new connection must complete its handshake."""
 _MOST_CONNECTIONS: Final = 1 << 16
 _OTHER_DESCRIPTORS: Final = 256
-"""So many files and sockets connections leave to the rest of the process, channels among them."""
+"""Number of descriptors that connections leave to the rest of the process, including channels."""
 _PROBE: Final = "/sparkflow_runtime.protos.Probe/Ready"
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One rpc of a service.
+    """An rpc of a service.
 
     Attributes:
         handle: `(request) -> response`, or an iterator of responses when `streams`.
         request: The protobuf class of the request.
-        streams: Whether responses are a stream.
-        wants_context: Whether `handle` takes the rpc's context as its second argument.
+        streams: Whether the response is a stream.
+        wants_context: Whether `handle` has the rpc's context as its second parameter.
     """
 
     handle: Callable[..., Any]
@@ -95,7 +95,7 @@ class Method:
 def channel(
     address: str, tls: security.Tls | None = None, patience: Patience = _PATIENCE
 ) -> grpc.Channel:
-    """A channel of its own to `host:port`, with TLS if asked for; connects when first used."""
+    """Returns a separate channel to `host:port`, optionally with TLS; connects on first use."""
     options: tuple[tuple[str, Any], ...] = (
         *_OPTIONS,
         *patience.options(),
@@ -109,7 +109,7 @@ def channel(
 
 
 def handlers(service: str, methods: Mapping[str, Method]) -> grpc.GenericRpcHandler[Any, Any]:
-    """The methods as a gRPC handler; what they raise becomes the rpc's status."""
+    """Returns the methods as a gRPC handler; their errors become the rpc's status."""
     table = {name: _handler(method) for name, method in methods.items()}
     return grpc.method_handlers_generic_handler(service, table)
 
@@ -119,7 +119,7 @@ def _serialize(message: Any) -> bytes:
 
 
 def _parser(parse: Callable[[bytes], Any] | None) -> Callable[[bytes], Any]:
-    """What makes a message of bytes, if they are those that were sent; None for the bytes."""
+    """Returns the parser of a message that verifies the checksum; None for plain bytes."""
     return checked if parse is None else lambda data: parse(bytes(checked(data)))
 
 
@@ -148,15 +148,15 @@ def _handler(method: Method) -> grpc.RpcMethodHandler[Any, Any]:
 
 
 def max_connections() -> int:
-    """How many connections a server holds; more are closed at once, and clients try again.
+    """Returns how many connections a server holds; more are closed at once, and clients retry.
 
-    Strangers who connect and say nothing would use up the process's descriptors otherwise.
+    Otherwise strangers that connect and send nothing would use up the process's descriptors.
     """
     return max(64, min(allowed_descriptors() - _OTHER_DESCRIPTORS, _MOST_CONNECTIONS))
 
 
 def allowed_descriptors() -> int:
-    """How many descriptors this process may have; a large number where nothing says so."""
+    """Returns this process's limit of descriptors; a large number if there is none."""
     if sys.platform == "win32":  # which has no such limit
         return 2 * _MOST_CONNECTIONS
     import resource
@@ -168,8 +168,9 @@ def allowed_descriptors() -> int:
 class RpcServer:
     """A gRPC server on one port. `stop` may be called more than once, from any thread.
 
-    Who connects is cut off when it says nothing for `HANDSHAKE_TIMEOUT_S`; `max_connections` are
-    held at a time, half of them for those that have made a call which was let in.
+    A client that sends nothing for `HANDSHAKE_TIMEOUT_S` after connecting is disconnected;
+    `max_connections` are held at a time, half of them reserved for clients that have made an
+    authorized call.
     """
 
     def __init__(
@@ -239,9 +240,9 @@ class RpcServer:
     def stop(self, grace_s: float = 0.5) -> None:
         """Refuses new calls and ends running ones after `grace_s` seconds; returns when done.
 
-        The port is free then, also of a server that never began.
+        The port is then free, also if the server was never started.
         """
-        if not self._started:  # gRPC keeps the port of such a one for as long as the process lives
+        if not self._started:  # gRPC would keep the port of a server that was never started
             self._started = True
             self._server.start()
             grace_s = 0
@@ -256,13 +257,14 @@ class RpcServer:
 
 
 def await_ready(link: grpc.Channel, peer: str, timeout_s: float) -> None:
-    """Returns once somebody answers at the other end, who may be starting just now.
+    """Returns once the other end answers; it may still be starting.
 
     Raises:
-        UnavailableError: Nobody did for `timeout_s` seconds.
+        UnavailableError: Nothing answered for `timeout_s` seconds.
     """
-    # Any answer will do, be it a refusal. Not grpc.channel_ready_future: its thread goes on for
-    # 0.2 s and raises, where nobody can catch it, if the channel is closed meanwhile (grpcio 1.85).
+    # Any answer will do, even a refusal. Not grpc.channel_ready_future: its thread runs for another
+    # 0.2 s and raises an error that nobody can catch if the channel is closed meanwhile (grpcio
+    # 1.85).
     probe = link.unary_unary(_PROBE, bytes, bytes)
     try:
         probe(b"", timeout=timeout_s, wait_for_ready=True)
@@ -272,14 +274,14 @@ def await_ready(link: grpc.Channel, peer: str, timeout_s: float) -> None:
                 message=f"{peer} cannot be reached: nothing answered for {timeout_s:g} s"
                 f"{tls_trouble(link)}"
             ) from None
-    except ValueError as error:  # grpc's way to say that the channel was closed
+    except ValueError as error:  # raised by grpc if the channel was closed
         raise CancelledError(message=f"The channel to {peer} was closed: {error}") from error
 
 
 def tls_trouble(link: grpc.Channel) -> str:
-    """Words to append to "nothing answered" where that may be for TLS; else none.
+    """Returns a hint to append to "nothing answered" if TLS may be the reason; else "".
 
-    gRPC tries to connect again and again, whatever the reason; one that does not wait tells it.
+    gRPC retries connecting whatever the reason; a call that does not wait reveals it.
     """
     try:
         link.unary_unary(_PROBE, bytes, bytes)(b"", timeout=1.0)
@@ -288,13 +290,13 @@ def tls_trouble(link: grpc.Channel) -> str:
         last = details.partition("last error: ")[2]
         if any(sign in last for sign in ("SSL", "Tls", "Socket closed")):
             return f" ({last}). Do both sides have tls=..., with certificates of one authority?"
-    except ValueError:  # grpc's way to say that the channel was closed
+    except ValueError:  # raised by grpc if the channel was closed
         pass
     return ""
 
 
 def when_ready(link: grpc.Channel, peer: str) -> Future[None]:
-    """A future that is done once somebody answers at the other end; it may be cancelled.
+    """Returns a future that is done once the other end answers; it may be cancelled.
 
     It fails with CancelledError when the channel is closed.
     """
@@ -304,13 +306,13 @@ def when_ready(link: grpc.Channel, peer: str) -> Future[None]:
     def ask() -> None:
         try:
             call = probe.future(b"", wait_for_ready=True)
-        except ValueError as error:  # grpc's way to say that the channel was closed
+        except ValueError as error:  # raised by grpc if the channel was closed
             ready.set_exception(
                 CancelledError(message=f"The channel to {peer} was closed: {error}")
             )
             return
         call.add_done_callback(answered)
-        cancel: Any = call.cancel  # the stubs have no type for it
+        cancel: Any = call.cancel  # grpc's type stubs have no type for it
         ready.add_done_callback(lambda _: cancel())
 
     def answered(call: Any) -> None:
@@ -318,7 +320,7 @@ def when_ready(link: grpc.Channel, peer: str) -> Future[None]:
         if ready.done():
             return
         if code is grpc.StatusCode.UNAVAILABLE:
-            ask()  # It went away again while it was asked.
+            ask()  # The connection was lost during the call.
         elif code is grpc.StatusCode.CANCELLED:
             error = CancelledError(message=f"The channel to {peer} was closed")
             with contextlib.suppress(InvalidStateError):
@@ -332,15 +334,16 @@ def when_ready(link: grpc.Channel, peer: str) -> Future[None]:
 
 
 class Stub:
-    """Calls the methods of one service at one address. Safe to use from several threads.
+    """Client of one service at one address. Safe to use from several threads.
 
     Attributes:
-        peer: How texts name the other side.
-        is_known: Set by the owner once it knows that the other side has the token and the service:
-            what it refuses from then on was changed on its way, and is a broken connection.
-        found_nobody: Whether a call did not reach the other side. gRPC lets some time pass before
-            it tries again, and until then says the same of every call, also where somebody has
-            come: only another channel finds out.
+        peer: The other side's name in messages.
+        is_known: Set by the owner once the other side is known to have the token and the service: a
+            later refusal means that the call was changed in transit, and counts as a broken
+            connection.
+        found_nobody: Whether a call did not reach the other side. gRPC waits before it reconnects,
+            and until then fails every call in the same way, even if a server has started: only
+            another channel notices.
     """
 
     def __init__(self, link: grpc.Channel, service: str, token: str | None, peer: str) -> None:
@@ -353,10 +356,10 @@ class Stub:
         self._methods: dict[tuple[str, Any], Any] = {}
 
     def call(self, name: str, request: Any, response: Any, timeout_s: float | None = None) -> Any:
-        """One unary rpc.
+        """Calls a unary rpc.
 
         Raises:
-            OpError: What the other side raised, or UnavailableError when it cannot be reached.
+            OpError: Raised by the other side, or UnavailableError if it cannot be reached.
         """
         method = self._unary(name, response)
         try:
@@ -365,28 +368,28 @@ class Stub:
             raise self.error_of(error) from None
 
     def error_of(self, error: Any) -> OpError:
-        """What a grpc.RpcError of one of its calls is, see `status.from_rpc`."""
+        """Returns the OpError for a grpc.RpcError of one of its calls, see `status.from_rpc`."""
         self.found_nobody |= status.is_unreached(error)
         return status.from_rpc(error, self.peer, self.is_known)
 
     def future(self, name: str, request: Any, response: Any, timeout_s: float | None = None) -> Any:
-        """A unary rpc as a grpc.Future; errors are grpc's: see `error_of`.
+        """Returns a unary rpc as a grpc.Future; its errors are grpc's, see `error_of`.
 
-        The rpc is cancelled when the future is forgotten, unless it has a callback.
+        The rpc is cancelled when the future is garbage-collected, unless it has a callback.
         """
         return self._invoke(self._unary(name, response).future, request, timeout=timeout_s)
 
     def post(self, name: str, request: Any, response: Any, timeout_s: float) -> None:
-        """Sends a unary rpc whose answer nobody needs; nothing where the channel is closed."""
+        """Sends a unary rpc and ignores its answer; does nothing if the channel is closed."""
         with contextlib.suppress(CancelledError):
             self.future(name, request, response, timeout_s).add_done_callback(_forget)
 
     def close(self) -> None:
-        """Closes the channel, which ends the calls on it; it may be closed already."""
+        """Closes the channel, which ends the calls on it; may be called again."""
         self._channel.close()
 
     def stream(self, name: str, request: Any, response: Any) -> Any:
-        """A response-streaming rpc: an iterator that can be cancelled; errors are grpc's."""
+        """Returns a response-streaming rpc as a cancellable iterator; its errors are grpc's."""
         method = self._channel.unary_stream(
             f"/{self._service}/{name}", _serialize, _parser(response)
         )
@@ -395,7 +398,7 @@ class Stub:
     def _invoke(self, method: Any, request: Any, **options: Any) -> Any:
         try:
             return method(request, metadata=self._metadata, **options)
-        except ValueError as error:  # grpc's way to say that the channel was closed
+        except ValueError as error:  # raised by grpc if the channel was closed
             raise CancelledError(
                 message=f"The channel to {self.peer} was closed: {error}"
             ) from error
@@ -410,4 +413,4 @@ class Stub:
 
 
 def _forget(_: Any) -> None:
-    """Keeps a posted rpc alive to its end."""
+    """Keeps a posted rpc alive until it ends."""

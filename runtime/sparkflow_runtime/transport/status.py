@@ -1,4 +1,4 @@
-"""Errors to and from gRPC status: the same numbers, the same text on both ends."""
+"""Converts errors to and from gRPC status: the same code and text at both ends."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from sparkflow_runtime.errors import OpError, UnavailableError, from_status, to_
 MAX_DETAILS: Final = 6000
 """gRPC carries the text percent-encoded in a header, and headers are limited to 8 KiB in all."""
 RAISED_KEY: Final = "sparkflow-raised"
-"""The trailing metadata that tells what a handler raised from what gRPC itself reports."""
+"""The trailing metadata that distinguishes errors raised by a handler from gRPC's own."""
 
 _UNREADABLE: Final = {
     "Exception deserializing request!": "The request to {}",
     "Exception deserializing response!": "The response of {}",
 }
-"""What gRPC says of messages that cannot be read. Those of our own are only where they were changed
-on their way, see `sums`."""
+"""gRPC's texts for messages that cannot be parsed. For our own messages that means they were
+changed in transit, see `sums`."""
 
 _OF_OURS: Final = "Exception "
-"""How gRPC's Python begins what it says of a handler that failed beside `abort`."""
+"""Prefix of grpcio's text for a handler that failed other than by `abort`."""
 _TOO_LARGE: Final = "eceived message larger than max"
-"""No message that was sent is: the limit is that of protobuf."""
+"""Never true of a message that was sent: the limit is protobuf's own."""
 
 _REFUSED: Final = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.UNIMPLEMENTED)
-"""What is said of calls without the token, and to methods that there are not."""
+"""Codes for calls without the token, and for unknown methods."""
 
 _BY_NUMBER = {code.value[0]: code for code in grpc.StatusCode}
 _PLAIN = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
@@ -41,7 +41,7 @@ def abort(context: grpc.ServicerContext, error: BaseException) -> NoReturn:
 
 
 def clip(text: str) -> str:
-    """The text, cut in the middle when it is too long for a status."""
+    """Returns the text, shortened in the middle if it is too long for a status."""
     clipped = text = printable(text)
     half = len(text)
     while (size := len(quote(clipped, safe=_PLAIN))) > MAX_DETAILS:
@@ -52,18 +52,18 @@ def clip(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """The text without what UTF-8, and so protobuf and gRPC, cannot carry."""
+    """Returns the text without characters that UTF-8, and so protobuf and gRPC, cannot encode."""
     return text.encode("utf-8", "replace").decode()
 
 
 def from_rpc(error: Any, peer: str, is_known: bool = False) -> OpError:
-    """The exception for a failed rpc: what the other side raised, or that it cannot be reached.
+    """Returns the exception for a failed rpc: the other side's, or that it cannot be reached.
 
     Args:
         error: A grpc.RpcError that is also a grpc.Call.
-        peer: How the text names the other side when it could not be reached.
-        is_known: Whether it is known to have the token and the service: a call that it refuses
-            was changed on its way, as headers can be, which have no sum.
+        peer: The other side's name in the text if it could not be reached.
+        is_known: Whether it is known to have the token and the service: a refused call was then
+            changed in transit, which is possible for headers, as they have no checksum.
     """
     code = error.code().value[0]
     text = error.details() or error.code().name
@@ -71,7 +71,7 @@ def from_rpc(error: Any, peer: str, is_known: bool = False) -> OpError:
     if is_unreached(error):
         return UnavailableError(message=f"{peer} cannot be reached: {text}")
     if error.code() is grpc.StatusCode.CANCELLED and not raised and text == "CANCELLED":
-        # A server that stops ends calls so; what we cancel ourselves has a text of grpc's.
+        # A stopping server ends calls this way; calls that we cancel have grpc's own text.
         return UnavailableError(message=f"{peer} stopped serving")
     if error.code() is grpc.StatusCode.INTERNAL and not raised and text in _UNREADABLE:
         return UnavailableError(
@@ -87,7 +87,7 @@ def from_rpc(error: Any, peer: str, is_known: bool = False) -> OpError:
 
 
 def is_unreached(error: Any) -> bool:
-    """Whether an rpc failed because there was no way to the other side, see `from_rpc`."""
+    """Whether an rpc failed because the other side could not be reached, see `from_rpc`."""
     return error.code() is grpc.StatusCode.UNAVAILABLE and not _is_raised(error)
 
 
@@ -96,7 +96,7 @@ def _is_raised(error: Any) -> bool:
 
 
 def _is_of_the_connection(code: grpc.StatusCode, text: str) -> bool:
-    """Whether gRPC itself gave up what came: something that is no HTTP/2, or no message."""
+    """Whether gRPC itself rejected the data: not HTTP/2, or not a message."""
     match code:
         case grpc.StatusCode.INTERNAL:
             return True

@@ -1,8 +1,8 @@
-"""Checksums of gRPC messages: a last field that no message of TensorFlow's has.
+"""Checksums of gRPC messages: a last field that no TensorFlow message has.
 
-It is the CRC-32C of all bytes before it. TensorFlow's own tasks and clients pass over the field,
-and what they send comes without. Order and repetition need nothing of ours: HTTP/2 has one stream
-per call, and TCP's order.
+It is the CRC-32C of all bytes before it. TensorFlow's own tasks and clients ignore the field, and
+their messages lack it. Order and repetition need no check of ours: HTTP/2 has one stream per call,
+and TCP keeps the order.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ _BYTES: Final = len(_TAG) + 4
 
 
 def with_sum(message: bytes) -> bytes:
-    """A message with its checksum."""
+    """Returns a message with its checksum appended."""
     return b"".join((message, _TAG, crc32c(message).to_bytes(4, "little")))
 
 
 def checked(message: bytes) -> bytes | memoryview:
-    """The message itself: all of it, where it has no checksum, or a view without the right one.
+    """Returns the message without its checksum, as a view; all of it if it has none.
 
     Raises:
-        DataLossError: It was changed on its way.
+        DataLossError: It was changed in transit.
     """
     end = len(message) - _BYTES
     if end >= 0 and message[end : end + len(_TAG)] == _TAG:

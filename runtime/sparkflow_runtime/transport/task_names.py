@@ -9,12 +9,12 @@ if TYPE_CHECKING:
 
 
 def task_name(job: str, index: int) -> str:
-    """The full name of a task: `/job:ps/replica:0/task:1`."""
+    """Returns the full name of a task: `/job:ps/replica:0/task:1`."""
     return f"/job:{job}/replica:0/task:{index}"
 
 
 def addresses(cluster: ClusterDef) -> dict[str, str]:
-    """Task name -> `host:port` for every task of a cluster."""
+    """Returns task name -> `host:port` for every task of a cluster."""
     return {
         task_name(job.name, index): address
         for job in cluster.job

@@ -1,4 +1,4 @@
-"""Threads that run calls side by side and never keep the process alive."""
+"""Threads that run calls concurrently and never keep the process alive."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from concurrent.futures import Executor, Future
 from typing import Any, Final, ParamSpec, TypeVar
 
 IDLE_TIMEOUT_S: Final = 30.0
-"""A thread without work for so long ends."""
+"""An idle thread ends after this many seconds."""
 MAX_THREADS: Final = 1024
-"""Handlers block while a peer's tensor is not there yet, so threads bound the waiting calls."""
+"""Handlers block until a peer's tensor is available, so the number of threads bounds the waiting
+calls."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -26,7 +27,7 @@ class DaemonThreads(Executor):
     `_changed` guards all fields.
 
     Args:
-        max_threads: So many calls run at once; others wait.
+        max_threads: Maximum number of concurrent calls; further ones wait.
         name: Prefix of the threads' names.
     """
 
@@ -40,7 +41,7 @@ class DaemonThreads(Executor):
         self._closed = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Runs `fn(*args, **kwargs)` in a thread and gives its future.
+        """Runs `fn(*args, **kwargs)` in a thread and returns its future.
 
         Raises:
             RuntimeError: `shutdown` was called, as the protocol of executors asks, or the process
@@ -58,7 +59,7 @@ class DaemonThreads(Executor):
         return future
 
     def _start(self) -> None:
-        """Starts a thread; those that there are must do where the process cannot have more."""
+        """Starts a thread; if that fails, the existing ones must suffice."""
         try:
             threading.Thread(target=self._work, name=self._name, daemon=True).start()
         except RuntimeError:
@@ -69,7 +70,7 @@ class DaemonThreads(Executor):
             self._threads += 1
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Lets every thread end after its call; does not wait for them, whatever `wait` says."""
+        """Lets every thread end after its call; does not wait for them, whatever `wait` is."""
         with self._changed:
             self._closed = True
             doomed = list(self._calls) if cancel_futures else []
@@ -78,7 +79,7 @@ class DaemonThreads(Executor):
             self._changed.notify_all()
         for future, _ in doomed:
             if future.cancel():
-                future.set_running_or_notify_cancel()  # else `wait` would wait for ever
+                future.set_running_or_notify_cancel()  # otherwise `wait` would wait forever
 
     def _work(self) -> None:
         while True:
@@ -92,7 +93,7 @@ class DaemonThreads(Executor):
                         return
                 future, call = self._calls.popleft()
             _complete(future, call)
-            del future, call  # An idle thread holds on to nothing.
+            del future, call  # An idle thread keeps nothing alive.
 
 
 def _complete(future: Future[Any], call: Callable[[], Any]) -> None:

@@ -1,4 +1,4 @@
-"""How a thread that waits at sockets is woken by another."""
+"""Wakes a thread that waits on sockets, from another thread."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _of_threads = threading.local()
 
 
 class Waker:
-    """A descriptor to wait at beside others, which a word from another thread makes readable.
+    """A descriptor to poll along with others, which another thread makes readable.
 
-    A thread that waits for an answer has one of its own, with what may end that wait.
+    Each thread that waits for an answer has its own, with a check that may end the wait.
     """
 
     def __init__(self) -> None:
@@ -23,14 +23,14 @@ class Waker:
 
     @classmethod
     def of_this_thread(cls, check: Callable[[], None]) -> Waker:
-        """The calling thread's, for one wait; `check` raises what ends it."""
+        """Returns the calling thread's, for one wait; `check` raises what ends it."""
         found: Waker | None = getattr(_of_threads, "waker", None)
         if found is None:
             found = _of_threads.waker = cls()
         found._check = check
         if found._woken:
             found._woken = False
-            with contextlib.suppress(BlockingIOError):  # the word of two others was read at once
+            with contextlib.suppress(BlockingIOError):  # two wake-ups were read at once
                 os.eventfd_read(found._fd)
         return found
 
@@ -39,11 +39,11 @@ class Waker:
         return self._fd
 
     def check(self) -> None:
-        """Raises what ended the step that waits."""
+        """Raises the error that ended the waiting step."""
         self._check()
 
     def wake(self) -> None:
-        """Has the thread look again; called by others, while they know that it waits."""
+        """Makes the thread check again; called by others while they know that it waits."""
         os.eventfd_write(self._fd, 1)
         self._woken = True  # last: what is said of it is there to be read
 

@@ -1,4 +1,4 @@
-"""A task that knows no other one: its steps take nothing from elsewhere, and load no transport."""
+"""A task without peers: its steps receive nothing from other tasks, and load no transport."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from sparkflow_runtime.errors import NotFoundError
 
 
 class Alone:
-    """Stands for `transport.peers.Peers`, and for the receiver of each step."""
+    """Replaces `transport.peers.Peers`, and the receiver of each step."""
 
     def receiver(self, step_id: int) -> Alone:
-        """There is nobody to receive from, in any step."""
+        """Returns itself as the receiver of a step."""
         return self
 
     def ask(
@@ -22,7 +22,7 @@ class Alone:
         told: Mapping[str, Any] | None = None,
         held: Collection[str] = (),
     ) -> None:
-        """There is nobody to ask.
+        """Raises, as there are no peers.
 
         Raises:
             NotFoundError: Always.
@@ -30,7 +30,7 @@ class Alone:
         self._fail(", ".join(wanted))
 
     def receive(self, task: str, key: str, iteration: int, more: bool) -> NoReturn:
-        """There is nobody to receive from.
+        """Raises, as there are no peers.
 
         Raises:
             NotFoundError: Always.
@@ -38,7 +38,7 @@ class Alone:
         self._fail(task)
 
     def transport(self, task: str, key: str) -> NoReturn:
-        """Nothing came.
+        """Raises, as nothing is received.
 
         Raises:
             NotFoundError: Always.
@@ -46,13 +46,13 @@ class Alone:
         self._fail(task)
 
     def cancel(self, ended_well: bool = False) -> None:
-        """Nothing is under way."""
+        """Does nothing, as nothing is in progress."""
 
     def flush(self, but: Collection[str] = ()) -> None:
-        """Nothing is held back."""
+        """Does nothing, as nothing is held back."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing, as nothing is open."""
 
     def _fail(self, task: str) -> NoReturn:
         raise NotFoundError(message=f"Task {task} is not in the cluster of no tasks")

@@ -1,4 +1,4 @@
-"""What others get of a task over tensor channels: bundles of steps, and runs of partitions."""
+"""Serves a task's peers over tensor channels: sends bundles of steps, and runs partitions."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from sparkflow_runtime.worker.worker import RegisteredGraph, Worker
 
 CLIENTS_STEP: Final = 1 << 63
-"""Numbers from here on are of steps that a client asks the task's master for."""
+"""Step ids from here on are of steps that a client requests from the task's master."""
 MOST_KEPT_BYTES: Final = 1 << 14
-"""A bundle of more bytes does not go with results, for which it is copied."""
+"""A larger bundle is not sent with the results, as that would copy it."""
 REPEATED_S: Final = 0.1
-"""A call that repeats is answered by the first run that ends after this time."""
+"""The reply to a repeating call is that of the first run that ends after this time."""
 _MOST_CALLS: Final = 8
-"""So many calls of a partition are remembered; there are two at most."""
+"""Maximum number of a partition's calls that are cached; normally there are at most two."""
 _NAMES: Final = struct.Struct("<BHH")
 _SIZE: Final = struct.Struct("<H")
 _MALFORMED: Final = "A malformed call"
@@ -49,28 +49,28 @@ class Clients(Protocol):
     """The master of a task, which runs prepared steps for clients. Called by any thread."""
 
     def call(self, step_id: int, text: bytes, args: Sequence[Any]) -> Sequence[Any]:
-        """Runs one; blocks until it is done.
+        """Runs a prepared step; blocks until it is done.
 
         Raises:
-            OpError: It failed, or the call is none.
+            OpError: The step failed, or the call is malformed.
         """
 
     def cancel(self, step_id: int) -> None:
-        """The client of a step is gone, or wants it no more."""
+        """Ends a step whose client is gone, or has cancelled it."""
 
 
 class Run(NamedTuple):
-    """A call that runs a partition; its arguments go along in ascending order.
+    """A call that runs a partition; its arguments are sent along in ascending order.
 
     Attributes:
         session: The session.
-        handle: The partition's.
-        alone: Whether it is the only one of the step, which is then over with it.
-        brings: The key of the bundle that comes behind the arguments, "" for none.
-        unasked: The keys of bundles that the partition is to send to nobody.
-        ends: The key of a bundle that may come behind the results, if it is small; "" for none.
-        repeats: Whether it is to be run again and again, for `REPEATED_S` or until it fails;
-            without a bundle.
+        handle: The partition's handle.
+        alone: Whether it is the step's only partition; the step then ends with it.
+        brings: The key of the bundle that follows the arguments, "" for none.
+        unasked: The keys of bundles that the partition must not send.
+        ends: The key of a bundle that may follow the results, if it is small; "" for none.
+        repeats: Whether to run it repeatedly, for `REPEATED_S` or until it fails; only without a
+            bundle.
     """
 
     session: str
@@ -83,9 +83,9 @@ class Run(NamedTuple):
 
 
 def pack_run(run: Run) -> bytes:
-    """The text of a call.
+    """Returns the text of a call.
 
-    What brings a bundle is understood from `handshake.TAKES_BUNDLES` on, what repeats from
+    Peers understand calls with a bundle from `handshake.TAKES_BUNDLES` on, and repeating ones from
     `handshake.REPEATS` on.
     """
     names = run.session.encode(), run.handle.encode()
@@ -99,10 +99,10 @@ def pack_run(run: Run) -> bytes:
 
 
 def unpack_run(text: bytes) -> Run:
-    """What a call says.
+    """Parses the text of a call.
 
     Raises:
-        InvalidArgumentError: It is none.
+        InvalidArgumentError: The text is malformed.
     """
     session, handle = _partition(text)
     with contextlib.suppress(UnicodeDecodeError, struct.error):
@@ -117,10 +117,10 @@ def unpack_run(text: bytes) -> Run:
 
 
 def _partition(text: bytes) -> tuple[str, str]:
-    """The session and the handle that a call names.
+    """Returns the session and the handle that a call names.
 
     Raises:
-        InvalidArgumentError: It is none.
+        InvalidArgumentError: The text is malformed.
     """
     with contextlib.suppress(UnicodeDecodeError, struct.error):
         _, first, second = _NAMES.unpack_from(text)
@@ -131,11 +131,11 @@ def _partition(text: bytes) -> tuple[str, str]:
 
 
 def _keys(text: bytes) -> list[str]:
-    """The keys behind the names of a call.
+    """Parses the keys that follow the names of a call.
 
     Raises:
         struct.error: The text is truncated.
-        UnicodeDecodeError: It is no text.
+        UnicodeDecodeError: The text is not UTF-8.
     """
     found: list[str] = []
     while text:
@@ -147,14 +147,14 @@ def _keys(text: bytes) -> list[str]:
 
 
 def _drop(values: Sequence[Any], lent: Sequence[int], check: Callable[[], None]) -> bool:
-    """Who calls has read them."""
+    """The caller has read them."""
     return True
 
 
 def _keep_small(
     kept: list[Any], values: Sequence[Any], lent: Sequence[int], check: Callable[[], None]
 ) -> bool:
-    """Keeps a bundle that goes with the results; False where it is too large for that."""
+    """Keeps a bundle that is sent with the results; returns False if it is too large for that."""
     if sum(np.asarray(value).nbytes for value in values) > MOST_KEPT_BYTES:
         return False
     kept += [np.array(value) for value in values]
@@ -164,22 +164,22 @@ def _keep_small(
 def _keep(
     kept: list[Any], values: Sequence[Any], lent: Sequence[int], check: Callable[[], None]
 ) -> bool:
-    """Keeps a bundle of any size that goes with the results."""
+    """Keeps a bundle of any size that is sent with the results."""
     kept += [np.array(value) for value in values]
     return True
 
 
 class Answering:
-    """The channels that others have opened to a task. Safe to use from several threads.
+    """The channels that peers have opened to a task. Safe to use from several threads.
 
     `_lock` guards `_channels` and `_closed`.
 
     Args:
         worker: The task.
-        arena: Its memory that others may read; None to share none.
+        arena: Its memory that peers may read; None to share none.
 
     Attributes:
-        clients: Runs steps for clients; None where the task is no master.
+        clients: Runs steps for clients; None if the task is not a master.
     """
 
     def __init__(self, worker: Worker, arena: SharedArena | None) -> None:
@@ -191,7 +191,7 @@ class Answering:
         self._closed = False
 
     def accept(self, opened: Opened) -> None:
-        """Serves a channel from now on; closes it when this was closed."""
+        """Serves a channel from now on; closes it if this has been closed."""
         from sparkflow_runtime.transport.channel.reactor import reactor
         from sparkflow_runtime.transport.channel.serving import Serving
 
@@ -219,7 +219,7 @@ class Answering:
     def call(
         self, step_id: int, text: bytes, args: Sequence[Any], later: Answer
     ) -> Sequence[Any] | None:
-        """See `serving.Task`: runs a partition; its results come back in ascending order."""
+        """See `serving.Task`: runs a partition and returns its results in ascending order."""
         if step_id >= CLIENTS_STEP:
             return self._master().call(step_id, text, args)
         worker = self._worker
@@ -278,7 +278,7 @@ class Answering:
         asked: Run,
         later: Answer,
     ) -> None:
-        """Runs a partition whose runs can be left, and then those that it ends the waits of."""
+        """Runs a partition whose runs can be parked, then continues the runs that it unblocks."""
         from sparkflow_runtime.resources.parking import run_to_completion
 
         worker = self._worker
@@ -302,7 +302,7 @@ class Answering:
                 run()
             else:
                 run_to_completion(run)
-        except BaseException:  # it was not begun
+        except BaseException:  # it did not begin
             if asked.alone:
                 worker.finish_step(step_id)
             raise

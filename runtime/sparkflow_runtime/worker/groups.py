@@ -1,7 +1,7 @@
-"""Where the ranks of collectives meet on this task: within a step, or between sessions.
+"""The meetings of collective ranks on this task: within a step, or between sessions.
 
-Ranks in sessions of their own have no step in common. Their group is one: under the number that
-rank 0's task gives to all of them (`rendezvous.groups`), tensors travel as those of steps do.
+Ranks in separate sessions have no step in common. Their group takes its place: rank 0's task
+assigns it a number (`rendezvous.groups`), under which tensors travel like those of a step.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ if TYPE_CHECKING:
     from sparkflow_runtime.transport.peers import Peers
 
 LENT_S: Final = 30.0
-"""So long after a rank has left, others may still read in place what it lent in its last runs.
-Nobody tells when they have; reading takes milliseconds."""
+"""How long after a rank has left others may still read in place what it lent in its last runs. They
+do not report when they are done; reading takes milliseconds."""
 LEAVE_TIMEOUT_S: Final = 5.0
-"""How long a rank that leaves waits for others to take what it sent."""
+"""How long a leaving rank waits until others have received what it sent."""
 _REPLY_S: Final = 5.0
-"""An rpc gets so much longer than what it waits for, which knows better what is missing."""
+"""How much longer an rpc's timeout is than that of the wait in it, whose error says what is
+missing."""
 
 
 class Groups:
@@ -43,7 +44,7 @@ class Groups:
     Args:
         task: The task's name.
         rendezvous: Where its steps' tensors meet.
-        peers: Gives the way to other tasks.
+        peers: Returns the connections to other tasks.
     """
 
     def __init__(self, task: str, rendezvous: RendezvousTable, peers: Callable[[], Peers]) -> None:
@@ -55,7 +56,7 @@ class Groups:
         self._lent: deque[tuple[float, Sequence[Any]]] = deque()
 
     def within(self, step: Step) -> Meeting:
-        """Where the ranks of one step meet."""
+        """Returns the meeting of the ranks of one step."""
         return _StepMeeting(step, self._threads)
 
     def join(
@@ -66,17 +67,17 @@ class Groups:
         timeout_s: float,
         cancellation: Cancellation,
     ) -> Meeting:
-        """Where ranks in sessions of their own meet; waits until all have come.
+        """Returns the meeting of ranks in separate sessions; waits until all have joined.
 
         Args:
             group: The group's name, the same for all ranks.
-            rank: Which of them this is.
-            devices: Where each rank is.
+            rank: This rank.
+            devices: The device of each rank.
             timeout_s: How long to wait.
-            cancellation: Ends waiting.
+            cancellation: Interrupts the wait.
 
         Raises:
-            DeadlineExceededError: Some did not come; the text names them.
+            DeadlineExceededError: Some ranks did not join; the text names them.
             OpError: The task of rank 0 cannot be reached, or the step was cancelled.
         """
         self._let_go()
@@ -99,19 +100,19 @@ class Groups:
         )
 
     def close(self, error: OpError) -> None:
-        """Ends waiting and the threads."""
+        """Ends all waits and the threads."""
         self.table.close(error)
         self._threads.shutdown(cancel_futures=True)
         self._lent.clear()
 
     def _keep(self, lent: Sequence[Any]) -> None:
-        """Keeps arrays that other tasks may be reading, though nobody here needs them any more."""
+        """Keeps arrays alive that other tasks may still be reading."""
         self._let_go()
         self._lent.append((time.monotonic() + LENT_S, lent))
 
     def _let_go(self) -> None:
         while self._lent and self._lent[0][0] < time.monotonic():
-            with contextlib.suppress(IndexError):  # another thread was here
+            with contextlib.suppress(IndexError):  # another thread was faster
                 self._lent.popleft()
 
     def _join_here(
@@ -174,14 +175,14 @@ class _StepMeeting:
         return self._threads.submit(call)
 
     def end(self, error: OpError, is_complete: Callable[[str, int], bool]) -> None:
-        """Nothing: the step fails with its kernel, on all tasks."""
+        """Does nothing: the step fails with its kernel, on all tasks."""
 
     def leave(self, error: OpError) -> None:
-        """Nothing either."""
+        """Does nothing."""
 
 
 class _GroupMeeting:
-    """The meeting of one rank under its group's number."""
+    """The meeting of a rank under its group's number."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The step loop of one partition: what it is asked for, what it reports, how it ends."""
+"""The step loop of one partition: its parameters, its updates, and its end."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ MAX_KEPT_BYTES: Final = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class LoopTerms:
-    """What a loop is asked for.
+    """When a loop ends, and how its steps are numbered.
 
     Attributes:
-        num_steps: At most so many; None: until the data end.
+        num_steps: Maximum number of steps; None: until the data end.
         first_step: The number of the first step.
         bounds: By the index of a result. The loop ends after a step in which a result is not below
             its bound; NaN is below nothing.
@@ -45,7 +45,7 @@ class LoopEnd:
 
     Attributes:
         num_steps: The complete steps.
-        out_of_range: The text of the OutOfRangeError that ended it, "" when its data did not end.
+        out_of_range: The text of the OutOfRangeError that ended it, "" if its data did not end.
     """
 
     num_steps: int
@@ -54,7 +54,7 @@ class LoopEnd:
 
 @dataclass(frozen=True, slots=True)
 class LoopUpdate:
-    """What some steps of a loop yielded.
+    """The results of some steps of a loop.
 
     Attributes:
         first_step: Number of the first of them.
@@ -63,7 +63,7 @@ class LoopUpdate:
             the first `num_dropped` steps.
         waited_s: Time these steps waited for other tasks.
         elapsed_s: Time they took in all.
-        num_dropped: Of how many steps the values were dropped, because a listener was slow.
+        num_dropped: For how many steps the values were dropped because a listener was slow.
     """
 
     first_step: int
@@ -78,7 +78,7 @@ Listen = Callable[[LoopUpdate], None]
 
 
 class _Recorder:
-    """Collects results of steps; hands on the first at once, others every `REPORT_INTERVAL_S`."""
+    """Collects results of steps; reports the first at once, others every `REPORT_INTERVAL_S`."""
 
     def __init__(self, step: Step, listen: Listen) -> None:
         self._step = step
@@ -117,11 +117,11 @@ class _Recorder:
 
 
 def stacked(column: Sequence[Any]) -> np.ndarray[Any, Any]:
-    """Values of one shape along a new axis 0."""
+    """Stacks values of one shape along a new axis 0."""
     first = column[0]
     if isinstance(first, np.ndarray | np.generic):
         return np.stack(column)
-    # A string: numpy's own type for them would drop zeros at the end.
+    # A string: numpy's own dtype for them would drop trailing zero bytes.
     texts = np.empty(len(column), object)
     texts[:] = column
     return texts
@@ -140,10 +140,10 @@ def run_loop(
 
     Args:
         program: The compiled partition.
-        step: Says how many steps at most.
+        step: The step, which knows the maximum number of steps.
         args: Fed values, the same in every step.
-        listen: Called in this thread with what the steps yielded.
-        rendezvous: The step's; it is told when the loop ends early.
+        listen: Called in this thread with the steps' results.
+        rendezvous: The step's rendezvous; notified when the loop ends early.
         source: The partition's number in its bundles' keys.
         bounds: See `LoopTerms`; results of other partitions are ignored.
 

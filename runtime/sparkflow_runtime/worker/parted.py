@@ -1,4 +1,4 @@
-"""Runs of a partition in parts, which are left where they would wait; see `resources.parking`."""
+"""Runs of a partition in parts, which are parked when they would wait; see `resources.parking`."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from sparkflow_runtime.resources.parking import (
 )
 
 Outcome: TypeAlias = dict[int, Any] | BaseException
-"""The results of a run by number, or why it failed."""
+"""The results of a run by index, or its error."""
 
 
 class PartedRun:
-    """One run.
+    """A run of a partition in parts.
 
-    `go_on` is called by one thread at a time: who begins the run, then who ends a wait of it, of
-    which there is one at a time.
+    `go_on` is called by one thread at a time: the one that begins the run, later the one that ends
+    its wait; it has at most one wait at a time.
 
     Args:
-        parts: What runs.
+        parts: The parts to run.
         step: The running step.
-        args: What is fed, by number.
-        on_end: Called once, in the thread in which it ends; raises nothing.
+        args: The fed values, by index.
+        on_end: Called once, in the thread in which the run ends; must not raise.
     """
 
     __slots__ = ("_number", "_on_end", "_parts", "_results", "_step", "_undo", "_values", "_visit")
@@ -55,7 +55,7 @@ class PartedRun:
         self._undo: Callable[[], None] | None = None
 
     def go_on(self) -> None:
-        """Runs what can be run now."""
+        """Runs as many parts as can run now."""
         undo, self._undo = self._undo, None
         if undo is not None:
             undo()
@@ -63,18 +63,18 @@ class PartedRun:
             while self._number < len(self._parts.parts):
                 awaited = self._attempt()
                 if awaited is not None and self._park(*awaited):
-                    return  # and somebody else may run it now
+                    return  # and another thread may continue it now
         except BaseException as error:
             self._on_end(error)
         else:
             self._on_end(self._results)
 
     def _attempt(self) -> tuple[Owner, Request] | None:
-        """Runs the next part; where it cannot go on, says for what it waits."""
+        """Runs the next part; returns what it waits for if it cannot continue."""
         part = self._parts.parts[self._number]
         try:
             found = part.run(self._visit, self._step, self._values)
-        except Parked as parked:  # Without a circle: its traceback holds what the step computed.
+        except Parked as parked:  # Without a cycle: its traceback holds the step's values.
             return parked.owner, parked.request
         most = self._parts.num_results
         for number, value in zip(part.results, found, strict=True):
@@ -87,7 +87,7 @@ class PartedRun:
         return None
 
     def _park(self, owner: Owner, request: Request) -> bool:
-        """Whether somebody will continue this; if not, what it waits for is there."""
+        """Whether another thread will continue this; if not, what it waits for is available."""
         undo = self._undo = self._step.on_cancel(partial(self._give_up, owner, request))
         if owner.park(request, self._continue):
             return True
@@ -96,7 +96,7 @@ class PartedRun:
         return False
 
     def _give_up(self, owner: Owner, request: Request) -> None:
-        """The step has ended."""
+        """Ends the wait, as the step has ended."""
         error: OpError = CancelledError(
             message="The step was cancelled while it waited for another one"
         )
@@ -107,7 +107,7 @@ class PartedRun:
         owner.give_up(request, error)
 
     def _continue(self) -> None:
-        """What it waited for is there, or will not come."""
+        """Continues, as what it waited for is available, or never will be."""
         if self._parts.holds_up:
             elsewhere(self.go_on)
         else:
@@ -115,12 +115,12 @@ class PartedRun:
 
 
 class RepeatedRun:
-    """Runs one after the other, until a time has come or one of them fails.
+    """Runs one after another until a given time, or until one of them fails.
 
     Args:
-        begin: Begins one, which calls what it is given when it has ended.
-        until: The time, of `time.monotonic`. The run in which it comes is the last one.
-        on_end: Called once, with the outcome of the last one, in the thread in which it ends.
+        begin: Begins a run, which calls its argument when it has ended.
+        until: The time, of `time.monotonic`. The run in progress at that time is the last one.
+        on_end: Called once, with the outcome of the last run, in the thread in which it ends.
     """
 
     __slots__ = ("_begin", "_on_end", "_until")
@@ -139,7 +139,7 @@ class RepeatedRun:
         """Begins the next run.
 
         Raises:
-            OpError: It is not begun: the step is over.
+            OpError: It did not begin: the step is over.
         """
         self._begin(self._ended)
 
@@ -147,7 +147,8 @@ class RepeatedRun:
         if isinstance(outcome, BaseException) or time.monotonic() >= self._until:
             self._on_end(outcome)
         else:
-            soon(self._again, is_short=False)  # after the answers to those whose wait this ended
+            # after the answers to the runs that this one unblocked
+            soon(self._again, is_short=False)
 
     def _again(self) -> None:
         try:

@@ -25,14 +25,14 @@ from sparkflow_runtime.worker.sessions import MasterId
 from sparkflow_runtime.worker.worker import RegisteredGraph, Worker
 
 _QUEUED_UPDATES: Final = 64
-"""Updates of a loop wait for a slow listener up to here; then the loop waits."""
+"""Maximum size of updates that wait for a slow listener; beyond it the loop waits."""
 _MAX_JOIN_S: Final = 86_400.0
 _MAX_DIGITS: Final = 18
-"""An iteration's number has at most so many digits."""
+"""Maximum number of digits of an iteration."""
 
 
 def methods(worker: Worker) -> Mapping[str, Method]:
-    """The rpc table of WorkerService for one worker."""
+    """Returns the rpc table of WorkerService for one worker."""
     service = _Service(worker)
     return {
         "GetStatus": Method(service.get_status, worker_pb2.GetStatusRequest),
@@ -178,14 +178,14 @@ class _Service:
                 message=f"{request.rendezvous_key[:80]!r} is not a rendezvous key ('key;iteration')"
             )
         rendezvous = self._worker.rendezvous.find(request.step_id)
-        # A peer that does not wait any more must not hold a thread here, nor take the value.
+        # A peer that no longer waits must neither hold a thread here nor consume the value.
         context.add_callback(rendezvous.wake)
         return self._worker.take_for_peer(rendezvous, key, int(iteration), context.is_active)
 
     def _end_without_master(
         self, step_id: int, context: Any, then: Callable[[], None] | None = None
     ) -> Callable[[], None]:
-        """Ends a step whose rpc ends before the returned function is called: its master is gone."""
+        """Ends a step if its rpc ends before the returned function is called (master lost)."""
         ended = threading.Event()
 
         def gone() -> None:
@@ -203,7 +203,7 @@ class _Service:
 
 
 class _Outbox:
-    """The updates of a loop on their way to a listener. `_changed` guards all fields."""
+    """A queue of a loop's updates for a listener. `_changed` guards all fields."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -212,7 +212,7 @@ class _Outbox:
         self._result: LoopEnd | Exception | None = None
 
     def put(self, update: LoopUpdate) -> None:
-        """Hands on an update; waits for room. Dropped when nobody listens any more."""
+        """Adds an update; waits for room. Drops it if the listener has left."""
         with self._changed:
             while len(self._updates) >= _QUEUED_UPDATES and not self._closed:
                 self._changed.wait()
@@ -221,20 +221,20 @@ class _Outbox:
                 self._changed.notify_all()
 
     def finish(self, result: LoopEnd | Exception) -> None:
-        """Says how the loop ended."""
+        """Records how the loop ended."""
         with self._changed:
             self._result = result
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Says that nobody listens any more."""
+        """Records that the listener has left."""
         with self._changed:
             self._closed = True
             self._updates.clear()
             self._changed.notify_all()
 
     def __iter__(self) -> Iterator[LoopUpdate]:
-        """The updates until the loop has ended."""
+        """Yields the updates until the loop has ended."""
         while True:
             with self._changed:
                 while not self._updates and self._result is None:
@@ -246,7 +246,7 @@ class _Outbox:
             yield update
 
     def result(self) -> LoopEnd:
-        """How the loop ended.
+        """Returns how the loop ended.
 
         Raises:
             Exception: The error it ended with.
@@ -258,7 +258,7 @@ class _Outbox:
 
 
 def _args(graph: RegisteredGraph, sent: Any) -> list[Any]:
-    """The fed values in the order of the program's parameters."""
+    """Returns the fed values in the order of the program's parameters."""
     given = {item.name: item.tensor for item in sent}
     missing = [index for index in graph.program.args if str(index) not in given]
     if missing:

@@ -1,8 +1,8 @@
-"""The sessions that masters have on one task, and when those are forgotten whose master is gone.
+"""The sessions that masters have on one task, which are dropped when their master is gone.
 
-A master elsewhere takes a lease on its session and renews it, see `master.keep_alive`. A session
-whose lease has run out is forgotten as if its master had closed it: what was its own goes, what
-sessions share stays. A master that starts anew ends the sessions it had before its end.
+A remote master holds a lease on its session and renews it, see `master.keep_alive`. A session whose
+lease has expired is closed as if by its master: its own resources are dropped, shared ones stay. A
+restarted master ends the sessions of its earlier incarnation.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ G = TypeVar("G")
 
 @dataclass(frozen=True, slots=True)
 class MasterId:
-    """The master of a session.
+    """A session's master.
 
     Attributes:
-        task: The task it lives in; "" for one without a task, such as a Spark driver's.
+        task: Its task; "" for a master without a task, such as a Spark driver's.
         incarnation: Differs each time the task starts.
     """
 
@@ -37,14 +37,14 @@ NO_TASK: Final = MasterId()
 
 @dataclass(slots=True)
 class WorkerSession(Generic[G]):
-    """One session.
+    """A session on this task.
 
     Attributes:
-        master: Whose it is.
-        lease_s: How long it lives without a word of its master; None: until it is deleted.
-        expires: When it is forgotten, by the clock of `WorkerSessions`.
-        resources: Its own: random states and the like.
-        variables: Its own variables and queues if it is isolated; else the task's are used.
+        master: Its master.
+        lease_s: How long it lives without a renewal by its master; None: until it is deleted.
+        expires: When its lease expires, by the clock of `WorkerSessions`.
+        resources: Its own resources: random states and the like.
+        variables: Its own variables and queues if it is isolated; otherwise the task's are used.
         graphs: Its partitions by handle.
     """
 
@@ -56,7 +56,7 @@ class WorkerSession(Generic[G]):
     graphs: dict[str, G] = field(default_factory=dict)
 
     def clear(self) -> None:
-        """Drops what was its own."""
+        """Drops its own resources."""
         self.graphs.clear()
         self.resources.clear()
         if self.variables is not None:
@@ -64,16 +64,16 @@ class WorkerSession(Generic[G]):
 
 
 class WorkerSessions(Generic[G]):
-    """The sessions of one task by handle. Safe to use from several threads.
+    """The sessions of one task, by handle. Safe to use from several threads.
 
-    `_changed` guards `_sessions` and `_watching`. While there are leases, a thread ends those that
-    have run out.
+    `_changed` guards `_sessions` and `_watching`. While there are leases, a thread ends sessions
+    with expired ones.
 
     Args:
         task: The task's name, for errors.
-        clock: Seconds that never go back.
-        make_resources: Makes what holds the variables of a session that has its own.
-        on_forgotten: Is told the name of every session that is gone.
+        clock: A monotonic clock in seconds.
+        make_resources: Creates the resources for an isolated session's variables.
+        on_forgotten: Called with the name of every session that has ended.
     """
 
     def __init__(
@@ -92,11 +92,11 @@ class WorkerSessions(Generic[G]):
         self._watching = False
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Returns the number of sessions."""
         return len(self._sessions)
 
     def handles(self) -> list[str]:
-        """Their names."""
+        """Returns the sessions' names."""
         with self._changed:
             return list(self._sessions)
 
@@ -108,14 +108,14 @@ class WorkerSessions(Generic[G]):
         master: MasterId = NO_TASK,
         lease_s: float | None = None,
     ) -> None:
-        """Opens a session; one that is there already stays as it is.
+        """Opens a session; an existing one stays unchanged.
 
-        Sessions that an earlier incarnation of the same master left behind are forgotten.
+        Sessions of an earlier incarnation of the same master are ended.
 
         Args:
             handle: Its name.
-            isolate: Whether its variables and queues are its own.
-            master: Whose it is.
+            isolate: Whether it has its own variables and queues.
+            master: Its master.
             lease_s: See `WorkerSession`.
         """
         made: WorkerSession[G] = WorkerSession(
@@ -134,12 +134,12 @@ class WorkerSessions(Generic[G]):
         self._forget(doomed)
 
     def find(self, handle: str) -> WorkerSession[G]:
-        """The session of that name.
+        """Returns the session of that name.
 
         Raises:
             AbortedError: There is none, e.g. because the task restarted.
         """
-        # One read of a dictionary needs no lock; every step comes through here.
+        # A single dictionary lookup needs no lock; every step passes through here.
         found = self._sessions.get(handle)
         if found is None:
             raise AbortedError(
@@ -160,7 +160,7 @@ class WorkerSessions(Generic[G]):
                 found.expires = self._clock() + found.lease_s
 
     def delete(self, handle: str) -> None:
-        """Forgets a session, its graphs and resources; unknown ones are ignored."""
+        """Ends a session and drops its graphs and resources; unknown ones are ignored."""
         with self._changed:
             found = self._sessions.pop(handle, None)
             self._changed.notify_all()
@@ -168,7 +168,7 @@ class WorkerSessions(Generic[G]):
             self._forget({handle: found})
 
     def expire(self) -> None:
-        """Forgets the sessions whose lease has run out."""
+        """Ends the sessions whose lease has expired."""
         with self._changed:
             now = self._clock()
             over = [
@@ -180,7 +180,7 @@ class WorkerSessions(Generic[G]):
         self._forget(doomed)
 
     def clear(self) -> None:
-        """Forgets all sessions."""
+        """Ends all sessions."""
         with self._changed:
             doomed = dict(self._sessions)
             self._sessions.clear()
@@ -204,7 +204,7 @@ class WorkerSessions(Generic[G]):
 
 
 def _is_stale(old: WorkerSession[G], new: WorkerSession[G]) -> bool:
-    """Whether the master of `new` left `old` behind when it ended."""
+    """Whether `old` belongs to an earlier incarnation of the master of `new`."""
     return bool(new.master.task) and (
         old.master.task == new.master.task and old.master.incarnation != new.master.incarnation
     )

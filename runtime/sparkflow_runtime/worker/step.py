@@ -1,4 +1,4 @@
-"""One step on one partition, as its kernels see it."""
+"""One step on one partition, as its kernels see it: the `StepContext`."""
 
 from __future__ import annotations
 
@@ -28,16 +28,18 @@ Take: TypeAlias = Callable[[tuple[Any, ...], Sequence[int], Callable[[], None]],
 
 @dataclass(slots=True)
 class Shortcuts:
-    """The bundles of a partition's run that need no request.
+    """The bundles that a partition's run exchanges without requests.
 
     Attributes:
-        given: By key, those that are there already.
-        taken: By key, who takes one that the partition sends, with the numbers of those tensors
-            that may be read where they are; the others may change afterwards. The last argument
-            raises what has ended the step. False if it is to go the usual way.
-        awaited: By key, who waits for one that comes with something else; None if it does not.
-        told: By task, the bundles of which it wants to know where they are.
-        held: The tasks to which something is sent by `taken` before anything is waited for.
+        given: By key, the bundles that are available already.
+        taken: By key, the receiver of a bundle that the partition sends, called with the indices of
+            the tensors that may be read in place; the others may change afterwards. The last
+            argument raises what has ended the step. Returns False if the bundle must be sent the
+            usual way.
+        awaited: By key, a function that waits for a bundle sent along with something else; it
+            returns None if there is none.
+        told: By task, the bundles whose locations it requests.
+        held: The tasks to which `taken` sends something before the first wait.
     """
 
     given: dict[str, tuple[Any, ...]] = field(default_factory=dict)
@@ -48,28 +50,28 @@ class Shortcuts:
 
 
 class Receiver(Protocol):
-    """What takes a step's bundles from other tasks, see `transport.peers.StepReceiver`."""
+    """Receives a step's bundles from other tasks, see `transport.peers.StepReceiver`."""
 
     def receive(self, task: str, key: str, iteration: int, more: bool) -> tuple[Any, ...] | None:
         """Waits for a bundle; None when the sender's loop has ended."""
 
     def transport(self, task: str, key: str) -> str:
-        """How the bundles of a key come."""
+        """Returns how the bundles of a key travel."""
 
     def cancel(self) -> None:
-        """Ends waiting."""
+        """Ends all waits."""
 
 
 class RunReceiver:
-    """The receiver of a run, made when there is something to receive.
+    """The receiver of a run, created when there is something to receive.
 
-    Most runs receive nothing, and which do is not known beforehand: a partition that takes nothing
-    may have a collective, whose ranks exchange bundles. Used by all threads of the run.
+    Most runs receive nothing, and which ones do is not known in advance: even a partition without
+    receives may have a collective, whose ranks exchange bundles. Used by all threads of the run.
 
     Args:
         peers: The other tasks.
         step_id: The step.
-        rendezvous: Of the step.
+        rendezvous: The step's rendezvous.
     """
 
     __slots__ = ("_forget", "_is_over", "_lock", "_made", "_peers", "_rendezvous", "_step_id")
@@ -78,7 +80,7 @@ class RunReceiver:
         self._peers = peers
         self._step_id = step_id
         self._rendezvous = rendezvous
-        self._lock = threading.Lock()  # of the three that follow
+        self._lock = threading.Lock()  # guards the next three fields
         self._made: StepReceiver | Alone | None = None
         self._forget: Callable[[], None] | None = None
         self._is_over = False
@@ -129,9 +131,9 @@ class Step:
     """The `StepContext` of one partition's run. Used by the thread that runs the partition.
 
     Attributes:
-        waited_s: Time spent waiting for other tasks.
-        waits_for: The bundle, the task and since when (`time.perf_counter()`) it waits; None while
-            it does not. For reports of other threads.
+        waited_s: Seconds spent waiting for other tasks.
+        waits_for: The awaited bundle, its task and the start of the wait (`time.perf_counter()`);
+            None while it does not wait. For reports by other threads.
     """
 
     __slots__ = (
@@ -177,15 +179,15 @@ class Step:
 
     @property
     def number(self) -> int:
-        """The training step's number: where the loop began plus the turn."""
+        """The training step's number: the loop's first step plus the iteration."""
         return self.first_step + self.iteration
 
     def check_cancelled(self) -> None:
-        """Passes while the step goes on.
+        """Returns while the step is in progress.
 
         Raises:
             EndOfLoop: The loop ended before this iteration.
-            OpError: What ended the step.
+            OpError: The error that ended the step.
         """
         if self._stopped:
             raise CancelledError(message="Another part of the step failed")
@@ -194,7 +196,7 @@ class Step:
     def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Calls `callback` once if the step ends, or its loop does before this iteration.
 
-        The returned function takes it back.
+        The returned function removes it.
         """
         undo = self._rendezvous.on_abort(callback, self.iteration)
         place = object()
@@ -209,7 +211,7 @@ class Step:
         return take_back
 
     def stop(self) -> None:
-        """Ends whatever this partition waits for: a part of it has failed."""
+        """Ends this partition's waits, as a part of it has failed."""
         self._stopped = True
         for callback in list(self._wakers.values()):
             callback()
@@ -223,7 +225,7 @@ class Step:
 
         Raises:
             EndOfLoop: The loop ended before this iteration.
-            OpError: The other task is gone, or what ended the step.
+            OpError: The other task is gone, or the step has ended.
         """
         start = time.perf_counter()
         shortcuts = self._shortcuts
@@ -268,7 +270,7 @@ class Step:
                     more = self.iteration < self.last_iteration
                     values = self._receiver.receive(task, key, self.iteration, more)
         except Exception:
-            # What ended the step says more than the cancelled wait does.
+            # The error that ended the step says more than that of the cancelled wait.
             self.check_cancelled()
             raise
         finally:
@@ -282,20 +284,20 @@ class Step:
         return not self._stopped
 
     def transport(self, key: str, source: str) -> str:
-        """How the bundle `key` comes from the device `source`: "memory" within this task."""
+        """Returns how the bundle `key` travels from device `source`: "memory" within this task."""
         task = task_of(source)
         return "memory" if task == self._local_task else self._receiver.transport(task, key)
 
     def meeting(self) -> Meeting:
-        """Where the ranks of a collective meet that are all in this step.
+        """Returns the meeting of a collective's ranks that are all in this step.
 
         Raises:
-            InternalError: The step was made without groups.
+            InternalError: The step was created without groups.
         """
         return self._known_groups().within(self)
 
     def join(self, group: str, rank: int, devices: tuple[str, ...], timeout_s: float) -> Meeting:
-        """Where ranks meet that are in sessions of their own, see `Groups.join`."""
+        """Returns the meeting of ranks in separate sessions, see `Groups.join`."""
         return self._known_groups().join(group, rank, devices, timeout_s, self)
 
     def _known_groups(self) -> Groups:

@@ -1,4 +1,4 @@
-"""The worker of a task: sessions, registered partitions, running steps. No sockets in here."""
+"""The worker of a task: sessions, registered partitions, running steps. It uses no sockets."""
 
 from __future__ import annotations
 
@@ -58,16 +58,16 @@ class RegisteredGraph:
     """A compiled partition of a session.
 
     Attributes:
-        session: Whose it is.
-        program: What runs.
-        takes_step: Whether it takes the running step: a kernel needs it, or is to end with it.
-        number: The partition's number in its bundles' keys, "" when it sends nothing.
-        traced: Makes the same partition for steps that are recorded, once.
-        wanted: The keys of the bundles that it takes from other tasks, by task.
-        last_sent: The key of the bundle with which it ends, "" where something else comes last.
-        parts: Makes the same partition so that its runs can be left where they wait, once; gives
-            None where they cannot be.
-        calls: What calls of it say, by their text.
+        session: The session.
+        program: The compiled program.
+        takes_step: Whether it needs the running step: a kernel uses it, or must end with it.
+        number: The partition's number in its bundles' keys, "" if it sends nothing.
+        traced: Compiles the same partition, once, for recorded steps.
+        wanted: The keys of the bundles that it receives from other tasks, by task.
+        last_sent: The key of its last bundle, "" if it ends with something else.
+        parts: Compiles the same partition, once, such that its runs can be parked when they wait;
+            returns None if they cannot be.
+        calls: Its parsed calls, by their text.
     """
 
     session: str
@@ -86,10 +86,10 @@ class Wait:
     """A partition that waits for another task.
 
     Attributes:
-        key: The bundle it waits for.
-        source: The task that has to send it.
+        key: The awaited bundle.
+        source: The sending task.
         step: The number of the step.
-        seconds: For how long.
+        seconds: How long it has waited.
     """
 
     key: str
@@ -99,9 +99,9 @@ class Wait:
 
 
 class Worker:
-    """One task's worker. Safe to use from several threads.
+    """The worker of a task. Safe to use from several threads.
 
-    Making one has the process keep freed memory, see `device.host_memory`. `_lock` guards
+    Creating one makes the process keep freed memory, see `device.host_memory`. `_lock` guards
     `_peers`, `_groups`, `_running` and the graphs of sessions.
 
     Attributes:
@@ -110,11 +110,11 @@ class Worker:
         resources: What outlives steps and sessions: variables, queues, batch sources.
         rendezvous: Where the running steps' tensors meet.
         incarnation: A number that differs each time the task starts.
-        sessions: What masters have here.
-        arena: Where the values of variables lie; None for the process's own memory.
-        answering: What others get of this task over tensor channels.
-        channel_address: Where it accepts these; None where it does not.
-        on_loop_update: Gets what loops here report, too, in their threads; for the host.
+        sessions: The masters' sessions.
+        arena: Shared memory for the values of variables; None for the process's own memory.
+        answering: Serves peers over tensor channels.
+        channel_address: The address of its channels; None if it accepts none.
+        on_loop_update: Also called with the updates of loops here, in their threads; for the host.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Worker:
         self._numbers = itertools.count()
 
     def describe_devices(self) -> list[DeviceAttributes]:
-        """Its devices as ListDevices and GetStatus show them."""
+        """Returns its devices as ListDevices and GetStatus report them."""
         from sparkflow_runtime.protos.device_attributes_pb2 import DeviceAttributes
 
         return [
@@ -164,7 +164,7 @@ class Worker:
         ]
 
     def connect(self, peers: Peers) -> None:
-        """Tells who the other tasks are; ends calls under way."""
+        """Sets the other tasks; ends calls in progress."""
         with self._lock:
             old, self._peers = self._peers, peers
         old.close()
@@ -175,7 +175,7 @@ class Worker:
         return self._found_peers()
 
     def groups(self) -> Groups:
-        """Where the ranks of collectives meet; made for the first of them."""
+        """The meetings of collectives' ranks; created on first use."""
         from sparkflow_runtime.worker.groups import Groups
 
         with self._lock:
@@ -186,13 +186,13 @@ class Worker:
             return self._groups
 
     def learn(self, addresses: Mapping[str, str]) -> None:
-        """Adds tasks to those it knows, see `Peers.learn`; itself may be among them."""
+        """Adds tasks to the known ones, see `Peers.learn`; may include this task."""
         others = {task: where for task, where in addresses.items() if task != self.task}
         if others:
             self._found_peers().learn(others)
 
     def _found_peers(self) -> Peers:
-        """The other tasks, of which it may be about to learn."""
+        """Returns the connections to the other tasks, creating them if needed."""
         from sparkflow_runtime.transport.peers import Peers
 
         with self._lock:
@@ -301,8 +301,8 @@ class Worker:
             graph: The partition.
             step_id: Shared by all partitions of the step.
             args: Fed values.
-            record: Gets what was recorded of the run; None to record nothing.
-            shortcuts: The bundles that it need not ask for, nor wait until it is asked for them.
+            record: Receives the recording of the run; None to record nothing.
+            shortcuts: The bundles that are exchanged without requests.
 
         Raises:
             OpError: A kernel failed, or the step was aborted.
@@ -316,7 +316,7 @@ class Worker:
             return values
 
         if not graph.takes_step:
-            self._peers.flush()  # calls of the same step, which would have gone along
+            self._peers.flush()  # calls of the same step, which would have been sent along
             return run(None)
         rendezvous = self.rendezvous.find(step_id)
         rendezvous.session = graph.session
@@ -339,16 +339,15 @@ class Worker:
         shortcuts: Shortcuts,
         on_end: Callable[[Outcome], None],
     ) -> None:
-        """Begins to run a partition once; returns when it has ended, or waits for others.
+        """Begins to run a partition once; returns when the run has ended or is parked.
 
         Args:
             graph: The partition.
-            parts: Its `parts`. It takes nothing from other tasks, and sends them nothing, but what
-                `shortcuts` says.
+            parts: Its `parts`. It exchanges nothing with other tasks except through `shortcuts`.
             step_id: Shared by all partitions of the step.
-            args: Fed values by number.
+            args: Fed values by index.
             shortcuts: See `run`.
-            on_end: Gets the results by number, or why there are none, once; in any thread.
+            on_end: Called once with the results by index, or the error; in any thread.
 
         Raises:
             OpError: The step is over; `on_end` is not called.
@@ -384,7 +383,7 @@ class Worker:
             step_id: Shared by all partitions of the step.
             args: Fed values, the same for every step.
             terms: How long it lasts.
-            listen: Gets what the steps yield, in this thread.
+            listen: Called with the steps' results, in this thread.
 
         Raises:
             OpError: A step failed, or was aborted.
@@ -408,7 +407,7 @@ class Worker:
             end()
 
     def hold_loop(self, step_id: int) -> int:
-        """How many iterations of a loop have begun; it begins no more of them until `end_loop`.
+        """Returns how many iterations a loop has begun; it begins no more until `end_loop`.
 
         Raises:
             OpError: The step is over.
@@ -416,12 +415,12 @@ class Worker:
         return self.rendezvous.find(step_id).hold()
 
     def end_loop(self, step_id: int, num_steps: int) -> None:
-        """Lets the loop of a step end after so many iterations; one that is over is ignored."""
+        """Lets the loop of a step end after a number of iterations; ignored if the step is over."""
         with contextlib.suppress(OpError):
             self.rendezvous.find(step_id).limit(num_steps)
 
     def finish_step(self, step_id: int, error: OpError | None = None) -> None:
-        """Forgets a step; whoever still runs or waits in it is ended with `error`."""
+        """Forgets a step; what still runs or waits in it is ended with `error`."""
         self.rendezvous.finish(step_id, error)
 
     def take_for_peer(
@@ -431,11 +430,11 @@ class Worker:
         iteration: int,
         wanted: Callable[[], bool],
     ) -> bytes:
-        """The message for another task's RecvTensor; blocks until the bundle is there.
+        """Returns the response to another task's RecvTensor; blocks until the bundle is available.
 
         Raises:
             OpError: See `StepRendezvous.take`.
-            ResourceExhaustedError: It is more than a message can hold.
+            ResourceExhaustedError: The bundle exceeds the maximum message size.
         """
         from sparkflow_runtime.transport import codec, rpc
 
@@ -454,7 +453,7 @@ class Worker:
 
     @property
     def answering(self) -> Answering:
-        """What others get of the task over channels; there is none until a host asks for it."""
+        """Serves peers over channels; created when a host first asks for it."""
         from sparkflow_runtime.worker.answering import Answering
 
         with self._lock:
@@ -501,7 +500,7 @@ class Worker:
         if shortcuts is None:
             if wanted:
                 receiver.ask(wanted, num_steps > 1, {}, ())
-            peers.flush()  # calls of the same step, which go along with that
+            peers.flush()  # calls of the same step, which are sent along with it
         else:
             if wanted:
                 receiver.ask(wanted, num_steps > 1, shortcuts.told, shortcuts.held)
@@ -522,7 +521,7 @@ class Worker:
         return step, finish
 
     def waits(self) -> list[Wait]:
-        """What the partitions that run here wait for now."""
+        """Returns what the partitions running here currently wait for."""
         with self._lock:
             running = [(step, step.waits_for) for step in self._running]
         now = time.perf_counter()

@@ -1,1 +1,1 @@
-"""Step loops: many steps with one call, in this process or another."""
+"""Step loops: many steps in one call, in this process or another."""

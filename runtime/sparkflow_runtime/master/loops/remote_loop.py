@@ -1,4 +1,4 @@
-"""A step loop on a master elsewhere, as its client sees it."""
+"""The client's side of a step loop on a remote master."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class RemoteLoop:
         stub: Calls the master.
         session: The session's handle.
         feeds: Host arrays by name.
-        fetches: What is reported of every step.
-        targets: What is run too.
+        fetches: The values reported for every step.
+        targets: The operations to run as well.
         terms: How long it lasts.
     """
 
@@ -64,7 +64,7 @@ class RemoteLoop:
         self._updates = LoopUpdates()
         self._lock = threading.Lock()
         self._begun = False
-        # What was asked before the master had the loop.
+        # Requests made before the master had the loop.
         self._asked: list[StopLoopRequest] = []
         self._stream = stub.stream("RunLoop", request, RunLoopUpdate.FromString)
         threading.Thread(target=self._follow, name="loop-updates", daemon=True).start()
@@ -110,7 +110,7 @@ class RemoteLoop:
 
     def _answered(self, call: Any) -> None:
         if call.code() is not grpc.StatusCode.OK:
-            self._stream.cancel()  # A master that cannot be asked notices that.
+            self._stream.cancel()  # An unreachable master notices that.
 
     def _follow(self) -> None:
         try:

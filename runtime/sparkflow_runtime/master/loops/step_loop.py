@@ -1,4 +1,4 @@
-"""Step loops over all partitions of an executable: begun at once, ended at the same step."""
+"""Step loops over all partitions of an executable, which begin and end together."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Loop:
     """A running step loop. Thread-safe.
 
     Args:
-        executable: What runs in every step.
-        terms: How long the loop lasts; bounds are by the place of a fetch.
+        executable: The executable that runs in every step.
+        terms: How long the loop lasts; bounds are by the index of a fetch.
         args: One host array per feed, the same in every step.
 
     Raises:
@@ -52,7 +52,7 @@ class Loop:
 
     @property
     def done(self) -> bool:
-        """Whether the loop has ended, one way or another."""
+        """Whether the loop has ended in any way."""
         return self._updates.done
 
     def wait(self, timeout_s: float | None = None) -> LoopEnd:
@@ -60,23 +60,23 @@ class Loop:
         return self._updates.wait(timeout_s)
 
     def updates(self) -> Iterator[LoopUpdate]:
-        """What the steps yield, as it arrives, see `LoopUpdates.follow`."""
+        """Yields the steps' results as they arrive, see `LoopUpdates.follow`."""
         return self._updates.follow()
 
     def poll(self, interval_s: float | None) -> Iterator[LoopUpdate | None]:
-        """The same with None whenever nothing came for so many seconds."""
+        """As `follow`, but also yields None whenever nothing arrived for a number of seconds."""
         return self._updates.poll(interval_s)
 
     def stop(self) -> None:
         """Ends the loop at the next step that all partitions can reach; does not wait for it.
 
-        Steps that some partition has begun are completed by all: one that waits for something
-        that does not come needs `cancel`. May be called again.
+        All partitions complete the steps that any of them has begun: a step that waits for
+        something that never arrives needs `cancel`. May be called again.
         """
         stop_together([self])
 
     def _hold(self) -> list[Future[int]]:
-        """Has no partition begin another step; how many each has begun. Empty if stopped before."""
+        """Lets no partition begin another step; returns how many each has begun ([] if stopped)."""
         with self._lock:
             if self._stopping:
                 return []
@@ -88,7 +88,7 @@ class Loop:
             link.end_loop(self._step.id, num_steps)
 
     def cancel(self, reason: str = "The loop was cancelled") -> None:
-        """Ends the loop in the middle of whatever step it is in, with a CancelledError."""
+        """Ends the loop in the middle of its current step, with a CancelledError."""
         self._step.cancel(CancelledError(message=reason))
 
     def _run(self) -> None:
@@ -121,7 +121,7 @@ class Loop:
             yield InBackground(self._step, future)
 
     def _one_ended(self, future: Future[LoopEnd]) -> None:
-        """Has the other partitions end after as many steps as one that ended early."""
+        """Ends the other partitions after the same number of steps as one that ended early."""
         if failure_of(future) is not None:
             return
         count, limit = future.result().num_steps, self._terms.num_steps
@@ -138,8 +138,8 @@ class Loop:
 def stop_together(loops: Sequence[Loop]) -> None:
     """Ends several loops after the same number of steps, the first that all of them can reach.
 
-    For replicas that wait for each other within a step. Does not wait for the ends. Loops that were
-    stopped or have ended before are left alone.
+    For replicas that wait for each other within a step. Does not wait until they have ended. Loops
+    that were stopped or have ended before are left alone.
     """
     held = [(loop, loop._hold()) for loop in loops]
     begun = [each for _, futures in held for each in futures]
@@ -166,16 +166,16 @@ def stop_together(loops: Sequence[Loop]) -> None:
 
 
 class JoinedUpdates:
-    """Puts the updates of several partitions together: about each step one, of all results.
+    """Joins the updates of several partitions: one update per step, with all results.
 
     A step is reported when every partition has completed it. `_lock` guards all fields.
 
     Args:
-        results: Of each partition the places of its results among the fetches.
-        listen: Gets the joined updates, in the threads that bring the last missing one.
+        results: Per partition the indices of its results among the fetches.
+        listen: Receives the joined updates, in the threads that deliver the last missing one.
 
     Attributes:
-        listeners: What each partition's updates are given to.
+        listeners: The receivers of each partition's updates.
     """
 
     def __init__(self, results: Sequence[Sequence[int]], listen: Listen) -> None:
@@ -200,7 +200,7 @@ class JoinedUpdates:
         values: dict[int, np.ndarray[Any, Any]] = {}
         for places, head in zip(self._results, heads, strict=True):
             values.update(zip(places, head.values, strict=True))
-        # What the fetches waited for; without any, what the first partition did.
+        # The waiting time of the fetches' partitions; without any, the first partition's.
         reporting = [head for head in heads if head.values] or heads[:1]
         return LoopUpdate(
             heads[0].first_step,
@@ -212,7 +212,7 @@ class JoinedUpdates:
 
 
 def _take(queue: deque[LoopUpdate], count: int) -> LoopUpdate:
-    """The first `count` steps of the first update; the rest of it stays."""
+    """Removes and returns the first `count` steps of the first update; the rest stays."""
     update = queue.popleft()
     if update.num_steps == count:
         return update

@@ -1,1 +1,1 @@
-"""Runs that a client elsewhere repeats: one frame there and one back, without gRPC."""
+"""Repeated runs of a remote client: one frame each way, without gRPC."""

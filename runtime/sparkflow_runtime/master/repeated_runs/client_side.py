@@ -1,9 +1,9 @@
-"""What a session repeats, asked of its master over a tensor channel.
+"""The client's side of repeated runs, which use a tensor channel to the master.
 
-The first run of some fetches, feeds and targets goes over gRPC. From the second on the master knows
-them by a number, and a run is one frame there and one back, which the calling thread itself reads:
-four bytes take a quarter of the time that they take over gRPC. Where the master has no channel, or
-none that can be reached, all runs go over gRPC.
+The first run of a set of fetches, feeds and targets goes over gRPC. From the second on the master
+knows them by a number, and a run is one frame each way, which the calling thread itself reads: four
+bytes take a quarter of the time that they take over gRPC. If the master has no reachable channel,
+all runs go over gRPC.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from sparkflow_runtime.transport.waking import Waker
 from sparkflow_runtime.worker.answering import CLIENTS_STEP
 
 MAX_PREPARED: Final = 256
-"""So many sets of fetches, feeds and targets of a session are known by number."""
+"""Maximum number of a session's sets of fetches, feeds and targets that are known by number."""
 
 Key = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 """The names of fetches, feeds and targets."""
@@ -55,10 +55,10 @@ _step_numbers = itertools.count(CLIENTS_STEP | random.SystemRandom().getrandbits
 
 @dataclass(frozen=True, slots=True)
 class Preparing:
-    """How a master is told to prepare steps.
+    """The requests that prepare steps on a master.
 
     Attributes:
-        make: Prepares one; gives its number.
+        make: Prepares a step; returns its number.
         release: Forgets a number; does not wait.
     """
 
@@ -67,12 +67,12 @@ class Preparing:
 
 
 class RepeatedRuns:
-    """The runs of one session. Safe to use from several threads; `_lock` guards all fields.
+    """The repeated runs of a session. Safe to use from several threads; `_lock` guards all fields.
 
     Args:
         link: The gRPC channel to the master.
         address: Its `host:port`.
-        credentials: What opens the session.
+        credentials: The session's credentials.
         session: The session's handle.
         preparing: How steps are prepared.
     """
@@ -93,7 +93,7 @@ class RepeatedRuns:
         self._session = session
         self._preparing = preparing
         self._lock = threading.Lock()
-        self._numbers: dict[Key, int] = {}  # 0 until it is prepared; used last, last
+        self._numbers: dict[Key, int] = {}  # 0 until it is prepared; the last used one is last
         self._asker: Asker | None = None
         self._dials_at = 0.0 if available() else float("inf")
         self._closed = False
@@ -101,7 +101,7 @@ class RepeatedRuns:
     def run(
         self, fetches: Sequence[str], feeds: Mapping[str, Any], targets: Sequence[str]
     ) -> list[Any] | None:
-        """The fetched values of one run; None where it is to go over gRPC.
+        """Runs a step; returns the fetched values, or None if it must go over gRPC.
 
         Raises:
             OpError: The step failed, or the master is gone.
@@ -125,7 +125,7 @@ class RepeatedRuns:
             values = asker.result(call, Waker.of_this_thread(_go_on))
         except OpError:
             raise
-        except BaseException:  # Ctrl-C: the step ends, too
+        except BaseException:  # Ctrl-C also ends the step
             asker.post(frames.pack(Kind.FINISH, step_id))
             raise
         return list(map(own, values))
@@ -139,7 +139,7 @@ class RepeatedRuns:
             asker.close(CancelledError(message="The session was closed"))
 
     def _number_of(self, key: Key) -> int | None:
-        """The number by which the master knows it, 0 for none yet; None the first time."""
+        """Returns the master's number for it; 0 if it has none yet; None the first time."""
         with self._lock:
             number = self._numbers.pop(key, None)
             self._numbers[key] = number or 0
@@ -155,7 +155,7 @@ class RepeatedRuns:
         with self._lock:
             number = self._numbers.get(key) or made
             self._numbers[key] = number
-        if number != made:  # another thread was first
+        if number != made:  # another thread was faster
             self._preparing.release(made)
         return number
 
@@ -166,7 +166,7 @@ class RepeatedRuns:
             self._dials_at = float("inf")
         try:
             threading.Thread(target=self._dial, name="dial-master", daemon=True).start()
-        except RuntimeError as error:  # there are no more threads; runs go over gRPC meanwhile
+        except RuntimeError as error:  # no thread can be started; runs go over gRPC meanwhile
             self._note_dialled(RETRY_S, error)
 
     def _dial(self) -> None:
@@ -180,7 +180,7 @@ class RepeatedRuns:
                         self._asker, asker = asker, None
                 if asker is not None:
                     asker.close()
-        except (OpError, OSError, RuntimeError) as error:  # no descriptor or thread more, too
+        except (OpError, OSError, RuntimeError) as error:  # or a lack of descriptors or threads
             self._note_dialled(RETRY_S, error)
         else:
             self._note_dialled(retry_s)
@@ -192,7 +192,7 @@ class RepeatedRuns:
             self._dials_at = time.monotonic() + retry_s
 
     def _open(self) -> Asker | None:
-        """The channel to the master; None where it has none."""
+        """Returns the channel to the master; None if it has none."""
         request, response = worker_pb2.GetStatusRequest(), worker_pb2.GetStatusResponse
         status = self._stub.call("GetStatus", request, response.FromString, LOCATE_TIMEOUT_S)
         place = ChannelAddress.from_proto(status.channel_address, self._address)
@@ -211,14 +211,14 @@ class RepeatedRuns:
         except UnauthenticatedError:
             if not isinstance(token, UserToken):
                 raise
-            opened = dialled(Self(tls=tls))  # a server that lets everybody in, as gRPC has found
+            opened = dialled(Self(tls=tls))  # a server without a token, as gRPC has found
         return Asker(opened, reactor)
 
 
 def _travels(value: Any) -> bool:
-    """Whether a fed value is what a channel takes as it is."""
+    """Whether a channel can send a fed value unchanged."""
     return isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind not in "OSU"
 
 
 def _go_on() -> None:
-    """The master says what ends a step."""
+    """Does nothing: the master reports what ends a step."""

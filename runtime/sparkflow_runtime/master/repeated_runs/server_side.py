@@ -1,4 +1,4 @@
-"""Prepared steps of a master, run for clients over tensor channels."""
+"""The master's side of repeated runs: runs prepared steps for clients over tensor channels."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
 
 _NUMBER: Final = struct.Struct("<Q")
 _MAX_CANCELLED: Final = 1024
-"""So many steps are remembered whose end was told before they began."""
+"""Maximum number of remembered steps that were cancelled before they began."""
 
 
 def pack_call(session: str, number: int) -> bytes:
-    """The text of a call that runs a prepared step; the fed values go along.
+    """Returns the text of a call that runs a prepared step; the fed values are its arguments.
 
     Args:
         session: The session's handle.
-        number: What MakeCallable gave.
+        number: The result of MakeCallable.
     """
     return _NUMBER.pack(number) + session.encode()
 
 
 def unpack_call(text: bytes) -> tuple[str, int]:
-    """Session and number of a call.
+    """Returns the session and number of a call.
 
     Raises:
-        InvalidArgumentError: It is none.
+        InvalidArgumentError: The text is malformed.
     """
     try:
         (number,) = _NUMBER.unpack_from(text)
@@ -44,7 +44,7 @@ class RepeatedRuns:
     """Runs prepared steps of sessions. `_lock` guards `_running` and `_cancelled`.
 
     Args:
-        find: Gives the prepared step of a session's handle and a number.
+        find: Returns the prepared step of a session's handle and a number.
     """
 
     def __init__(self, find: Callable[[str, int], Executable]) -> None:
@@ -54,7 +54,7 @@ class RepeatedRuns:
         self._cancelled: dict[int, None] = {}
 
     def call(self, step_id: int, text: bytes, args: Sequence[Any]) -> Sequence[Any]:
-        """Runs one; see `answering.Clients`."""
+        """Runs a prepared step; see `answering.Clients`."""
         session, number = unpack_call(text)
         executable = self._find(session, number)
 
@@ -73,7 +73,7 @@ class RepeatedRuns:
                 self._cancelled.pop(step_id, None)
 
     def cancel(self, step_id: int) -> None:
-        """Ends one whose client is gone or wants it no more, also when it begins later."""
+        """Ends a step whose client is gone or cancelled it, even if it has not begun."""
         with self._lock:
             found = self._running.get(step_id)
             if found is None:

@@ -1,1 +1,1 @@
-"""The tensor channel: tensors and the steps that make them, from task to task over own sockets."""
+"""The tensor channel: carries tensors and step calls between tasks over dedicated sockets."""

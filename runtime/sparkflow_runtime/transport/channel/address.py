@@ -1,6 +1,6 @@
-"""Where a task accepts tensor channels: a TCP port, and on Linux an abstract unix socket too.
+"""The address at which a task accepts tensor channels: TCP, and on Linux an abstract unix socket.
 
-And by which of the ways that there are tensors are to travel.
+Also the choice of transport for tensors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ nothing else. "shm": as "auto", but nothing else within a host."""
 TRANSPORTS: Final = ("auto", "tcp", "unix", "shm", "grpc")
 
 SHARING: Final = ("auto", "shm")
-"""Those with which memory is shared."""
+"""The transports that share memory."""
 
 MAX_UNIX_NAME: Final = 100
 """The kernel takes 107 bytes after the zero byte that makes a name abstract."""
@@ -32,13 +32,13 @@ _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 @dataclass(frozen=True, slots=True)
 class ChannelAddress:
-    """How others reach a task's listener.
+    """The address of a task's listener.
 
     Attributes:
         host: Name or address, an IPv6 one without brackets.
         port: TCP port.
         unix_name: Name of the abstract unix socket, without its leading zero byte; "" without one.
-        host_id: Equal only for tasks of one host; "" where that cannot be told.
+        host_id: Equal only for tasks on one host; "" if it cannot be determined.
     """
 
     host: str
@@ -51,12 +51,12 @@ class ChannelAddress:
 
     @property
     def is_here(self) -> bool:
-        """Whether the task is on the host of the caller, so that its unix socket may be tried."""
+        """Whether the task is on the caller's host, so that its unix socket can be tried."""
         return bool(self.unix_name) and bool(self.host_id) and self.host_id == own_host_id()
 
     @property
     def unix_address(self) -> str:
-        """The name as `socket.connect` and `socket.bind` take it."""
+        """The name in the form that `socket.connect` and `socket.bind` accept."""
         return "\0" + self.unix_name
 
     def export(self) -> worker_pb2.ChannelAddress:
@@ -69,12 +69,12 @@ class ChannelAddress:
     def from_proto(
         cls, message: worker_pb2.ChannelAddress, asked_at: str = ""
     ) -> ChannelAddress | None:
-        """The address in a message; None where the message names nothing that can be dialled.
+        """Returns the address in a message; None if it contains none that can be dialled.
 
         Args:
-            message: What a task says of itself.
-            asked_at: The `host:port` where it was asked: its host, if the task listens on all
-                addresses and was not told by which one others know it.
+            message: The task's description of itself.
+            asked_at: The `host:port` that answered. Its host is used if the task listens on all
+                addresses and has no advertised one.
         """
         host = message.host
         if host in _WILDCARDS:
@@ -88,10 +88,10 @@ class ChannelAddress:
 
 
 def require_transport(transport: Any) -> Transport:
-    """The transport as asked for.
+    """Returns the requested transport.
 
     Raises:
-        FailedPreconditionError: It is none of them.
+        FailedPreconditionError: There is no such transport.
     """
     if transport not in TRANSPORTS:
         raise FailedPreconditionError(
@@ -101,10 +101,10 @@ def require_transport(transport: Any) -> Transport:
 
 
 def own_host_id() -> str:
-    """What tells this host from others: the kernel's boot id; "" where there is none.
+    """Returns what identifies this host: the kernel's boot id; "" if there is none.
 
-    Containers of one host have the same. Their abstract sockets may be apart (they belong to the
-    network namespace), which dialling finds out.
+    Containers on one host have the same id. Their abstract sockets belong to the network namespace
+    and may be unreachable; dialling finds out.
     """
     with contextlib.suppress(OSError):
         return _BOOT_ID.read_text().strip()
@@ -112,5 +112,5 @@ def own_host_id() -> str:
 
 
 def new_unix_name() -> str:
-    """A name for an abstract unix socket that nobody else has; "" where there are none."""
+    """Returns a unique name for an abstract unix socket; "" if the system has no such sockets."""
     return f"sparkflow-{secrets.token_hex(16)}" if sys.platform == "linux" else ""

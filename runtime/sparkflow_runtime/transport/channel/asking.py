@@ -1,8 +1,8 @@
 """The asking end of a channel: tensors and calls that another task answers.
 
-A thread that waits for an answer reads the socket itself, so that none has to wake another: with a
-thread of its own for reading, the round trip of four bytes takes twice as long. Of several waiting
-threads one reads for all. Where nobody waits although answers are to come, `Reactor` reads.
+A thread that waits for an answer reads the socket itself, so no thread has to wake another: with a
+dedicated reading thread, a round trip of four bytes takes twice as long. If several threads wait,
+one reads for all. If answers are outstanding and no thread waits, `Reactor` reads.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from sparkflow_runtime.transport.waking import Waker
 T = TypeVar("T")
 
 AHEAD: Final = 4
-"""So many bundles of a loop may be sent before the first of them is taken. What a task does for
-bundles that nobody takes is done in vain when the loop ends."""
+"""How many bundles of a loop may be sent before the first is consumed. Work on bundles that nobody
+consumes is wasted when the loop ends."""
 _SECOND_LOOK_S: Final = 0.02
-"""How often a thread for which another one reads looks whether it should read itself."""
+"""How often a thread for which another one reads checks whether it should read itself."""
 
 
 class Stream:
@@ -76,12 +76,12 @@ class Stream:
         """Waits for the bundle of an iteration; None when the sender's loop ended before it.
 
         Args:
-            iteration: Each is taken once, in ascending order.
-            waker: Ends the waiting.
-            more: Whether a next one will be wanted.
+            iteration: Each is requested once, in ascending order.
+            waker: Interrupts the wait.
+            more: Whether the next iteration will be requested.
 
         Raises:
-            OpError: The sender failed or is gone, or what `waker` raises.
+            OpError: The sender failed or is gone, or `waker` raised it.
         """
         values: list[Any] = self._asker.wait_for(lambda: self._find(iteration), waker)
         if values is _ENDED:
@@ -103,11 +103,11 @@ class Stream:
 
     @property
     def transport(self) -> str:
-        """How its bundles come: "tcp", "unix" or "shm"."""
+        """How its bundles travel: "tcp", "unix" or "shm"."""
         return self._asker.transport
 
     def cancel(self, ended_well: bool = False) -> None:
-        """Nothing more is wanted; the sender need not be told of a step that ended well."""
+        """Ends the stream; the sender need not be notified if the step ended without an error."""
         self._asker.forget_stream(self._number, ended_well)
 
 
@@ -116,14 +116,14 @@ _ENDED: Final[list[Any]] = []
 
 @dataclass(slots=True)
 class PendingCall:
-    """A call whose answer may not be there yet; `done` and what follows are set together.
+    """A call whose answer may not have arrived; `done`, `results` and `error` are set together.
 
     Attributes:
-        on_done: Called once, in a thread of the channel, when the answer is there.
+        on_done: Called once, in a thread of the channel, when the answer has arrived.
         is_attended: Whether a thread waits, or will wait, for the answer.
-        done: Whether it is.
+        done: Whether the answer has arrived.
         results: The answer.
-        error: Or why there is none.
+        error: The error, if the call failed.
     """
 
     on_done: Callable[[PendingCall], None] | None = None
@@ -136,28 +136,29 @@ class PendingCall:
 class Asker(End):
     """The asking end of a channel. Safe to use from several threads.
 
-    `_lock` guards streams, calls and what has arrived, of which `_arrived` tells.
+    `_lock` guards streams, calls and what has arrived; `_arrived` signals arrivals.
 
     Args:
         opened: The socket after its handshake.
-        reactor: Reads where nobody else does.
-        arena: Memory of this task that the other may read; None to share none.
+        reactor: Reads the channel while no other thread does.
+        arena: Memory of this task that the other task may read; None to share none.
 
     Attributes:
-        takes_bundles: Whether a call may bring a bundle along.
+        takes_bundles: Whether a call may carry a bundle.
         repeats: Whether the other task may repeat a call before it answers.
-        readings: Where values of the other task's variables lie.
+        readings: The locations of the other task's variables.
     """
 
     def __init__(self, opened: Opened, reactor: Reactor, arena: SharedArena | None = None) -> None:
         super().__init__(opened, arena, reactor.read_all)
         self._reactor = reactor
-        self._lock = threading.Lock()  # entered by itself: a condition does that in Python
+        # used directly: `Condition` enters it in Python code, which is slower
+        self._lock = threading.Lock()
         self._arrived = threading.Condition(self._lock)
         self._streams: dict[int, Stream] = {}
         self._calls: dict[int, PendingCall] = {}
         self._held: deque[bytes] = deque()  # frames that go with the next ones
-        self._unattended = 0  # calls at whose answers no thread waits
+        self._unattended = 0  # calls whose answers no thread waits for
         self._numbers = itertools.count(1)
         self._pools: dict[str, BufferPool] = {}
         self.takes_bundles = opened.minor >= handshake.TAKES_BUNDLES
@@ -167,12 +168,12 @@ class Asker(End):
 
     @property
     def transport(self) -> str:
-        """How tensors come: "tcp", "unix" or "shm"."""
+        """How tensors travel: "tcp", "unix" or "shm"."""
         return "shm" if self.memory.is_read else self.wire.transport
 
     @property
     def is_left_alone(self) -> bool:
-        """Whether answers are to come, and nobody reads them."""
+        """Whether answers are outstanding and no thread reads them."""
         return bool(self._streams or self._calls) and not self.wire.reading.locked()
 
     # ------------------------------------------------------------------------------- asking
@@ -186,15 +187,15 @@ class Asker(End):
         told: Told | None = None,
         is_held: bool = False,
     ) -> list[Stream]:
-        """Asks for the bundles of some keys of a step.
+        """Requests the bundles of some keys of a step.
 
         Args:
             step_id: The step.
             keys: The bundles' keys.
-            loops: Whether more than one iteration may come.
-            first: The first iteration wanted.
-            told: Of which of them it wants to know where they are.
-            is_held: Whether the request may go along with what is called or waited for next.
+            loops: Whether more than one iteration may follow.
+            first: The first iteration requested.
+            told: The bundles whose locations are requested as well.
+            is_held: Whether the request may be held back and sent with the next call or wait.
 
         Raises:
             UnavailableError: The other end is gone.
@@ -217,7 +218,7 @@ class Asker(End):
         if is_held and self.is_open:
             self._held.extend(heads)
             return streams
-        heads += self._take_held()  # whoever runs them finds that their bundles were asked for
+        heads += self._take_held()  # when the calls run, their bundles have been requested already
         try:
             self.wire.send(heads)
         except OpError:
@@ -240,18 +241,18 @@ class Asker(End):
 
         Args:
             step_id: The step it belongs to.
-            text: What is called, see `serving`.
+            text: Names what is called, see `serving`.
             args: Arrays; they may change once this returns.
             on_done: See `PendingCall`.
-            is_attended: Whether a thread will wait for the answer nevertheless.
-            is_held: Whether it may go along with what is asked for next. The thread is to `flush`
-                before it waits for anything else.
-            lent: The numbers of those arrays that the other task may read where they are.
+            is_attended: Whether a thread will wait for the answer in spite of `on_done`.
+            is_held: Whether it may be held back and sent with the next request. The thread must
+                `flush` before it waits for anything else.
+            lent: The indices of the arrays that the other task may read in place.
             check: See `Wire.send`.
 
         Raises:
             UnavailableError: The other end is gone.
-            OpError: What `check` raised.
+            OpError: Raised by `check`.
         """
         pending = PendingCall(on_done, on_done is None or is_attended)
         with self._lock:
@@ -302,7 +303,8 @@ class Asker(End):
 
         Args:
             head: The frame.
-            is_held: Whether it may wait for what is sent next, or for the reactor to send it.
+            is_held: Whether it may be held back until the next frame, or until the reactor sends
+                it.
         """
         if is_held and self.is_open:
             self._held.append(head)
@@ -311,10 +313,10 @@ class Asker(End):
         super().post(head)
 
     def result(self, call: PendingCall, waker: Waker) -> list[Any]:
-        """Waits for the answer of a call.
+        """Waits for the answer to a call.
 
         Raises:
-            OpError: The call failed, the other end is gone, or what `waker` raises.
+            OpError: The call failed, the other end is gone, or `waker` raised it.
         """
 
         def find() -> PendingCall | None:
@@ -326,7 +328,7 @@ class Asker(End):
         return call.results
 
     def forget_stream(self, number: int, ended_well: bool) -> None:
-        """What still comes for this stream is dropped; see `Stream.cancel`."""
+        """Drops whatever still arrives for this stream; see `Stream.cancel`."""
         with self._lock:
             found = self._streams.pop(number, None)
         if found is not None and not ended_well and self.is_open:
@@ -335,10 +337,10 @@ class Asker(End):
     # ------------------------------------------------------------------------------ waiting
 
     def wait_for(self, find: Callable[[], T | None], waker: Waker) -> T:
-        """The first result of `find` that is not None; it is called with `_lock` held.
+        """Returns the first result of `find` that is not None; calls it with `_lock` held.
 
         Raises:
-            OpError: What `find` or `waker` raises, or the channel was closed.
+            OpError: Raised by `find` or `waker`, or the channel was closed.
         """
         self.flush()
         while True:
@@ -413,7 +415,7 @@ class Asker(End):
             stream = self._streams.get(header.number)
         if stream is None:
             self.memory.skip(header, head)
-            return  # Nobody wants it any more.
+            return  # Nobody waits for it any longer.
         if header.flags & SAME_LAYOUT:
             layout = stream._layout
             if layout is None:
@@ -432,7 +434,7 @@ class Asker(End):
 
     def _note_places(self, wish: Wish, key: str, layout: Layout, text: bytes) -> None:
         if not text:
-            return  # it has not all of them in its arena
+            return  # not all of them are in its arena
         moves, *places = frames.unpack_places(text, 1 + len(layout.tensors))
         arrays = [
             self.memory.view(place, each.dtype, each.shape)
@@ -458,7 +460,7 @@ class Asker(End):
     # ------------------------------------------------------------------------------ the end
 
     def close(self, error: OpError | None = None) -> None:
-        """Ends every call and stream with an error; may be called again."""
+        """Ends all calls and streams with an error; may be called again."""
         self.wire.close(error)
         reason = self.wire.closed
         assert reason is not None
@@ -467,7 +469,7 @@ class Asker(End):
             for stream in self._streams.values():
                 if stream._error is None:
                     stream._error = reason
-            self._streams.clear()  # They refer to this: without a circle it goes at once.
+            self._streams.clear()  # They refer to this object: without a cycle it is freed at once.
             self._arrived.notify_all()
         for number, _ in calls:
             self._finish_call(number, [], from_status(*to_status(reason)))

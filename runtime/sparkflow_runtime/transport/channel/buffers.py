@@ -1,4 +1,4 @@
-"""Memory that messages are received into, used again as soon as nobody looks at it any more."""
+"""Receive buffers, reused as soon as nothing refers to them any longer."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import numpy as np
 from sparkflow_runtime.device.lent_memory import LentMemory
 
 LEAST_POOLED_BYTES: Final = 1 << 14
-"""The system gives less than that faster than a pool does."""
+"""The system allocates less than this faster than a pool does."""
 KEPT: Final = 3
-"""So many free buffers of a pool are kept: a loop has one in use and one on its way."""
+"""Maximum number of free buffers that a pool keeps: a loop has one in use and one in flight."""
 
 
 class BufferPool:
-    """Buffers for messages of one stream, which mostly have one size. Thread-safe.
+    """Buffers for the messages of one stream, which mostly have the same size. Thread-safe.
 
-    A large buffer comes back when the array that `take` gave, and every view of it, is gone, which
-    may be in any thread and in the midst of anything: so there is no lock, `_free` is a deque.
+    A large buffer returns to the pool when the array that `take` returned, and every view of it, is
+    gone. That may happen in any thread at any point, so there is no lock and `_free` is a deque.
     """
 
     def __init__(self) -> None:
         self._free: deque[np.ndarray[Any, Any]] = deque(maxlen=KEPT)
 
     def take(self, size_bytes: int) -> np.ndarray[Any, Any]:
-        """[size_bytes] uint8, with any content."""
+        """Returns a [size_bytes] uint8 array with arbitrary content."""
         if size_bytes < LEAST_POOLED_BYTES:
             return np.empty(size_bytes, np.uint8)
         memory = self._find(size_bytes)
@@ -36,7 +36,7 @@ class BufferPool:
 
     def _find(self, size_bytes: int) -> np.ndarray[Any, Any]:
         try:
-            while True:  # Those of another size make room.
+            while True:  # Buffers of other sizes are dropped.
                 memory = self._free.popleft()
                 if memory.size == size_bytes:
                     return memory

@@ -1,4 +1,4 @@
-"""One caller of a listener, between its arrival and its open channel. Never blocks."""
+"""A peer that is being admitted: from its connection to its open channel. Never blocks."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _DRAIN_BYTES: Final = 1 << 16
 
 
 class Caller:
-    """Speaks the listener's words with one caller, as far as its socket lets it.
+    """Runs the listener's side of the handshake with one caller, as far as its socket allows.
 
     Args:
         link: The accepted socket.
-        me: Who listens.
+        me: The listening task.
         context: For TLS; None without.
-        name: How errors name the caller.
-        deadline: On the monotonic clock: when it is cut off.
+        name: The caller's name in errors.
+        deadline: When it is disconnected, on the monotonic clock.
 
     Attributes:
         name: As given.
-        deadline: As given; the listener looks after it.
-        has_begun: Whether it has said all that it need not wait for: TLS's first word, or the
-            preamble and the hello.
+        deadline: As given; enforced by the listener.
+        has_begun: Whether it has sent all that it can without waiting: TLS's ClientHello, or the
+            preamble and the HELLO.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class Caller:
         return self._link.fileno()
 
     def advance(self) -> Opened | int:
-        """Goes on as far as possible; the open channel, or the selector's event to wait for.
+        """Continues as far as possible; returns the open channel, or the event to wait for.
 
         Raises:
-            OpError: The caller is refused, and was told so if it speaks the protocol.
-            OSError: The caller is gone, or TLS with it fails.
+            OpError: The caller is refused, and was sent the reason if it speaks the protocol.
+            OSError: The caller is gone, or TLS fails.
         """
         try:
             return next(self._steps)
@@ -69,7 +69,7 @@ class Caller:
             return opened
 
     def close(self) -> None:
-        """Closes the socket, so that what was said last still arrives."""
+        """Closes the socket such that the last message still arrives."""
         self._steps.close()
         with contextlib.suppress(OSError):
             self._link.shutdown(socket.SHUT_WR)

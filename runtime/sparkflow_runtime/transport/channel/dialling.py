@@ -1,4 +1,4 @@
-"""Opens a tensor channel to another task: finds a way, and says the dialler's words."""
+"""Opens a tensor channel to another task: connects and runs the dialler's handshake."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ def dial(
     expected_incarnation: int | None = None,
     timeout_s: float,
 ) -> Opened:
-    """Opens a channel. Blocks for `timeout_s` at most, but for the time that a name server takes.
+    """Opens a channel. Blocks for at most `timeout_s`, not counting the time of name resolution.
 
     Args:
-        address: Where the other task listens.
-        me: Who dials, and how: "auto" takes the unix socket where there is one that can be reached,
-            and TCP elsewhere. A unix socket needs no TLS, as nobody can listen to it.
+        address: The other task's listener.
+        me: The dialling task and its transport: "auto" uses the unix socket if it can be reached,
+            otherwise TCP. A unix socket needs no TLS, as nobody can eavesdrop on it.
         expected_task: The task that must answer.
         expected_incarnation: Its incarnation; None for any.
         timeout_s: Deadline for everything together.
 
     Raises:
-        UnavailableError: Nobody answers there, or not in time.
-        FailedPreconditionError: Another task answers, another version, something that does not
-            speak the protocol, one side uses TLS and the other does not, or "unix" was asked for
-            and there is no unix socket.
+        UnavailableError: Nobody answers in time.
+        FailedPreconditionError: Another task or another version answers, or something that does not
+            speak the protocol; only one side uses TLS; or "unix" was requested and there is no unix
+            socket.
         AbortedError: The task answers in another incarnation: it was restarted.
-        UnauthenticatedError: The two do not have the same token, or the certificate is not good.
+        UnauthenticatedError: The tokens differ, or the certificate is invalid.
         PermissionDeniedError: The unix socket belongs to another user.
-        OpError: Whatever else the other side refuses with.
+        OpError: Any other refusal by the other side.
     """
     is_unix_needed = me.transport in ("unix", "shm")
     deadline = time.monotonic() + timeout_s
@@ -73,12 +73,12 @@ def dial(
 def _connect_unix(
     address: ChannelAddress, peer: str, deadline: float, *, needed: bool
 ) -> socket.socket | None:
-    """The connected unix socket; None where there is none to reach and it is not needed.
+    """Returns the connected unix socket; None if there is none and it is not required.
 
     Raises:
-        FailedPreconditionError: It is needed and there is none.
-        PermissionDeniedError: It is needed and not this user's.
-        UnavailableError: It is needed and nobody is there, or too many are being let in.
+        FailedPreconditionError: It is required and there is none.
+        PermissionDeniedError: It is required and belongs to another user.
+        UnavailableError: It is required and nobody listens, or too many callers are being admitted.
     """
     if sys.platform != "linux" or not address.unix_name:
         if needed:
@@ -88,7 +88,7 @@ def _connect_unix(
         return None
     link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        # Where a queue of callers is full, a connect with a deadline of Python's fails at once.
+        # If the listen queue is full, a connect with Python's timeout fails at once.
         link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _time(_left(deadline)))
         link.connect(address.unix_address)
         link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _time(0))
@@ -103,29 +103,29 @@ def _connect_unix(
         raise
     link.close()
     if not needed:
-        return None  # Another container, another user: TCP goes there, too.
+        return None  # Another container or another user: TCP reaches them as well.
     if error is None:
         raise PermissionDeniedError(message=f"{peer} runs as another user: use TCP")
     raise UnavailableError(message=f"{peer} cannot be reached: {error}") from error
 
 
 def _time(seconds: float) -> bytes:
-    """A `struct timeval`; 0 is no deadline."""
+    """Returns a `struct timeval`; 0 is no deadline."""
     return _TIME.pack(int(seconds), int(seconds % 1 * 1e6))
 
 
 def _connect_tcp(address: ChannelAddress, peer: str, deadline: float) -> socket.socket:
-    """A connected socket to the first of the host's addresses that answers."""
+    """Returns a socket connected to the first of the host's addresses that answers."""
     try:
         places = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-    except (OSError, ValueError) as error:  # ValueError: what is no host's name
+    except (OSError, ValueError) as error:  # ValueError: not a host name
         raise UnavailableError(message=f"{peer} cannot be reached: {error}") from error
     failure: OSError | None = None
     for number, (family, kind, protocol, _, place) in enumerate(places):
         link = socket.socket(family, kind, protocol)
         try:
             sockets.prepare(link)
-            # One address that swallows everything leaves time for the others.
+            # An address that drops all packets leaves time for the others.
             link.settimeout(_left(deadline) / (len(places) - number))
             link.connect(place)
         except OSError as error:
@@ -140,7 +140,7 @@ def _connect_tcp(address: ChannelAddress, peer: str, deadline: float) -> socket.
 
 
 def _within(link: socket.socket, tls: Tls, host: str) -> ssl.SSLSocket:
-    """The connection within TLS, before its handshake."""
+    """Returns the connection wrapped in TLS, before TLS's handshake."""
     try:
         return tls.client_context().wrap_socket(
             link, server_hostname=tls.server_name or host, do_handshake_on_connect=False
@@ -153,7 +153,7 @@ def _within(link: socket.socket, tls: Tls, host: str) -> ssl.SSLSocket:
 def _converse(
     link: socket.socket | ssl.SSLSocket, words: Dialogue, peer: str, deadline: float
 ) -> Opened:
-    """Says the dialler's words and closes the socket when they come to no good end."""
+    """Runs the dialler's side of the handshake; closes the socket if it fails."""
     steps = opening.open_channel(link, words)
     try:
         with sockets.Selector() as selector:
@@ -180,7 +180,7 @@ def _left(deadline: float) -> float:
 
 
 def _explained(error: OSError, peer: str) -> OpError:
-    """What a failure of the socket means."""
+    """Returns the error that a failure of the socket means."""
     if isinstance(error, TimeoutError):
         return UnavailableError(message=f"{peer} did not answer in time")
     if isinstance(error, ssl.SSLCertVerificationError):

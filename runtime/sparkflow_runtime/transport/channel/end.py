@@ -1,4 +1,4 @@
-"""One end of an open channel: what the end that asks and the one that serves have in common."""
+"""One end of an open channel: what the asking and the serving end have in common."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from sparkflow_runtime.transport.channel.opening import Opened
 from sparkflow_runtime.transport.channel.wire import Wire
 
 HELD_BYTES: Final = 1 << 14
-"""Larger bodies leave at once: they take longer to come than a second frame does."""
+"""Larger bodies are sent at once: they take longer to arrive than a second frame does."""
 
 
 class End(abc.ABC):
-    """Its wire, the memory that it shares with the other end, and the frames that come.
+    """The wire, the memory shared with the other end, and the handling of incoming frames.
 
     Args:
         opened: The socket after its handshake.
-        arena: Memory of this task that the other may read; None to share none.
+        arena: Memory of this task that the other task may read; None to share none.
         on_blocked: See `Wire`.
 
     Attributes:
         wire: The socket.
-        memory: What the two ends share.
-        is_always_read: Whether threads of the reactor read it from the beginning, and not only
-            while nobody else does.
+        memory: The memory that the two ends share.
+        is_always_read: Whether threads of the reactor read it from the start, not only while no
+            other thread does.
     """
 
     is_always_read = False
@@ -48,13 +48,13 @@ class End(abc.ABC):
         self._describing = threading.Lock()
 
     def be_read(self, add: Callable[[End], None]) -> None:
-        """Has a reactor read it from now on; closes it where that cannot be.
+        """Has a reactor read it from now on; closes it if that fails.
 
         Args:
             add: `Reactor.add`.
 
         Raises:
-            OSError, RuntimeError: What `add` raises.
+            OSError, RuntimeError: Raised by `add`.
         """
         try:
             add(self)
@@ -69,7 +69,7 @@ class End(abc.ABC):
 
     @property
     def is_left_alone(self) -> bool:
-        """Whether something is to come, and nobody reads it."""
+        """Whether something is outstanding and no thread reads it."""
         return False
 
     @property
@@ -78,20 +78,20 @@ class End(abc.ABC):
         return False
 
     def flush(self) -> None:
-        """Sends what was held back until something else is sent."""
+        """Sends the frames that were held back."""
         return  # this end holds nothing back
 
     def describe(self, values: Sequence[Any], lent: Sequence[int] = ()) -> Message:
-        """The message of arrays that belong to no stream.
+        """Returns the message for arrays that belong to no stream.
 
         Args:
             values: The arrays.
-            lent: The numbers of those that may stay where they are.
+            lent: The indices of the arrays that may be read in place.
 
         Raises:
             UnavailableError: The channel is closed.
         """
-        if not values:  # the describer goes on to know what comes between such
+        if not values:  # the describer keeps track of the messages in between
             return Message(b"", [], 0, 0)
         with self._describing:
             return self._describer.describe(values, lent)
@@ -109,7 +109,7 @@ class End(abc.ABC):
         check: Callable[[], None] | None = None,
         is_held: bool = False,
     ) -> None:
-        """Sends a frame with tensors, its body through a slot where that is worth it.
+        """Sends a frame with tensors, its body through a slot if that is worthwhile.
 
         Args:
             kind: Of the frame.
@@ -117,13 +117,13 @@ class End(abc.ABC):
             place: Of the frame.
             text: Of the frame.
             message: The tensors.
-            same_layout: Whether the last frame of this stream had the same.
+            same_layout: Whether the last frame of this stream had the same layout.
             check: See `Wire.send`.
-            is_held: Whether another frame follows at once, with which it may go if it is small.
+            is_held: Whether another frame follows at once; a small frame is then sent with it.
 
         Raises:
             UnavailableError: The channel is closed.
-            OpError: What `check` raised.
+            OpError: Raised by `check`.
         """
         buffers: Sequence[Any] = message.buffers
         size, flags = message.body_bytes, SAME_LAYOUT if same_layout else 0
@@ -148,16 +148,16 @@ class End(abc.ABC):
             self.wire.send(head, buffers, size, check)
 
     def post(self, head: bytes) -> None:
-        """Sends a frame without a body; nothing where the channel is closed."""
+        """Sends a frame without a body; does nothing if the channel is closed."""
         try:
             self.wire.send(head)
         except OpError:
-            return  # Whoever waits for an answer, or reads, learns it.
+            return  # Threads that wait for an answer, or read, notice it.
 
     # ------------------------------------------------------------------------------ reading
 
     def attend(self) -> None:
-        """Reads what is there, unless a thread is doing that. Called by threads of the reactor."""
+        """Reads what has arrived, unless a thread is reading. Called by threads of the reactor."""
         if self.wire.reading.acquire(blocking=False):
             try:
                 self.read()
@@ -165,7 +165,7 @@ class End(abc.ABC):
                 self.wire.stop_reading()
 
     def read(self) -> None:
-        """Reads what is there, in the thread that holds `wire.reading`; closes where that fails."""
+        """Reads what has arrived, in the thread that holds `wire.reading`; closes on failure."""
         try:
             self.wire.read(self.buffer, self.handle)
         except OpError as error:
@@ -174,10 +174,10 @@ class End(abc.ABC):
             self.close(InternalError(message=f"A channel failed: {error!r}"))
 
     def handle_other(self, header: Header) -> None:
-        """Takes a frame that both ends send.
+        """Handles a frame that either end may send.
 
         Raises:
-            InvalidArgumentError: It is one that only the other end is sent.
+            InvalidArgumentError: Only the other end may receive such a frame.
         """
         if header.kind is not Kind.SEGMENT:
             raise InvalidArgumentError(
@@ -195,4 +195,4 @@ class End(abc.ABC):
 
     @abc.abstractmethod
     def close(self, error: OpError | None = None) -> None:
-        """Ends the channel, and all that depends on it; may be called again."""
+        """Closes the channel and ends all that depends on it; may be called again."""

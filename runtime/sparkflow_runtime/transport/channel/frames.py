@@ -3,8 +3,8 @@
     kind: u8 | flags: u8 | unused: u16 | text: u32 | layout: u32 | tensors: u32
     body: u64 | number: u64 | place: u64
 
-Then `text` bytes (names, a status, a request), `layout` bytes that describe `tensors` tensors, and
-a `body` of so many bytes. All numbers are little endian. `number` and `place` depend on the kind:
+Then follow `text` bytes (names, a status, a request), `layout` bytes that describe `tensors`
+tensors, and `body` bytes. All numbers are little endian. `number` and `place` depend on the kind:
 
     kind      from    number   place      text
     REQUEST   asker   stream   iteration  step id, credit, key: send these bundles from here on;
@@ -59,16 +59,16 @@ class Kind(enum.IntEnum):
 
 
 SHARED_BODY: Final = 2
-"""Flag of a BUNDLE: its body lies in shared memory; its text says where."""
+"""Flag of a BUNDLE: its body is in shared memory; its text says where."""
 SAME_LAYOUT: Final = 1
-"""Flag of a BUNDLE or REPLY: its layout is that of the last one of its stream."""
+"""Flag of a BUNDLE or REPLY: its layout is the same as the last one of its stream."""
 TELL: Final = 1
-"""Flag of a REQUEST: the other end would read variables where they are, see `readings`."""
+"""Flag of a REQUEST: the other end wants to read variables in place, see `readings`."""
 _KINDS: Final = {int(kind): kind for kind in Kind}
 
 
 class Header(NamedTuple):
-    """A frame's header, see the module. A tuple: one is made for every frame."""
+    """A frame's header, see the module. A tuple, as one is created for every frame."""
 
     kind: Kind
     flags: int
@@ -81,7 +81,7 @@ class Header(NamedTuple):
 
     @property
     def head_bytes(self) -> int:
-        """What follows before the body."""
+        """The number of bytes between the header and the body."""
         return self.text_bytes + self.layout_bytes
 
 
@@ -96,13 +96,13 @@ def pack(
     tensors: int = 0,
     body_bytes: int = 0,
 ) -> bytes:
-    """A frame up to its body."""
+    """Returns a frame up to its body."""
     header = HEADER.pack(kind, flags, 0, len(text), len(layout), tensors, body_bytes, number, place)
     return header + text + layout if text or layout else header
 
 
 def unpack(data: bytes | bytearray | memoryview, start: int = 0) -> Header:
-    """The header at this place.
+    """Returns the header at an offset.
 
     Raises:
         InvalidArgumentError: An unknown kind, or a size over its limit.
@@ -124,15 +124,15 @@ def unpack(data: bytes | bytearray | memoryview, start: int = 0) -> Header:
 
 
 def pack_request(step_id: int, credit: int, key: str) -> bytes:
-    """The text of a REQUEST."""
+    """Returns the text of a REQUEST."""
     return _REQUEST.pack(step_id, credit) + key.encode()
 
 
 def unpack_request(text: bytes) -> tuple[int, int, str]:
-    """Step id, credit and key of a REQUEST.
+    """Returns the step id, credit and key of a REQUEST.
 
     Raises:
-        InvalidArgumentError: It is none.
+        InvalidArgumentError: The text is malformed.
     """
     if len(text) < _REQUEST.size:
         raise InvalidArgumentError(message="A truncated request for tensors")
@@ -141,15 +141,15 @@ def unpack_request(text: bytes) -> tuple[int, int, str]:
 
 
 def pack_places(places: Sequence[tuple[int, int]]) -> bytes:
-    """The text of a BUNDLE that tells of places, as (segment, offset)."""
+    """Returns the text of a BUNDLE that reports locations, as (segment, offset)."""
     return struct.pack(f"<{2 * len(places)}Q", *(each for place in places for each in place))
 
 
 def unpack_places(text: bytes, count: int) -> list[tuple[int, int]]:
-    """So many places.
+    """Returns the `count` locations in a text.
 
     Raises:
-        InvalidArgumentError: There are fewer or more.
+        InvalidArgumentError: The text has fewer or more.
     """
     if len(text) != 16 * count:
         raise InvalidArgumentError(message=f"{len(text)} bytes tell of {count} places")
@@ -158,14 +158,14 @@ def unpack_places(text: bytes, count: int) -> list[tuple[int, int]]:
 
 
 def pack_status(error: BaseException) -> bytes:
-    """The text of a FAIL or REFUSAL."""
+    """Returns the text of a FAIL or REFUSAL."""
     code, text = to_status(error)
     encoded = text.encode("utf-8", "replace")
     return _STATUS.pack(int(code)) + encoded[: MAX_TEXT_BYTES - _STATUS.size]
 
 
 def unpack_status(text: bytes) -> OpError:
-    """The error in a FAIL or REFUSAL."""
+    """Returns the error in a FAIL or REFUSAL."""
     if len(text) < _STATUS.size:
         return InvalidArgumentError(message="A truncated status")
     return from_status(_STATUS.unpack_from(text)[0], text[_STATUS.size :].decode(errors="replace"))

@@ -1,4 +1,4 @@
-"""The words with which two tasks open a tensor channel. No socket is touched here.
+"""The handshake with which two tasks open a tensor channel. No socket is touched here.
 
     dialler                                                     listener
     preamble, HELLO (nonce, incarnations, task names)   ->
@@ -7,20 +7,20 @@
                                                         <-      WELCOME (mac, incarnation, task)
 
 In place of a message the listener may send REFUSAL (code, text), and then closes. A preamble is a
-magic number and a version; its form and that of a message (kind, size, body) are the same for ever,
-so that any two versions understand each other's refusals. A newer minor version may append to
-bodies.
+magic number and a version; its format and a message's (kind, size, body) never change, so that any
+two versions understand each other's refusals. A newer minor version may append to bodies.
 
-The macs are HMAC-SHA256 with the job's token over a label for the direction and every byte said
-before, in which are both nonces, both incarnations and all names. So the token never travels, the
-listener says nothing of itself before the dialler has proved that it knows the token, and what was
-said to one task is of no use with another. They prove who opened a channel. What follows is neither
-encrypted nor authenticated, which is what TLS below it is for, but sealed against faults with
-numbers that come from the same token and words, see `seals`. Within TLS the two may agree that what
-follows is records with keys of the same origin, see `records`.
+The macs are HMAC-SHA256 with the job's token over a label for the direction and every byte
+exchanged so far, which includes both nonces, both incarnations and all names. So the token never
+travels, the listener reveals nothing about itself before the dialler has proved that it knows the
+token, and a transcript cannot be replayed to another task. The macs prove who opened a channel.
+What follows is neither encrypted nor authenticated, which is the purpose of TLS below it, but
+protected against faults by checksums seeded from the same token and transcript, see `seals`. Within
+TLS the two sides may agree to continue with encrypted records whose keys have the same origin, see
+`records`.
 
-Both sides are generators that yield the bytes to write, or the number of bytes that they want to be
-sent next, which is never more than `MAX_BODY_BYTES`.
+Both sides are generators that yield the bytes to write, or the number of bytes to read next, which
+is at most `MAX_BODY_BYTES`.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ if TYPE_CHECKING:
     from sparkflow_runtime.transport.channel.address import Transport
 
 MAGIC: Final = b"\x93sparkfl"
-"""Its first byte begins neither text nor TLS."""
+"""Neither text nor TLS begins with its first byte."""
 VERSION: Final = (2, 2)
-"""Major: others are refused. Minor: newer ones are accepted, who know what we cannot."""
+"""A different major version is refused; a newer minor version is accepted, and adapts to ours."""
 TAKES_BUNDLES: Final = 1
-"""From this minor version on a call may bring a bundle along."""
+"""From this minor version on, a call may carry a bundle."""
 REPEATS: Final = 2
-"""From this one on a call may be repeated before it is answered."""
+"""From this minor version on, a call may be repeated before it is answered."""
 MAX_BODY_BYTES: Final = 4096
 MAX_TEXT_BYTES: Final = 2048
 MAX_NAME_BYTES: Final = 512
@@ -69,12 +69,12 @@ _HELLO: Final = struct.Struct(f"!{NONCE_BYTES}sBQQ")
 _INCARNATION: Final = struct.Struct("!Q")
 _NAME_SIZE: Final = struct.Struct("!H")
 _TLS: Final = b"\x16\x03"
-"""What a TLS client begins with."""
+"""The first byte of a TLS connection."""
 _HAS_TOKEN: Final = 1
 _WANTS_INCARNATION: Final = 2
 _WANTS_RECORDS: Final = 4
 _RECORDS: Final = b"\1"
-"""Follows the listener's name where it wants them, too."""
+"""Appended to the listener's name if it wants records, too."""
 _DIALLER: Final = b"sparkflow tensor channel: dialler\0"
 _LISTENER: Final = b"sparkflow tensor channel: listener\0"
 _SEALS: Final = b"sparkflow tensor channel: seals\0"
@@ -93,18 +93,18 @@ class _Kind(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Self:
-    """Who is at this end, what it knows, and how it dials others.
+    """This end's identity, credentials, and way of dialling others.
 
     Attributes:
         task: `/job:ps/replica:0/task:0`; "" for a master without a task.
         incarnation: A number that differs each time the task starts, from 0 to 2**64 - 1.
         token: The job's token; None without one.
         tls: For TLS over TCP; None without.
-        transport: The way that it takes to others.
-        arena: Its memory that others may read; None to share none.
+        transport: The transport that it uses to others.
+        arena: Its memory that other tasks may read; None to share none.
 
     Raises:
-        InvalidArgumentError: The name or the number cannot go into a message.
+        InvalidArgumentError: The name or the number does not fit into a message.
     """
 
     task: str = ""
@@ -120,13 +120,14 @@ class Self:
 
 
 class Agreed(NamedTuple):
-    """What a side knows when the channel is open.
+    """The result of the handshake, as one side knows it.
 
     Attributes:
-        task: Of the other side, as in `Self`.
-        incarnation: The same.
-        seals: The numbers with which what we send, and what we receive, may be sealed, see `seals`.
-        keys: Of our records and of theirs; None where what follows is no records.
+        task: The other side's task, as in `Self`.
+        incarnation: The other side's incarnation.
+        seals: The first numbers of the checksums of what we send and of what we receive, see
+            `seals`.
+        keys: The keys of our records and of theirs; None if no records follow.
         minor: The minor version that the other side speaks.
     """
 
@@ -138,7 +139,7 @@ class Agreed(NamedTuple):
 
 
 Dialogue: TypeAlias = Generator["bytes | int", bytes, Agreed]
-"""One side; returns what was agreed, or raises the OpError that ends it."""
+"""One side of the handshake; returns the result, or raises the OpError that ends it."""
 
 
 def dialler(
@@ -148,20 +149,21 @@ def dialler(
     peer: str = "The peer",
     records: bool = False,
 ) -> Dialogue:
-    """The side that opens the channel.
+    """Runs the side that opens the channel.
 
     Args:
-        me: Who dials.
+        me: The dialling task.
         expected_task: The task that must answer.
         expected_incarnation: Its incarnation; None for any.
-        peer: How errors name the other side.
-        records: Whether records may follow. Only within TLS: their keys come of what is said.
+        peer: The other side's name in errors.
+        records: Whether records may follow. Only within TLS: their keys are derived from the
+            transcript.
 
     Raises:
-        FailedPreconditionError: Another task answers, another version, or no task at all.
+        FailedPreconditionError: Another task or version answers, or no task at all.
         AbortedError: The task answers in another incarnation.
-        UnauthenticatedError: The two do not know the same token.
-        OpError: Whatever else the other side refuses with.
+        UnauthenticatedError: The tokens differ.
+        OpError: Any other refusal by the other side.
     """
     wanted = expected_incarnation or 0
     _check_incarnation(wanted)
@@ -204,10 +206,10 @@ def dialler(
 
 
 def listener(me: Self, records: bool = False) -> Dialogue:
-    """The side that accepts the channel. The dialler is told what is raised, a stranger is not.
+    """Runs the side that accepts the channel. The dialler is sent the error, a stranger is not.
 
     Args:
-        me: Who listens.
+        me: The listening task.
         records: See `dialler`.
 
     Raises:
@@ -215,12 +217,12 @@ def listener(me: Self, records: bool = False) -> Dialogue:
             task.
         AbortedError: The dialler wants another incarnation of this task.
         UnauthenticatedError: The dialler does not know the token.
-        InvalidArgumentError: What it says is malformed.
+        InvalidArgumentError: A message is malformed.
     """
     peer = "The caller"
     theirs = yield _PREAMBLE.size
     if theirs.startswith(_TLS):
-        yield preamble()  # enough for its TLS to say what is wrong, instead of that we went away
+        yield preamble()  # enough for its TLS to report what is wrong, instead of a lost connection
     _check_magic(theirs, peer)
     yield preamble()
     try:
@@ -233,12 +235,12 @@ def listener(me: Self, records: bool = False) -> Dialogue:
 
 
 def preamble() -> bytes:
-    """What either side says first."""
+    """Returns what either side sends first."""
     return _PREAMBLE.pack(MAGIC, *VERSION)
 
 
 def refusal(error: OpError) -> bytes:
-    """The message that ends the dialogue with an error."""
+    """Returns the message that ends the handshake with an error."""
     code, text = to_status(error)
     return _message(_Kind.REFUSAL, bytes([code]) + text.encode("utf-8", "replace")[:MAX_TEXT_BYTES])
 
@@ -281,7 +283,7 @@ def _accept(me: Self, theirs: bytes, peer: str, records: bool) -> Dialogue:
 
 
 def _secrets(token: str | None, said: bytes) -> tuple[tuple[int, bytes], tuple[int, bytes]]:
-    """The first number of the seals, and the key, of what the dialler and the listener send."""
+    """Returns the first checksum number and the key of each direction, the dialler's first."""
     dialler, listener = _FIRSTS.unpack_from(_mac(token, _SEALS, said))
     return (
         (dialler, _mac(token, _KEY_OF_DIALLER, said)),
@@ -290,7 +292,7 @@ def _secrets(token: str | None, said: bytes) -> tuple[tuple[int, bytes], tuple[i
 
 
 def _mac(token: str | None, label: bytes, said: bytes) -> bytes:
-    """The proof of who said all that; without a token it proves only that all of it arrived."""
+    """Returns the mac of the transcript; without a token it proves only that all of it arrived."""
     return hmac.digest((token or "").encode("utf-8", "surrogatepass"), label + said, "sha256")
 
 
@@ -307,7 +309,7 @@ def _check_magic(theirs: bytes, peer: str) -> None:
 
 
 def _check_version(theirs: bytes, peer: str) -> int:
-    """The minor version of who speaks the same major one."""
+    """Returns the minor version of a peer that speaks the same major version."""
     _, major, minor = _PREAMBLE.unpack(theirs)
     if major != VERSION[0]:
         raise FailedPreconditionError(
@@ -318,11 +320,11 @@ def _check_version(theirs: bytes, peer: str) -> int:
 
 
 def _read(expected: _Kind, peer: str) -> Generator[bytes | int, bytes, bytes]:
-    """The body of the next message.
+    """Reads the body of the next message.
 
     Raises:
-        OpError: It is a refusal.
-        InvalidArgumentError: It is none of what may come now.
+        OpError: The message is a refusal.
+        InvalidArgumentError: The message is not one expected at this point.
     """
     kind, size = _MESSAGE.unpack((yield _MESSAGE.size))
     refused = kind == _Kind.REFUSAL and expected in (_Kind.CHALLENGE, _Kind.WELCOME)
@@ -339,7 +341,7 @@ def _read(expected: _Kind, peer: str) -> Generator[bytes | int, bytes, bytes]:
 
 
 def _printable(text: str) -> str:
-    """The text without what could play tricks with a terminal: it may come from anybody."""
+    """Returns the text without terminal control characters: it may come from anybody."""
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
@@ -361,7 +363,7 @@ def _check_incarnation(incarnation: int) -> None:
 
 
 class _Fields:
-    """Takes a body apart; what is there beyond the last field belongs to newer versions."""
+    """Parses a body; bytes beyond the last field belong to newer versions."""
 
     def __init__(self, body: bytes, peer: str) -> None:
         self._body = body
@@ -369,7 +371,7 @@ class _Fields:
         self._at = 0
 
     def take(self, size: int) -> bytes:
-        """The next `size` bytes."""
+        """Reads the next `size` bytes."""
         taken = self._body[self._at : self._at + size]
         if len(taken) < size:
             raise InvalidArgumentError(
@@ -380,11 +382,11 @@ class _Fields:
         return taken
 
     def unpack(self, form: struct.Struct) -> tuple[Any, ...]:
-        """The fields of a struct."""
+        """Reads the fields of a struct."""
         return form.unpack(self.take(form.size))
 
     def name(self) -> str:
-        """A task's name."""
+        """Reads a task's name."""
         (size,) = self.unpack(_NAME_SIZE)
         body = self.take(size)
         try:
@@ -398,5 +400,5 @@ class _Fields:
         return name
 
     def rest(self) -> bytes:
-        """All that was not taken yet."""
+        """Reads the rest of the body."""
         return self._body[self._at :]

@@ -1,4 +1,4 @@
-"""How the tensors of a message lie in it: dtypes, shapes and places as bytes, checked when read.
+"""The layout of a message's tensors: dtypes, shapes and locations as bytes, checked when read.
 
     dtype: u8 | where: u8 | rank: u16 | sizes: u64 * rank | for ENCODED: size: u64
                                                           | for SHARED: segment, offset: u64
@@ -43,7 +43,7 @@ _SIZE = struct.Struct("<Q")
 _PLACE = struct.Struct("<QQ")
 _PADDINGS: Final = tuple(bytes(count) for count in range(ALIGNMENT))
 MAX_DESCRIPTIONS: Final = 1024
-"""So many layouts are remembered."""
+"""Maximum number of layouts that are cached."""
 MAX_LAYOUT_BYTES: Final = MAX_BUNDLE * 64
 """Far above what a bundle of real tensors needs."""
 
@@ -56,8 +56,8 @@ class Tensor:
         dtype: Its numpy type.
         shape: Its shape.
         where: INLINE, ENCODED or SHARED.
-        start: Where it begins in the body; the offset in the segment if SHARED.
-        size: Its bytes there.
+        start: Its offset in the body; in the segment if SHARED.
+        size: Its size there in bytes.
         segment: The segment if SHARED.
     """
 
@@ -76,7 +76,7 @@ class Layout:
     Attributes:
         tensors: The tensors.
         body_bytes: The size of the body.
-        columns: Where every tensor is INLINE: their shapes, their dtypes, where they begin.
+        columns: If every tensor is INLINE: their shapes, dtypes and offsets.
     """
 
     tensors: tuple[Tensor, ...]
@@ -86,14 +86,15 @@ class Layout:
     def read(
         self, body: np.ndarray[Any, Any], shared: Callable[[Tensor], Any] | None = None
     ) -> list[Any]:
-        """The tensors, as views of the body where they are in it.
+        """Returns the tensors, as views of the body if they are in it.
 
         Args:
             body: [body_bytes] uint8.
-            shared: Gives a view of one that stayed with its sender.
+            shared: Returns a view of a tensor that stayed with its sender.
 
         Raises:
-            InvalidArgumentError: A text cannot be read, or a tensor is shared with nobody.
+            InvalidArgumentError: A text cannot be read, or a tensor is SHARED and there is no
+                `shared`.
         """
         if self.columns is not None:
             shapes, kinds, starts = self.columns
@@ -123,7 +124,7 @@ class Message:
 
     Attributes:
         layout: The bytes that describe them.
-        buffers: What the body consists of.
+        buffers: The parts of the body.
         body_bytes: Its size.
         count: How many tensors there are.
     """
@@ -135,17 +136,17 @@ class Message:
 
 
 class Describer:
-    """Makes messages of tensors; remembers those of the last one, whose like often comes next.
+    """Creates messages of tensors; remembers the last layout, as the next is often the same.
 
-    A `Session.run` has describers of its own: what none of them remembers, but one did before, is
-    among the layouts that all have in common. To describe 200 tensors takes 250 µs (2026-11-27).
+    Each `Session.run` has describers of its own; layouts that an earlier one described are in a
+    common cache. Describing 200 tensors takes 250 µs (2026-11-27).
 
     Used by one thread at a time.
 
     Args:
-        locate: Where a contiguous array lies in memory the receiver can read, as (segment, offset);
-            None where it does not, or for everything.
-        least_bytes: Of an array that is worth telling where it lies.
+        locate: Returns the location of a contiguous array in memory that the receiver can read, as
+            (segment, offset), or None if it is not there. None if there is no such memory.
+        least_bytes: The least size of an array for which a location is sent.
     """
 
     def __init__(
@@ -162,11 +163,11 @@ class Describer:
         self._body_bytes = 0
 
     def describe(self, values: Sequence[Any], lent: Sequence[int] = ()) -> Message:
-        """The message of these tensors.
+        """Returns the message of these tensors.
 
         Args:
             values: Arrays or numpy scalars; they must not change until the message is sent.
-            lent: The numbers of those that may stay where they are.
+            lent: The indices of the tensors that may be read in place.
 
         Raises:
             InvalidArgumentError: A value is no tensor.
@@ -188,12 +189,12 @@ class Describer:
     def _places_of(
         self, arrays: Sequence[np.ndarray[Any, Any]], lent: Sequence[int]
     ) -> dict[int, tuple[int, int]]:
-        """Where the lent ones lie that the receiver can read there."""
+        """Returns the locations of the lent arrays that the receiver can read in place."""
         found: dict[int, tuple[int, int]] = {}
         assert self._locate is not None
         for number in lent:
             array = arrays[number]
-            # Memory of its own is not shared.
+            # An array with its own memory is not shared.
             if array.base is not None and array.nbytes >= self._least_bytes:
                 place = self._locate(array)
                 if place is not None:
@@ -202,10 +203,10 @@ class Describer:
 
 
 def parse(layout: bytes, count: int) -> Layout:
-    """The layout of `count` tensors.
+    """Parses the layout of `count` tensors.
 
     Raises:
-        InvalidArgumentError: The bytes are no such layout, or claim too much.
+        InvalidArgumentError: The bytes are not such a layout, or a size exceeds its limit.
     """
     try:
         return _parse(layout, count)
@@ -280,11 +281,11 @@ def _is_plain(array: np.ndarray[Any, Any]) -> bool:
 
 
 _Pick = Callable[[list[Any]], list[Any]]
-"""Gives, of a message's arrays, what its body consists of."""
+"""Returns the parts of the body, given a message's arrays."""
 _Description = tuple[bytes, _Pick, int]
-"""How arrays lie, what is sent of them, and the size of that in bytes."""
+"""The layout of arrays, a getter of what is sent of them, and its size in bytes."""
 _descriptions: Final[dict[Any, _Description]] = {}
-"""By signature and places. Getting, setting and clearing are atomic."""
+"""By signature and locations. Getting, setting and clearing are atomic."""
 
 
 def _described(
@@ -292,7 +293,7 @@ def _described(
     signature: Sequence[Any],
     places: Mapping[int, tuple[int, int]],
 ) -> _Description | None:
-    """What `_describe` says, mostly what it said before; None where there are texts."""
+    """Returns the result of `_describe`, mostly from the cache; None if there are texts."""
     key = (tuple(signature), tuple(places.items()))
     found = _descriptions.get(key)
     if found is None:
@@ -308,7 +309,7 @@ def _described(
 def _describe(
     arrays: Sequence[np.ndarray[Any, Any]], places: Mapping[int, tuple[int, int]]
 ) -> _Description:
-    """Of arrays with raw bytes."""
+    """Describes arrays with raw bytes."""
     pieces: list[bytes] = []
     sent: list[tuple[int, int]] = []
     end = 0
@@ -326,7 +327,7 @@ def _describe(
 
 
 def _picking(arrays: Sequence[np.ndarray[Any, Any]], sent: Sequence[tuple[int, int]]) -> _Pick:
-    """What is sent of such arrays: those of these numbers, with so many bytes before each.
+    """Returns a getter of what is sent of such arrays: (index, bytes of padding before it) each.
 
     One call for all of them: in a loop 200 arrays took 35 µs (2026-11-27).
     """
@@ -348,7 +349,7 @@ def _picking(arrays: Sequence[np.ndarray[Any, Any]], sent: Sequence[tuple[int, i
 def _encode(
     arrays: Sequence[np.ndarray[Any, Any]], places: Mapping[int, tuple[int, int]]
 ) -> Message:
-    """The message of arrays with texts among them."""
+    """Returns the message of arrays with texts among them."""
     pieces: list[bytes] = []
     buffers: list[Any] = []
     end = 0
@@ -377,5 +378,5 @@ def _head(array: np.ndarray[Any, Any], number: int, where: int) -> bytes:
 
 
 def _bytes_of(array: np.ndarray[Any, Any]) -> Any:
-    """What sockets take: the array itself, but for types that buffers do not know."""
+    """Returns what sockets accept: the array, or its bytes if buffers do not support its dtype."""
     return array.reshape(-1).view(np.uint8) if array.dtype.kind == "V" else array

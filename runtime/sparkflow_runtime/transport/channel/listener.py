@@ -1,7 +1,7 @@
-"""Accepts tensor channels: one thread that speaks with all callers at once.
+"""Accepts tensor channels: one thread runs the handshakes with all callers.
 
-A caller who says nothing, or one byte a minute, costs a descriptor and some kilobytes (within TLS
-some tens) until its deadline, and keeps nobody waiting.
+A caller that sends nothing, or one byte a minute, costs a descriptor and a few kilobytes (a few
+tens with TLS) until its deadline, and delays no other.
 """
 
 from __future__ import annotations
@@ -34,19 +34,20 @@ from sparkflow_runtime.transport.channel.opening import Opened
 from sparkflow_runtime.transport.rpc import HANDSHAKE_TIMEOUT_S, allowed_descriptors
 
 MAX_CALLERS: Final = 512
-"""So many are spoken with at once, or an eighth of the descriptors of the process where that is
-less; more wait in the kernel's queue."""
+"""Maximum number of concurrent handshakes, or an eighth of the process's descriptors if that is
+less; further callers wait in the kernel's queue."""
 _LEAST_CALLERS: Final = 16
 PATIENCE_S: Final = 0.5
-"""With all places taken, the first makes room after so long, sooner if many wait: a good caller
-takes milliseconds. Who has not even introduced himself makes room at once: what good callers have
-to say for that comes right behind them."""
+"""When all places are taken, the oldest caller is disconnected after this many seconds, sooner if
+many wait: a well-behaved one takes milliseconds. A caller that has not sent its HELLO is
+disconnected at once, as well-behaved ones send it immediately."""
 _BACKLOG: Final = 4096
 _HURRIED_S: Final = 0.05
 _WAITING: Final = struct.Struct("24xI")
-"""Of Linux's `tcp_info`: `tcpi_unacked`, which of a listening socket is the length of its queue."""
+"""Offset of `tcpi_unacked` in Linux's `tcp_info`: for a listening socket, the length of its
+queue."""
 _PAUSE_S: Final = 0.2
-"""How long nobody is let in after the process ran out of descriptors or memory."""
+"""For how long no caller is admitted after the process ran out of descriptors or memory."""
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 _log = logging.getLogger(__name__)
@@ -55,29 +56,29 @@ _log = logging.getLogger(__name__)
 class Listener:
     """Accepts channels for one task. `start` and `stop` may be called from any thread.
 
-    The TCP port takes callers with TLS only when `tls` is given. The unix socket takes processes of
-    the same user and needs no TLS. Both take only who knows the token.
+    If `tls` is given, the TCP port requires TLS. The unix socket admits processes of the same user
+    and needs no TLS. Both admit only callers that know the token.
 
-    `_lock` guards `_thread` and `_stopped`; all else belongs to the thread while there is one.
+    `_lock` guards `_thread` and `_stopped`; everything else belongs to the thread while it runs.
 
     Args:
         task: The task that listens, `/job:ps/replica:0/task:0`.
         incarnation: A number that differs each time it starts.
         host: Address or name to listen on; "::" is IPv6 and IPv4.
         port: TCP port; 0 for a free one.
-        advertised_host: The host that others reach this one by; `host` when not given.
-        token: What callers must prove that they know; needed off loopback.
-        insecure: Accept callers without a token even off loopback.
+        advertised_host: The host under which others reach this one; `host` when not given.
+        token: Secret that callers must prove they know; required unless `host` is loopback.
+        insecure: Accept callers without a token even if `host` is not loopback.
         tls: The task's certificate and key, for TLS on the TCP port.
-        on_opened: Gets each open channel in the listener's thread, and must not block. What it
-            raises is logged, and the channel closed.
+        on_opened: Called with each open channel in the listener's thread; must not block. Its
+            errors are logged, and the channel is closed.
 
     Attributes:
-        address: How others reach this listener.
+        address: The address under which others reach this listener.
 
     Raises:
-        PermissionDeniedError: Off loopback without a token.
-        UnavailableError: The port cannot be had.
+        PermissionDeniedError: `host` is not loopback and there is no token.
+        UnavailableError: The port is not available.
     """
 
     def __init__(
@@ -100,14 +101,13 @@ class Listener:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopped = False
-        self._callers: dict[Caller, None] = {}  # the one that came first is first
-        # Those of them that have not introduced themselves, and the others, with the time when they
-        # did.
+        self._callers: dict[Caller, None] = {}  # in order of arrival
+        # Those that have not sent their HELLO, and the others with the time at which they did.
         self._silent: dict[Caller, None] = {}
         self._introduced: dict[Caller, float] = {}
         self._most = min(MAX_CALLERS, max(_LEAST_CALLERS, allowed_descriptors() // 8))
         self._closed_until: float | None = None
-        self._full = False  # They are closed for want of places: the first free one opens them.
+        self._full = False  # closed as all places are taken; the next free place opens them
         with contextlib.ExitStack() as undo:
             self._doors = [undo.enter_context(_listen_tcp(host.strip("[]"), port))]
             unix_name = new_unix_name()
@@ -132,7 +132,7 @@ class Listener:
             undo.pop_all()
 
     def start(self) -> None:
-        """Begins to accept; nothing when it does already.
+        """Begins to accept; does nothing if it does already.
 
         Raises:
             FailedPreconditionError: It was stopped.
@@ -146,16 +146,16 @@ class Listener:
                 self._thread = thread
 
     def stop(self) -> None:
-        """Closes the doors and cuts off who has no open channel yet; returns when it is done.
+        """Stops accepting and disconnects callers without an open channel; returns when done.
 
-        May be called again, and by `on_opened`. Do not hold a lock that `on_opened` needs.
+        May be called again, also from `on_opened`. Do not hold a lock that `on_opened` needs.
         """
         with self._lock:
             thread = self._thread
             if not self._stopped and thread is None:
                 self._clear_up()
             elif not self._stopped:
-                # Nobody reads this byte: whoever selects sees it, also before the next line. After
+                # Nobody reads this byte: every `select` sees it, also before the next line. After
                 # that line the thread may end at any time and close the socket.
                 self._wake.send(b"\0")
             self._stopped = True
@@ -169,7 +169,7 @@ class Listener:
                 for key, _ in ready:
                     if isinstance(key.data, Caller):
                         self._advance(key.data)
-                for key, _ in ready:  # after those who are there, who may have made room
+                for key, _ in ready:  # after the present callers, which may have made room
                     if key.fileobj in self._doors and isinstance(key.fileobj, socket.socket):
                         self._let_in(key.fileobj)
                 self._cut_off()
@@ -177,7 +177,7 @@ class Listener:
             self._clear_up()
 
     def _patience(self) -> float | None:
-        """How long nothing has to be done unless a socket says so, in seconds."""
+        """Returns the seconds until something must be done even if no socket is ready."""
         times = [next(iter(self._callers)).deadline] if self._callers else []
         if self._closed_until is not None:
             times.append(self._closed_until)
@@ -198,7 +198,7 @@ class Listener:
                 if error.errno in _EXHAUSTED:
                     _log.warning("Nobody is let in for a while: %s", error)
                     self._close_doors(now + _PAUSE_S)
-                return  # Else that caller went away by itself; others are still there next time.
+                return  # Otherwise the caller has disconnected; others are accepted next time.
             name = f"the caller at {place[0]}:{place[1]}" if place else "a caller on this host"
             caller = Caller(link, self._self, self._context, name, now + HANDSHAKE_TIMEOUT_S)
             self._callers[caller] = self._silent[caller] = None
@@ -206,7 +206,7 @@ class Listener:
             self._advance(caller)
 
     def _make_room(self, door: socket.socket, now: float) -> bool:
-        """Cuts off one who keeps us waiting; where there is none, closes the doors for a while."""
+        """Disconnects a caller that keeps us waiting; if none does, stops accepting for a while."""
         while self._introduced and not self._silent:
             first, since = next(iter(self._introduced.items()))
             patience = PATIENCE_S * self._most / (self._most + _waiting(door))
@@ -227,14 +227,14 @@ class Listener:
 
     def _advance(self, caller: Caller) -> None:
         if caller not in self._callers:
-            return  # cut off since the selector looked
+            return  # disconnected since `select` returned
         try:
             state = caller.advance()
         except (OpError, OSError) as error:
             _log.info("No channel to %s: %s", caller.name, error)
             self._forget(caller).close()
             return
-        except Exception:  # A caller must not end the thread, whatever it found to send.
+        except Exception:  # A caller must not end the thread, whatever it sends.
             _log.exception("No channel to %s", caller.name)
             self._forget(caller).close()
             return
@@ -273,7 +273,7 @@ class Listener:
             self._selector.register(door, selectors.EVENT_READ)
 
     def _close_doors(self, until: float) -> None:
-        """Lets nobody in for a while; who comes waits in the kernel's queue."""
+        """Admits no caller for a while; new ones wait in the kernel's queue."""
         self._closed_until = until
         for door in self._doors:
             self._selector.unregister(door)
@@ -287,14 +287,14 @@ class Listener:
 
 
 def _is_readable(link: socket.socket | Caller) -> bool:
-    """Whether there is something to read, or a caller at a door, now."""
-    with sockets.Selector() as selector:  # `select.select` knows no descriptor above 1023
+    """Whether something can be read, or a caller is waiting, now."""
+    with sockets.Selector() as selector:  # `select.select` supports no descriptor above 1023
         selector.register(link, selectors.EVENT_READ)
         return bool(selector.select(0))
 
 
 def _waiting(door: socket.socket) -> int:
-    """How many callers the kernel has waiting at a door, where it says so."""
+    """Returns the number of callers in the kernel's queue, if the kernel reports it."""
     if sys.platform != "linux" or door.family == socket.AF_UNIX:
         return 0
     said = door.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _WAITING.size)
@@ -309,7 +309,7 @@ def _close(links: Iterable[socket.socket]) -> None:
 
 def _listen_tcp(host: str, port: int) -> socket.socket:
     try:
-        if not 0 <= port < 1 << 16:  # of a larger one the system takes the last 16 bits
+        if not 0 <= port < 1 << 16:  # the system would use the last 16 bits of a larger number
             raise ValueError("ports are from 0 to 65535")
         family, kind, protocol, _, place = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -325,7 +325,7 @@ def _listen_tcp(host: str, port: int) -> socket.socket:
         except BaseException:
             door.close()
             raise
-    except (OSError, ValueError) as error:  # ValueError: what is no host's name
+    except (OSError, ValueError) as error:  # ValueError: not a host name
         raise UnavailableError(
             message=f"Cannot listen for tensor channels on {host!r}, port {port}: {error}. "
             "Is the port in use? Port 0 takes a free one"

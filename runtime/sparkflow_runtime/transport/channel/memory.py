@@ -1,9 +1,9 @@
-"""Shared memory of a channel within one host: what a task lends, and what it reads of the other's.
+"""Shared memory of a channel within one host: what a task lends to the other and reads of it.
 
-Two kinds travel as places instead of bytes. Arrays of the task's arena (variables) are read where
-they are. Everything else is copied once, into a slot of memory that belongs to this channel, and
-read there; the slot is free again when the other task has let go of the arrays. The descriptors of
-the memory go through the unix socket, before the first place in it.
+Two kinds of arrays travel as locations instead of bytes. Arrays of the task's arena (variables) are
+read in place. Everything else is copied once, into a slot of memory that belongs to this channel,
+and read there; the slot is free again when the other task has released the arrays. The descriptors
+of the memory are sent through the unix socket before the first location in it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from sparkflow_runtime.transport.channel.layout import Layout, Tensor
 from sparkflow_runtime.transport.channel.wire import SMALL_BYTES, Wire
 
 LEAST_SHARED_BYTES: Final = 4096
-"""Smaller arrays of the arena are sent as fast as told of."""
+"""Sending a smaller array of the arena is as fast as sending its location."""
 LEAST_BYTES: Final = 1 << 14
 """Smaller bodies travel through the socket, which costs less than a slot."""
 RING_BYTES: Final = 1 << 30
-"""So much the other task may hold at once; what was never used takes no memory."""
+"""Maximum size that the other task may hold at once; unused parts take no memory."""
 
 MAX_TOLD: Final = 2048
-"""The places of so many arrays fit into a frame's text."""
+"""Maximum number of arrays whose locations fit into a frame's text."""
 
 _ARENA: Final = 1
 _SLOTS: Final = 2
@@ -42,23 +42,23 @@ _SLOT = struct.Struct("<QQQ")
 
 
 class ChannelMemory:
-    """What the two ends of a channel share, seen from one of them.
+    """The memory that the two ends of a channel share, as seen from one of them.
 
-    What it lends may be asked for by several threads, and `_lock` guards those fields; what it
-    reads belongs to the thread that reads the channel, but for `_slots`, which `_keeping` guards.
+    Several threads may lend, and `_lock` guards the fields for that; the fields for reading belong
+    to the thread that reads the channel, except `_slots`, which `_keeping` guards.
 
     Args:
-        wire: Of the channel.
-        arena: Of the task; None where nothing is lent.
+        wire: The channel's wire.
+        arena: The task's arena; None to lend nothing.
 
     Attributes:
         is_lent: Whether anything can be lent.
-        least_bytes: Bodies of so many bytes and more are worth a slot.
-        is_read: Whether any of the other's memory has come.
+        least_bytes: The least size of a body for which a slot is used.
+        is_read: Whether the other task has shared any memory.
     """
 
     def __init__(self, wire: Wire, arena: SharedArena | None) -> None:
-        # Over unix sockets descriptors of memory can travel along.
+        # Only unix sockets can carry descriptors.
         self.is_lent = arena is not None and wire.transport == "unix" and arena.available()
         self.least_bytes = LEAST_BYTES if self.is_lent else frames.MAX_BODY_BYTES + 1
         self.is_read = False
@@ -68,7 +68,7 @@ class ChannelMemory:
         self._told: set[int] = set()
         self._ring: SlotRing | None = None
         self._segments = MappedSegments()
-        # Apart from `_lock`, under which others send: who reads must not wait for that.
+        # Separate from `_lock`, which is held while sending: a reader must not wait for that.
         self._keeping = threading.Lock()
         self._slots: Segment | None = None
         self._is_closed = False
@@ -77,7 +77,7 @@ class ChannelMemory:
     # ------------------------------------------------------------------------------- lending
 
     def locate(self, array: Any) -> tuple[int, int] | None:
-        """Where the other end finds an array of the arena; None if it is not there.
+        """Returns where the other end finds an array of the arena; None if it is not in the arena.
 
         Raises:
             UnavailableError: The channel is closed.
@@ -92,9 +92,9 @@ class ChannelMemory:
         return place.segment, place.offset
 
     def places(self, arrays: Sequence[Any]) -> bytes:
-        """Where the other end finds the arena's count of moves, and all of these arrays.
+        """Returns where the other end finds the arena's count of moves and all of these arrays.
 
-        Empty where one of them is not in the arena, or there are too many of them.
+        Empty if one of them is not in the arena, or there are too many.
 
         Raises:
             UnavailableError: The channel is closed.
@@ -107,7 +107,7 @@ class ChannelMemory:
         return frames.pack_places(places) if len(places) == len(found) else b""
 
     def put(self, buffers: Sequence[Any], size_bytes: int) -> bytes:
-        """Copies a body into a slot and says where it is; empty if there is no room for now."""
+        """Copies a body into a slot; returns its location, or b"" if there is no room now."""
         ring = self._ring or self._open_ring()
         slot = None if ring is None else ring.take(size_bytes)
         if slot is None:
@@ -155,16 +155,16 @@ class ChannelMemory:
     # ------------------------------------------------------------------------------- reading
 
     def attach(self, header: Header, take_descriptor: Callable[[], int | None]) -> None:
-        """Takes note of a SEGMENT frame.
+        """Handles a SEGMENT frame.
 
         Args:
             header: Its header.
-            take_descriptor: Gives the next descriptor that came. Only called for memory that is
-                there: the frame that says that memory is gone may have come with one that belongs
-                to the next frame.
+            take_descriptor: Returns the next descriptor that arrived. Only called for new memory: a
+                frame that withdraws memory may arrive with a descriptor that belongs to the next
+                frame.
 
         Raises:
-            InvalidArgumentError: It has no descriptor, or is not what it should be.
+            InvalidArgumentError: It has no descriptor, or is invalid.
         """
         kind, number, size = header.flags, header.number, header.place
         if kind == _ARENA and size == 0:
@@ -188,7 +188,7 @@ class ChannelMemory:
             raise InvalidArgumentError(message=f"Memory of kind {kind} came out of turn")
 
     def _keep_slots(self, slots: Segment) -> None:
-        """Keeps the memory of slots until their table comes, unless this is closed."""
+        """Keeps the memory of slots until their table arrives, unless this is closed."""
         with self._keeping:
             is_wanted = self._slots is None and not self._is_closed
             if is_wanted:
@@ -205,16 +205,16 @@ class ChannelMemory:
     def read(
         self, layout: Layout, header: Header, head: bytes, body: np.ndarray[Any, Any] | None
     ) -> list[Any]:
-        """The tensors of a frame.
+        """Returns the tensors of a frame.
 
         Args:
-            layout: What the frame, or an earlier one, says of them.
-            header: Of the frame.
+            layout: Their layout, from this frame or an earlier one.
+            header: The frame's header.
             head: Its text and layout.
-            body: What came through the socket; None if nothing did.
+            body: The bytes that came through the socket; None if there were none.
 
         Raises:
-            InvalidArgumentError: The body has another size, or a place does not exist.
+            InvalidArgumentError: The body has another size, or a location does not exist.
         """
         if header.flags & SHARED_BODY:
             body = self._slot(header, head, layout.body_bytes)
@@ -229,19 +229,19 @@ class ChannelMemory:
     def view(
         self, place: tuple[int, int], dtype: np.dtype[Any], shape: tuple[int, ...]
     ) -> np.ndarray[Any, Any]:
-        """An array of the other end's arena, read-only.
+        """Returns a read-only array of the other end's arena.
 
         Raises:
-            InvalidArgumentError: It is in a place that does not exist.
+            InvalidArgumentError: Its location does not exist.
         """
         return self._segments.view(Place(*place), dtype, shape)
 
     def text(self, header: Header, head: bytes) -> bytes:
-        """The text of a frame without the place of its body."""
+        """Returns the text of a frame without the location of its body."""
         return head[_SLOT.size if header.flags & SHARED_BODY else 0 : header.text_bytes]
 
     def skip(self, header: Header, head: bytes) -> None:
-        """Lets go of a body that nobody wants."""
+        """Releases a body that is not needed."""
         if header.flags & SHARED_BODY:
             self._slot(header, head, 0)
 
@@ -252,17 +252,17 @@ class ChannelMemory:
         return self._reader.view(number, use, offset, size_bytes)
 
     def _tensor(self, tensor: Tensor) -> np.ndarray[Any, Any]:
-        """A tensor that stayed with the other task, read-only.
+        """Returns a read-only tensor that stayed with the other task.
 
         Raises:
-            InvalidArgumentError: It is in a place that does not exist.
+            InvalidArgumentError: Its location does not exist.
         """
         return self.view((tensor.segment, tensor.start), tensor.dtype, tensor.shape)
 
     # ------------------------------------------------------------------------------- the end
 
     def close(self) -> None:
-        """Lends nothing any more, and lets go of all but the arrays that live on.
+        """Stops lending, and releases everything but the arrays in use.
 
         May be called again.
         """

@@ -1,8 +1,7 @@
-"""Says one side's words over a socket, and makes an open channel of it. Never blocks.
+"""Runs one side of the handshake over a socket and returns the open channel. Never blocks.
 
-The listener goes on with many callers as their sockets become ready, the dialler with one listener
-until its deadline. So what they do here are generators, which yield the selector's event to wait
-for.
+The listener serves many callers as their sockets become ready, the dialler one listener until its
+deadline. So the functions here are generators, which yield the selector event to wait for.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ class Opened:
     """An open channel. Its socket blocks, and nothing was read beyond the handshake.
 
     Attributes:
-        socket: A plain one; or one of records, or within TLS, which one thread at a time may use.
-        task: Who is at its other end: `/job:ps/replica:0/task:0`; "" for a master without a task.
+        socket: A plain socket; or one of records or TLS, which one thread at a time may use.
+        task: The task at the other end: `/job:ps/replica:0/task:0`; "" for a master without a task.
         incarnation: A number that differs each time that task starts.
-        seals: The numbers with which what we send, and what we receive, are sealed, see `seals`;
-            None where it is not: over unix sockets, and within TLS.
+        seals: The first numbers of the checksums of what we send and of what we receive, see
+            `seals`; None without checksums: over unix sockets and within TLS.
         minor: The minor version of the protocol that the other end speaks.
     """
 
@@ -45,7 +44,7 @@ class Opened:
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether the channel goes through TLS, or records in its place."""
+        """Whether the channel uses TLS, or encrypted records in its place."""
         return isinstance(self.socket, ssl.SSLSocket | Records)
 
 
@@ -57,16 +56,16 @@ def is_unix(link: socket.socket | Records) -> bool:
 def open_channel(
     link: socket.socket | ssl.SSLSocket, words: Dialogue, on_say: Callable[[], None] = lambda: None
 ) -> Generator[int, None, Opened]:
-    """Shakes hands within TLS, if the socket is within, and then says the words.
+    """Completes TLS's handshake if the socket uses TLS, then runs the channel's handshake.
 
     Args:
         link: The connected socket.
         words: What this side says.
-        on_say: Called before each thing that it says.
+        on_say: Called before each message that it sends.
 
     Raises:
-        OpError: What `words` raise.
-        OSError: The other side is gone, or TLS with it fails.
+        OpError: Raised by `words`.
+        OSError: The other side is gone, or TLS fails.
     """
     link.setblocking(False)
     if isinstance(link, ssl.SSLSocket):
@@ -84,7 +83,7 @@ def open_channel(
 def receive(
     link: socket.socket | ssl.SSLSocket, size: int, flags: int = 0
 ) -> Generator[int, None, bytes]:
-    """The next `size` bytes.
+    """Reads the next `size` bytes.
 
     Raises:
         OSError: The other side is gone.
@@ -106,7 +105,7 @@ def receive(
 
 
 def send(link: socket.socket | ssl.SSLSocket, words: bytes) -> Generator[int, None, None]:
-    """Sends all of it, or as much as the other side takes: who closes may have said why.
+    """Sends all of it, or as much as the other side accepts: if it closes, its reason is read next.
 
     Raises:
         OSError: The other side is gone.

@@ -1,11 +1,11 @@
-"""The threads that read channels nobody waits at: all serving ends, and asking ends left alone.
+"""The threads that read channels no thread waits on: all serving ends, and idle asking ends.
 
-Of an asking end that nothing is to come at, they hear when the other task is gone: what is asked
-next is asked of whoever has taken its place, which may listen at the same address.
+On an idle asking end they notice when the other task is gone, so the next request goes to the task
+that has taken its place, possibly at the same address.
 
-Threads take turns in `epoll`. Whoever is given a channel reads it and does what it asks for, a
-whole step if need be, while another one goes on watching. So a call is run by the thread that read
-it: none has to be woken for it.
+Threads take turns in `epoll`. The thread that gets a channel reads it and serves its requests, a
+whole step if need be, while another thread watches. So a call is run by the thread that read it; no
+thread has to be woken.
 """
 
 from __future__ import annotations
@@ -25,39 +25,43 @@ from sparkflow_runtime.transport.waking import Waker
 _log = logging.getLogger(__name__)
 
 MAX_THREADS: Final = 1024
-"""Calls block while what they need is not there yet, so threads bound the waiting calls."""
+"""Calls block until their inputs are available, so the number of threads bounds the waiting
+calls."""
 MAX_IDLE: Final = 16
-"""So many threads stay that have nothing to do. A step under way needs one: with two at most, a
-parameter server of two workers made a thread per step (60-100 µs of its processor, 2026-11-27)."""
+"""Maximum number of idle threads that are kept. A step in progress needs one: with a maximum of
+two, a parameter server of two workers created a thread per step (60-100 µs of CPU time,
+2026-11-27)."""
 _ONE_EVENT: Final[int] = getattr(select, "EPOLLIN", 0) | getattr(select, "EPOLLONESHOT", 0)
 _ITS_END: Final[int] = getattr(select, "EPOLLRDHUP", 0) | getattr(select, "EPOLLONESHOT", 0)
 _LEFT_ALONE_S: Final = 0.05
-"""A channel with answers to come, at which nobody has waited for so long, is read for all."""
+"""After this many seconds without a waiting thread, the reactor reads a channel with outstanding
+answers."""
 
 
 def available() -> bool:
-    """Whether this system has what channels are read with: Linux does."""
+    """Whether this system supports reading channels: Linux does."""
     return hasattr(select, "epoll") and hasattr(os, "eventfd")
 
 
 class Reactor:
     """Safe to use from several threads. It has threads only while it has channels.
 
-    `_lock` guards all fields. Sockets are armed for one event each; whoever got it arms again, or
-    notes in `_unarmed` that somebody else is to.
+    `_lock` guards all fields. Sockets are armed for one event each; the thread that got it re-arms
+    the socket, or notes in `_unarmed` that another thread must.
     """
 
     def __init__(self) -> None:
         self.begin()
 
     def begin(self) -> None:
-        """Forgets everything, also in a forked child, which has none of the threads.
+        """Resets all fields, also in a forked child, which has none of the threads.
 
-        The epoll and what wakes are its parent's: an event that is taken here is missing there.
+        The epoll and wake-up descriptors belong to the parent: an event consumed here is lost
+        there.
         """
         self._lock = threading.Lock()
-        # An epoll, what wakes all who are in it, and what wakes one of them for a call that is
-        # handed over; all live as long as somebody may be there.
+        # An epoll, what wakes all threads in it, and what wakes one of them for a call that is
+        # handed over; all live as long as a thread may use them.
         self._watch: tuple[select.epoll, Waker, Waker] | None = None
         self._handed: deque[Callable[[], None]] = deque()
         self._ends: dict[int, End] = {}
@@ -72,11 +76,11 @@ class Reactor:
     # --------------------------------------------------------------------------------- ends
 
     def add(self, end: End) -> None:
-        """Reads an end from now on: all the time, or where it is left alone, as it says.
+        """Reads an end from now on: always if `is_always_read`, else while it is left alone.
 
         Raises:
-            OSError: There is no descriptor left for that.
-            RuntimeError: There is no thread left for that.
+            OSError: The process is out of descriptors.
+            RuntimeError: The process cannot start another thread.
         """
         fd = end.wire.fileno()
         with self._lock:
@@ -96,7 +100,7 @@ class Reactor:
                     )
                     janitor.start()
                     self._janitor = janitor
-            except BaseException:  # the system has no descriptor or no thread more
+            except BaseException:  # the system is out of descriptors or threads
                 self._remove_locked(end)
                 raise
 
@@ -107,12 +111,12 @@ class Reactor:
                 self._open()
 
     def watch(self, end: End) -> None:
-        """Reads an end until a thread waits at it."""
+        """Reads an end until a thread waits on it."""
         with self._lock:
             self._watch_locked(end)
 
     def unwatch(self, end: End) -> None:
-        """A thread waits at this end and reads it itself."""
+        """Leaves reading an end to a thread that waits on it."""
         fd = end.wire.fileno()
         if fd in self._watched:
             with self._lock:
@@ -145,7 +149,7 @@ class Reactor:
                 self.watch(end)
 
     def _watch_locked(self, end: End) -> bool:
-        """Whether it is one of ours, which is then read."""
+        """Has an end read if it is one of ours; returns whether it is."""
         fd = end.wire.fileno()
         if self._ends.get(fd) is not end:
             return False
@@ -155,7 +159,7 @@ class Reactor:
         return True
 
     def _note_unarmed(self, end: End) -> None:
-        """Has the janitor arm an end: at once, this would go round while another thread reads."""
+        """Has the janitor arm an end: arming it at once would loop while another thread reads."""
         fd = end.wire.fileno()
         with self._lock:
             if self._ends.get(fd) is end:
@@ -167,7 +171,7 @@ class Reactor:
         """Has another thread, if need be a new one, run something that may block.
 
         Args:
-            call: Raises nothing. It may be dropped once the last end is removed.
+            call: Must not raise. It may be dropped once the last end is removed.
         """
         with self._lock:
             if self._watch is None:
@@ -179,7 +183,7 @@ class Reactor:
                 return
         try:
             threading.Thread(target=self._run_handed, name="channel-call", daemon=True).start()
-        except RuntimeError as error:  # one that reads does it when it is done
+        except RuntimeError as error:  # a reading thread runs it when it is done
             _log.warning("A call waits for a thread: %s", error)
 
     def _run_handed(self) -> None:
@@ -212,7 +216,7 @@ class Reactor:
         return self._watch
 
     def _start(self, watch: tuple[select.epoll, Waker, Waker]) -> None:
-        """Starts a thread that reads; those that there are must do where it cannot have more."""
+        """Starts a reading thread; if that fails, the existing ones must suffice."""
         thread = threading.Thread(target=self._work, args=(watch,), name="channel", daemon=True)
         try:
             thread.start()
@@ -230,7 +234,7 @@ class Reactor:
                 self._watch[0].modify(fd, events)
 
     def _forget(self, fd: int) -> None:
-        """Takes a socket out, and ends the threads when there is nothing left to read."""
+        """Removes a socket, and ends the threads when there is nothing left to read."""
         if self._watch is None:
             return
         with contextlib.suppress(OSError, ValueError):
@@ -291,7 +295,7 @@ class Reactor:
 
 
 reactor: Final = Reactor()
-"""The one of this process, for all its tasks."""
+"""The reactor of this process, shared by all its tasks."""
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=reactor.begin)

@@ -1,14 +1,14 @@
-"""Where the values of another task's variables lie: a step may read them without asking.
+"""The locations of another task's variables, from which a step reads without a request.
 
-A bundle of variables that may be lent (`passes.partitioning.lend`) says little more than where they
-are. Who asks for it with `frames.TELL` is told that of all of them, also of small ones, whose
-values come along, and where the other task counts its *moves*: whenever the value of a variable
-gets another place. While that count is the one from before the places were asked for, they are
-right; then the next step of the same partition reads there itself.
+A bundle of variables that may be lent (`passes.partitioning.lend`) consists mostly of their
+locations. A peer that asks with `frames.TELL` gets the location of every variable, also of small
+ones, whose values are sent as well, and of the other task's count of *moves*, which increases
+whenever a variable's value changes its location. As long as the count has not changed since before
+the request, the locations are valid, and the next step of the same partition reads there directly.
 
-*What such a step sees.* Who updates a variable does so in its place, or counts a move before the
-update is done. So whatever was done before the count was looked at is seen, as if the bundle had
-been asked for then. What is done meanwhile may be seen in part, as it may be with a lent bundle.
+*What such a step sees.* An update either writes in place, or counts a move before it is complete.
+So all updates completed before the count was read are seen, as if the bundle had been requested
+then. Concurrent updates may be seen in part, as with a lent bundle.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ import numpy as np
 from sparkflow_runtime.transport.channel.memory import LEAST_SHARED_BYTES
 
 MAX_ATTEMPTS: Final = 8
-"""So often a partition asks for places in vain; then it does so no more."""
+"""After this many fruitless requests for locations, a partition stops asking."""
 
 Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a partition wants to read by itself.
+    """The bundles that a partition wants to read directly.
 
     Attributes:
         name: The partition, the same in each of its steps.
-        keys: Of the bundles.
+        keys: The bundles' keys.
     """
 
     name: str
@@ -43,11 +43,11 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What one request wants to be told.
+    """A request's wish for locations.
 
     Attributes:
         name: The partition that asks, the same in each of its steps.
-        count: The other task's moves before it asked; None where it is not known yet.
+        count: The other task's moves before the request; None if not known yet.
     """
 
     name: str
@@ -56,14 +56,14 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """Where the arrays of a bundle are, and at which count."""
+    """The locations of a bundle's arrays, and the count at which they are valid."""
 
     count: int
     arrays: Sequence[Array]
 
 
 class Readings:
-    """What one channel was told of places. Safe to use from several threads.
+    """The locations that one channel knows. Safe to use from several threads.
 
     `_lock` guards changes of all fields.
     """
@@ -75,7 +75,7 @@ class Readings:
         self._attempts: dict[str, int] = {}
 
     def wish(self, name: str) -> Wish | None:
-        """What a partition is to ask for before its request leaves; None: nothing any more."""
+        """Returns what a partition should ask for with its request; None: nothing any longer."""
         with self._lock:
             attempts = self._attempts.get(name, 0)
             if attempts >= MAX_ATTEMPTS:
@@ -84,13 +84,13 @@ class Readings:
             return Wish(name, None if self._moves is None else int(self._moves[0]))
 
     def note(self, wish: Wish, key: str, moves: Array, arrays: Sequence[Array]) -> None:
-        """Takes note of what was told.
+        """Records the locations that were received.
 
         Args:
-            wish: What was asked for.
+            wish: The request's wish.
             key: Of the bundle.
             moves: The other task's count of moves, [1] int64.
-            arrays: The bundle's tensors, where they are.
+            arrays: The bundle's tensors in place.
         """
         with self._lock:
             self._moves = moves
@@ -99,9 +99,9 @@ class Readings:
                 self._attempts[wish.name] = 0
 
     def find(self, name: str, keys: Sequence[str]) -> Mapping[str, tuple[Any, ...]] | None:
-        """The bundles of these keys as they are now, small arrays as copies.
+        """Returns the present bundles of these keys, small arrays as copies.
 
-        None where one is not known, or not any more.
+        None if one of them is not known, or no longer valid.
         """
         moves = self._moves
         if moves is None:
@@ -121,7 +121,7 @@ class Readings:
         return found
 
     def forget(self, prefix: str) -> None:
-        """Forgets the partitions whose names begin like that."""
+        """Forgets the partitions whose names have this prefix."""
         with self._lock:
             for place in [each for each in self._known if each[0].startswith(prefix)]:
                 del self._known[place]
@@ -129,7 +129,7 @@ class Readings:
                 del self._attempts[name]
 
     def clear(self) -> None:
-        """Forgets all, and with it the other task's memory."""
+        """Forgets everything, which releases the other task's memory."""
         with self._lock:
             self._moves = None
             self._known.clear()

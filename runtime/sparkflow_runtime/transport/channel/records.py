@@ -1,17 +1,17 @@
-"""Encrypted records of up to 256 KiB, which take the place of TLS's once a channel is open.
+"""Encrypted records of up to 256 KiB, which replace TLS's once a channel is open.
 
     length: u32 | ciphertext: `length` bytes, the last 16 of which are the tag
 
 Python's ssl reads one record of 16 KiB per call, which takes several times as long as the network.
-So TLS opens the channel, as before: it says who may come in and agrees on secrets. The handshake of
-the channel goes on inside of it, and from all that was said there, two random numbers of 32 bytes
-among it that nobody else can know, both ends make two keys, one for each direction. What follows
-is records, not TLS.
+So TLS opens the channel: it authenticates the peers and agrees on secrets. The channel's handshake
+takes place inside TLS, and from its transcript, which includes two random numbers of 32 bytes that
+nobody else can know, both ends derive two keys, one for each direction. What follows is records,
+not TLS.
 
 Records are sealed by AES-256-GCM. The nonce is the record's number, which does not travel, and the
-length is authenticated, too: a record that was changed, lost, repeated or moved is not opened.
-After `RECORDS_PER_KEY` records both ends make the next key of the last one, so that no key sees
-more than 256 GiB.
+length is authenticated, too: a record that was changed, lost, repeated or reordered is rejected.
+After `RECORDS_PER_KEY` records both ends derive the next key from the last one, so that no key
+encrypts more than 256 GiB.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any, Final
 from sparkflow_runtime.errors import DataLossError
 
 RECORD_BYTES: Final = 1 << 18
-"""Of what is encrypted; shorter ones where there is less to send."""
+"""Maximum plaintext of a record; shorter if there is less to send."""
 RECORDS_PER_KEY: Final = 1 << 20
 KEY_BYTES: Final = 32
 _TAG_BYTES: Final = 16
@@ -37,7 +37,7 @@ _NEXT: Final = b"sparkflow tensor channel: next key"
 
 @functools.cache
 def available() -> bool:
-    """Whether this process can: a `cryptography` that encrypts into memory is installed."""
+    """Whether the installed `cryptography`, if any, can encrypt into memory."""
     with contextlib.suppress(ImportError):
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -46,22 +46,22 @@ def available() -> bool:
 
 
 def instead_of(link: Any, keys: tuple[bytes, bytes], task: str) -> Records:
-    """Takes the place of the TLS that `link` is within, at the end of the handshake.
+    """Replaces the TLS of `link` by records, at the end of the handshake.
 
-    OpenSSL reads record by record, so it has read nothing beyond what was said. The two sides say
-    nothing more in TLS: not even that it ends, as records tell whether one is missing.
+    OpenSSL reads record by record, so it has read nothing beyond the handshake. The two sides send
+    nothing more in TLS, not even its closing alert, as a missing record is detected anyway.
 
     Args:
         link: An `ssl.SSLSocket`, which is of no use afterwards.
         keys: See `Records`.
-        task: Who is at the other end.
+        task: The task at the other end.
     """
     plain = socket.socket(fileno=link.detach())
     return Records(plain, keys, f"Task {task}" if task else "A client")
 
 
 class _Cipher:
-    """The records of one direction."""
+    """The cipher of one direction's records."""
 
     def __init__(self, key: bytes) -> None:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -72,7 +72,7 @@ class _Cipher:
         self.number = 0
 
     def seal(self, data: Any, record: memoryview) -> int:
-        """Writes the next record; its size."""
+        """Writes the next record; returns its size."""
         length = _LENGTH.pack(len(data) + _TAG_BYTES)
         end = _LENGTH.size + len(data) + _TAG_BYTES
         record[: _LENGTH.size] = length
@@ -80,10 +80,10 @@ class _Cipher:
         return end
 
     def open(self, length: bytes, sealed: memoryview, target: memoryview) -> None:
-        """Writes what is in the next record.
+        """Decrypts the next record into memory.
 
         Raises:
-            ValueError: It is not the record that was sent. What was written is of no use.
+            ValueError: It is not the record that was sent. What was written is invalid.
         """
         from cryptography.exceptions import InvalidTag
 
@@ -101,14 +101,14 @@ class _Cipher:
 
 
 class Records:
-    """A socket whose bytes are records, for what needs no more of sockets than a wire does.
+    """A socket whose bytes are records. It has the methods of a socket that a wire needs.
 
     One thread at a time may use it, as with `ssl.SSLSocket`.
 
     Args:
         link: The connected socket.
-        keys: Of what is sent, and of what is received.
-        peer: How errors name the other end.
+        keys: The keys for sending and for receiving.
+        peer: The other end's name in errors.
     """
 
     def __init__(self, link: socket.socket, keys: tuple[bytes, bytes], peer: str) -> None:
@@ -146,10 +146,10 @@ class Records:
         self._link.close()
 
     def send(self, data: Any) -> int:
-        """Sends what fits into a record; how many bytes that were.
+        """Sends what fits into a record; returns the number of bytes.
 
         Raises:
-            BlockingIOError: The socket took not all of it. To be called again, with the same data.
+            BlockingIOError: The socket did not accept all of it. Call again with the same data.
         """
         if not self._unsent:
             view = memoryview(data).cast("B")[:RECORD_BYTES]
@@ -160,15 +160,15 @@ class Records:
         return self._taken
 
     def pending(self) -> bool:
-        """Whether something can be received without looking at the socket."""
+        """Whether something can be received without reading the socket."""
         return bool(self._plain) or self._has_record()
 
     def recv_into(self, target: memoryview) -> int:
-        """Receives what there is of a record, as far as it fits; 0 at the end.
+        """Receives the available part of a record, as far as it fits; returns 0 at the end.
 
         Raises:
-            BlockingIOError: No record is whole yet.
-            ConnectionResetError: The end comes within one.
+            BlockingIOError: No record is complete yet.
+            ConnectionResetError: The connection ended within a record.
             DataLossError: It is not the record that was sent.
         """
         while not self._plain:
@@ -193,7 +193,7 @@ class Records:
         return len(taken)
 
     def _has_record(self) -> bool:
-        """Whether the next record is whole, or none can be."""
+        """Whether the next record is complete, or can never be."""
         there = self._end - self._start
         if there < _LENGTH.size:
             return False
@@ -201,7 +201,7 @@ class Records:
         return bool(there >= _LENGTH.size + length or length > RECORD_BYTES + _TAG_BYTES)
 
     def _open(self, target: memoryview) -> int:
-        """Opens the next record into the target, if it fits; how much it was, or 0."""
+        """Decrypts the next record into the target, if it fits; returns its size, or 0."""
         begin = self._start + _LENGTH.size
         size = int(_LENGTH.unpack_from(self._raw, self._start)[0])
         if not _TAG_BYTES < size <= RECORD_BYTES + _TAG_BYTES:

@@ -1,25 +1,25 @@
-"""What tells an end of a channel that it received what was sent: sums and an order.
+"""Integrity of frames: checksums and frame numbers verify that an end received what was sent.
 
-On a channel over TCP without TLS each frame has two sums more than `frames` says:
+On a channel over TCP without TLS, each frame has two checksums in addition to the format of
+`frames`:
 
     header | u32: sum of the header | text | layout | body | u32: sum of all these
 
-The second is there if anything is between the two. Sums are CRC-32C, in little endian. That of a
-header begins with a number that differs from frame to frame, from direction to direction and from
-channel to channel: both ends count frames and know the first number, which the handshake derives
-from the job's token and all that was said. The second goes on from the first. So bytes that were
-flipped, lost or added, and frames that were left out, that come again, in another order or from
-another channel are told, and nothing of them is used. What differs in the number only has another
-sum for certain, all else but for one case in four thousand million. A size is known to be right
-before anybody waits for so many bytes.
+The second is present if there is anything between the two. Sums are CRC-32C, in little endian. A
+header's sum is seeded with a number that differs for each frame, direction and channel: both ends
+count frames and know the first number, which the handshake derives from the job's token and its
+transcript. The second sum continues from the first. So flipped, lost or added bytes are detected,
+as are frames that are missing, repeated, reordered or from another channel, and nothing of them is
+used. A wrong number is always detected, any other fault except for one case in four billion. A size
+is verified before anything waits for that many bytes.
 
-All this is against faults: who wants to deceive can compute sums, and is what TLS is for. Within
-TLS there are none, as it has better ones; nor on unix sockets and in shared memory, where nothing
-is between the ends but the memory of this machine, which no sum of ours makes better.
+All this protects against faults only: an attacker can compute sums, and TLS is there against
+attackers. Within TLS there are no such sums, as it has better ones; nor on unix sockets and in
+shared memory, where there is nothing between the ends but this machine's memory.
 
-A body is copied in parts on its way into the socket: it may be a variable, which others update
-meanwhile, and a sum of an earlier look would not be that of what the socket gets. Machine code does
-it without Python's lock where it can, see `codegen.cpu.sealed_pieces`.
+A body is copied in parts on its way into the socket: it may be a variable that others update
+concurrently, so a sum computed earlier might not match the bytes sent. If possible, machine code
+does this without holding Python's GIL, see `codegen.cpu.sealed_pieces`.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 class Seals:
-    """The sums of one direction of a channel; for one thread at a time.
+    """The checksums of one direction of a channel; for one thread at a time.
 
     Args:
-        first: The number with which its first frame begins.
+        first: The number that seeds its first frame's sum.
 
     Attributes:
-        frame: How many frames there were.
+        frame: The number of frames so far.
     """
 
     __slots__ = ("_first", "frame")
@@ -64,7 +64,7 @@ class Seals:
     # ------------------------------------------------------------------------------ sending
 
     def sealed(self, head: bytes, buffers: Sequence[Any] = ()) -> bytes:
-        """The next frame, whole.
+        """Returns the next frame, complete.
 
         Args:
             head: The frame up to its body.
@@ -79,7 +79,7 @@ class Seals:
         return b"".join((header, _SUM.pack(total), rest, _SUM.pack(crc32c(rest, total))))
 
     def begun(self, head: bytes) -> tuple[bytes, int]:
-        """The next frame up to its body, and the sum with which that of the body begins."""
+        """Returns the next frame up to its body, and the seed of the body's sum."""
         header, rest = head[: HEADER.size], head[HEADER.size :]
         total = crc32c(header, self._begin())
         self.frame += 1
@@ -88,10 +88,10 @@ class Seals:
     # ---------------------------------------------------------------------------- receiving
 
     def check_header(self, data: bytes, peer: str) -> int:
-        """The sum of the next frame's header, which is followed by it in `data`.
+        """Returns the sum of the next frame's header, which must follow it in `data`.
 
         Raises:
-            DataLossError: It is another one.
+            DataLossError: It does not match.
         """
         header, wanted = data[: HEADER.size], data[HEADER.size :]
         total = crc32c(header, self._begin())
@@ -103,9 +103,9 @@ class Seals:
         """Ends a frame.
 
         Args:
-            total: The sum of what came.
-            wanted: That which was sent along; None where the frame has none.
-            peer: Who sent it.
+            total: The sum of what arrived.
+            wanted: The sum that was sent; None if the frame has none.
+            peer: The sender.
 
         Raises:
             DataLossError: They differ.
@@ -115,7 +115,7 @@ class Seals:
         self.frame += 1
 
     def broken(self, peer: str, what: str) -> DataLossError:
-        """The error of a frame that is not what was sent."""
+        """Returns the error for a frame that is not what was sent."""
         return DataLossError(
             message=f"{peer}: frame {self.frame} of this channel is not what was sent ({what} or "
             "its place among the others): something between the two changes, loses or repeats bytes"
@@ -126,11 +126,11 @@ class Seals:
 
 
 def parts(buffers: Sequence[Any], total: int) -> Iterator[bytes]:
-    """Copies of a body's bytes, a part at a time, and their sum at last: what machine code does.
+    """Yields copies of a body's parts, and at last their sum, as machine code does.
 
     Args:
         buffers: The body: contiguous arrays or bytes.
-        total: The sum of what comes before it.
+        total: The sum of what precedes the body.
     """
     for buffer in buffers:
         view = np.frombuffer(buffer, np.uint8)

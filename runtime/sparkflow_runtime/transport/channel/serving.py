@@ -1,4 +1,4 @@
-"""The serving end of a channel: gives another task the tensors and runs the calls it asks for."""
+"""The serving end of a channel: sends the tensors and runs the calls that another task requests."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from sparkflow_runtime.transport.channel.reactor import Reactor
 _CREDIT_CHECK_S = 0.2
 
 Outcome: TypeAlias = Sequence[Any] | BaseException
-"""The results of a call, or why there are none."""
+"""The results of a call, or the error if it failed."""
 Answer = Callable[[Outcome], None]
 Check = Callable[[], None]
-"""Raises what ended the step, if something did."""
+"""Raises the error that ended the step, if one did."""
 
 
 class Task(Protocol):
-    """The task whose tensors and steps are asked for. All methods may be called by any thread."""
+    """The task whose tensors and steps are requested. All methods may be called by any thread."""
 
     def subscribe(self, step_id: int, key: str, sink: Sink) -> None:
-        """Has the bundles of a key go to `sink` from now on, also those that are there already."""
+        """Sends the bundles of a key to `sink` from now on, including those already available."""
 
     def unsubscribe(self, step_id: int, key: str, sink: Sink, broke: OpError | None) -> None:
         """Takes that back; `broke`: what ended the channel, where that is why."""
@@ -44,24 +44,24 @@ class Task(Protocol):
     def call(
         self, step_id: int, text: bytes, args: Sequence[Any], later: Answer
     ) -> Sequence[Any] | None:
-        """Does what is asked for; blocks until it is done, or until it waits for other steps.
+        """Runs a call; blocks until it is done, or until it waits for other steps.
 
         Args:
             step_id: The step it belongs to.
-            text: What is asked for.
+            text: Names what is called.
             args: Arrays.
-            later: Gets what becomes of it where this gives None: once, in any thread, which may be
-                this one before this returns.
+            later: Receives the outcome if this returns None: once, in any thread, which may be this
+                one before this returns.
 
         Raises:
-            OpError: It failed; `later` is not called.
+            OpError: The call failed; `later` is not called.
         """
 
     def abandon(self, step_id: int) -> None:
-        """The task that called this step is gone."""
+        """Reports that the task that called this step is gone."""
 
     def finish(self, step_id: int) -> None:
-        """The step is over."""
+        """Reports that the step is over."""
 
 
 class _Answered(threading.local):
@@ -75,12 +75,12 @@ _answered = _Answered()
 
 
 def send_with_reply(key: str) -> None:
-    """Has the bundle of this key, with which the thread's call ends, go with its reply."""
+    """Sends the bundle of this key, the last of the thread's call, together with its reply."""
     _answered.last_key = key
 
 
 class Sink:
-    """Where the bundles of one key of a step go: a stream of another task.
+    """The destination of the bundles of one key of a step: a stream of another task.
 
     `_changed` guards all fields; `_sending` keeps bundles in order.
     """
@@ -100,7 +100,7 @@ class Sink:
         self._serving = serving
         self._number = number
         self._credit = credit
-        self._tells = tells  # where all of a bundle lies, see `readings`
+        self._tells = tells  # the locations of a whole bundle, see `readings`
         self._loops = credit - first > 1
         self._changed = threading.Condition(threading.Lock())
         self._sending = threading.RLock()
@@ -111,11 +111,11 @@ class Sink:
 
     @property
     def ordered(self) -> AbstractContextManager[Any]:
-        """Held while bundles are sent that belong together."""
+        """Held while several bundles are sent in order."""
         return self._sending
 
     def wants(self, iteration: int) -> bool:
-        """Whether that iteration's bundle may still be asked for."""
+        """Whether that iteration's bundle may still be requested."""
         if self._loops and not self._cancelled:
             return True
         if iteration >= self._credit:
@@ -125,23 +125,23 @@ class Sink:
 
     @property
     def transport(self) -> str:
-        """How its bundles travel: "tcp", "unix" or "shm"."""
+        """How bundles travel: "tcp", "unix" or "shm"."""
         return self._serving.transport
 
     def send(
         self, iteration: int, values: Sequence[Any], lent: Sequence[int], check: Check
     ) -> None:
-        """Sends a bundle; waits while the other task has not taken enough of those before.
+        """Sends a bundle; waits until the other task has consumed enough of the earlier ones.
 
         Args:
             iteration: Ascending.
             values: Arrays, which may change once this returns.
-            lent: The numbers of those that the other task may read where they are.
-            check: Raises when waiting is no use any more.
+            lent: The indices of the arrays that the other task may read in place.
+            check: Raises when waiting has become pointless.
 
         Raises:
             UnavailableError: The other task is gone.
-            OpError: What `check` raises.
+            OpError: Raised by `check`.
         """
         with self._sending:
             if iteration >= self._credit:
@@ -164,21 +164,21 @@ class Sink:
             )
 
     def end(self, iteration: int) -> None:
-        """Says that nothing comes from this iteration on."""
+        """Announces that nothing follows from this iteration on."""
         self._tell(frames.pack(Kind.END, self._number, iteration))
 
     def fail(self, error: BaseException) -> None:
-        """Says that nothing comes any more, and why."""
+        """Announces that nothing more follows, with the reason."""
         self._tell(frames.pack(Kind.FAIL, self._number, text=frames.pack_status(error)))
 
     def extend(self, credit: int) -> None:
-        """The other task takes bundles up to this iteration."""
+        """Records that the other task accepts bundles up to this iteration."""
         with self._changed:
             self._credit = max(credit, self._credit)
             self._changed.notify_all()
 
     def cancel(self) -> None:
-        """The other task wants nothing more."""
+        """Records that the other task needs nothing more."""
         with self._changed:
             self._cancelled = True
             self._changed.notify_all()
@@ -210,8 +210,8 @@ class Serving(End):
         opened: The socket after its handshake.
         task: The task that serves.
         reactor: Reads the socket.
-        arena: Memory of the task that the other may read; None to share none.
-        on_closed: Called once when the channel has ended.
+        arena: Memory of the task that the other task may read; None to share none.
+        on_closed: Called once when the channel has closed.
     """
 
     is_always_read = True
@@ -242,14 +242,14 @@ class Serving(End):
         return "shm" if self.memory.is_lent else self.wire.transport
 
     def attend(self) -> None:
-        """Reads what is there and does what it asks for, while another thread may read on."""
+        """Reads what has arrived and serves it, while another thread may continue reading."""
         super().attend()
         todo, self._todo = self._todo, []
         self._reactor.resume(self)
         for may_block, each in todo[:-1]:
             if may_block:
                 self._reactor.hand_over(partial(self._do, each))
-            else:  # a request for what is called next, or the end of the step before
+            else:  # a request for the next call, or the end of the previous step
                 self._do(each)
         if todo:
             self._do(todo[-1][1])
@@ -261,7 +261,7 @@ class Serving(End):
             self.close(from_status(*to_status(error)))
 
     def post(self, head: bytes) -> None:
-        """See `End`; closes this end where it cannot."""
+        """See `End`; closes this end on failure."""
         try:
             self.wire.send(head)
         except OpError as error:
@@ -305,7 +305,7 @@ class Serving(End):
             self._sinks.pop(sink._number, None)
 
     def close(self, error: OpError | None = None) -> None:
-        """Ends the channel: what it was to give is lost. May be called again."""
+        """Closes the channel: what it had yet to send is lost. May be called again."""
         self.wire.close(error)
         with self._lock:
             if self._closed:
@@ -320,7 +320,7 @@ class Serving(End):
                 sink.cancel()
                 self._task.unsubscribe(sink.step_id, sink.key, sink, self.wire.closed)
             for step_id in steps:
-                with contextlib.suppress(OpError):  # a step that the task has none of
+                with contextlib.suppress(OpError):  # a step that the task does not know
                     self._task.abandon(step_id)
         finally:
             self.memory.close()
@@ -366,7 +366,7 @@ class Serving(End):
         at_the_end(self._answer_all, (number, outcome))
 
     def _answer_all(self, answers: list[tuple[int, Outcome]]) -> None:
-        """Answers calls together; what would take long is sent by another thread."""
+        """Answers calls together; another thread sends what would take long."""
         small: list[tuple[int, Outcome]] = []
         has_room = self.wire.has_room()
         for number, outcome in answers:

@@ -1,7 +1,7 @@
-"""Options of the channel's sockets, the same at both ends, and what they are given at once.
+"""Options of the channel's sockets, the same at both ends, and the size of single writes.
 
-Buffers, measured over loopback in November 2026 in four runs on a busy machine, therefore as GB per
-second of processor time of the slower side:
+Buffers, measured over loopback in November 2026 in four runs on a busy machine, therefore in GB per
+second of CPU time of the slower side:
 
                  the system's   256 KB     1 MB       4 MB
     TCP 100 MB   4.3–5.4        3.6–3.7    4.1–4.8    3.9–5.6
@@ -9,9 +9,9 @@ second of processor time of the slower side:
     unix 100 MB  6.5–7.2        6.4–7.5    7.0–7.7    6.8–7.9
     unix 1 MB    6.7–10.1       8.6–10.0   9.3–10.7   10.0–11.9
 
-So TCP keeps the system's sizes, which grow with the network: a fixed 256 KB would allow 0.5 GB/s
-where a round trip takes 0.5 ms. Unix sockets, whose sizes do not grow, get 1 MB; more helps little
-and lets who does not read hold more of the kernel's memory.
+So TCP keeps the system's sizes, which adapt to the network: a fixed 256 KB would allow 0.5 GB/s
+when a round trip takes 0.5 ms. Unix sockets, whose sizes do not adapt, get 1 MB; more helps little
+and lets a peer that does not read hold more of the kernel's memory.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 NOTICE_S: Final = 20
-"""A peer that vanished without a word is noticed after about so many seconds."""
+"""A peer that vanished without closing its socket is detected after about this many seconds."""
 UNIX_BUFFER_BYTES: Final = 1 << 20
 _JOINED_BYTES: Final = 1 << 16
-"""So much goes to TLS at once where a frame has smaller pieces: four records."""
+"""Size of a write to TLS into which smaller pieces of a frame are joined: four records."""
 Selector: Final = getattr(selectors, "PollSelector", selectors.SelectSelector)
-"""For a look at a few sockets: needs no descriptor of its own, unlike the default one."""
+"""For polling a few sockets: needs no descriptor of its own, unlike the default selector."""
 _CREDENTIALS: Final = struct.Struct("3i")
 
 
 def prepare(sock: socket.socket) -> None:
     """Sets the options of a socket of the channel."""
     if sock.family == getattr(socket, "AF_UNIX", None):
-        # The kernel doubles it, and takes less where it has a lower limit.
+        # The kernel doubles it, up to its own limit.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNIX_BUFFER_BYTES // 2)
         return
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    # While nothing is under way: probes after 10, 15 and 20 s of silence.
+    # While nothing is in flight: probes after 10, 15 and 20 s of silence.
     for name, value in (
         ("TCP_KEEPIDLE", NOTICE_S // 2),
         ("TCP_KEEPINTVL", NOTICE_S // 4),
         ("TCP_KEEPCNT", 2),
-        # While something is: milliseconds that it may stay unacknowledged. That ends channels to
-        # whom does not read for so long, too, although the system there still answers.
+        # While something is: milliseconds that it may stay unacknowledged. This also closes
+        # channels to a peer that does not read for that long, although its system still answers.
         ("TCP_USER_TIMEOUT", NOTICE_S * 1000),
     ):
         if hasattr(socket, name):  # Linux has them all
@@ -68,11 +68,11 @@ def is_same_user(sock: socket.socket) -> bool:
 
 
 def joined(pieces: Sequence[Any]) -> Any:
-    """What of these pieces goes to TLS at once, which takes one buffer at a time.
+    """Returns the next write to TLS, which accepts one buffer at a time.
 
-    Each call makes a record and a packet of its own, so small pieces are joined: 200 variables took
-    five times as long as without TLS. A call that is made again, because the socket was full, has
-    the same bytes, as OpenSSL wants it.
+    Each write becomes a record and a packet of its own, so small pieces are joined: otherwise 200
+    variables took five times as long as without TLS. A write that is repeated because the socket
+    was full has the same bytes, as OpenSSL requires.
     """
     if len(pieces) == 1 or memoryview(pieces[0]).nbytes >= _JOINED_BYTES:
         return pieces[0]

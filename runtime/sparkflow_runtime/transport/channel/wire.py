@@ -1,7 +1,7 @@
-"""Frames over one socket: whole frames out, whole frames in, no thread of its own.
+"""Frames over one socket: sends and receives whole frames, without a thread of its own.
 
 Sending writes from the tensors' own memory, receiving reads into the memory that they stay in. The
-socket never blocks; whoever has to wait does so in `poll`, where it can be woken.
+socket never blocks; a thread that has to wait does so in `poll`, where it can be woken.
 """
 
 from __future__ import annotations
@@ -42,21 +42,22 @@ from sparkflow_runtime.transport.channel.seals import (
 )
 
 STAGING_BYTES: Final = 1 << 14
-"""What is read ahead of a frame whose size is not known yet."""
+"""Number of bytes read ahead for a frame whose size is not known yet."""
 _MAX_PIECES: Final = 1000
-"""Below Linux's limit of buffers in one call."""
+"""Maximum number of buffers per call, below Linux's limit."""
 _MAX_DESCRIPTORS: Final = 16
 _LARGE_BYTES: Final = 1 << 14
-"""Bodies of so many bytes are sealed by machine code; for smaller ones finding it takes longer."""
+"""Least size of bodies that machine code copies and checksums; for smaller ones the call costs
+more."""
 SMALL_BYTES: Final = 1 << 14
-"""Pieces of a body that are smaller on average are put together before they are copied."""
+"""Pieces of a body that are smaller on average are joined before they are copied."""
 _ROOM_BYTES: Final = 1 << 18
-"""So much of a body is copied, sealed and given to the socket at once."""
+"""Size of the parts in which a body is copied, checksummed and written to the socket."""
 _SIGNALS_MS: Final = 500
-"""Python handles signals between calls: a Ctrl-C that comes when `poll` is about to be entered is
-not noticed before it returns."""
+"""Longest `poll`. Python handles signals between calls: a Ctrl-C that arrives just before `poll` is
+entered is not noticed until it returns."""
 _BLOCKED_MS: Final = 200
-"""How often a blocked sender asks whether it should go on."""
+"""How often a blocked sender checks whether it should continue."""
 
 
 _log = logging.getLogger(__name__)
@@ -64,30 +65,30 @@ _log = logging.getLogger(__name__)
 
 Bytes = np.ndarray[Any, Any]
 Buffer = Callable[[Header, int], Bytes]
-"""Memory for the body of a frame, and what the wire reads after it: [so many] uint8."""
+"""Returns memory, [size] uint8, for a frame's body and the number of bytes that follow it."""
 Handle = Callable[[Header, bytes, Bytes | None], None]
-"""What becomes of a whole frame: its header, what comes before its body, and that."""
+"""Handles a whole frame: its header, the bytes before its body, and the body."""
 
 _SOCKETS: Final[dict[int, Any]] = {}
-"""The sockets of all wires by descriptor: wires lie in cycles, where the collector could come to a
-socket before it comes to its wire, and would warn that nobody closed it."""
+"""The sockets of all wires by descriptor: wires are in reference cycles, in which the garbage
+collector could reach a socket before its wire and warn that it was not closed."""
 
 
 class Wire:
-    """One socket. Any thread may send; one at a time may read.
+    """A socket that carries frames. Any thread may send; one at a time may read.
 
-    `reading` is held by the thread that reads, `_writing` guards sending. With TLS and
-    records, `_secured` keeps reading and writing apart, which OpenSSL asks for.
+    `reading` is held by the thread that reads, `_writing` guards sending. With TLS and records,
+    `_secured` serializes reading and writing, as OpenSSL requires.
 
     Args:
         opened: The socket after its handshake.
-        on_blocked: Called in the sending thread when the other end does not take more for now.
+        on_blocked: Called in the sending thread when the other end does not accept more at present.
 
     Attributes:
-        task: Who is at the other end, see `Opened`.
+        task: The task at the other end, see `Opened`.
         transport: Either `tcp` or `unix`.
-        is_encrypted: Whether the channel goes through TLS, or records in its place.
-        closed: Why it is closed, None while it is open.
+        is_encrypted: Whether the channel uses TLS, or encrypted records in its place.
+        closed: The error with which it was closed; None while it is open.
     """
 
     def __init__(self, opened: Opened, on_blocked: Callable[[], None] = lambda: None) -> None:
@@ -113,7 +114,7 @@ class Wire:
         seals = opened.seals
         self._sealing = None if seals is None else Seals(seals[0])
         self._unsealing = None if seals is None else Seals(seals[1])
-        self._total = 0  # the sum of what came of `_body`
+        self._total = 0  # the sum of what has arrived of `_body`
         self._header_bytes = HEADER.size if seals is None else SEALED_HEADER_BYTES
         self._sum_bytes = 0 if seals is None else SUM_BYTES
         self._copies: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None = None
@@ -129,7 +130,7 @@ class Wire:
     # ------------------------------------------------------------------------------ sending
 
     def has_room(self) -> bool:
-        """Whether to send a small frame ends at once, for all that can be seen."""
+        """Whether sending a small frame would probably not block."""
         if self.closed is not None:
             return True  # it is refused
         if self._writing.locked():
@@ -139,7 +140,7 @@ class Wire:
         return bool(room.poll(0))
 
     def hold(self, head: bytes, body: bytes) -> None:
-        """Has a frame go with the next one that is sent, which its sender does at once.
+        """Holds a frame back until the next one is sent, which the caller does at once.
 
         Raises:
             UnavailableError: The channel is closed.
@@ -158,15 +159,15 @@ class Wire:
         """Sends one frame, or several; returns when the kernel has all of it.
 
         Args:
-            head: Everything before the body; or several frames, which have none.
+            head: Everything before the body; or several frames without bodies.
             buffers: The body: contiguous arrays or bytes.
             body_bytes: Its size.
-            check: Raises when it is not worth waiting any more. The channel is closed then.
-            descriptors: Travel along, on unix sockets only.
+            check: Raises when waiting has become pointless. The channel is then closed.
+            descriptors: Descriptors to send along, on unix sockets only.
 
         Raises:
-            UnavailableError: The channel is closed, or was closed meanwhile.
-            OpError: What `check` raised.
+            UnavailableError: The channel is closed, or was closed while sending.
+            OpError: Raised by `check`.
         """
         try:
             with self._writing:
@@ -179,7 +180,7 @@ class Wire:
                     )
                     self._require_open()
                 except OpError as error:
-                    self.close(error)  # A frame was begun: nothing can follow.
+                    self.close(error)  # A frame is incomplete: nothing can follow.
                     raise
                 except BaseException as error:
                     self._give_up(error)
@@ -218,7 +219,7 @@ class Wire:
                 self._send_pieces([part], len(part), check)
 
     def _take_held(self) -> bytes:
-        """The frames that were held back, with their sums if there are any."""
+        """Returns the frames that were held back, with their sums if the channel has them."""
         seals, taken = self._sealing, []
         while self._held:
             head, body = self._held.popleft()
@@ -235,7 +236,7 @@ class Wire:
         body_bytes: int,
         check: Callable[[], None] | None,
     ) -> None:
-        """Sends a frame up to its body, then the body and its sum, which begins with `total`."""
+        """Sends a frame up to its body, then the body and its sum, which continues from `total`."""
         if self._copies is None:
             self._copies = (
                 np.empty(_ROOM_BYTES + SUM_BYTES, np.uint8),
@@ -260,7 +261,7 @@ class Wire:
             rest = copies[record[Sending.SENT] : record[Sending.FILLED]]
             if not len(rest):
                 return
-            count = self._send_some([rest])  # which tells why the socket took no more
+            count = self._send_some([rest])  # which raises why the socket accepted no more
             record[Sending.SENT] += count
             if not count:
                 self._await_room(check, is_first)
@@ -307,10 +308,10 @@ class Wire:
                 is_first = False
 
     def _await_room(self, check: Callable[[], None] | None, is_first: bool) -> None:
-        """Waits until the socket takes something, or for a while.
+        """Waits until the socket accepts data, or for a while.
 
         Raises:
-            OpError: What `check` raises, or the channel was closed.
+            OpError: Raised by `check`, or the channel was closed.
         """
         if is_first:
             self._on_blocked()
@@ -325,7 +326,7 @@ class Wire:
     # ------------------------------------------------------------------------------ reading
 
     def wait(self, timeout_ms: float | None, wake: int = -1) -> None:
-        """Returns when there is something to read, or `wake` is readable, or after the time."""
+        """Returns when something can be read, `wake` is readable, or the time has passed."""
         if self.is_encrypted:
             with self._secured:
                 if self._socket.pending():
@@ -343,12 +344,12 @@ class Wire:
             poll.poll(timeout_ms)
 
     def read(self, buffer: Buffer, handle: Handle) -> None:
-        """Handles the frames that are there; returns when nothing more is.
+        """Handles the frames that have arrived; returns when there are no more.
 
         Raises:
-            UnavailableError: The other end is gone, or what it sends is no frame.
-            DataLossError: What arrived is not what was sent; the channel is closed.
-            OpError: What `handle` raised; the channel is closed.
+            UnavailableError: The other end is gone, or sends something that is not a frame.
+            DataLossError: A frame was changed in transit; the channel is closed.
+            OpError: Raised by `handle`; the channel is closed.
         """
         self._require_open()
         try:
@@ -386,7 +387,7 @@ class Wire:
         return is_partial or self._end == len(self._staging) or self.is_encrypted
 
     def _next_frame(self, buffer: Buffer, handle: Handle) -> bool:
-        """Takes one frame out of the staging area; False when it is not whole."""
+        """Handles one frame of the staging area; returns False if it is incomplete."""
         there, begin = self._end - self._start, self._start + self._header_bytes
         if there < self._header_bytes:
             self._make_room(self._header_bytes)
@@ -428,7 +429,7 @@ class Wire:
         body: np.ndarray[Any, Any],
         filled: int,
     ) -> bool:
-        """Takes note of how much is there of a body and its sum; handles the frame if all is."""
+        """Records how much of a body and its sum has arrived; handles the frame if all has."""
         if filled < len(body):
             self._body = (header, head, body, filled)
             return False
@@ -441,7 +442,7 @@ class Wire:
         return True
 
     def _make_room(self, needed: int) -> None:
-        """Has room for `needed` bytes from `_start` on."""
+        """Makes room for `needed` bytes from `_start` on."""
         there = self._end - self._start
         if self._start and (self._start + needed > len(self._staging)):
             self._view[:there] = bytes(self._view[self._start : self._end])
@@ -472,7 +473,7 @@ class Wire:
         return count
 
     def _receive(self, target: memoryview, staging: bool = False) -> int:
-        """Bytes read; 0 when there are none now.
+        """Returns the number of bytes read; 0 when there are none at present.
 
         Raises:
             OSError: The connection is broken, or was closed by the other end.
@@ -499,7 +500,7 @@ class Wire:
         return int(count)
 
     def take_descriptor(self) -> int | None:
-        """The next descriptor that travelled along; the caller closes it."""
+        """Returns the next descriptor that was received; the caller closes it."""
         return self._descriptors.popleft() if self._descriptors else None
 
     # ------------------------------------------------------------------------------ the end
@@ -508,52 +509,53 @@ class Wire:
         """Closes the socket; may be called again, from any thread."""
         if self.closed is None:
             reason = error or UnavailableError(message=f"The channel to {self._name()} is closed")
-            if isinstance(reason, DataLossError):  # of the channel, not of what is asked over it
+            if isinstance(reason, DataLossError):  # an error of the channel, not of a request on it
                 reason = UnavailableError(message=reason.message)
-            self.closed = from_status(*to_status(reason))  # without what its traceback holds
+            self.closed = from_status(*to_status(reason))  # without its traceback
         with contextlib.suppress(OSError):
-            # The descriptor stays: somebody may be in poll on this number, see `release`.
+            # The descriptor stays open: a thread may poll it, see `release`.
             if isinstance(self._socket, ssl.SSLSocket):
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # that of TLS would wait
             else:
                 self._socket.shutdown(socket.SHUT_RDWR)
 
     def _give_up(self, error: BaseException) -> None:
-        """Closes after what may have ended a frame anywhere: Ctrl-C, for one.
+        """Closes after an interruption, such as Ctrl-C, that may have cut a frame off anywhere.
 
-        What came next would be taken for the rest of that frame.
+        Later bytes would be read as the rest of that frame.
         """
         kind = InternalError if isinstance(error, Exception) else UnavailableError
         self.close(kind(message=f"A channel failed in the midst of a frame: {error!r}"))
 
     def leave(self) -> None:
-        """Lets go of the channel in a forked child: it is the parent's.
+        """Releases the channel in a forked child: it belongs to the parent.
 
-        Both would send records with the same keys and numbers, and two frames at once; and what the
-        child shuts down is shut down for its parent, too. No lock that another thread had is freed.
+        Both would send records with the same keys and numbers, and interleave frames; and a
+        shutdown in the child would affect the parent, too. Locks that other threads held stay
+        locked.
         """
         self.reading, self._writing, self._secured = (threading.Lock() for _ in range(3))
         self.closed = UnavailableError(message=f"The channel to {self._name()} is the parent's")
         self._close_descriptors()
 
     def release(self) -> None:
-        """Closes, and gives the descriptor back as soon as no thread uses it.
+        """Closes, and releases the descriptor as soon as no thread uses it.
 
-        To be called once nobody finds the channel by its descriptor any more.
+        Call it once the channel can no longer be found by its descriptor.
         """
         self.close()
         self._released = True
         self._give_back()
 
     def stop_reading(self) -> None:
-        """Lets another thread read; to be called by the one that has `reading`."""
+        """Lets another thread read; called by the thread that holds `reading`."""
         self.reading.release()
         if self._released:
             self._give_back()
 
     def _give_back(self) -> None:
-        # Whoever uses the descriptor holds one of the locks and comes here later; once more, where
-        # it came while this held the other one.
+        # A thread that uses the descriptor holds one of the locks and comes here later; check
+        # again, as it may have come while this held the other lock.
         is_done = False
         while not is_done and self.reading.acquire(blocking=False):
             is_done = self._writing.acquire(blocking=False)
