@@ -162,7 +162,7 @@ class Executable:
                 )
 
     def callable(self, *, repeats: bool = False) -> Callable[..., list[Any]]:
-        """Returns a function of the fed values that runs a step, see `run`; cached lookups."""
+        """Returns a function of the fed values that runs a step, see `run`, with less overhead."""
         direct, check, dtypes = self._direct, self.steps.check, self._dtypes
         if direct is None or self._timeout_s is not None:
             return lambda *args: self.run(args, repeats=repeats)

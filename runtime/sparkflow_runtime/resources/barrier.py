@@ -18,14 +18,14 @@ _FIRST_INDEX = -(2**63)
 
 
 class Barrier:
-    """Elements by key, given out when complete, in the order of their keys' first insertion.
+    """Elements by key, dequeued when complete, in the order of their keys' first insertion.
 
     `_changed` guards everything that changes.
 
     Args:
-        name: As error texts show it.
+        name: Its name in error texts.
         component_types: The dtype of each component.
-        component_shapes: The shape of each; empty where they are not known.
+        component_shapes: The shape of each; empty if unknown.
     """
 
     def __init__(
@@ -42,12 +42,13 @@ class Barrier:
         self._cancelled = False
 
     def insert_many(self, component: int, keys: Sequence[bytes], values: Any) -> None:
-        """Gives one component to each key.
+        """Inserts one component for each key.
 
         Raises:
-            InvalidArgumentError: There is no such component, one is there already, or the values
+            InvalidArgumentError: There is no such component, it has a value already, or the values
                 do not fit.
-            CancelledError: The barrier is closed, and a key is new or nothing may come any more.
+            CancelledError: The barrier is closed, and a key is new or no more insertions are
+                allowed.
         """
         if not 0 <= component < len(self.component_types):
             raise InvalidArgumentError(
@@ -99,7 +100,7 @@ class Barrier:
     def take_many(
         self, count: int, allow_small_batch: bool, step: Cancellation
     ) -> list[tuple[int, bytes, list[Any]]]:
-        """So many complete elements with their numbers and keys; blocks until they are there.
+        """Dequeues complete elements with their indices and keys; blocks until they are there.
 
         Raises:
             OutOfRangeError: The barrier is closed and there will never be enough.
@@ -122,7 +123,7 @@ class Barrier:
         return wait_for(self._changed, attempt, step)
 
     def shut(self, cancel_pending_enqueues: bool) -> None:
-        """Closes it: no new keys; with `cancel_pending_enqueues`, nothing at all.
+        """Closes it to new keys; with `cancel_pending_enqueues`, to all insertions.
 
         Raises:
             CancelledError: It was closed before (in the same way).
@@ -137,7 +138,7 @@ class Barrier:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Closes it at once, for whoever drops it."""
+        """Closes it at once, when it is dropped."""
         with self._changed:
             self._closed = self._cancelled = True
             self._incomplete.clear()
@@ -145,6 +146,6 @@ class Barrier:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many elements are complete, and how many are not."""
+        """Returns how many elements are complete, and how many are not."""
         with self._changed:
             return len(self._ready), len(self._incomplete)

@@ -1,7 +1,7 @@
-"""TensorFlow's accumulators of gradients: sums that are taken once enough gradients are in.
+"""TensorFlow's gradient accumulators: sums that are available once enough gradients are in.
 
-A gradient carries the step it was computed for; one computed for a step that is over is dropped.
-float16 and bfloat16 are added in float32 and rounded once, when they are taken.
+A gradient carries the step for which it was computed; stale ones are dropped. float16 and bfloat16
+are added in float32 and rounded once, when the sum is taken.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ S = TypeVar("S")
 
 @dataclass(slots=True, eq=False)
 class _Taking(Request):
-    """A request for the sum, once so many gradients are in.
+    """A request for the sum of at least `num_required` gradients.
 
     Attributes:
-        num_required: So many.
-        sum, count: What it got, until that is made `taken`.
-        taken: What the op gives.
+        num_required: The required number of gradients.
+        sum, count: The sum and number of gradients that it got, from which `taken` is computed.
+        taken: The op's result.
     """
 
     num_required: int = 0
@@ -47,14 +47,14 @@ class _Taking(Request):
 class _Accumulator(Generic[S]):
     """A sum behind a condition. Safe to use from several threads.
 
-    Who takes is served in the order in which they came, as far as enough gradients are in for them.
+    Requests are served in order of arrival, once enough gradients are in for them.
     `_lock` guards `_sum`, `_count`, `_takings`, `_step`, `_stopped` and `_closed`.
 
     Args:
         name: For messages.
         dtype: Of the gradients.
-        shape: Of the gradients, as far as it is known.
-        mean: Whether what is taken is a mean rather than a sum.
+        shape: The gradients' shape, as far as it is known.
+        mean: Whether the result is a mean rather than a sum.
     """
 
     def __init__(self, name: str, dtype: DType, shape: Shape, mean: bool) -> None:
@@ -68,7 +68,8 @@ class _Accumulator(Generic[S]):
         self._step = 0
         self._stopped = False
         self._closed = False
-        self._lock = threading.Lock()  # entered by itself: a condition does that in Python
+        # used directly: `Condition` enters it in Python code, which is slower
+        self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
 
     @property
@@ -78,15 +79,15 @@ class _Accumulator(Generic[S]):
             return self._count
 
     def set_global_step(self, step: int) -> None:
-        """Drops gradients for steps before this one from now on; lets them be taken again."""
+        """Drops gradients for earlier steps from now on; allows taking again."""
         with self._lock:
             self._step = step
             self._stopped = False
 
     def cancel_takes(self) -> None:
-        """Ends all taking with CancelledError, until the next `set_global_step`.
+        """Ends all requests with CancelledError, until the next `set_global_step`.
 
-        What takes in a loop can be stopped so, whether it waits now or begins to in a moment.
+        This stops a loop of requests, whether it waits now or is about to.
         """
         with self._lock:
             self._stopped = True
@@ -94,7 +95,7 @@ class _Accumulator(Generic[S]):
         tell(ended)
 
     def close(self) -> None:
-        """Ends all waiting with AbortedError, for whoever drops the accumulator."""
+        """Ends all waits with AbortedError, when the accumulator is dropped."""
         with self._lock:
             self._closed = True
             ended = self._end_all()
@@ -132,18 +133,18 @@ class _Accumulator(Generic[S]):
         return True
 
     def _ask(self, num_required: int) -> _Taking:
-        """Takes the sum, or comes to stand in line for it."""
+        """Takes the sum, or enters the queue for it."""
         taking = _Taking(num_required=num_required)
         with self._lock:
             refusal = self._refusal()
             if refusal is not None:
                 raise refusal
             self._takings.append(taking)
-            self._serve()  # nobody else: they would have been served before
+            self._serve()  # no other request waits: it would have been served before
         return taking
 
     def _serve(self) -> list[_Taking]:
-        """Gives the sum to the first who can have it; those that are done now."""
+        """Gives the sum to the first request that it satisfies; returns the requests done now."""
         for taking in self._takings:
             if taking.num_required <= self._count and self._sum is not None:
                 taking.sum, taking.count = self._sum, self._count
@@ -156,7 +157,7 @@ class _Accumulator(Generic[S]):
         return []
 
     def _refusal(self) -> OpError | None:
-        """Why nobody can take anything."""
+        """Returns why nothing can be taken."""
         if self._closed:
             return AbortedError(message=f"Accumulator {self.name!r} was dropped by its task")
         if self._stopped:
@@ -175,7 +176,7 @@ class _Accumulator(Generic[S]):
         return ended
 
     def _take(self, num_required: int, cancellation: Cancellation) -> Any:
-        """What `_made` makes of the sum and the number of gradients, once so many are in."""
+        """Returns `_made` of the sum and the number of gradients, once enough are in."""
         if num_required < 1:
             raise InvalidArgumentError(
                 message=f"Argument num_required must be positive, got {num_required}"
@@ -185,7 +186,7 @@ class _Accumulator(Generic[S]):
             self._wait(taking, cancellation)
         if taking.error is not None:
             raise taking.error
-        if taking.sum is not None:  # a run that was parked asks again for what it has
+        if taking.sum is not None:  # a parked run repeats the request for what it has
             taking.taken = self._made(taking.sum, taking.count)
             taking.sum = None
         return taking.taken
@@ -203,7 +204,7 @@ class _Accumulator(Generic[S]):
         raise NotImplementedError(type(self).__name__)
 
     def _first(self, gradient: S) -> S:
-        """The sum of one gradient, which stays when that is overwritten."""
+        """Returns a copy of one gradient as the sum."""
         return gradient
 
     def _added(self, total: S, gradient: S) -> S:
@@ -229,16 +230,16 @@ class ConditionalAccumulator(_Accumulator[Any]):
     """Sums or means of arrays."""
 
     def apply(self, local_step: int, gradient: Any) -> bool:
-        """Adds a gradient, unless its step is over; whether it was added. Does not block.
+        """Adds a gradient unless it is stale; returns whether it was added. Does not block.
 
         Raises:
-            InvalidArgumentError: A wrong dtype, or a shape that does not fit those before.
+            InvalidArgumentError: A wrong dtype, or a shape that does not match the earlier ones.
         """
         self._check(gradient, self.shape)
         return self._add(local_step, gradient)
 
     def take(self, num_required: int, cancellation: Cancellation) -> Any:
-        """The mean or sum once so many gradients are in; ends the step. Blocks until then.
+        """Returns the mean or sum once enough gradients are in, which ends the step. Blocks.
 
         Raises:
             InvalidArgumentError: `num_required` below 1.
@@ -249,7 +250,7 @@ class ConditionalAccumulator(_Accumulator[Any]):
 
     def _made(self, total: Any, count: int) -> Any:
         if self.mean and total.dtype.kind in "fc":
-            np.divide(total, total.dtype.type(count), out=total)  # nobody else has it
+            np.divide(total, total.dtype.type(count), out=total)  # nothing else refers to it
         elif self.mean:
             total = total / total.dtype.type(count)
         return total.astype(self.dtype.as_numpy_dtype, copy=False)
@@ -284,20 +285,20 @@ class Rows:
         self.counts = counts
 
     def sorted(self) -> Rows:
-        """The same in ascending order of the indices."""
+        """Returns the rows in ascending order of the indices."""
         order = np.argsort(self.indices)
         return Rows(self.indices[order], self.values[order], self.counts[order])
 
 
 class SparseConditionalAccumulator(_Accumulator[Rows]):
-    """Sums or means of rows; a mean is over the gradients that have the row, as in TensorFlow.
+    """Sums or means of rows; a mean is over the gradients that contain the row, as in TensorFlow.
 
     Args:
         name: For messages.
         dtype: Of the gradients.
-        shape: Of the whole that they are rows of, as far as it is known.
-        mean: Whether what is taken are means rather than sums.
-        sum_equal: How rows of equal index are added up, into memory that nobody else has.
+        shape: The shape of the whole tensor, as far as it is known.
+        mean: Whether the results are means rather than sums.
+        sum_equal: Adds up rows of equal index, into memory that nothing else refers to.
     """
 
     def __init__(
@@ -307,13 +308,13 @@ class SparseConditionalAccumulator(_Accumulator[Rows]):
         self._sum_equal = sum_equal
 
     def apply(self, local_step: int, indices: Any, values: Any, shape: Any) -> bool:
-        """Adds rows, unless their step is over; whether they were added. Does not block.
+        """Adds rows unless they are stale; returns whether they were added. Does not block.
 
         Args:
-            local_step: The step they were computed for.
+            local_step: The step for which they were computed.
             indices: [n] integers, which may repeat.
             values: [n, ...].
-            shape: The shape of the whole, empty where it is not known.
+            shape: The shape of the whole tensor, empty if unknown.
 
         Raises:
             InvalidArgumentError: A wrong dtype, or shapes that do not fit.
@@ -344,7 +345,7 @@ class SparseConditionalAccumulator(_Accumulator[Rows]):
         return self._add(local_step, once)
 
     def take(self, num_required: int, cancellation: Cancellation) -> tuple[Any, Any, Any]:
-        """Indices, values and the shape as far as it is known; ends the step. Blocks.
+        """Returns indices, values and the known part of the shape; ends the step. Blocks.
 
         Raises as `ConditionalAccumulator.take`.
         """

@@ -27,15 +27,15 @@ class Resources:
     `_lock` guards `_items` only; each resource guards its own state.
 
     Attributes:
-        has_reshaped: Whether a variable has a value that its shape does not allow: nobody may rely
-            on shapes of variables then.
+        has_reshaped: Whether a variable has a value that its shape does not allow: then no
+            variable's shape can be relied on.
     """
 
     def __init__(self, arena: SharedArena | None = None) -> None:
-        """Makes an empty one.
+        """Creates an empty container.
 
         Args:
-            arena: Where the values of variables lie, so that other processes can read them there;
+            arena: Shared memory for the values of variables, where other processes can read them;
                 None for the process's own memory.
         """
         self.has_reshaped = False
@@ -44,7 +44,7 @@ class Resources:
         self._items: dict[tuple[str, str], Any] = {}
 
     def get_or_create(self, container: str, name: str, kind: type[T], make: Callable[[], T]) -> T:
-        """The resource of that name, made by `make` when there is none yet.
+        """Returns the resource of that name; creates it by `make` if there is none.
 
         Raises:
             InvalidArgumentError: The name is taken by a resource of another kind.
@@ -57,11 +57,11 @@ class Resources:
         return self._of_kind(item, kind, name)
 
     def get(self, container: str, name: str, kind: type[T]) -> T:
-        """The resource of that name.
+        """Returns the resource of that name.
 
         Raises:
             NotFoundError: There is none.
-            InvalidArgumentError: It is of another kind.
+            InvalidArgumentError: It has another kind.
         """
         with self._lock:
             item = self._items.get((container or DEFAULT_CONTAINER, name))
@@ -70,7 +70,7 @@ class Resources:
         return self._of_kind(item, kind, name)
 
     def named(self, prefix: str, kind: type[T]) -> list[T]:
-        """The resources of a kind whose names begin with `prefix`, in any container."""
+        """Returns the resources of a kind whose names begin with `prefix`, in any container."""
         with self._lock:
             return [
                 item
@@ -79,48 +79,48 @@ class Resources:
             ]
 
     def items(self, kind: type[T]) -> list[tuple[str, T]]:
-        """Names and resources of a kind, in any container."""
+        """Returns names and resources of a kind, in any container."""
         with self._lock:
             return [
                 (name, item) for (_, name), item in self._items.items() if isinstance(item, kind)
             ]
 
     def put(self, container: str, name: str, item: Any) -> None:
-        """Enters or replaces a resource."""
+        """Adds or replaces a resource."""
         with self._lock:
             self._items[container or DEFAULT_CONTAINER, name] = item
 
     def allocate(self, shape: Sequence[int], dtype: DTypeLike) -> np.ndarray[Any, Any]:
-        """Memory for the value of a variable on the host.
+        """Allocates memory for the value of a variable on the host.
 
         Args:
             shape: Of the array.
             dtype: Of the array.
 
         Returns:
-            A C-contiguous array with any content, see `host_memory`.
+            A C-contiguous array with arbitrary content, see `host_memory`.
         """
         if self._arena is None:
             return aligned_empty(shape, dtype)
         return self._arena.allocate(shape, dtype)
 
     def note_moved(self, left: Any) -> None:
-        """Counts, for other processes, that the value of a variable is in another place now.
+        """Counts, for other processes, that the value of a variable has moved.
 
         Args:
-            left: The array that held it; None where there was none.
+            left: The array that held it; None if there was none.
         """
         if self._arena is not None:
             self._arena.note_moved(left)
 
     def note_reshaped(self) -> None:
-        """Sets `has_reshaped`, for good."""
+        """Sets `has_reshaped` permanently."""
         self.has_reshaped = True
 
     def clear(self, containers: tuple[str, ...] = ()) -> None:
-        """Drops the resources of these containers, of all when none is named.
+        """Drops the resources of these containers; of all if none is named.
 
-        A resource with a `close` method is closed, so that nobody waits on it for ever.
+        A resource with a `close` method is closed, so that nothing waits on it forever.
         """
         with self._lock:
             doomed = [k for k in self._items if not containers or k[0] in containers]

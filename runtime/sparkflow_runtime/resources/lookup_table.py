@@ -1,4 +1,4 @@
-"""Tables from keys to values: fixed ones that are filled once, and ones that change."""
+"""Lookup tables: fixed ones that are filled once, and mutable ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LookupTable:
         key_dtype: Of the keys, which are scalars.
         value_dtype: Of the values.
         value_shape: Of each value.
-        mutable: Whether it may change after it was filled, and needs no filling.
+        mutable: Whether it can change after it was filled, and needs no initialization.
     """
 
     def __init__(
@@ -43,14 +43,14 @@ class LookupTable:
         self._rows: dict[Any, Any] | None = {} if mutable else None
 
     def find(self, keys: Array, default: Array) -> Array:
-        """The value of each key, the default where it is missing.
+        """Returns the value of each key; the default for missing ones.
 
         Args:
             keys: Any shape.
             default: Of a value's shape, or one per key.
 
         Raises:
-            FailedPreconditionError: It was not filled yet.
+            FailedPreconditionError: It has not been filled.
             InvalidArgumentError: The default does not fit.
         """
         asked = np.asarray(keys, self.key_dtype.as_numpy_dtype)
@@ -72,7 +72,7 @@ class LookupTable:
         return result.reshape(asked.shape + self.value_shape)
 
     def fill(self, keys: Array, values: Array) -> None:
-        """Fills a fixed table; once more with the same entries is no error.
+        """Fills a fixed table; repeating it with the same entries is no error.
 
         Raises:
             FailedPreconditionError: It was filled with something else.
@@ -95,28 +95,28 @@ class LookupTable:
                 raise FailedPreconditionError(message="Table already initialized.")
 
     def insert(self, keys: Array, values: Array) -> None:
-        """Enters or replaces rows of a table that may change."""
+        """Adds or replaces rows of a mutable table."""
         self._require_mutable("insert into")
         pairs = self._pairs(keys, values)
         with self._lock:
             self._filled().update(pairs)
 
     def replace(self, keys: Array, values: Array) -> None:
-        """Makes these its only rows."""
+        """Replaces all rows."""
         self._require_mutable("import into")
         pairs = self._pairs(keys, values)
         with self._lock:
             self._rows = dict(pairs)
 
     def remove(self, keys: Array) -> None:
-        """Takes out rows; missing ones are no error."""
+        """Removes rows; missing ones are no error."""
         self._require_mutable("remove from")
         with self._lock:
             for key in np.asarray(keys, self.key_dtype.as_numpy_dtype).ravel().tolist():
                 self._filled().pop(key, None)
 
     def export(self) -> tuple[Array, Array]:
-        """All keys and their values."""
+        """Returns all keys and their values."""
         with self._lock:
             rows = dict(self._filled())
         keys = np.empty(len(rows), self.key_dtype.as_numpy_dtype)
@@ -156,7 +156,7 @@ class LookupTable:
 
 
 def require_types(table: LookupTable, key_dtype: DType, value_dtype: DType | None) -> None:
-    """Passes when a table has these dtypes.
+    """Checks that a table has these dtypes.
 
     Raises:
         InvalidArgumentError: It has others.
@@ -170,7 +170,7 @@ def require_types(table: LookupTable, key_dtype: DType, value_dtype: DType | Non
 
 
 def known_shape(shape: Shape) -> tuple[int, ...]:
-    """A complete shape, as the values of a table must have.
+    """Returns a shape after checking that it is complete, as a table's values require.
 
     Raises:
         InvalidArgumentError: A size is unknown.

@@ -1,16 +1,15 @@
-"""How a run of a partition is left where an op would wait, and continued when it need not.
+"""Parking: suspends a run of a partition when an op would wait, and resumes it later.
 
-An op asks a queue or an accumulator for something by a `Request`, which is done at once or later.
-Most ops wait for that in their thread (`waiting`). Within a `Visit` they do not: `requested` raises
-`Parked`, which ends that part of the run, and the run is *parked*. It has something called when its
-request is done, and then begins that part again, where `requested` gives the same requests as
-before. So a run that waits holds no thread, and several runs that one event ends the wait of are
-continued by one thread, the one that caused it, without any thread being woken.
+An op makes a `Request` to a queue or an accumulator, which is done at once or later. Most ops wait
+for it in their thread (`waiting`). Within a `Visit` they do not: `requested` raises `Parked`, which
+ends that part of the run, and the run is *parked*. It registers a callback for its request and then
+repeats that part, in which `requested` returns the same requests as before. So a waiting run holds
+no thread, and all runs that one event unblocks are resumed by one thread, the one that caused the
+event, without waking any other.
 
-That thread is in the midst of something else then. `soon` has it continue them when that is over,
-one after the other, however many more these continue (`run_to_completion`); nothing is called while
-locks are held, or from within itself. Threads that may yet wait for something themselves have a
-thread of their own do it.
+That thread is busy at that moment. `soon` makes it resume them afterwards, one after another,
+however many more these resume (`run_to_completion`); nothing is called while locks are held, or
+recursively. Threads that may still wait themselves leave it to another thread.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from sparkflow_runtime.resources.spare_threads import start_thread
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """What an op asks for. The lock of whom it asks guards the fields.
+    """An op's request. The lock of its owner guards the fields.
 
     Attributes:
-        done: Whether it is over, with `error` or without; it stays so.
-        error: Why nothing comes.
-        on_done: Called once when it is done, without that lock; raises nothing, and is quick.
+        done: Whether it has ended, with or without `error`; never reset.
+        error: The error that ended it.
+        on_done: Called once when it is done, without that lock; must not raise, and must be quick.
     """
 
     done: bool = False
@@ -43,32 +42,32 @@ class Request:
     def fail(self, error: OpError) -> None:
         """Ends it with an error."""
         self.error = error
-        self.done = True  # last: who sees it may look at the rest without the lock
+        self.done = True  # last: once it is set, the other fields may be read without the lock
 
 
 MOST_GATHERED: Final = 16
-"""After so many short calls what they have for the end does not wait for more of them."""
+"""Maximum number of short calls before the `last` calls run."""
 
 R = TypeVar("R", bound=Request)
 T = TypeVar("T")
 
 
 class Owner(Protocol):
-    """Whom a request was made to. Thread-safe."""
+    """The receiver of requests, such as a queue. Thread-safe."""
 
     def park(self, request: Request, on_done: Callable[[], None]) -> bool:
-        """Has something called when a request is done; False, and nothing, if it is."""
+        """Registers a callback for when a request is done; returns False if it is already."""
 
     def give_up(self, request: Request, error: OpError) -> None:
         """Ends a request with an error, unless it is done."""
 
 
 class Parked(BaseException):
-    """Raised by an op that would wait; not an error, and no kernel may take it for one.
+    """Raised by an op that would wait; not an error, and no kernel may handle it as one.
 
     Attributes:
-        owner: For whom.
-        request: For what.
+        owner: The request's owner.
+        request: The request.
     """
 
     def __init__(self, owner: Owner, request: Request) -> None:
@@ -78,7 +77,7 @@ class Parked(BaseException):
 
 
 class Visit:
-    """The requests of one part of a run, which makes the same ones in every attempt."""
+    """The requests of one part of a run, which are the same in every attempt."""
 
     __slots__ = ("_made", "_next")
 
@@ -87,10 +86,10 @@ class Visit:
         self._next = 0
 
     def attempt(self, call: Callable[..., T], *args: Any) -> T:
-        """Calls something in which ops of this thread do not wait.
+        """Calls a function in which ops of this thread do not wait.
 
         Raises:
-            Parked: One would.
+            Parked: An op would wait.
         """
         self._next = 0
         outer, _this_thread.visit = _this_thread.visit, self
@@ -101,7 +100,7 @@ class Visit:
 
     @property
     def is_begun(self) -> bool:
-        """Whether anything was asked for."""
+        """Whether any request was made."""
         return bool(self._made)
 
     def _request(self, make: Callable[[], R], owner: Owner) -> R:
@@ -115,15 +114,15 @@ class Visit:
 
 
 def requested(make: Callable[[], R], owner: Owner) -> R:
-    """The request of an op: to be waited for, unless the thread runs a part that can be left.
+    """Returns an op's request; it must be awaited, unless the thread runs a part that can park.
 
     Args:
-        make: Asks for it.
-        owner: For whom that asks.
+        make: Makes the request.
+        owner: The request's owner.
 
     Raises:
-        Parked: It is not done, and the op is not to wait.
-        OpError: What `make` raises.
+        Parked: It is not done, and the op must not wait.
+        OpError: Raised by `make`.
     """
     visit = _this_thread.visit
     if visit is None:
@@ -135,7 +134,7 @@ def requested(make: Callable[[], R], owner: Owner) -> R:
 
 
 def tell(done: Iterable[Request]) -> None:
-    """Tells parked runs of requests that are done; without the lock of whom they were made to."""
+    """Notifies parked runs of requests that are done; called without the owner's lock."""
     for each in done:
         on_done, each.on_done = each.on_done, None  # which refers to the request
         if on_done is not None:
@@ -143,7 +142,7 @@ def tell(done: Iterable[Request]) -> None:
 
 
 class _Todo:
-    """What a thread does when what it does now is over: `short` first, then `last`, then `long`."""
+    """A thread's pending calls, to run after the current one: `short`, then `last`, then `long`."""
 
     __slots__ = ("last", "long", "short")
 
@@ -153,7 +152,7 @@ class _Todo:
         self.long: deque[Callable[[], None]] = deque()
 
     def next(self) -> Callable[[], None] | None:
-        """What comes next; all long ones but one get threads, where they go on side by side."""
+        """Returns the next call; all long ones but one are run concurrently in other threads."""
         if self.short and len(self.last) < MOST_GATHERED:
             return self.short.popleft()
         if self.last:
@@ -168,7 +167,7 @@ class _Todo:
 
 
 class _Thread(threading.local):
-    """What this module knows of a thread."""
+    """The state of a thread."""
 
     visit: Visit | None = None
     todo: _Todo | None = None
@@ -178,10 +177,10 @@ _this_thread = _Thread()
 
 
 def run_to_completion(call: Callable[[], None]) -> None:
-    """Calls something that never waits, then whatever it and that have `soon` called.
+    """Calls a function that never waits, then all calls that this adds by `soon`.
 
     Args:
-        call: It may raise: the others are called nevertheless.
+        call: May raise: the others are called nevertheless.
     """
     if _this_thread.todo is not None:
         call()
@@ -198,11 +197,11 @@ def run_to_completion(call: Callable[[], None]) -> None:
 
 
 def soon(call: Callable[[], None], is_short: bool) -> None:
-    """Has something called by this thread, as soon as what it does is over, or else by another.
+    """Schedules a call for after this thread's current one, or else in another thread.
 
     Args:
-        call: Raises nothing, and never waits.
-        is_short: Whether it computes next to nothing.
+        call: Must neither raise nor wait.
+        is_short: Whether it computes almost nothing.
     """
     todo = _this_thread.todo
     if todo is None:
@@ -212,12 +211,12 @@ def soon(call: Callable[[], None], is_short: bool) -> None:
 
 
 def at_the_end(call: Callable[[list[T]], None], given: T) -> None:
-    """Calls something after the short calls that this thread is to do soon, or else at once.
+    """Schedules a call after this thread's short calls; outside `run_to_completion`, runs it.
 
     Args:
-        call: Gets all that was given for it until then; raises nothing. Whichever was the first to
-            be given something is called first.
-        given: What it is to get.
+        call: Receives everything collected for it until then; must not raise. Calls run in the
+            order in which they were first scheduled.
+        given: An item for it.
     """
     todo = _this_thread.todo
     if todo is None:
@@ -227,10 +226,10 @@ def at_the_end(call: Callable[[list[T]], None], given: T) -> None:
 
 
 def elsewhere(call: Callable[[], None]) -> None:
-    """Has something called by another thread; by this one where the process can have no more.
+    """Runs a call in another thread; in this one if no thread can be started.
 
     Args:
-        call: Raises nothing.
+        call: Must not raise.
     """
     try:
         start_thread(call)

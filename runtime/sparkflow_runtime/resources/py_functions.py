@@ -1,7 +1,7 @@
 """Python functions of this process that graphs may call, by token.
 
-A graph names a function by a token that was made here; nothing that arrives over a network can
-become a function. A server of another process does not know the token and says so.
+A graph names a function by a token that was created here; nothing that arrives over a network can
+become a function. A server in another process reports that it does not know the token.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _numbers = itertools.count()
 
 
 class PyFunction:
-    """A Python function that graphs may call as long as somebody holds this object.
+    """A Python function that graphs may call as long as this object exists.
 
     Args:
         function: From arrays to an array or a sequence of arrays.
@@ -40,7 +40,7 @@ _functions: weakref.WeakValueDictionary[str, PyFunction] = weakref.WeakValueDict
 
 
 def find(token: str) -> Callable[..., Any]:
-    """The function of a token.
+    """Returns the function of a token.
 
     Raises:
         InvalidArgumentError: There is none in this process.

@@ -34,9 +34,9 @@ class Operation(Request):
     """A request to a queue, done at once or later.
 
     Attributes:
-        elements: What is still to be put in, or what was taken out so far.
-        wanted: How many elements are still to be taken out.
-        takes: Whether this is a request to take elements out.
+        elements: Elements still to be enqueued, or those dequeued so far.
+        wanted: How many elements are still to be dequeued.
+        takes: Whether this is a request to dequeue.
         closes: Whether this is a request to close.
         allow_fewer: Whether a closed queue may answer with the elements it has left.
     """
@@ -49,16 +49,17 @@ class Operation(Request):
 
     @property
     def kind(self) -> str:
-        """What error texts call it."""
+        """Its name in error texts."""
         return "Close" if self.closes else "Dequeue" if self.takes else "Enqueue"
 
 
 class Store(Protocol):
-    """Where the elements of a queue lie, and in which order they leave.
+    """Holds the elements of a queue and determines their order.
 
     Attributes:
-        leaves_in_pieces: Whether a request for several elements takes what there is and waits for
-            the rest; else it waits until all are there, so that their order is that of all.
+        leaves_in_pieces: Whether a request for several elements takes the available ones and waits
+            for the rest; otherwise it waits until all are available, so that the order applies to
+            all of them.
     """
 
     leaves_in_pieces: bool
@@ -66,13 +67,13 @@ class Store(Protocol):
     def __len__(self) -> int: ...
 
     def add(self, element: Element) -> None:
-        """Takes an element in."""
+        """Adds an element."""
 
     def take(self) -> Element:
-        """Gives the next element; there is one."""
+        """Removes and returns the next element; there must be one."""
 
     def restore(self, elements: Iterable[Element]) -> None:
-        """Takes back elements that were taken, in that order, as if they had not been."""
+        """Puts elements back, in the order in which they were removed."""
 
 
 class OldestFirst:
@@ -132,7 +133,7 @@ class AnyOrder:
 
 
 class LeastFirst:
-    """The element whose first component, a number, is least; of equal ones the oldest."""
+    """The least first component, a number, leaves first; of equal ones the oldest."""
 
     leaves_in_pieces = False
 
@@ -158,14 +159,14 @@ class LeastFirst:
 
 
 class QueueState:
-    """What a queue holds and who waits, without threads: calls change `Operation.done`.
+    """A queue's elements and pending operations, without threads: calls set `Operation.done`.
 
     Args:
-        name: As error texts show it.
+        name: Its name in error texts.
         kind: `FIFOQueue` or the like, for error texts.
-        capacity: The most elements it holds; None for no limit.
-        min_after_dequeue: How many elements stay behind while it is open, to shuffle among.
-        store: Holds the elements; None for the oldest first.
+        capacity: Maximum number of elements; None for no limit.
+        min_after_dequeue: How many elements must remain while it is open, to shuffle among.
+        store: Holds the elements; None for first in, first out.
     """
 
     def __init__(
@@ -190,17 +191,17 @@ class QueueState:
         return len(self._items)
 
     def enqueue(self, elements: Sequence[Element]) -> Operation:
-        """Asks to put in elements, in order."""
+        """Requests to enqueue elements, in order."""
         return self._submit(self._enqueues, Operation(elements=deque(elements)))
 
     def dequeue(self, count: int, allow_fewer: bool = False) -> Operation:
-        """Asks for `count` elements; for at least one if `allow_fewer` and the queue is closed."""
+        """Requests `count` elements; at least one if `allow_fewer` and the queue is closed."""
         return self._submit(
             self._dequeues, Operation(wanted=count, takes=True, allow_fewer=allow_fewer)
         )
 
     def close(self, cancel_pending_enqueues: bool) -> Operation:
-        """Asks to close, after the enqueue operations that wait or instead of them."""
+        """Requests to close, after the pending enqueue operations or by cancelling them."""
         if not cancel_pending_enqueues:
             return self._submit(self._enqueues, Operation(closes=True))
         self.closed = True
@@ -211,7 +212,7 @@ class QueueState:
         return Operation(closes=True, done=True)
 
     def withdraw(self, operation: Operation) -> None:
-        """Gives up an operation that is not done; elements it took out go back to the front."""
+        """Cancels an operation that is not done; elements it dequeued go back to the front."""
         for line in (self._enqueues, self._dequeues):
             if operation in line:
                 line.remove(operation)
@@ -230,7 +231,7 @@ class QueueState:
             moved = self._serve_first(self._enqueues) | self._serve_first(self._dequeues)
 
     def _serve_first(self, line: deque[Operation]) -> bool:
-        """Lets the first operation of a line do what it can; whether anything changed."""
+        """Advances the first operation as far as possible; returns whether anything changed."""
         if not line:
             return False
         first = line[0]
@@ -295,8 +296,8 @@ class Queue:
         state: The rules, empty and open.
         component_types: The dtype of each component.
         component_shapes: The shape of each; empty where elements may differ in shape.
-        pads: Whether elements that are stacked are filled with zeros to one shape.
-        seeds: The seeds it was asked for with, None where it needs none.
+        pads: Whether stacked elements are padded with zeros to one shape.
+        seeds: The requested seeds; None if it needs none.
     """
 
     def __init__(
@@ -312,13 +313,14 @@ class Queue:
         self._state = state
         self.seeds = seeds
         self._pads = pads
-        self._lock = threading.Lock()  # entered by itself: a condition does that in Python
+        # used directly: `Condition` enters it in Python code, which is slower
+        self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._waiting: list[Operation] = []
         self._parked: list[Operation] = []  # of runs that wait in no thread
 
     def enqueue(self, components: Sequence[Any], step: Cancellation) -> None:
-        """Puts in one element; blocks while the queue is full.
+        """Enqueues one element; blocks while the queue is full.
 
         Raises:
             InvalidArgumentError: A component has the wrong dtype or shape.
@@ -327,7 +329,7 @@ class Queue:
         self._run(lambda: self._submit_enqueue([tuple(self._checked(components))]), step)
 
     def enqueue_many(self, components: Sequence[Any], step: Cancellation) -> None:
-        """Puts in one element per row of the components; blocks while the queue is full.
+        """Enqueues one element per row of the components; blocks while the queue is full.
 
         Raises:
             InvalidArgumentError: A component has the wrong dtype or shape, or another number of
@@ -339,13 +341,13 @@ class Queue:
         def ask() -> Operation:
             arrays = self._checked(components, rows)
             elements = [tuple(array[row, ...] for array in arrays) for row in range(rows)]
-            # Without rows there is nothing to wait for, even where the queue is full or closed.
+            # Without rows there is nothing to wait for, even if the queue is full or closed.
             return self._submit_enqueue(elements) if rows else Operation(done=True)
 
         self._run(ask, step)
 
     def dequeue(self, step: Cancellation) -> Element:
-        """Takes out one element; blocks while there is none.
+        """Dequeues one element; blocks while there is none.
 
         Raises:
             OutOfRangeError: The queue is closed and empty.
@@ -353,12 +355,12 @@ class Queue:
         return self._run(lambda: self._submit_dequeue(1, False), step).elements[0]
 
     def dequeue_many(self, count: int, step: Cancellation, allow_fewer: bool = False) -> Element:
-        """Takes out `count` elements, stacked along a new first axis; blocks until they are there.
+        """Dequeues `count` elements, stacked along a new first axis; blocks until available.
 
         Args:
             count: At least 0.
-            step: Ends the waiting when it is cancelled.
-            allow_fewer: Whether a closed queue answers with what it has left, if that is not 0.
+            step: Ends the wait when it is cancelled.
+            allow_fewer: Whether a closed queue returns the remaining elements, if there are any.
 
         Raises:
             InvalidArgumentError: The queue's components have no fixed shape, or `count` < 0.
@@ -381,9 +383,9 @@ class Queue:
         )
 
     def request_close(self, cancel_pending_enqueues: bool, step: Cancellation) -> None:
-        """Closes the queue: nothing more goes in, and takers get what is left.
+        """Closes the queue: nothing more is enqueued, and what remains can be dequeued.
 
-        Without `cancel_pending_enqueues`, blocks until the enqueue operations that wait are served.
+        Without `cancel_pending_enqueues`, blocks until the pending enqueue operations are done.
 
         Raises:
             CancelledError: It is closed already (unless `cancel_pending_enqueues`).
@@ -391,7 +393,7 @@ class Queue:
         self._run(lambda: self._submit(lambda: self._state.close(cancel_pending_enqueues)), step)
 
     def close(self) -> None:
-        """Closes the queue at once, for whoever drops it; waiting operations end with errors."""
+        """Closes the queue at once, when it is dropped; pending operations end with errors."""
         self._submit(lambda: self._state.close(True))
 
     def __len__(self) -> int:
@@ -405,7 +407,7 @@ class Queue:
 
     @property
     def limits(self) -> tuple[int, int]:
-        """Its capacity, -1 for none, and how many elements stay behind to shuffle among."""
+        """Its capacity, -1 for none, and how many elements must remain to shuffle among."""
         capacity = self._state.capacity
         return -1 if capacity is None else capacity, self._state.min_after_dequeue
 
@@ -426,7 +428,7 @@ class Queue:
         return True
 
     def give_up(self, request: Request, error: OpError) -> None:
-        """See `parking.Owner`: it loses its place, and what it took out goes back."""
+        """See `parking.Owner`: the operation loses its place, and what it dequeued goes back."""
         assert isinstance(request, Operation)
         with self._lock:
             if not request.done:
@@ -449,7 +451,7 @@ class Queue:
         return operation
 
     def _served(self) -> list[Operation]:
-        """Wakes those that wait if one of them need not any more; those of parked runs to tell."""
+        """Wakes waiting threads if one can continue; returns the parked requests to notify."""
         if any(each.done for each in self._waiting):
             self._changed.notify_all()
         if not any(each.done for each in self._parked):
@@ -485,7 +487,7 @@ class Queue:
                 self._waiting.remove(operation)
 
     def _checked(self, components: Sequence[Any], rows: int | None = None) -> list[Any]:
-        """Copies of the components, each with `rows` rows of the queue's shape if that is given."""
+        """Returns copies of the components, each with `rows` rows of the queue's shape if given."""
         types = self.component_types
         if len(components) != len(types):
             raise InvalidArgumentError(
@@ -513,14 +515,14 @@ class Queue:
 
 
 def _cancelled(operation: Operation, error: OpError) -> OpError:
-    """What an operation ends with whose step has ended with this error."""
+    """Returns the error of an operation whose step has ended with this error."""
     if isinstance(error, CancelledError):
         return CancelledError(message=f"{operation.kind} operation was cancelled")
     return error
 
 
 def _stack(values: Sequence[Any], dtype: DType, shape: Shape) -> Any:
-    """The arrays along a new first axis; where `shape` has no size, filled up to the largest."""
+    """Stacks arrays along a new first axis; pads dimensions unknown in `shape` to the largest."""
     assert shape is not None
     row = [
         max((np.shape(value)[axis] for value in values), default=0) if size is None else size

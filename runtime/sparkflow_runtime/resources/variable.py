@@ -15,14 +15,14 @@ from sparkflow_runtime.shapes import Shape
 class Variable:
     """The state behind a reference tensor.
 
-    `lock` guards `array`: whoever updates holds it. Readers take `array` without the lock and may
-    see an update half done when steps run concurrently, as in TensorFlow (use_locking=False).
+    `lock` guards `array` and is held during updates. Readers use `array` without the lock and may
+    see a partial update if steps run concurrently, as in TensorFlow (use_locking=False).
 
     Attributes:
         array: The current value; None until initialised.
-        note_reshaped: Called when it gets a value that its shape does not allow.
-        note_moved: Called after `array` has become another one, with the one before.
-        allocate: Gives the memory for a value on the host, by shape and dtype.
+        note_reshaped: Called if it gets a value that its shape does not allow.
+        note_moved: Called after `array` was replaced, with the old array.
+        allocate: Allocates memory for a value on the host, by shape and dtype.
     """
 
     __slots__ = (
@@ -47,17 +47,17 @@ class Variable:
         self.allocate: Callable[..., Any] = aligned_empty
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Tells of another array, whoever sets it: peers may know where the last one is."""
+        """Reports a replaced array, since peers may know the old one's location."""
         if name != "array":
             object.__setattr__(self, name, value)
             return
-        left = getattr(self, "array", None)  # not free before others can know
+        left = getattr(self, "array", None)  # not freed before others can know
         object.__setattr__(self, name, value)
         if left is not value:
             self.note_moved(left)
 
     def read(self) -> Any:
-        """The current array, not a copy.
+        """Returns the current array, not a copy.
 
         Raises:
             FailedPreconditionError: Nothing was assigned yet.

@@ -1,4 +1,4 @@
-"""How a kernel waits for another step: until there is a result or a cancellation."""
+"""Lets a kernel wait for another step until there is a result or a cancellation."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ T = TypeVar("T")
 
 
 class Cancellation(Protocol):
-    """What waiting needs of the running step (a `StepContext` is one)."""
+    """The part of a running step that waiting needs; a `StepContext` has it."""
 
     def check_cancelled(self) -> None:
-        """Raises the error that ended the step, if something did."""
+        """Raises the error that ended the step, if it has ended."""
 
     def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Calls `callback` once if the step is cancelled; the returned function takes it back."""
+        """Calls `callback` once if the step is cancelled; the returned function removes it."""
 
 
 def wait_for(
@@ -30,21 +30,22 @@ def wait_for(
     timeout_s: float | None = None,
     expired: Callable[[], Exception] | None = None,
 ) -> T:
-    """The first result of `attempt` that is not None; blocks until there is one.
+    """Returns the first result of `attempt` that is not None; blocks until there is one.
 
     `attempt` is called with `condition` held, now and whenever the condition is notified. The
     step's deadline arrives as a cancellation. The step is never called while `condition` is held,
     and may call back from any thread.
 
     Args:
-        condition: What is waited on.
-        attempt: Gives the result, or None to wait on.
+        condition: The condition to wait on.
+        attempt: Returns the result, or None to continue waiting.
         step: Whose cancellation ends the wait.
-        timeout_s: The most seconds to wait; None for no limit but the step's.
-        expired: Gives what is raised then, with `condition` held; needed with `timeout_s`.
+        timeout_s: Maximum seconds to wait; None for no limit but the step's.
+        expired: Returns the exception to raise on timeout, with `condition` held; needed with
+            `timeout_s`.
 
     Raises:
-        CancelledError, DeadlineExceededError, ...: What ended the step while this waited.
+        CancelledError, DeadlineExceededError, ...: The error that ended the step while this waited.
     """
     with condition:
         result = attempt()
@@ -61,7 +62,7 @@ def wait_for(
 
     take_back = step.on_cancel(wake)
     try:
-        step.check_cancelled()  # in case it was cancelled before the callback was in place
+        step.check_cancelled()  # in case it was cancelled before the callback was registered
         rehearsal = due_rehearsal()
         while True:
             with others_go_on(), condition:

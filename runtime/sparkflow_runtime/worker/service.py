@@ -185,7 +185,7 @@ class _Service:
     def _end_without_master(
         self, step_id: int, context: Any, then: Callable[[], None] | None = None
     ) -> Callable[[], None]:
-        """Ends a step if its rpc ends before the returned function is called (master lost)."""
+        """Ends a step if its rpc ends before the returned function is called: no master is left."""
         ended = threading.Event()
 
         def gone() -> None:

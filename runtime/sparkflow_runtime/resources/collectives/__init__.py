@@ -1,1 +1,1 @@
-"""Collectives at run time: who sends what to whom, and the sums."""
+"""Collectives at run time: the exchange between ranks, and the sums."""

@@ -1,8 +1,8 @@
-"""One run of a collective, as one rank does it: agrees with the others, exchanges, merges.
+"""One rank's run of a collective: agrees with the others, exchanges, merges.
 
-Every run begins with a greeting from each rank to each other: what it is about to do, and the
-weight of its values. Ranks whose graphs differ find out there. Small arrays travel in the greeting
-itself, larger ones as `collective_plan` says.
+Every run begins with a greeting from each rank to each other: its operation, and the weight of its
+values. It reveals ranks whose graphs differ. Small arrays travel in the greeting itself, larger
+ones according to `collective_plan`.
 """
 
 from __future__ import annotations
@@ -28,66 +28,67 @@ from sparkflow_runtime.resources.collectives.collective_plan import Kind, Lane
 from sparkflow_runtime.resources.collectives.collective_sums import Array, Merge, merge_into
 
 SMALL_BYTES: Final = 1 << 15
-"""Arrays up to this size go to every rank whole: one message instead of two."""
+"""Arrays up to this size are sent whole to every rank: one message instead of two."""
 SEGMENT_BYTES: Final = 2 << 20
 TWO_LANES_BYTES: Final = 4 << 20
-"""From this size on two threads work: while one waits, the other adds."""
+"""From this size on two threads are used: while one waits, the other adds."""
 _MAX_TEXT_BYTES: Final = 4096
 
 
 class Meeting(Protocol):
-    """Where ranks leave tensors for each other. Safe to use from several threads."""
+    """Where ranks exchange tensors. Safe to use from several threads."""
 
     def send(
         self, key: str, turn: int, destination: str, values: tuple[Any, ...], lent: bool = False
     ) -> None:
-        """Leaves tensors for the rank on the device `destination`.
+        """Sends tensors to the rank on the device `destination`.
 
         Args:
             key: The message's name.
-            turn: How often it was sent before.
-            destination: Who gets it.
+            turn: The message's index among those of this name.
+            destination: The receiver's device.
             values: The tensors; they may change once this returns.
-            lent: They do not change before the other has read them: it may read them in place.
+            lent: Whether the values stay unchanged until the receiver has read them, so that it may
+                read them in place.
         """
 
     def receive(self, key: str, turn: int, source: str) -> tuple[Any, ...]:
         """Waits for the tensors that the rank on the device `source` sent under `key`.
 
         Raises:
-            OpError: The rank is gone, or something ended the meeting.
+            OpError: The rank is gone, or the meeting has ended.
         """
 
     def submit(self, call: Callable[[], Any]) -> Future[Any]:
-        """Runs a call in a thread of its own."""
+        """Runs a call in a separate thread."""
 
     def end(self, error: OpError, is_complete: Callable[[str, int], bool]) -> None:
-        """Ends the meeting, for this rank and for those that wait for it; does not block.
+        """Ends the meeting for this rank and those that wait for it; does not block.
 
-        That is at once, unless others have not taken what this rank sent in steps that are complete
-        here: they have given their part, and may get the result for some seconds yet.
+        It ends at once, unless others have not received what this rank sent in steps that are
+        complete here: they have contributed, and may get the result for a few more seconds.
 
         Args:
-            error: What the others get.
-            is_complete: Whether a message, by its key and turn, is part of such a step.
+            error: The error that the others get.
+            is_complete: Whether a message, by its key and index, is part of such a step.
         """
 
     def leave(self, error: OpError) -> None:
-        """Ends it once the others have taken what this rank sent, or do not for some seconds.
+        """Ends it once the others have received what this rank sent, or after a few seconds.
 
-        Where it is ending already, waits for that.
+        If it is ending already, waits until it has ended.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The ranks that do something together.
+    """The ranks of a collective group.
 
     Attributes:
         key: The group's number in its graph.
-        rank: Which of them this is.
-        devices: Where each rank is, by rank.
-        between: Whether the ranks are in sessions of their own.
+        rank: This rank.
+        devices: The device of each rank, by rank.
+        between: Whether the ranks are in separate sessions.
     """
 
     key: int
@@ -97,7 +98,7 @@ class Group:
 
     @property
     def size(self) -> int:
-        """How many ranks there are."""
+        """The number of ranks."""
         return len(self.devices)
 
     @property
@@ -106,7 +107,7 @@ class Group:
         return [(self.rank + distance) % self.size for distance in range(1, self.size)]
 
     def describe(self, rank: int) -> str:
-        """How errors call a rank."""
+        """Returns a rank's name in errors."""
         return f"rank {rank} ({self.devices[rank]})"
 
 
@@ -118,8 +119,8 @@ class Exchange:
         meeting: Where the ranks exchange tensors.
         group: The ranks.
         instance: The instance's key, the same on all ranks.
-        turn: How often it ran before, the same on all ranks.
-        waits_for: The rank that was last waited for, for messages.
+        turn: The run's index, the same on all ranks.
+        waits_for: The rank that was last awaited, for error texts.
     """
 
     meeting: Meeting
@@ -131,16 +132,16 @@ class Exchange:
     def send(
         self, peers: Sequence[int], tag: str, values: tuple[Any, ...], lent: bool = False
     ) -> None:
-        """Leaves tensors for each of the ranks, see `Meeting.send`."""
+        """Sends tensors to each of the ranks, see `Meeting.send`."""
         for peer in peers:
             key = self._key(self.group.rank, peer, tag)
             self.meeting.send(key, self.turn, self.group.devices[peer], values, lent)
 
     def receive(self, peer: int, tag: str) -> tuple[Any, ...]:
-        """Waits for what another rank sent.
+        """Waits for the tensors of another rank.
 
         Raises:
-            OpError: It cannot come; the text names the rank.
+            OpError: They cannot arrive; the text names the rank.
         """
         self.waits_for = peer
         key = self._key(peer, self.group.rank, tag)
@@ -149,13 +150,13 @@ class Exchange:
         except OpError as error:
             code, text = to_status(error)
             if self.title in text:
-                raise  # it tells already whose failure it was
+                raise  # its text names the failed rank already
             where = f"{self.title} has lost {self.group.describe(peer)}"
             raise from_status(code, f"{where}: {text}") from error
 
     @property
     def title(self) -> str:
-        """How errors call it."""
+        """Its name in errors."""
         return f"Collective instance {self.instance} of group {self.group.key}"
 
     def _key(self, sender: int, receiver: int, tag: str) -> str:
@@ -163,26 +164,26 @@ class Exchange:
 
 
 def instance_of(key: str) -> int:
-    """The instance whose runs exchange messages under a key."""
+    """Returns the instance whose runs exchange messages under a key."""
     return int(key.split(".")[1])
 
 
 def greet(
     exchange: Exchange, text: str, weight: float = 1.0, values: tuple[Any, ...] = ()
 ) -> tuple[list[float], list[tuple[Any, ...]]]:
-    """Tells all ranks what this one is about to do, and learns the same of them.
+    """Exchanges with all ranks what each is about to do.
 
     Args:
         exchange: The run.
-        text: What is about to be done: must be the same on all ranks.
-        weight: Of this rank's values.
-        values: Tensors that go along.
+        text: Describes the operation: must be the same on all ranks.
+        weight: The weight of this rank's values.
+        values: Tensors to send along.
 
     Returns:
-        Per rank its weight, and its tensors.
+        The weight of each rank, and its tensors.
 
     Raises:
-        InvalidArgumentError: A rank is about to do something else.
+        InvalidArgumentError: A rank is about to run another operation.
         OpError: A rank is lost.
     """
     group = exchange.group
@@ -211,14 +212,14 @@ def all_reduce(
 
     Args:
         exchange: The run.
-        buffer: [n], this rank's values; in the end the merged ones. Nobody else may use it.
+        buffer: [n], this rank's values, replaced by the merged ones. Not used by anything else.
         op: `Add`, `Mul`, `Min` or `Max`.
-        divide: Whether to divide by the number of ranks in the end.
-        weight: Gives the mean of the ranks' values by their weights: those with weight 0 do not
-            count, whatever they are. None for the plain merge.
+        divide: Whether to divide the result by the number of ranks.
+        weight: This rank's weight in a weighted mean: values with weight 0 do not count, whatever
+            they are. None for the plain merge.
 
     Raises:
-        InvalidArgumentError: The ranks do not do the same, or a weight is below 0 or not finite.
+        InvalidArgumentError: The ranks' operations differ, or a weight is negative or not finite.
         OpError: A rank is lost, or something ended the run.
     """
     group = exchange.group
@@ -235,7 +236,7 @@ def all_reduce(
         return
     work = buffer
     if plan.is_ring(group.size):
-        # Sums of some ranks travel: they are wide, and each rank's values have its share already.
+        # Partial sums travel: in the wider dtype, with each rank's values already weighted.
         work = buffer.astype(wide(buffer.dtype), copy=False)
         if shares is not None:
             merge_into(work, [work], Merge(op, 1, shares), [group.rank])
@@ -251,16 +252,16 @@ def all_reduce(
 def broadcast(
     exchange: Exchange, buffer: Array, is_sender: bool, longest: int | None = None
 ) -> None:
-    """Fills the buffers of all ranks with that of the sender.
+    """Copies the sender's buffer into the buffers of all ranks.
 
     Args:
         exchange: The run.
-        buffer: [n], the values, or where they go.
-        is_sender: Whether this rank has the values; exactly one has.
+        buffer: [n], the values, or the memory to fill.
+        is_sender: Whether this rank has the values; true for exactly one rank.
         longest: Elements of a segment.
 
     Raises:
-        InvalidArgumentError: The ranks do not do the same, or none sends, or several do.
+        InvalidArgumentError: The ranks' operations differ, or not exactly one sends.
         OpError: A rank is lost, or something ended the run.
     """
     group = exchange.group
@@ -281,17 +282,17 @@ def broadcast(
 def all_gather(
     exchange: Exchange, text: str, values: tuple[Any, ...], weight: float = 1.0
 ) -> tuple[list[float], list[tuple[Any, ...]]]:
-    """The weights and tensors of all ranks, by rank. Sizes along the first axis may differ.
+    """Returns all ranks' weights and tensors, by rank. Sizes along the first axis may differ.
 
     Raises:
-        InvalidArgumentError: The ranks do not do the same.
+        InvalidArgumentError: The ranks' operations differ.
         OpError: A rank is lost, or something ended the run.
     """
     return greet(exchange, f"all-gather {text}", weight, values)
 
 
 def shares_of(exchange: Exchange, weights: Sequence[float]) -> tuple[float, ...]:
-    """Each weight's part of all; zeros where there are no weights.
+    """Returns each weight divided by their sum; zeros if all are 0.
 
     Raises:
         InvalidArgumentError: A weight is negative or not finite.
@@ -307,11 +308,11 @@ def shares_of(exchange: Exchange, weights: Sequence[float]) -> tuple[float, ...]
 
 
 def run_lanes(exchange: Exchange, lanes: Sequence[Lane], buffer: Array, merge: Merge) -> None:
-    """Does the moves of all lanes on the buffer: the first in this thread, others beside it.
+    """Runs the moves of all lanes on the buffer: the first in this thread, others in parallel.
 
-    What is sent is lent. In a plan, what was sent to a rank only changes by what that rank sends
-    after it has read it. What is left at the end may still be read by others until the next run has
-    begun on all ranks, which is before it ends on any: so buffers are used in every other run.
+    Sent memory is lent. Within a plan, memory sent to a rank changes only by what that rank sends
+    after it has read it. The final buffer may still be read by others until the next run has begun
+    on all ranks, which is before it ends on any: so two buffers alternate between runs.
     """
     beside = [
         exchange.meeting.submit(functools.partial(_run_lane, exchange, lane, buffer, merge))
@@ -341,7 +342,7 @@ def _run_lane(exchange: Exchange, lane: Lane, buffer: Array, merge: Merge) -> No
 
 
 def _part(exchange: Exchange, message: tuple[Any, ...], like: Array) -> Array:
-    """The one array of a message."""
+    """Returns the single array of a message."""
     if len(message) == 1 and isinstance(message[0], np.ndarray):
         array: Array = message[0]
         if array.dtype == like.dtype and array.shape == like.shape:

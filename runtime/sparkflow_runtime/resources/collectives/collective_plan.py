@@ -1,13 +1,13 @@
-"""Who sends which elements to whom, and when, in a collective: pure arithmetic.
+"""The schedule of a collective: which rank sends which elements to which, and when.
 
 An array is cut into one block per rank, a block into segments. In the first phase every block is
 summed by one rank, in the second this rank hands it to all others: each rank sends and receives
 `2 (n - 1) / n` of the array, which is the least possible (Patarasuk and Yuan, "Bandwidth optimal
-all-reduce algorithms for clusters of workstations", 2009). The order of additions depends on
-nothing but the number of ranks, so that every run on every rank gives the same bits.
+all-reduce algorithms for clusters of workstations", 2009). The order of additions depends only on
+the number of ranks, so that every run on every rank returns the same bits.
 
-A plan is a list of lanes, a lane a list of moves to do one after another. Lanes run side by side:
-while one waits, another adds. Sends never wait, so no order of lanes can block.
+A plan is a list of lanes, a lane a list of moves to run one after another. Lanes run concurrently:
+while one waits, another adds. Sends never wait, so no order of lanes can deadlock.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from dataclasses import dataclass
 from typing import Final
 
 MAX_DIRECT: Final = 8
-"""Up to so many ranks exchange blocks with each other; more pass them round a ring."""
+"""Up to this many ranks exchange blocks directly; more use a ring."""
 
 
 class Kind(enum.Enum):
-    """What a move does with its elements."""
+    """The kind of a move."""
 
     SEND = "send"
-    """They go to each of the peers."""
+    """Sends the elements to each of the peers."""
     REDUCE = "reduce"
-    """Those of each peer are received and merged with one's own."""
+    """Receives the elements of each peer and merges them with this rank's."""
     TAKE = "take"
-    """Those of the peer are received in place of one's own."""
+    """Receives the peer's elements in place of this rank's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,11 @@ class Move:
     """One step of a lane.
 
     Attributes:
-        kind: What is done.
-        peers: With which ranks.
+        kind: The kind of move.
+        peers: The other ranks.
         tag: The message's name, the same at both ends.
-        start, stop: Which elements.
-        own_at: In REDUCE, how many of the peers' values come before one's own in the sum.
+        start, stop: The range of elements.
+        own_at: In REDUCE, how many of the peers' values precede this rank's in the sum.
         is_last: In REDUCE, whether the elements are then complete.
     """
 
@@ -59,7 +59,7 @@ Lane = list[Move]
 
 
 def blocks(count: int, size: int) -> list[tuple[int, int]]:
-    """Start and stop of each rank's block of `count` elements.
+    """Returns start and stop of each rank's block of `count` elements.
 
     >>> blocks(7, 3)
     [(0, 3), (3, 5), (5, 7)]
@@ -72,7 +72,7 @@ def blocks(count: int, size: int) -> list[tuple[int, int]]:
 
 
 def segments(start: int, stop: int, longest: int) -> list[tuple[int, int]]:
-    """A range in pieces of at most `longest` elements; none of an empty one.
+    """Splits a range into pieces of at most `longest` elements; none if it is empty.
 
     >>> segments(3, 8, 2)
     [(3, 5), (5, 7), (7, 8)]
@@ -81,14 +81,14 @@ def segments(start: int, stop: int, longest: int) -> list[tuple[int, int]]:
 
 
 def all_reduce(rank: int, size: int, count: int, longest: int, num_lanes: int) -> list[Lane]:
-    """The lanes of one rank for the merged array on every rank.
+    """Returns one rank's lanes of an all-reduce.
 
     Args:
-        rank: Whose.
+        rank: The rank.
         size: How many ranks there are.
         count: Elements of the array, the same on every rank.
         longest: Elements of a segment.
-        num_lanes: Over so many lanes segments are dealt.
+        num_lanes: The number of lanes over which segments are distributed.
     """
     if size == 1 or count == 0:
         return []
@@ -104,7 +104,7 @@ def is_ring(size: int) -> bool:
 
 
 def broadcast(rank: int, size: int, root: int, count: int, longest: int) -> Lane:
-    """The moves of one rank for the root's array on every rank, down a binomial tree."""
+    """Returns one rank's moves of a broadcast from the root, down a binomial tree."""
     place = (rank - root) % size
     above, below = _tree(place, size)
     moves: Lane = []
@@ -119,7 +119,7 @@ def broadcast(rank: int, size: int, root: int, count: int, longest: int) -> Lane
 
 
 def _tree(place: int, size: int) -> tuple[int | None, list[int]]:
-    """Who a place in a binomial tree gets from, and whom it gives to, largest subtree first."""
+    """Returns the parent and the children, largest subtree first, in a binomial tree."""
     bit = 1
     while bit < size and not place & bit:
         bit <<= 1
@@ -134,7 +134,7 @@ def _tree(place: int, size: int) -> tuple[int | None, list[int]]:
 
 
 _Segments = Sequence[Sequence[tuple[int, int, int]]]
-"""Per block number, start and stop of the segments that a lane has."""
+"""Returns, per block, start and stop of a lane's segments."""
 
 
 def _dealt(cut: Sequence[Sequence[tuple[int, int]]], lane: int, num_lanes: int) -> _Segments:
@@ -145,7 +145,7 @@ def _dealt(cut: Sequence[Sequence[tuple[int, int]]], lane: int, num_lanes: int) 
 
 
 def _direct(rank: int, cut: _Segments) -> Lane:
-    """Each rank sums its block of everybody's array, in the order of ranks."""
+    """Each rank sums its block of all ranks' arrays, in the order of ranks."""
     size = len(cut)
     others = tuple((rank + distance) % size for distance in range(1, size))
     in_order = tuple(sorted(others))
@@ -163,7 +163,7 @@ def _direct(rank: int, cut: _Segments) -> Lane:
 
 
 def _ring(rank: int, cut: _Segments) -> Lane:
-    """Blocks go round, each rank adds its own; then the sums go round."""
+    """Blocks travel round the ring and each rank adds its own; then the sums travel round."""
     size = len(cut)
     right, left = ((rank + 1) % size,), ((rank - 1) % size,)
 

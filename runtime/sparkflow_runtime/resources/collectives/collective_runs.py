@@ -1,7 +1,7 @@
-"""The collectives of a session: the groups it takes part in, and the runs under way.
+"""The collectives of a session: its groups, and the runs in progress.
 
-A run is started when its tensors exist, and waited for where its result is needed. In between a
-thread of its own exchanges with the other ranks.
+A run is started when its tensors are available, and awaited when its result is needed. In between,
+a separate thread exchanges with the other ranks.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from sparkflow_runtime.resources.collectives.collective_exchange import (
 from sparkflow_runtime.resources.waiting import Cancellation
 
 DEFAULT_TIMEOUT_S: Final = 600.0
-"""How long a rank waits for the others where the graph does not say: a rank may save a checkpoint
-meanwhile. One that is lost is noticed at once."""
+"""How long a rank waits for the others by default: a rank may be saving a checkpoint. A lost rank
+is detected at once."""
 _GRACE_S: Final = 5.0
 
 Work = Callable[[Exchange], tuple[Any, ...]]
 _StepKey = tuple[int, int]
-"""A step's number, and the turn of its loop."""
+"""A step's number, and the iteration of its loop."""
 
 
 class Running(Cancellation, Protocol):
@@ -48,13 +48,13 @@ class Running(Cancellation, Protocol):
 
     @property
     def iteration(self) -> int:
-        """The turn of the step loop."""
+        """The iteration of the step loop."""
 
     def meeting(self) -> Meeting:
-        """Where the ranks of this step meet."""
+        """The meeting of this step's ranks."""
 
     def join(self, group: str, rank: int, devices: tuple[str, ...], timeout_s: float) -> Meeting:
-        """Where ranks meet that are in sessions of their own; waits until all have come."""
+        """Returns the meeting of ranks in separate sessions; waits until all have joined."""
 
 
 @dataclass(slots=True)
@@ -63,14 +63,14 @@ class _Run:
 
     Attributes:
         group: The ranks.
-        instance: Which one.
-        turn: How often it ran before.
+        instance: The instance.
+        turn: The run's index.
         step: The step that it is part of.
         member: The session's part in the group; None within a step.
-        abandon: What to call where it fails.
+        abandon: Called if it fails.
         future: Its result.
-        exchange: What it exchanges through, None until the group has met.
-        forget: Takes back what the step was to call.
+        exchange: Its exchange; None until the group has met.
+        forget: Removes the callback from the step.
     """
 
     group: Group
@@ -88,22 +88,22 @@ class _Run:
         return f"Collective instance {self.instance} of group {self.group.key}"
 
     def result(self, timeout_s: float) -> tuple[Any, ...]:
-        """What the run gives.
+        """Returns the run's result.
 
         Raises:
-            concurrent.futures.TimeoutError: It takes too long.
-            Exception: What it failed with.
+            concurrent.futures.TimeoutError: It took too long.
+            Exception: Its error.
         """
         try:
             return self.future.result(timeout_s)
         except FutureTimeoutError:
             if self.exchange is not None:
                 raise
-        # The ranks have not found each other: that ends at the same time, and knows who is missing.
+        # The ranks have not met: that wait ends at the same time, and knows which are missing.
         return self.future.result(_GRACE_S)
 
     def timed_out(self, timeout_s: float) -> OpError:
-        """What to say when the others do not come."""
+        """Returns the error's text if the others do not join."""
         group = self.group
         waits_for = None if self.exchange is None else self.exchange.waits_for
         whom = "the other ranks" if waits_for is None else group.describe(waits_for)
@@ -114,10 +114,10 @@ class _Run:
 
 
 class _Member:
-    """This session's part in a group whose ranks are in sessions of their own.
+    """This session's membership in a group whose ranks are in separate sessions.
 
     `_lock` guards `_turns`, `_complete`, `_meeting` and `_failure`; `_meets` is held while the
-    ranks find each other.
+    ranks meet.
     """
 
     def __init__(self, group: Group) -> None:
@@ -130,7 +130,7 @@ class _Member:
         self._complete: dict[int, tuple[int, _StepKey]] = {}
 
     def next_turn(self, instance: int) -> int:
-        """How often the instance ran before.
+        """Returns the index of the instance's next run.
 
         Raises:
             OpError: The group has failed: its copies may differ by a step.
@@ -142,10 +142,10 @@ class _Member:
             return turn
 
     def meet(self, step: Running, timeout_s: float) -> Meeting:
-        """Where the ranks meet; waits for all of them the first time.
+        """Returns the ranks' meeting; waits for all of them the first time.
 
         Raises:
-            OpError: They did not come, or the group has failed.
+            OpError: They did not join, or the group has failed.
         """
         with self._meets:
             with self._lock:
@@ -164,15 +164,15 @@ class _Member:
             return found
 
     def complete(self, instance: int, turn: int, step: _StepKey) -> None:
-        """Takes note that this rank has the result of a run, and of those before it."""
+        """Records that this rank has the results of a run and those before it."""
         with self._lock:
             self._complete[instance] = turn, step
 
     def fail(self, error: OpError, step: _StepKey) -> None:
         """Ends the group with its first error, for all ranks.
 
-        Steps before the one that failed stay what they are for the others: a rank that is ahead may
-        be the first to hear that another one has left.
+        Steps before the failed one stay valid for the others: a rank that is ahead may be the first
+        to learn that another one has left.
         """
         meeting = self._note(error)
         if meeting is None:
@@ -182,7 +182,7 @@ class _Member:
         meeting.end(error, lambda key, turn: turn <= last.get(instance_of(key), -1))
 
     def leave(self) -> None:
-        """Ends the group in good order: what others have not taken yet, they still get."""
+        """Leaves the group gracefully: others still receive what they have not received yet."""
         group = self._group
         error = FailedPreconditionError(
             message=f"{group.describe(group.rank)} left collective group {group.key}: its session "
@@ -195,7 +195,7 @@ class _Member:
             meeting.leave(error)
 
     def _note(self, error: OpError) -> Meeting | None:
-        """Takes note of the first error; gives the meeting that has yet to be told of it."""
+        """Records the first error; returns the meeting that must still be notified of it."""
         with self._lock:
             if self._failure is not None:
                 return None
@@ -232,10 +232,10 @@ class Collectives:
         Args:
             step: The running step.
             group: The ranks.
-            instance: Which one; all ranks use the same number.
+            instance: Its number, the same on all ranks.
             timeout_s: How long to wait for the other ranks.
-            work: What this rank does; in a thread of its own.
-            abandon: Is called where the run fails, to end what the meeting does not end.
+            work: This rank's work, called in a separate thread.
+            abandon: Called if the run fails, to end what the meeting does not end.
 
         Raises:
             OpError: The group has failed before.
@@ -257,11 +257,11 @@ class Collectives:
             run.forget = step.on_cancel(lambda: self._give_up(step, group, instance, run))
 
     def wait(self, step: Running, group: Group, instance: int, timeout_s: float) -> tuple[Any, ...]:
-        """The result of the run that this step started; blocks until it is there.
+        """Returns the result of the run that this step started; blocks until it is available.
 
         Raises:
-            DeadlineExceededError: Another rank did not do its part in time; the text names it.
-            OpError: What ended the run; the text names the instance, and the rank if one is lost.
+            DeadlineExceededError: Another rank did not take part in time; the text names it.
+            OpError: The run failed; the text names the instance, and the rank if one is lost.
         """
         with self._lock:
             run = self._runs.pop(_key(step, group, instance), None)
@@ -302,7 +302,7 @@ class Collectives:
             run.abandon()
 
     def _give_up(self, step: Running, group: Group, instance: int, run: _Run) -> None:
-        """The step ended between start and result: the others need not wait."""
+        """Ends the run, as the step ended between start and result: the others need not wait."""
         with self._lock:
             self._runs.pop(_key(step, group, instance), None)
         reason = "its step has ended"
@@ -321,6 +321,6 @@ def _key(step: Running, group: Group, instance: int) -> tuple[Any, ...]:
 
 
 def _told(run: _Run, error: Exception) -> OpError:
-    """The error with the instance's name in it."""
+    """Returns the error with the instance's name in its text."""
     code, text = to_status(error)
     return from_status(code, text if run.title in text else f"{run.title}: {text}")

@@ -1,4 +1,4 @@
-"""The arithmetic of collectives: several ranks' elements into one, piece by piece in the cache.
+"""The arithmetic of collectives: merges several ranks' elements, piece by piece in the cache.
 
 Values are merged from left to right. float16 and bfloat16 are added in float32 and rounded once.
 """
@@ -14,7 +14,7 @@ import numpy as np
 from sparkflow_runtime.dtypes import wide
 
 PIECE: Final = 1 << 15
-"""Elements that are worked on at once: 128 KB of float32 stay in the cache between the passes."""
+"""Elements per piece: 128 KB of float32 stay in the cache between the passes."""
 
 _MERGE: Final[dict[str, Callable[..., Any]]] = {
     "Add": np.add,
@@ -28,13 +28,12 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """How the values of ranks become one.
+    """How the values of ranks are merged.
 
     Attributes:
         op: `Add`, `Mul`, `Min` or `Max`.
-        divisor: What complete values are divided by; 1 for nothing. Integers are cut towards zero.
-        shares: Per rank what its values are multiplied by first, those with 0 being left out
-            whatever they are; None for nothing.
+        divisor: The divisor of complete values; 1 for none. Integers are rounded towards zero.
+        shares: A factor per rank for its values, which are ignored if it is 0; None for no factors.
     """
 
     op: str
@@ -50,9 +49,9 @@ def merge_into(
     Args:
         out: [n]; may be one of the parts.
         parts: Arrays [n] of one dtype.
-        merge: How.
-        ranks: Whose they are.
-        is_last: Whether the values are complete then, and to be divided.
+        merge: How to merge them.
+        ranks: The ranks of the parts.
+        is_last: Whether the values are then complete, and must be divided.
     """
     shares = merge.shares
     if shares is not None:

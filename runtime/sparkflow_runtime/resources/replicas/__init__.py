@@ -1,1 +1,1 @@
-"""How replicas wait for each other: rounds of gradients, bounded staleness."""
+"""Synchronization of replicas: rounds of gradients, bounded staleness."""

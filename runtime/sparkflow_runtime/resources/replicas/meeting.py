@@ -1,7 +1,7 @@
-"""Where the gradients of several replicas meet: the rounds of one task, with threads.
+"""Combines the gradients of several replicas: the rounds of one task, with threads.
 
-Replicas are blocked while the round they contributed to is open, so that their gradients are used
-where they lie: nothing is copied. The rules are those of `resources.rounds`.
+Replicas are blocked while the round they contributed to is open, so their gradients are used in
+place: nothing is copied. The rules are those of `resources.rounds`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from sparkflow_runtime.resources.waiting import Cancellation, wait_for
 G = TypeVar("G")
 R = TypeVar("R")
 Combine = Callable[[Sequence[Contribution[G]]], R]
-"""Makes of all contributions what the replica that finishes the round gets."""
+"""Combines all contributions into the result for the replica that finishes the round."""
 
 
 class GradientRounds(Generic[G, R]):
     """Rounds behind a condition. Safe to use from several threads.
 
-    `_changed` guards everything here; it is held while contributions are combined, since those who
-    contributed may not go on meanwhile.
+    `_changed` guards everything here; it is held while contributions are combined, since the
+    contributors must not continue meanwhile.
 
     Args:
         name: For messages.
@@ -47,12 +47,12 @@ class GradientRounds(Generic[G, R]):
 
     @property
     def late(self) -> int:
-        """How many contributions came too late and were dropped."""
+        """How many contributions were dropped because they were too late."""
         with self._changed:
             return self._rounds.late
 
     def step_of(self, replica: int) -> int:
-        """The step a replica works for."""
+        """Returns the step for which a replica works."""
         with self._changed:
             return self._rounds.step_of(replica)
 
@@ -63,34 +63,34 @@ class GradientRounds(Generic[G, R]):
         running: Cancellation,
         step: int | None = None,
     ) -> R | None:
-        """Contributes and waits until the round is over, or until it is this replica's to finish.
+        """Contributes, and waits until the round is over or this replica must finish it.
 
         Args:
             contribution: Its arrays may not change while this blocks.
             combine: Called with the contributions in the order of replica numbers.
             running: The replica's step.
-            step: The step the gradients are for, where older than what `step_of` says.
+            step: The step of the gradients, if older than `step_of`.
 
         Returns:
-            What `combine` made, for the replica that must now use it and then call `release`; None
-            for the others, once the round is over, and for those that came too late.
+            The result of `combine`, for the replica that must now use it and then call `release`;
+            None for the others, once the round is over, and for those that were too late.
 
         Raises:
             InvalidArgumentError: The weight is negative or not finite.
-            DeadlineExceededError: Other replicas did not contribute in time; says which.
+            DeadlineExceededError: Other replicas did not contribute in time; the text names them.
             AbortedError: The rounds were dropped, or the replica contributed again elsewhere.
-            CancelledError, ...: What ended the running step.
+            CancelledError, ...: The error that ended the running step.
         """
         return self._meet(contribution, combine, running, step, share=False)
 
     def mean(
         self, contribution: Contribution[G], combine: Combine[G, R], running: Cancellation
     ) -> R:
-        """As `meet`, but every replica gets what `combine` made; nobody needs to release.
+        """As `meet`, but every replica gets the result of `combine`, and none needs to release.
 
         Raises:
             FailedPreconditionError, ...: As `meet`.
-            AbortedError: Also when the replica came too late.
+            AbortedError: Also if the replica was too late.
         """
         result = self._meet(contribution, combine, running, None, share=True)
         if result is None:
@@ -100,7 +100,7 @@ class GradientRounds(Generic[G, R]):
         return result
 
     def release(self, replica: int) -> None:
-        """Ends the round this replica finishes, and lets all go on; else does nothing."""
+        """Ends the round if this replica is finishing it, so that all continue."""
         with self._changed:
             if self._rounds.finisher == replica:
                 self._rounds.finish()
@@ -108,18 +108,18 @@ class GradientRounds(Generic[G, R]):
                 self._changed.notify_all()
 
     def join(self, replica: int) -> None:
-        """Has a replica work for the open round, whatever it did before; others wait for it."""
+        """Makes a replica join the open round, whatever it did before; others wait for it."""
         with self._changed:
             self._rounds.join(replica)
 
     def leave(self, replica: int) -> None:
-        """Takes a replica out that has no more data, or is gone; the others do not wait for it."""
+        """Removes a replica that has no more data, or is gone; the others do not wait for it."""
         with self._changed:
             self._rounds.leave(replica)
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Ends all waiting with AbortedError, for whoever drops the rounds."""
+        """Ends all waits with AbortedError, when the rounds are dropped."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -147,7 +147,7 @@ class GradientRounds(Generic[G, R]):
             if self._closed:
                 raise AbortedError(message=f"{self.name!r} was dropped by its task")
             if is_late:
-                # What it reads next must not be half updated.
+                # The variables that it reads next must not be partially updated.
                 if rounds.step == open_step and rounds.finisher is not None:
                     return None
                 rounds.go_on(replica)
@@ -174,7 +174,7 @@ class GradientRounds(Generic[G, R]):
         return result
 
     def _finish(self, replica: int, combine: Combine[G, R], share: bool) -> tuple[R] | None:
-        """The combined contributions if the replica may finish the round; the condition is held."""
+        """Returns the combined contributions if the replica may finish; `_changed` is held."""
         rounds = self._rounds
         if not rounds.may_finish(replica):
             return None
@@ -201,7 +201,7 @@ class GradientRounds(Generic[G, R]):
             )
 
     def _late(self, step: int) -> DeadlineExceededError:
-        """Says whom a replica has waited for in vain; the condition is held."""
+        """Returns a timeout's error, which names the missing replicas; `_changed` is held."""
         finisher = self._rounds.finisher
         if finisher is not None:
             waited_for = f"replica {finisher} to finish its update"

@@ -1,9 +1,9 @@
-"""Rounds: which replica's contribution counts for which step, without threads.
+"""Rounds: decides which replica's contribution counts for which step, without threads.
 
-Replicas contribute once to every round. One of them is elected to finish it: it gets what all
-contributed, and ends the round when it has done with that what is to be done. With fewer
-contributions required than there are replicas, those that come too late are dropped and counted
-(backup workers: Chen et al., "Revisiting Distributed Synchronous SGD", 2016).
+Replicas contribute once to every round. One of them is elected to finish it: it gets all
+contributions, and ends the round after using them. If fewer contributions are required than there
+are replicas, late ones are dropped and counted (backup workers: Chen et al., "Revisiting
+Distributed Synchronous SGD", 2016).
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ G = TypeVar("G")
 
 
 class Outcome(enum.Enum):
-    """What became of a contribution."""
+    """The fate of a contribution."""
 
     ACCEPTED = "accepted"
     REPLACED = "replaced"
     """The replica had contributed to this round before; the new contribution counts."""
     LATE = "late"
-    """The round it was made for is over, or is being finished."""
+    """Its round is over, or is being finished."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contribution(Generic[G]):
-    """What one replica brings to one round.
+    """One replica's contribution to one round.
 
     Attributes:
         replica: The replica's number.
@@ -43,18 +43,18 @@ class Contribution(Generic[G]):
 
 
 class Rounds(Generic[G]):
-    """Who contributed to the open round, who finishes it, and who has missed it.
+    """The replicas that contributed to the open round, finish it, or have missed it.
 
     Args:
         num_replicas: Replicas 0 to `num_replicas - 1` are expected from the start.
-        num_required: So many contributions make a round; fewer when fewer replicas are left.
-        elects_first: Whether only the replica with the lowest number that takes part may finish a
-            round; else whoever asks first.
+        num_required: The number of contributions to a round; fewer if fewer replicas are left.
+        elects_first: Whether only the participating replica with the lowest number may finish a
+            round; otherwise the first that asks.
 
     Attributes:
         step: The number of the open round.
-        finisher: Who is finishing it, None while contributions are awaited.
-        late: How many contributions were dropped.
+        finisher: The replica that is finishing it, None while contributions are awaited.
+        late: The number of dropped contributions.
 
     Raises:
         InvalidArgumentError: There are no replicas, or more are required than there are.
@@ -77,22 +77,22 @@ class Rounds(Generic[G]):
 
     @property
     def missing(self) -> list[int]:
-        """The replicas that take part and have not contributed to the open round."""
+        """Returns the participating replicas that have not contributed to the open round."""
         return sorted(self._active - self._arrived.keys())
 
     def step_of(self, replica: int) -> int:
-        """The round a replica works for: the one that was open when its last one ended."""
+        """Returns a replica's round: the one that was open when its last one ended."""
         return self._at.setdefault(replica, self.step)
 
     def push(self, contribution: Contribution[G], step: int | None = None) -> Outcome:
         """Counts a contribution, or drops it.
 
         A replica that was finishing the round and contributes again has failed in between: the
-        round is over, since its update may have been made already.
+        round is over, since its update may already have been applied.
 
         Args:
-            contribution: What is brought.
-            step: The round it was made for, where that is older than `step_of` says.
+            contribution: The contribution.
+            step: Its round, if older than `step_of`.
         """
         replica = contribution.replica
         self._active.add(replica)
@@ -111,13 +111,13 @@ class Rounds(Generic[G]):
         return self._arrived.get(contribution.replica) is contribution
 
     def withdraw(self, contribution: Contribution[G]) -> None:
-        """Takes a contribution back, unless it was dropped, replaced or used."""
+        """Withdraws a contribution, unless it was dropped, replaced or used."""
         if self.finisher is None and self.holds(contribution):
             del self._arrived[contribution.replica]
 
     @property
     def is_complete(self) -> bool:
-        """Whether enough arrived and somebody has to finish the open round."""
+        """Whether enough contributions arrived for the open round to be finished."""
         there = self._active | self._arrived.keys()
         arrived = len(self._arrived)
         return self.finisher is None and 0 < arrived >= min(self._required, len(there))
@@ -129,7 +129,7 @@ class Rounds(Generic[G]):
         return not self._elects_first or replica == min(self._active | self._arrived.keys())
 
     def begin_finish(self, replica: int) -> list[Contribution[G]]:
-        """Elects the replica; what was contributed, in the order of replica numbers."""
+        """Elects the replica; returns the contributions in the order of replica numbers."""
         assert self.may_finish(replica)
         self.finisher = replica
         return [self._arrived[each] for each in sorted(self._arrived)]
@@ -142,16 +142,16 @@ class Rounds(Generic[G]):
         self.step += 1
 
     def go_on(self, replica: int) -> None:
-        """Has a replica work for the open round: from now on it reads what the last one left."""
+        """Makes a replica join the open round: from now on it reads the result of the last one."""
         self._at[replica] = self.step
 
     def join(self, replica: int) -> None:
-        """Takes a replica in that works for the open round: it is waited for from now on."""
+        """Adds a replica to the open round: from now on it is awaited."""
         self._active.add(replica)
         self.go_on(replica)
 
     def leave(self, replica: int) -> None:
-        """Takes a replica out: no round waits for it. What it contributed counts.
+        """Removes a replica: no round waits for it. Its contributions count.
 
         If it was finishing a round, the round is over. It takes part again when it joins or
         contributes.

@@ -1,4 +1,4 @@
-"""Bounded staleness: no replica may be more than so many steps ahead of the slowest one.
+"""Bounded staleness: limits how many steps a replica may be ahead of the slowest one.
 
 The rule of Ho et al., "More Effective Distributed ML via a Stale Synchronous Parallel Parameter
 Server", NIPS 2013. `Clocks` is the rule itself, without threads; `StalenessClock` waits.
@@ -17,11 +17,11 @@ from sparkflow_runtime.resources.waiting import Cancellation, wait_for
 
 
 class Clocks:
-    """How many steps each replica has made, and who may begin another.
+    """How many steps each replica has completed, and which may begin another.
 
     Args:
         num_replicas: Replicas 0 to `num_replicas - 1` take part from the start.
-        staleness: How many steps a replica may be ahead of the slowest; 0 has all make each step
+        staleness: How many steps a replica may be ahead of the slowest; 0: all run each step
             together.
 
     Raises:
@@ -39,15 +39,15 @@ class Clocks:
 
     @property
     def slowest(self) -> int:
-        """The fewest steps that a replica has made that takes part; 0 when none does."""
+        """Returns the fewest steps of any participating replica; 0 if there is none."""
         return min(self._steps.values(), default=0)
 
     def steps_of(self, replica: int) -> int:
-        """How many steps a replica has made; one that does not take part joins."""
+        """Returns how many steps a replica has completed; adds a replica that is missing."""
         return self._steps.setdefault(replica, self.slowest)
 
     def advance(self, replica: int) -> None:
-        """A replica has made a step."""
+        """Counts a step of a replica."""
         self._steps[replica] = self.steps_of(replica) + 1
 
     def may_go_on(self, replica: int) -> bool:
@@ -55,17 +55,17 @@ class Clocks:
         return self.steps_of(replica) - self.slowest <= self.staleness
 
     def behind(self, replica: int) -> list[int]:
-        """The replicas that this one must wait for."""
+        """Returns the replicas for which this one must wait."""
         bound = self.steps_of(replica) - self.staleness
         return sorted(each for each, steps in self._steps.items() if steps < bound)
 
     def join(self, replica: int) -> None:
-        """A replica takes part from here, as one of the slowest, whatever it did before."""
+        """Adds a replica as one of the slowest, whatever it did before."""
         self._steps.pop(replica, None)
         self._steps[replica] = self.slowest
 
     def leave(self, replica: int) -> None:
-        """A replica makes no more steps; nobody waits for it."""
+        """Removes a replica, so that none waits for it."""
         self._steps.pop(replica, None)
 
 
@@ -94,9 +94,9 @@ class StalenessClock:
         """Counts a step of a replica and waits until it may begin its next one.
 
         Raises:
-            DeadlineExceededError: Slower replicas did not come up in time; says which.
+            DeadlineExceededError: Slower replicas did not catch up in time; the text names them.
             AbortedError: The clock was dropped.
-            CancelledError, ...: What ended the running step.
+            CancelledError, ...: The error that ended the running step.
         """
         with self._changed:
             self._clocks.advance(replica)
@@ -110,18 +110,18 @@ class StalenessClock:
         wait_for(self._changed, attempt, running, self._timeout_s, lambda: self._late(replica))
 
     def join(self, replica: int) -> None:
-        """Has a replica take part that is new, or starts anew."""
+        """Adds a replica that is new or was restarted."""
         with self._changed:
             self._clocks.join(replica)
 
     def leave(self, replica: int) -> None:
-        """Takes a replica out that has no more data, or is gone."""
+        """Removes a replica that has no more data, or is gone."""
         with self._changed:
             self._clocks.leave(replica)
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Ends all waiting with AbortedError, for whoever drops the clock."""
+        """Ends all waits with AbortedError, when the clock is dropped."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
