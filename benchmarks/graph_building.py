@@ -58,7 +58,7 @@ def seconds_per_node(count: int) -> list[float]:
 
 
 def chain(start: tf.Tensor, other: object, count: int) -> tf.Tensor:
-    """`count` additions, one after the other."""
+    """`count` additions, one after another."""
     for _ in range(count):
         start = start + other
     return start

@@ -11,7 +11,7 @@ from competitor import Case
 
 
 def make(torch: Any, name: str, compiled: bool) -> Case | None:
-    """The case of that name; None where there is none."""
+    """The case of that name; None if there is none."""
     if name not in n.NETWORKS:
         return None
     if compiled and name == "recommender":

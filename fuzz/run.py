@@ -52,7 +52,7 @@ class Outcome:
 
 
 def main() -> int:
-    """Fuzzes the targets one after the other."""
+    """Fuzzes the targets one after another."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=10.0, help="for all targets together")
     parser.add_argument("--target", nargs="+", default=[], help="their names; all without it")

@@ -35,7 +35,7 @@ class Result:
 
     Attributes:
         counts: How many passed, failed and were skipped.
-        seconds: What they took, one after the other.
+        seconds: What they took, one after another.
         figures: What they have measured, by its name.
         failed: The names of those that failed.
     """

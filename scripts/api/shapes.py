@@ -50,7 +50,7 @@ class Shapes:
 
     @property
     def kept(self) -> int | None:
-        """The input whose shape the only output has, None where there is none."""
+        """The input whose shape the only output has, None if there is none."""
         if len(self._accepted) < 4:
             return None
         for index in range(self._count):

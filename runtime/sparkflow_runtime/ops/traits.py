@@ -375,7 +375,7 @@ class Execution(_Described):
         not looked at.
 
         Returns:
-            The kernel; None where there is none, as here.
+            The kernel; None if there is none, as here.
         """
         return None
 

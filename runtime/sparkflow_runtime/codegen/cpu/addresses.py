@@ -1,4 +1,4 @@
-"""What happens to the table of addresses of a list before and after the turns of a loop."""
+"""Converts a list's table of element addresses before and after the iterations of a loop."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sparkflow_runtime.once import once
 
 @once
 def list_begins() -> Callable[..., bool]:
-    """A function of four arrays and the block of a list, see `ListField`, that points to them.
+    """Returns a function that fills a list's block, see `ListField`, from four arrays.
 
-    They are the table of the elements' addresses, zeros, memory for elements, and an array of
-    elements, whose rows the elements are. Is that the zeros, then no element is set; is it the
-    table, then the addresses are there already.
+    The arrays are the table of element addresses, zeros, memory for elements, and an array whose
+    rows are the elements. If that last array is the zeros, no element is set; if it is the table,
+    the table already holds the addresses.
     """
     code = Code()
     rows, zeros, memory, elements, control = code.arrays(5)
@@ -47,9 +47,9 @@ def list_begins() -> Callable[..., bool]:
 
 @once
 def list_ends() -> Callable[..., bool]:
-    """A function of an int64, of the block of a list, and of nothing else.
+    """Returns a function of an int64, which it fills, and the block of a list.
 
-    It counts the elements that lie in the list's memory at their own places, one after the other.
+    It counts the elements that are stored at their own positions in the list's memory.
     """
     code = Code()
     counted, control = code.arrays(2)

@@ -1,4 +1,4 @@
-"""Copies of pieces of arrays into one, in machine code: what joining, cutting and turning does."""
+"""Machine code that copies pieces of arrays into one: concatenation, slicing, transposition."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from sparkflow_runtime.codegen.machine.llvm_text import Code, Value
 from sparkflow_runtime.once import once
 
 ZEROS: Final = -1
-"""The number of a source that is nothing but zeros."""
+"""The source number that stands for all zeros."""
 _PIECES: Final = 1
 _WORDS: Final = (1, 2, 4, 8)
-"""Pieces of so many bytes are copied without a call."""
+"""Pieces of up to this many bytes are copied inline."""
 _AT_ONCE: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Pieces of equal length at equal distances; all in bytes.
+    """Pieces of equal length at a constant stride; all numbers are bytes.
 
     Attributes:
-        source: The number of the array they come from, or `ZEROS`.
-        source_offset: Where the first one begins there.
-        target_offset: Where it goes.
-        length: Of each.
-        count: How many there are.
-        source_step: From one to the next.
-        target_step: From one to the next.
+        source: Number of the source array, or `ZEROS`.
+        source_offset: Offset of the first piece in the source.
+        target_offset: Its offset in the target.
+        length: Length of each piece.
+        count: Number of pieces.
+        source_step: Stride between pieces in the source.
+        target_step: Stride between pieces in the target.
     """
 
     source: int
@@ -44,12 +44,12 @@ class Pieces:
 def bind_copies(
     pieces: Sequence[Pieces], sources: int, counts: Sequence[int] | None = None
 ) -> Callable[..., bool]:
-    """A function of the sources and the target, which overlaps with none of them.
+    """Returns a function of the sources and the target, which must not overlap.
 
     Args:
-        pieces: What is copied, one after the other; nothing is checked.
-        sources: How many arrays it comes from.
-        counts: The elements of the sources and of the target, which then are looked at; None for
+        pieces: The pieces to copy, in order; nothing is checked.
+        sources: Number of source arrays.
+        counts: Element counts of the sources and the target, which each call then checks; None for
             arrays of any strides.
     """
     numbers = [len(pieces)]
@@ -65,7 +65,7 @@ def _body() -> native.Body:
 
 
 def _text() -> str:
-    """The module; the number of sources stands behind the pieces."""
+    """Returns the module; the number of sources follows the pieces."""
     code = Code()
     total = code.load("i64", code.at("i64", "%sizes", 0))
     sources_at = code.at("i64", "%sizes", code.add(code.multiply(total, 7), _PIECES))
@@ -100,7 +100,7 @@ def _text() -> str:
 def _copy_words(
     code: Code, size: int, begin: str, to: str, count: Value, source_step: str, target_step: str
 ) -> None:
-    """Copies words of so many bytes, several at once: one by one, each waits for the last one."""
+    """Copies words of one size, several at once: alone, each would wait for the last."""
     kind = f"i{8 * size}"
 
     def copy(first: Value, number: int) -> None:

@@ -1,7 +1,7 @@
-"""Sums, largest and smallest values: what they start from, how two of them become one.
+"""Accumulators for sums, maxima and minima: their identities and how two are combined.
 
-A sum of float32 is held in float64 but for the innermost additions: a block of `BLOCK` vectors is
-added up lane by lane, then the lanes in pairs.
+A sum of float32 is kept in float64 except for the innermost additions: a block of `BLOCK` vectors
+is added lane by lane, then the lanes are added pairwise.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from sparkflow_runtime.codegen.ir.schedule import Reduction
 from sparkflow_runtime.dtypes import DType
 
 BLOCK: Final = 128
-"""Vectors that are added up before the sum goes to a more exact one."""
+"""Number of vectors added before the sum moves to a more precise accumulator."""
 
 
 def identity(function: str, dtype: DType) -> float | int | bool:
-    """What a reduction over nothing gives."""
+    """Returns the identity: the result of a reduction over no elements."""
     if function == "reduce_sum":
         return 0
     largest = function == "reduce_max"
@@ -35,7 +35,7 @@ def identity(function: str, dtype: DType) -> float | int | bool:
 
 
 def combine(builder: Any, function: str, dtype: DType, a: Any, b: Any) -> Any:
-    """One value from two."""
+    """Combines two values."""
     if function == "reduce_sum":
         return builder.fadd(a, b) if dtype.is_floating else builder.add(a, b)
     if dtype is dtypes.bool_:
@@ -44,11 +44,11 @@ def combine(builder: Any, function: str, dtype: DType, a: Any, b: Any) -> Any:
 
 
 class Accumulator:
-    """A number in which a reduction is gathered.
+    """A scalar accumulator of a reduction.
 
     Args:
-        memory: For its place.
-        reduction: What is gathered.
+        memory: Allocates its stack slot.
+        reduction: The reduction that is accumulated.
     """
 
     def __init__(self, memory: Memory, reduction: Reduction) -> None:
@@ -60,32 +60,32 @@ class Accumulator:
 
     @property
     def needs_blocks(self) -> bool:
-        """Whether long sums are to be made in blocks."""
+        """Whether long sums should be split into blocks."""
         return self.function == "reduce_sum" and self.dtype.is_floating
 
     def clear(self, builder: Any) -> None:
-        """Begins anew."""
+        """Resets it to the identity."""
         start = identity(self.function, self.total_dtype)
         builder.store(constant(SCALARS[self.total_dtype], start), self._place)
 
     def neutral(self, width: int) -> Any:
-        """A vector that changes nothing."""
+        """Returns a vector of identities."""
         kind = ir.VectorType(SCALARS[self.dtype], width)
         return constant(kind, identity(self.function, self.dtype))
 
     def add(self, builder: Any, value: Any) -> None:
-        """Takes in a number."""
+        """Accumulates a scalar."""
         if self.total_dtype is not self.dtype:
             value = builder.fpext(value, SCALARS[self.total_dtype])
         self.add_total(builder, value)
 
     def add_total(self, builder: Any, value: Any) -> None:
-        """Takes in another accumulator's total."""
+        """Accumulates another accumulator's total."""
         total = builder.load(self._place, typ=SCALARS[self.total_dtype])
         builder.store(combine(builder, self.function, self.total_dtype, total, value), self._place)
 
     def add_lanes(self, builder: Any, value: Any) -> None:
-        """Takes in the lanes of a vector, in pairs."""
+        """Accumulates the lanes of a vector pairwise."""
         width = value.type.count
         while width > 1:
             width //= 2
@@ -98,11 +98,11 @@ class Accumulator:
         self.add(builder, builder.extract_element(value, ir.Constant(I32, 0)))
 
     def total(self, builder: Any) -> Any:
-        """What was gathered, in `total_dtype`."""
+        """Returns the accumulated value, in `total_dtype`."""
         return builder.load(self._place, typ=SCALARS[self.total_dtype])
 
     def rounded(self, builder: Any, total: Any) -> Any:
-        """A total as the result's dtype."""
+        """Converts a total to the result's dtype."""
         if self.total_dtype is self.dtype:
             return total
         return builder.fptrunc(total, SCALARS[self.dtype])

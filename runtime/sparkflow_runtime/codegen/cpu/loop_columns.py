@@ -1,8 +1,8 @@
 """Short rows in memory, columns in registers: see `ir.short_rows`.
 
-Several rows lie side by side as whole vectors. These are loaded as they are, and every column is
-put together from them, one shuffle per vector; stores go the other way. The columns of long rows
-are gathered from memory, which takes fewer instructions then.
+Several rows are loaded as contiguous whole vectors, and each column is assembled from these with
+one shuffle per vector; stores do the reverse. The columns of long rows are gathered from memory,
+which then takes fewer instructions.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from sparkflow_runtime.codegen.ir.short_rows import MOST_SHUFFLED
 def load_columns(
     builder: Any, memory: Memory, array: Array, pointer: Any, width: int, cut: Cut | None
 ) -> list[Any]:
-    """The columns of so many rows: `array.step` vectors of `width` lanes.
+    """Loads the columns of `width` rows: `array.step` vectors of `width` lanes.
 
     Args:
         builder: Emits the code.
         memory: Emits the loads.
         array: The first column.
-        pointer: Where its first element is.
-        width: How many rows there are.
-        cut: How many of them are there where these are the last ones.
+        pointer: Address of its first element.
+        width: Number of rows.
+        cut: Number of valid rows if this is the masked tail.
     """
     length = array.step
     if length > MOST_SHUFFLED:
@@ -54,7 +54,7 @@ def store_columns(
     pointer: Any,
     cut: Cut | None,
 ) -> None:
-    """Writes as many columns as rows are long, see `load_columns`."""
+    """Stores one vector per column of the rows, see `load_columns`."""
     length, width = array.step, columns[0].type.count
 
     def source(place: int) -> Callable[[int], tuple[int, int]]:
@@ -70,7 +70,7 @@ def store_columns(
 def _gathered(
     builder: Any, vectors: Sequence[Any], source: Callable[[int], tuple[int, int]], width: int
 ) -> Any:
-    """A vector from lanes of others; `source` gives which vector and which of its lanes."""
+    """Shuffles lanes of other vectors into one; `source` returns the vector and lane to take."""
     sources = [source(lane) for lane in range(width)]
     first, *others = sorted({each for each, _ in sources})
     result, taken = vectors[first], [place for _, place in sources]
@@ -86,7 +86,7 @@ def _gathered(
 
 
 def _part(builder: Any, cut: Cut | None, length: int, place: int, width: int) -> Cut | None:
-    """What is there of a vector of the rows that a cut leaves."""
+    """Returns the mask of a vector of rows that are cut short."""
     if cut is None:
         return None
     elements = builder.mul(cut.count, number(length))

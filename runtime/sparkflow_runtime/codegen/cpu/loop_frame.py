@@ -1,9 +1,9 @@
-"""What the function `body` is given, as its generated code sees it.
+"""The arguments of the function `body`, as its generated code sees them.
 
-Numbers for the body (`sizes`): the size of each dimension, the number of parts, where a counter is,
-then for each area (`Schedule.areas`) where it is and how far those of two parts are apart, and then
-these areas and the counter themselves. Places are in bytes from the first number. A body for one
-part reads neither the number of parts nor the counter.
+Numbers for the body (`sizes`): the size of each dimension, the number of parts, the offset of a
+counter, then for each area (`Schedule.areas`) its offset and the stride between parts, followed by
+the areas and the counter themselves. Offsets are in bytes from the first number. A single-part body
+reads neither the number of parts nor the counter.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from sparkflow_runtime.dtypes import DType
 
 
 class Frame:
-    """The function that is being written.
+    """The function being emitted.
 
     Args:
-        schedule: What it computes.
+        schedule: The plan of its loops.
         has_masks: See `Memory`.
-        form: For which sizes, and where the arrays are.
+        form: The sizes it is specialised for, and where the arrays are.
 
     Attributes:
-        builder: llvmlite's, where the code goes on.
+        builder: llvmlite's builder, at the current insertion point.
         memory: Emits loads and stores.
-        sizes: Of the dimensions.
-        low, high: Where the outermost loop begins and ends.
-        indices: Of the loops that are entered.
+        sizes: Sizes of the dimensions.
+        low, high: Bounds of the outermost loop.
+        indices: Indices of the enclosing loops.
         inputs, outputs: The arrays of the call.
-        kept: The arrays in which values are kept for a later pass.
-        areas: Memory per part, by value: where that of part 0 is, and the distance of two.
-        parts, counter: How many parts there are, and where those that have ended are counted.
+        kept: The arrays that keep values for a later pass.
+        areas: Memory per part, by value: the address for part 0, and the stride between parts.
+        parts, counter: The number of parts, and the address of the count of finished ones.
     """
 
     def __init__(self, schedule: Schedule, has_masks: bool, form: Form) -> None:
@@ -79,11 +79,11 @@ class Frame:
         self.builder.position_at_end(start)
 
     def text(self) -> str:
-        """The module."""
+        """Returns the module."""
         return "\n".join(str(each) for each in self.module.globals.values())
 
     def block(self, name: str) -> Any:
-        """A new block of code."""
+        """Appends a basic block."""
         return self._function.append_basic_block(name)
 
     def array(self, base: Any, dtype: DType, axes: Axes) -> Array:
@@ -91,21 +91,21 @@ class Frame:
         return Array(base, dtype, axes, self.sizes)
 
     def bounds(self, dimension: int) -> tuple[Any, Any]:
-        """Where the loop over a dimension begins and ends."""
+        """Returns the bounds of the loop over a dimension."""
         return (self.low, self.high) if dimension == 0 else (number(0), self.sizes[dimension])
 
     def own_area(self, value: int) -> Any:
-        """Where this part's memory for a value is."""
+        """Returns the address of this part's memory for a value."""
         base, distance = self.areas[value]
         return self.at(base, self.builder.mul(self._part, distance))
 
     def at(self, base: Any, offset: Any) -> Any:
-        """So many bytes behind a place."""
+        """Returns an address plus an offset in bytes."""
         return self.builder.gep(base, [offset], source_etype=I8)
 
     @contextmanager
     def loop(self, low: Any, high: Any, name: str) -> Iterator[Any]:
-        """Emits a loop around what is emitted inside; gives the index."""
+        """Emits a loop around what is emitted inside; yields the index."""
         builder, before = self.builder, self.builder.block
         inside, after = self.block(name), self.block(f"after_{name}")
         builder.cbranch(builder.icmp_signed("<", low, high), inside, after)

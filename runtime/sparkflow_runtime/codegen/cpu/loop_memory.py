@@ -23,7 +23,7 @@ POINTER: Final = ir.PointerType()
 
 MEMORY_TYPES: Final = {**SCALARS, dtypes.bool_: I8}
 _LEAST_MASKED: Final = 4
-"""Bytes of the smallest elements that processors load and store parts of vectors of."""
+"""Size in bytes of the smallest elements for which processors have masked loads and stores."""
 
 
 def number(value: int) -> Any:
@@ -32,17 +32,17 @@ def number(value: int) -> Any:
 
 
 def vector(scalar: Any, width: int) -> Any:
-    """The type of so many scalars; the scalar's own for a width of 0."""
+    """Returns a vector type of `width` lanes; the scalar type for a width of 0."""
     return ir.VectorType(scalar, width) if width else scalar
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What is left at the end of a row that is shorter than a vector.
+    """The masked tail of a row: fewer elements than a vector has lanes.
 
     Attributes:
-        count: How many elements there are, int64.
-        mask: One bit per lane: whether there is such an element.
+        count: Number of valid elements, int64.
+        mask: One bit per lane: whether the element is valid.
     """
 
     count: Any
@@ -53,9 +53,9 @@ class Array:
     """An array of a call, or a piece of memory that is used like one.
 
     Attributes:
-        dtype: Of its elements.
-        axes: The dimensions along which it goes on.
-        step: The distance of neighbours, in elements.
+        dtype: The element type.
+        axes: The dimensions along which it varies.
+        step: The stride between neighbours, in elements.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Array:
         self._pointers = [base]
 
     def enter(self, builder: Any, dimension: int, index: Any) -> None:
-        """Goes to a position of the loop over a dimension; the loops outside of it are entered."""
+        """Moves to a position of the loop over a dimension, inside the loops that enclose it."""
         del self._pointers[dimension + 1 :]
         pointer = self._pointers[dimension]
         if self.axes[dimension]:
@@ -77,11 +77,11 @@ class Array:
         self._pointers.append(pointer)
 
     def stride(self, builder: Any, dimension: int) -> Any:
-        """How many elements there are in one step along a dimension, int64."""
+        """Returns the stride of a dimension in elements, int64."""
         return self._stepped(builder, self._product(builder, dimension + 1))
 
     def count(self, builder: Any, dimension: int) -> Any:
-        """How many elements there are inside of the loops over the dimensions before this one."""
+        """Returns the number of elements inside the loops over the preceding dimensions."""
         return self._product(builder, dimension)
 
     def _product(self, builder: Any, start: int) -> Any:
@@ -92,12 +92,12 @@ class Array:
         return result
 
     def pointer(self, builder: Any, level: int, index: Any = None) -> Any:
-        """Where an element is.
+        """Returns the address of an element.
 
         Args:
             builder: Emits the address.
-            level: How many loops are entered.
-            index: Along the dimension of this level.
+            level: Number of enclosing loops.
+            index: Position along the dimension of this level.
         """
         pointer = self._pointers[level]
         if index is None:
@@ -105,7 +105,7 @@ class Array:
         return self._gep(builder, pointer, self._stepped(builder, index))
 
     def neighbour(self, builder: Any, pointer: Any, count: int) -> Any:
-        """So many elements of memory behind a place."""
+        """Returns an address plus an offset in elements."""
         return self._gep(builder, pointer, number(count)) if count else pointer
 
     def _stepped(self, builder: Any, index: Any) -> Any:
@@ -119,8 +119,8 @@ class Memory:
     """Emits loads and stores.
 
     Args:
-        entry: A block that runs once, before everything; ends with a branch.
-        has_masks: Whether the processor loads and stores parts of vectors of 4 and 8 bytes.
+        entry: The entry block, which runs once and ends with a branch.
+        has_masks: Whether the processor has masked loads and stores of 4- and 8-byte elements.
     """
 
     def __init__(self, entry: Any, has_masks: bool) -> None:
@@ -132,7 +132,7 @@ class Memory:
     def load(
         self, builder: Any, dtype: DType, pointer: Any, width: int = 0, cut: Any = None
     ) -> Any:
-        """A number (width 0) or a vector; what a cut leaves out is 0."""
+        """Loads a scalar (width 0) or a vector; masked-off lanes are 0."""
         kind = vector(MEMORY_TYPES[dtype], width)
         if cut is None:
             found = builder.load(pointer, align=dtype.size, typ=kind)
@@ -154,13 +154,13 @@ class Memory:
     def gather(
         self, builder: Any, dtype: DType, pointer: Any, step: int, width: int, cut: Any
     ) -> Any:
-        """A vector of every `step`th element; what a cut leaves out is 0."""
+        """Loads a vector of every `step`th element; masked-off lanes are 0."""
         scalar = MEMORY_TYPES[dtype]
         kind, bits = ir.VectorType(scalar, width), ir.VectorType(ir.IntType(1), width)
         pointers = ir.VectorType(POINTER, width)
         places = ir.Constant(ir.VectorType(I32, width), [lane * step for lane in range(width)])
         each = builder.gep(pointer, [places], source_etype=scalar)
-        each.type = pointers  # llvmlite takes it for a single one
+        each.type = pointers  # llvmlite takes it for a scalar
         name = f"llvm.masked.gather.{_suffix(dtype, width)}.v{width}p0"
         function = self._intrinsic(name, ir.FunctionType(kind, [pointers, I32, bits, kind]))
         mask = ir.Constant(bits, [1] * width) if cut is None else cut.mask
@@ -168,7 +168,7 @@ class Memory:
         return builder.call(function, [each, align, mask, constant(kind, 0)])
 
     def store(self, builder: Any, dtype: DType, value: Any, pointer: Any, cut: Any = None) -> None:
-        """Writes a number or a vector, or the part of it that is there."""
+        """Stores a scalar or a vector, or its valid lanes."""
         width = value.type.count if isinstance(value.type, ir.VectorType) else 0
         kind = vector(MEMORY_TYPES[dtype], width)
         if dtype is dtypes.bool_:
@@ -187,7 +187,7 @@ class Memory:
             self._copy(builder, pointer, buffer, dtype, cut.count)
 
     def clear(self, builder: Any, pointer: Any, array: Array, count: Any) -> None:
-        """Sets so many elements of an array to 0."""
+        """Sets elements of an array to 0."""
         signature = ir.FunctionType(ir.VoidType(), [POINTER, I8, I64, ir.IntType(1)])
         function = self._intrinsic("llvm.memset.p0.i64", signature)
         size = builder.mul(count, number(array.dtype.size))
@@ -195,7 +195,7 @@ class Memory:
         builder.call(function, [pointer, ir.Constant(I8, 0), size, no])
 
     def variable(self, kind: Any) -> Any:
-        """A place on the stack, which LLVM turns into registers where it can."""
+        """Allocates a stack slot, which LLVM promotes to a register if it can."""
         with_entry = ir.IRBuilder(self._entry)
         with_entry.position_at_start(self._entry)
         return with_entry.alloca(kind)

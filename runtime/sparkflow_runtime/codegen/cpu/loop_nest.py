@@ -1,7 +1,7 @@
-"""From the plan of a kernel's loops to LLVM's assembly language.
+"""Lowers the plan of a kernel's loops to LLVM assembly.
 
-Nested loops, one per dimension; the innermost one is over vectors (`loop_vectors`). What does not
-vary along the last dimension is computed as a number outside of that loop.
+Loops are nested, one per dimension; the innermost one is over vectors (`loop_vectors`). What does
+not vary along the last dimension is computed as a scalar outside that loop.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from sparkflow_runtime.codegen.ir.schedule import IDENTITY, Form, Pass, Schedule
 
 
 def generate(schedule: Schedule, target: Target, form: Form) -> str:
-    """The text of a module that defines `body`, see `native.body`.
+    """Returns the text of a module that defines `body`, see `native.body`.
 
     Args:
-        schedule: What is computed.
-        target: For which processor.
-        form: For which sizes.
+        schedule: The plan of the loops.
+        target: The processor.
+        form: The sizes it is specialised for.
     """
     return _Nest(schedule, target, form).text()
 
@@ -56,7 +56,7 @@ class _Nest:
     # ---------------------------------------------------------------------------------------- loops
 
     def _level(self, level: int, turn: int | None) -> None:
-        """Emits what is inside of so many loops, in one pass; None where all are still to come."""
+        """Emits the code inside `level` loops in one pass; `turn` is None outside the passes."""
         schedule, builder = self._schedule, self._builder
         if level == schedule.row and turn is None:
             for number in range(schedule.passes):
@@ -100,7 +100,7 @@ class _Nest:
         return (*frame.inputs, *frame.outputs, *frame.kept.values(), *sums.arrays.values())
 
     def _finish(self) -> None:
-        """Stores what there is one of; where there are parts, the last one to end does."""
+        """Stores scalar results; if there are parts, the last one to finish does."""
         builder, schedule = self._builder, self._schedule
         shared = [each for each in schedule.reductions if each.is_shared]
         totals = [each for each in shared if not each.in_memory]
@@ -123,7 +123,7 @@ class _Nest:
     # -------------------------------------------------------------------------------------- numbers
 
     def _compute_numbers(self, level: int, turn: int | None) -> None:
-        """What is computed inside of so many loops but is no vector."""
+        """Emits the scalars that are computed inside `level` loops."""
         schedule, builder = self._schedule, self._builder
         for value in schedule.numbers(level, turn):
             instruction = schedule.instruction(value)
@@ -146,7 +146,7 @@ class _Nest:
     def _computed(
         self, instruction: Instruction, arguments: list[Any], width: int = 0, index: Any = None
     ) -> Any:
-        """The result of an instruction that is no reduction, of numbers (width 0) or vectors."""
+        """Emits an instruction other than a reduction, on scalars (width 0) or vectors."""
         if instruction.function == "constant":
             return _constant(instruction, width)
         if instruction.function == "index":
@@ -160,7 +160,7 @@ class _Nest:
     # -------------------------------------------------------------------------------------- vectors
 
     def _innermost(self, turn: int) -> None:
-        """The loop over the last dimension in one pass."""
+        """Emits the loop over the last dimension in one pass."""
         work = self._schedule.work(turn)
         registers = self._schedule.registers(turn, self._target, self._form.registers)
         gathered = [
@@ -174,9 +174,9 @@ class _Nest:
         self._loops.emit(low, high, step, registers, self._form.has_rest, gathered)
 
     def _columns(self, level: int, turn: int) -> None:
-        """All loops inside of `level`, that over the last dimension as the outermost one.
+        """Emits all loops inside `level`, with the one over the last dimension outermost.
 
-        What columns are summed up to stays in registers; it goes to the array when it is complete.
+        Column sums stay in registers and are stored when they are complete.
         """
         work = self._schedule.work(turn)
         registers = self._schedule.registers(turn, self._target, self._form.registers)
@@ -216,9 +216,9 @@ class _Nest:
         carried: list[Any],
         is_inside: bool = False,
     ) -> list[Any]:
-        """See `loop_vectors.Step`: everything is read before anything is written.
+        """Emits a step, see `loop_vectors.Step`: all loads come before all stores.
 
-        With `is_inside` other loops are inside of that over vectors, and all sums are carried.
+        With `is_inside`, other loops are nested inside the vector loop, and all sums are carried.
         """
         schedule, builder, level = self._schedule, self._builder, self._rank - 1
         frame = self._frame
@@ -265,7 +265,7 @@ class _Nest:
         return results
 
     def _store(self, results: Mapping[int, Any], index: Any, cut: Cut | None) -> None:
-        """Writes vectors to the outputs, by their places."""
+        """Stores vectors to the outputs, by their numbers."""
         builder = self._builder
         for place, value in results.items():
             array = self._frame.outputs[place]
@@ -277,7 +277,7 @@ class _Nest:
                 store_columns(builder, self._memory, array, columns, pointer, cut)
 
     def _spread(self, value: int, width: int, is_inside: bool) -> Any:
-        """A number of the outer loops in every lane."""
+        """Broadcasts a scalar of the outer loops to all lanes."""
         instruction = self._schedule.instruction(value)
         if instruction is not None and instruction.function == "constant":
             return _constant(instruction, width)

@@ -1,9 +1,9 @@
-"""Reductions inside of nested loops: where their results are gathered, and how parts are combined.
+"""Reductions inside nested loops: where they accumulate, and how parts are combined.
 
-What is gathered over the last few loops is held in a register. What loops outside of these add up
-is held in an array, the output itself. Where parts of the outermost loop run at once, each has a
-place of its own for what all of them have a share in, and the last one to end combines them in the
-order of the parts, so that the result does not depend on timing.
+Reductions over the last few loops accumulate in a register. Those over loops outside these
+accumulate in an array, the output itself. If parts of the outermost loop run concurrently, each has
+its own copy of the shared accumulators, and the last part to finish combines them in part order, so
+that the result does not depend on timing.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from sparkflow_runtime.codegen.ir.schedule import Reduction, Schedule
 
 
 class Sums:
-    """Emits what reductions need.
+    """Emits the code of reductions.
 
     Args:
         schedule: The plan of the loops.
         frame: The function.
-        loops: For arrays that are filled or added.
-        is_divided: Whether there are parts.
+        loops: Emits the vector loops that fill or add arrays.
+        is_divided: Whether the outermost loop is split into parts.
 
     Attributes:
-        accumulators: Registers, by the number of the result.
-        arrays: Sums in memory, by the number of the result.
+        accumulators: Registers, by result number.
+        arrays: Sums in memory, by result number.
     """
 
     def __init__(
@@ -60,28 +60,28 @@ class Sums:
                 self.arrays[each.value] = frame.array(base, output.dtype, output.axes)
 
     def begin(self, reduction: Reduction, level: int) -> None:
-        """Sets to the identity what is gathered inside of so many loops."""
+        """Resets the accumulators that start inside `level` loops."""
         if reduction.in_memory and reduction.first == level:
             self._fill(reduction, self.arrays[reduction.value])
         if reduction.in_register and reduction.start == level:
             self.accumulators[reduction.value].clear(self._frame.builder)
 
     def add(self, reduction: Reduction, value: Any) -> None:
-        """Adds a number at the reduction's own level."""
+        """Accumulates a scalar at the reduction's own level."""
         if reduction.in_register:
             self.accumulators[reduction.value].add(self._frame.builder, value)
         else:
             self.add_to_array(reduction, value)
 
     def total(self, reduction: Reduction) -> Any:
-        """What is in the register, as the result's dtype."""
+        """Returns the register's value, in the result's dtype."""
         accumulator, builder = self.accumulators[reduction.value], self._frame.builder
         return accumulator.rounded(builder, accumulator.total(builder))
 
     def add_to_array(
         self, reduction: Reduction, value: Any, index: Any = None, cut: Cut | None = None
     ) -> None:
-        """Adds a number, or a vector from an index on, to sums in memory."""
+        """Adds a scalar, or a vector starting at an index, to sums in memory."""
         builder, instruction = self._frame.builder, reduction.instruction
         neutral = constant(value.type, identity(instruction.function, instruction.dtype))
         for dimension in reduction.free:
@@ -92,7 +92,7 @@ class Sums:
         self._combine_with(reduction, pointer, value, cut)
 
     def begin_columns(self, reduction: Reduction, width: int) -> tuple[Any, Any]:
-        """A place for a vector of sums, with its type; it holds what changes nothing."""
+        """Returns a slot for a vector of sums, holding identities, and its type."""
         instruction, builder = reduction.instruction, self._frame.builder
         kind = vector(SCALARS[instruction.dtype], width)
         place = self._frame.memory.variable(kind)
@@ -103,7 +103,7 @@ class Sums:
     def end_columns(
         self, reduction: Reduction, level: int, value: Any, index: Any, cut: Cut | None
     ) -> None:
-        """Writes a vector of complete sums, from an index on, inside of so many loops."""
+        """Stores a vector of complete sums, starting at an index, inside `level` loops."""
         array, builder = self.arrays[reduction.value], self._frame.builder
         pointer = array.pointer(builder, level, index)
         self._frame.memory.store(builder, array.dtype, value, pointer, cut)
@@ -136,7 +136,7 @@ class Sums:
     # ---------------------------------------------------------------------------------------- parts
 
     def wait_for_last(self, shared: Sequence[Reduction], end: Any) -> None:
-        """All parts but the last one to end go to `end`; that one goes on with everybody's sums."""
+        """Branches to `end` in all parts but the last to finish, which goes on with all sums."""
         frame, builder = self._frame, self._frame.builder
         for each in shared:
             if not each.in_memory:
@@ -153,7 +153,7 @@ class Sums:
             self._combine(each)
 
     def _combine(self, reduction: Reduction) -> None:
-        """Makes one result from those of the parts."""
+        """Combines the results of the parts."""
         frame, builder = self._frame, self._frame.builder
         base, distance = frame.areas[reduction.value]
         if reduction.in_memory:

@@ -1,7 +1,7 @@
-"""The innermost loop: vectors of several registers, then what is left over.
+"""The innermost loop: vectors of several registers, then the remainder.
 
-Several registers are worked on at once so that the processor has enough to do while it waits for
-results. What is left over goes through a second loop of single registers, the last one cut short.
+The loop is unrolled over several registers to hide instruction latency. The remainder goes through
+a second loop of single registers and a masked tail.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from sparkflow_runtime.codegen.cpu.loop_frame import Frame
 from sparkflow_runtime.codegen.cpu.loop_memory import I32, I64, Cut, number
 
 Step = Callable[[Any, int, Cut | None, list[Any]], list[Any]]
-"""Emits one step from index, width, what is cut short and carried vectors; gives these anew."""
+"""Emits one step from index, width, tail mask and carried vectors; returns the new ones."""
 
 
 class VectorLoops:
-    """Emits such loops.
+    """Emits the innermost loops.
 
     Args:
-        frame: The function they are part of.
-        lanes: Of a single register.
+        frame: The function that contains them.
+        lanes: Lanes of a single register.
     """
 
     def __init__(self, frame: Frame, lanes: int) -> None:
@@ -41,15 +41,16 @@ class VectorLoops:
         has_rest: bool = True,
         gathered: Sequence[Accumulator] = (),
     ) -> None:
-        """A loop over one dimension.
+        """Emits a loop over one dimension.
 
         Args:
             low: The first index.
-            high: Behind the last one.
-            step: What is done with a vector.
-            registers: Of a vector; a power of two. 0 if the loop is shorter than a register.
-            has_rest: Whether the length may be no multiple of the vectors'.
-            gathered: Take in the carried vectors, which begin as what changes nothing.
+            high: One past the last index.
+            step: Emits the work on a vector.
+            registers: Registers per vector, a power of two; 0 if the loop is shorter than a
+            register.
+            has_rest: Whether the length may not be a multiple of the vector length.
+            gathered: Accumulate the carried vectors, which start as identities.
         """
         if registers:
             builder, width = self._frame.builder, registers * self._lanes
@@ -64,7 +65,7 @@ class VectorLoops:
             self._rest(low, high, step, gathered)
 
     def splat(self, value: Any, width: int) -> Any:
-        """A number in every lane, made before the loop that is being emitted."""
+        """Broadcasts a scalar to all lanes, ahead of the loop that is being emitted."""
         builder = ir.IRBuilder(self._before)
         builder.position_before(self._before.terminator)
         return splat(builder, value, width)
@@ -72,7 +73,7 @@ class VectorLoops:
     def _main(
         self, low: Any, high: Any, width: int, step: Step, gathered: Sequence[Accumulator]
     ) -> None:
-        """Sums are made in blocks, for precision: the outer one of two loops is over these."""
+        """Emits sums in blocks, for precision: the outer of two loops is over blocks."""
         frame, builder = self._frame, self._frame.builder
         outer, inside, fold, after = map(frame.block, ("blocks", "vectors", "fold", "after"))
         self._before = builder.block
@@ -146,7 +147,7 @@ class VectorLoops:
 
 
 def splat(builder: Any, value: Any, width: int) -> Any:
-    """A number in every lane."""
+    """Broadcasts a scalar to all lanes."""
     kind = ir.VectorType(value.type, width)
     undefined = ir.Constant(kind, ir.Undefined)
     first = builder.insert_element(undefined, value, ir.Constant(I32, 0))
@@ -154,5 +155,5 @@ def splat(builder: Any, value: Any, width: int) -> Any:
 
 
 def counting(scalar: Any, width: int) -> Any:
-    """0, 1, 2 and so on, a constant."""
+    """Returns the constant vector 0, 1, 2, ...."""
     return ir.Constant(ir.VectorType(scalar, width), list(range(width)))

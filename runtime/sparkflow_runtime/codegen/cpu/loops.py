@@ -1,4 +1,4 @@
-"""Fused kernels on the CPU: from a `Kernel` to a function of numpy arrays."""
+"""Fused kernels on the CPU: compiles a `Kernel` to a function of numpy arrays."""
 
 from __future__ import annotations
 
@@ -38,40 +38,40 @@ from sparkflow_runtime.once import latest
 
 MAX_RANK: Final = 4
 _LINE: Final = 64
-"""Bytes of a cache line: what different threads write is so far apart."""
+"""Bytes of a cache line: data written by different threads are at least this far apart."""
 PART_S: Final = 40e-6
-"""A part of a kernel is to take so long at least: threads that have slept wake up first."""
+"""Minimum duration of a part of a kernel, in seconds: sleeping threads have to wake up first."""
 AWAKE_PART_S: Final = 4e-6
-"""The same where kernels follow each other without Python, so that threads are awake."""
+"""The same if kernels follow each other without Python in between, so that threads are awake."""
 _GIL_S: Final = 100e-6
-"""Kernels that take less keep the interpreter to themselves."""
+"""Kernels that take less than this hold the GIL."""
 _WORD: Final = 8
 _ADDITION_S: Final = 0.03e-9
 _CACHED_BYTE_S: Final = 0.02e-9
 _BYTE_S: Final = 0.06e-9
 _CACHE_BYTES: Final = 1 << 22
-"""What takes less memory is taken to be in some cache. Measured on a Zen 3 core, November 2026."""
+"""Smaller working sets are assumed to be in some cache (measured on a Zen 3 core, Nov. 2026)."""
 
 
 class UnsupportedKernel(Exception):
-    """A kernel is not one that code is generated for; the message says why.
+    """Raised for a kernel that no code can be generated for; the message says why.
 
-    Not an error of the user's: whoever catches it runs the nodes one by one.
+    Not a user error: the caller catches it and runs the nodes one by one.
     """
 
 
 def compile_kernel(kernel: Kernel) -> CompiledKernel:
-    """Gives what binds a kernel to sizes. The code is made when they are known.
+    """Returns an object that binds a kernel to sizes; code is generated when they are known.
 
     Args:
-        kernel: Any but those with more than four dimensions, an unknown function or dtype, a
-            reduction whose result has another dtype than its argument, a sum of booleans, a
-            reduction that is used again and is not over the last dimensions, two such over
-            different dimensions, and a reduction that is an output twice.
+        kernel: Any kernel except those with more than four dimensions, an unknown function or
+            dtype, a reduction whose result dtype differs from its argument's, a sum of booleans, a
+            reused reduction that is not over the last dimensions, two reused ones over different
+            dimensions, or a reduction that is an output twice.
 
     Raises:
         UnsupportedKernel: The kernel is one of these.
-        ImportError: There is no llvmlite, see `native.available`.
+        ImportError: llvmlite is missing, see `native.available`.
     """
     _check(kernel)
     return CompiledKernel(kernel)
@@ -81,7 +81,7 @@ class CompiledKernel:
     """A kernel that can be bound to sizes.
 
     Attributes:
-        kernel: As it was given.
+        kernel: The kernel as given.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -90,21 +90,21 @@ class CompiledKernel:
     def bind(
         self, sizes: Sequence[int], threads: int | None = None, part_s: float = PART_S
     ) -> Callable[..., bool]:
-        """A function of the input arrays, then the output arrays, see `native.Body.bind`.
+        """Returns a function of the input arrays, then the output arrays, see `native.Body.bind`.
 
-        It returns False and does nothing where an array is not contiguous or of another size.
+        It returns False and does nothing if an array is not contiguous or has another size.
         Results do not depend on timing; sums may round differently with another number of threads.
-        A function may have memory of its own, for what parts share and for rows that are kept for
-        a later pass: it is not to run twice at once.
+        A function may own memory, for data that parts share and for rows kept for a later pass, so
+        it must not run concurrently with itself.
 
         Args:
-            sizes: Of the iteration space.
-            threads: At most so many; None for one.
-            part_s: How long each is to work at least.
+            sizes: Sizes of the iteration space.
+            threads: Maximum number of threads; None for one.
+            part_s: Minimum time that each thread should work, in seconds.
 
         Raises:
-            UnsupportedKernel: A size is 0, and there is an output that does not vary along that
-                dimension and is no reduction over it.
+            UnsupportedKernel: A size is 0, and some output neither varies along that dimension nor
+                is a reduction over it.
         """
         simple, short = simplify(self.kernel, sizes)
         constants = repr([each.value for each in simple.instructions])
@@ -174,7 +174,7 @@ def _check(kernel: Kernel) -> None:
 
 @functools.cache
 def _is_emitted(function: str, dtype: DType, arguments: tuple[DType, ...]) -> bool:
-    """Whether there are instructions for a function."""
+    """Whether code can be generated for a function."""
     from llvmlite import ir
 
     from sparkflow_runtime.codegen.cpu import maths
@@ -185,14 +185,14 @@ def _is_emitted(function: str, dtype: DType, arguments: tuple[DType, ...]) -> bo
     builder = ir.IRBuilder(trial.append_basic_block())
     try:
         result = maths.emit(builder, function, dtype, *trial.args)
-    except (InvalidArgumentError, TypeError, IndexError):  # no such function, or not of so many
+    except (InvalidArgumentError, TypeError, IndexError):  # unknown function, or wrong arity
         return False
     return bool(result.type == maths.SCALARS[dtype])
 
 
 @latest(4096)
 def _schedule(kernel: Kernel, constants: str) -> Schedule:
-    """The plan of a simplified kernel; its constants as text tell 0 from -0."""
+    """Returns the plan of a simplified kernel; its constants as text distinguish 0 from -0."""
     return Schedule(kernel)
 
 
@@ -205,9 +205,9 @@ def _body(kernel: Kernel, constants: str, form: Form, target: Target) -> native.
 
 
 def flat_text(kernel: Kernel) -> str:
-    """The module of a kernel of rank 1 without reductions, for loops that call its body.
+    """Returns the module of a rank-1 kernel without reductions, for loops that call its body.
 
-    Of the numbers that the body is given it reads only the first: the size.
+    The body reads only the first of its numbers, the size.
 
     Raises:
         UnsupportedKernel: See `compile_kernel`.
@@ -233,7 +233,7 @@ def _count(axes: Axes, sizes: Sequence[int]) -> int:
 
 
 def _seconds(schedule: Schedule, sizes: Sequence[int]) -> float:
-    """About how long a kernel takes on one thread."""
+    """Estimates how long a kernel takes on one thread."""
     kernel, total = schedule.kernel, 0.0
     for value in schedule.live:
         axes = (True,) * schedule.levels[value] + (False,) * kernel.rank
@@ -249,7 +249,7 @@ def _seconds(schedule: Schedule, sizes: Sequence[int]) -> float:
 
 
 def _numbers(schedule: Schedule, sizes: Sequence[int], parts: int) -> Any:
-    """What the body is given, see `loop_nest`."""
+    """Returns the numbers for the body, see `loop_frame`."""
     kernel, areas = schedule.kernel, []
     place = 0
 

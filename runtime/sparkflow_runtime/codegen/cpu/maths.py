@@ -1,11 +1,11 @@
 """Vector arithmetic as LLVM instructions: `emit` for every function of fused kernels.
 
 Values are scalars or vectors of any number of lanes: LLVM splits long vectors into registers, which
-gives the processor independent work. float32, float64, int32 and int64 are LLVM's types of the same
-size, bool is one bit, float16 and bfloat16 can only be cast. exp and its like are within 2 units in
-the last place of the true value (`maths_exponential`, `maths_logarithm`).
+adds instruction-level parallelism. float32, float64, int32 and int64 are LLVM's types of the same
+size, bool is one bit, float16 and bfloat16 can only be cast. exp and similar functions are within 2
+units in the last place of the true value (`maths_exponential`, `maths_logarithm`).
 
-Importing this module takes llvmlite.
+Importing this module requires llvmlite.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ SCALARS: Final[dict[DType, Any]] = {
     dtypes.bfloat16: ir.IntType(16),
     dtypes.bool_: BIT,
 }
-"""LLVM's type of one value in a register. In memory a bool is a byte; bfloat16 are bits."""
+"""Returns LLVM's type of one value in a register. In memory a bool is a byte; bfloat16 are bits."""
 
 _NARROW_SCALARS: Final = (SCALARS[dtypes.float16], SCALARS[dtypes.bfloat16])
 
 
 def type_of(dtype: DType, lanes: int | None) -> Any:
-    """LLVM's type of a vector, or of a scalar where `lanes` is None."""
+    """Returns LLVM's type of a vector, or of a scalar if `lanes` is None."""
     return SCALARS[dtype] if lanes is None else ir.VectorType(SCALARS[dtype], lanes)
 
 
@@ -49,14 +49,15 @@ def emit(builder: Any, name: str, dtype: DType, *values: Any) -> Any:
     Args:
         builder: llvmlite's `IRBuilder`.
         name: The function.
-        dtype: Of the result, as in `Instruction`; that of the values is known from their types.
-        *values: LLVM values of one length, the constants among them best as LLVM's constants.
+        dtype: The dtype of the result, as in `Instruction`; those of the arguments follow from
+            their types.
+        *values: LLVM values of equal length; constants should be LLVM constants.
 
     Returns:
         An LLVM value of the same length.
 
     Raises:
-        InvalidArgumentError: There is no such function of values of these types.
+        InvalidArgumentError: The function does not exist for values of these types.
     """
     if name == "cast":
         return cast(builder, values[0], dtype)
@@ -83,17 +84,18 @@ def emit(builder: Any, name: str, dtype: DType, *values: Any) -> Any:
 
 
 def cast(builder: Any, value: Any, dtype: DType) -> Any:
-    """Converts as numpy's `astype` does on x86: what does not fit an integer becomes the least one.
+    """Converts like numpy's `astype` on x86: out-of-range values become the smallest integer.
 
-    float16 and bfloat16 are made of float32, and become float32.
+    float16 and bfloat16 convert from and to float32 only.
 
     Args:
         builder: llvmlite's `IRBuilder`.
         value: An LLVM value.
-        dtype: What to convert to.
+        dtype: The target dtype.
 
     Raises:
-        InvalidArgumentError: Between one of these two and something else than float32.
+        InvalidArgumentError: The conversion is between one of these two and a dtype other than
+    float32.
     """
     source, target = element(value.type), SCALARS[dtype]
     kind = like(value.type, target)
@@ -120,7 +122,7 @@ def cast(builder: Any, value: Any, dtype: DType) -> Any:
 
 
 def _cast_narrow(builder: Any, value: Any, dtype: DType) -> Any:
-    """To float32, or from it: to the nearest, ties to even."""
+    """Converts to or from float32, rounding to nearest, ties to even."""
     source, target = element(value.type), SCALARS[dtype]
     kind = like(value.type, target)
     if ir.FloatType() not in (source, target):
@@ -131,7 +133,7 @@ def _cast_narrow(builder: Any, value: Any, dtype: DType) -> Any:
         return builder.fpext(value, kind)
     if dtype is dtypes.float16:
         return builder.fptrunc(_fenced(builder, value), kind)
-    # As in `codegen.rows.narrowing`: processors' own instructions lose the smallest numbers.
+    # As in `codegen.rows.narrowing`: the hardware instructions flush denormals.
     bits_kind = like(value.type, ir.IntType(32))
 
     def number(each: int) -> Any:
@@ -150,10 +152,10 @@ def _cast_narrow(builder: Any, value: Any, dtype: DType) -> Any:
 
 
 def _fenced(builder: Any, value: Any) -> Any:
-    """A value that is rounded as it is.
+    """Prevents LLVM from fusing the rounding of a value into later operations.
 
-    LLVM would compute in float16 what is made of float16 alone, where processors can, and then a
-    product and the sum that it goes into with one rounding.
+    Where the processor supports it, LLVM would compute expressions of float16 alone in float16, and
+    then contract a product and a sum into one rounding.
     """
     kind = value.type
     lanes = f"v{kind.count}" if isinstance(kind, ir.VectorType) else ""
@@ -191,7 +193,7 @@ def _is_finite(lanes: Lanes, x: Any) -> Any:
 
 
 def _of_floats(instruction: str) -> Callable[..., Any]:
-    """May become part of a fused multiplication and addition."""
+    """Allows contraction into a fused multiply-add."""
 
     def operation(lanes: Lanes, a: Any, b: Any) -> Any:
         return getattr(lanes.builder, instruction)(a, b, flags=("contract",))

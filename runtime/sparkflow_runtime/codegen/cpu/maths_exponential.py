@@ -1,8 +1,9 @@
 """exp, expm1, sigmoid, tanh and erf of vectors.
 
 exp(x) is 2^n exp(r), n the integer nearest to x / ln 2 and |r| <= ln 2 / 2. n times the upper
-part of ln 2 is exact, so that r is right without fused multiplication too. The polynomials have the
-least largest relative error (Remez's algorithm, November 2026), a tenth of what rounding costs.
+part of ln 2 is exact, so that r is accurate even without fused multiply-add. The polynomials
+minimise the maximum relative error (Remez's algorithm, November 2026), a tenth of what rounding
+costs.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ class _Constants:
     Attributes:
         ln_2: Upper and lower part of the logarithm of 2; the upper has few bits.
         exp: (exp(r) - 1 - r - r^2 / 2) / r^3.
-        exp_range: Below the first exp is 0, above the second infinite.
-        expm1_least: Below this expm1 is -1.
+        exp_range: exp is 0 below the first, infinite above the second.
+        expm1_least: expm1 is -1 below this.
         tanh: (tanh(x) / x - 1) / x^2 as a polynomial of x^2, for |x| < 0.625.
-        tanh_most: From here on tanh is 1.
+        tanh_most: tanh is 1 from here on.
         erf: erf(x) / x - 1 as a polynomial of x^2, for |x| < 1.
         log_erfc: log(1 - erf(x)), from 1 to `erf_most`.
-        erf_most: From here on erf is 1.
+        erf_most: erf is 1 from here on.
     """
 
     ln_2: tuple[float, float]
@@ -100,7 +101,7 @@ def _constants(lanes: Lanes) -> _Constants:
 
 
 def exp(lanes: Lanes, x: Any) -> Any:
-    """The exponential function; denormal results are rounded once, as they should be."""
+    """The exponential function; denormal results are rounded only once."""
     builder = lanes.builder
     inside = _between(lanes, x, *_constants(lanes).exp_range)
     shifted, n = _nearest(lanes, inside, 2 * lanes.format.bias)
@@ -109,7 +110,7 @@ def exp(lanes: Lanes, x: Any) -> Any:
 
 
 def expm1(lanes: Lanes, x: Any) -> Any:
-    """`exp(x) - 1`; near 0 as exact as elsewhere, -0.0 at -0.0."""
+    """`exp(x) - 1`; accurate near 0 too, -0.0 at -0.0."""
     builder, known = lanes.builder, _constants(lanes)
     inside = _between(lanes, x, known.expm1_least, known.exp_range[1])
     shifted, n = _nearest(lanes, inside, 2 * lanes.format.bias)
@@ -125,7 +126,7 @@ def expm1(lanes: Lanes, x: Any) -> Any:
 
 
 def sigmoid(lanes: Lanes, x: Any) -> Any:
-    """`1 / (1 + exp(-x))`; as exact where it is small."""
+    """`1 / (1 + exp(-x))`; accurate where it is small too."""
     builder = lanes.builder
     negative = builder.fneg(lanes.call("fabs", x))
     inside = lanes.larger(negative, lanes.number(_constants(lanes).exp_range[0]))
@@ -134,7 +135,7 @@ def sigmoid(lanes: Lanes, x: Any) -> Any:
     e = builder.fmul(builder.fmul(_careful_exp_of_rest(lanes, inside, n), first), second)
     one = lanes.number(1.0)
     small = builder.fdiv(e, builder.fadd(one, e))
-    # 1 - small, or small once more as e (1 - small), where the division's errors count less
+    # 1 - small, or small refined as e (1 - small), where the division's error matters less
     top = builder.select(lanes.is_less(x, 0.0), e, one)
     return lanes.multiply_add(builder.fneg(top), small, top)
 
@@ -155,7 +156,7 @@ def tanh(lanes: Lanes, x: Any) -> Any:
 
 
 def erf(lanes: Lanes, x: Any) -> Any:
-    """The error function: a polynomial near 0, elsewhere 1 less e to the power of one."""
+    """The error function: a polynomial near 0, elsewhere 1 - exp(polynomial)."""
     builder, known = lanes.builder, _constants(lanes)
     size = lanes.call("fabs", x)
     square = builder.fmul(x, x)
@@ -167,7 +168,7 @@ def erf(lanes: Lanes, x: Any) -> Any:
 
 
 def _between(lanes: Lanes, x: Any, least: float, most: float) -> Any:
-    """The nearest to x in a range; NaN stays."""
+    """Clamps x to a range; NaN is kept."""
     return lanes.larger(lanes.smaller(x, lanes.number(most)), lanes.number(least))
 
 
@@ -180,7 +181,7 @@ def _exp_normal(lanes: Lanes, x: Any) -> Any:
 
 
 def _nearest(lanes: Lanes, x: Any, offset: int) -> tuple[Any, Any]:
-    """n, the integer nearest to x / ln 2: plus the offset in the low bits of a number; as it is."""
+    """n, the integer nearest to x / ln 2: plus offset in a number's low bits; and as a float."""
     shifter = lanes.number(lanes.format.shifter + offset)
     shifted = lanes.multiply_add(x, lanes.number(_LOG2_E), shifter)
     return shifted, lanes.builder.fsub(shifted, shifter)
@@ -197,7 +198,7 @@ def _exp_of_rest(lanes: Lanes, x: Any, n: Any) -> Any:
 
 
 def _careful_exp_of_rest(lanes: Lanes, x: Any, n: Any) -> Any:
-    """The same, hardly wrong by more than the last rounding."""
+    """The same, with an error of hardly more than the last rounding."""
     builder, one = lanes.builder, lanes.number(1.0)
     r, rounded_off = _rest(lanes, x, n)
     head = builder.fadd(one, r)
@@ -207,7 +208,7 @@ def _careful_exp_of_rest(lanes: Lanes, x: Any, n: Any) -> Any:
 
 
 def _rest(lanes: Lanes, x: Any, n: Any) -> tuple[Any, Any]:
-    """`x - n ln 2`, and what rounding took from it."""
+    """`x - n ln 2`, and its rounding error."""
     builder = lanes.builder
     upper, lower = (lanes.number(-part) for part in _constants(lanes).ln_2)
     above = lanes.multiply_add(n, upper, x)
@@ -216,10 +217,10 @@ def _rest(lanes: Lanes, x: Any, n: Any) -> tuple[Any, Any]:
 
 
 def _two_powers(lanes: Lanes, shifted: Any) -> tuple[Any, Any]:
-    """Two powers of 2 whose product is 2^n, which itself need not be a number.
+    """Two powers of 2 whose product is 2^n, which itself may overflow or underflow.
 
     Args:
-        lanes: Emits.
+        lanes: Emits the instructions.
         shifted: From `_nearest`, with twice the bias of exponents as offset.
     """
     builder, form = lanes.builder, lanes.format

@@ -1,7 +1,7 @@
-"""Short names for the instructions that vector maths is made of.
+"""Short names for the instructions that vector maths uses.
 
-What is emitted works on scalars and on vectors of any length alike; LLVM splits long vectors into
-registers. Nothing in here knows a mathematical function.
+The emitted code works on scalars and on vectors of any length; LLVM splits long vectors into
+registers. Nothing here knows a mathematical function.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from llvmlite import ir
 
 BIT: Final = ir.IntType(1)
 _LONG_POLYNOMIAL: Final = 8
-"""Coefficients. From here on halves are faster, by 5 to 20 % on a Zen 3 (November 2026)."""
+"""From this many coefficients on, evaluating in two halves is faster: 5 to 20 % on a Zen 3 (Nov.
+2026)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +26,9 @@ class FloatFormat:
     Attributes:
         scalar: LLVM's type of a number.
         bits: LLVM's type of an integer of the same size.
-        suffix: Of the names of LLVM's intrinsic functions.
-        fraction: Bits after the leading one.
-        bias: Of the exponent.
+        suffix: Suffix of LLVM's intrinsic names.
+        fraction: Number of explicit significand bits.
+        bias: Exponent bias.
     """
 
     scalar: Any
@@ -43,7 +44,7 @@ class FloatFormat:
 
     @property
     def fraction_mask(self) -> int:
-        """The bits of the fraction."""
+        """Mask of the fraction bits."""
         return (1 << self.fraction) - 1
 
     @property
@@ -53,7 +54,7 @@ class FloatFormat:
 
     @property
     def smallest_normal(self) -> float:
-        """The least positive number that is not denormal."""
+        """The smallest positive normal number."""
         return float(2.0 ** (1 - self.bias))
 
 
@@ -67,15 +68,15 @@ def element(kind: Any) -> Any:
 
 
 def like(kind: Any, scalar: Any) -> Any:
-    """The type of as many scalars as `kind` has."""
+    """Returns the type with as many lanes as `kind` has."""
     return ir.VectorType(scalar, kind.count) if isinstance(kind, ir.VectorType) else scalar
 
 
 class Number(ir.Constant):  # type: ignore[misc]  # llvmlite has no types
-    """A constant of which LLVM's text is known; llvmlite would write out every lane.
+    """A constant with ready-made LLVM text; llvmlite would write out every lane.
 
     Attributes:
-        text: The value as LLVM reads it, without its type.
+        text: The value in LLVM syntax, without its type.
     """
 
     def __init__(self, kind: Any, text: str) -> None:
@@ -87,11 +88,11 @@ class Number(ir.Constant):  # type: ignore[misc]  # llvmlite has no types
 
 
 def constant(kind: Any, value: float | int | bool) -> Any:
-    """The value in every lane, as LLVM's constant.
+    """Returns an LLVM constant with the value in all lanes.
 
     Args:
         kind: A scalar or vector type of LLVM.
-        value: Rounded to the type's precision; integers are wrapped.
+        value: The number; it is rounded to the type's precision, integers wrap.
     """
     scalar = element(kind)
     number = int(value) if isinstance(scalar, ir.IntType) else float(value)
@@ -113,7 +114,7 @@ class Lanes:
     Attributes:
         builder: llvmlite's `IRBuilder`.
         kind: LLVM's type of the values, a scalar or a vector.
-        format: What a lane is.
+        format: The binary format of a lane.
     """
 
     def __init__(self, builder: Any, kind: Any) -> None:
@@ -127,15 +128,15 @@ class Lanes:
         return constant(self.kind, value)
 
     def integer(self, value: int) -> Any:
-        """A constant as wide as a number."""
+        """An integer constant of the same width as a lane."""
         return constant(self._bits, value)
 
     def bits(self, x: Any) -> Any:
-        """The bits of numbers as integers."""
+        """Reinterprets numbers as integers."""
         return self.builder.bitcast(x, self._bits)
 
     def from_bits(self, bits: Any) -> Any:
-        """The numbers that have these bits."""
+        """Reinterprets integers as numbers."""
         return self.builder.bitcast(bits, self.kind)
 
     def call(self, name: str, *arguments: Any, flags: tuple[str, ...] = ()) -> Any:
@@ -150,15 +151,15 @@ class Lanes:
         return self.builder.call(function, arguments, fastmath=flags)
 
     def multiply_add(self, a: Any, b: Any, c: Any) -> Any:
-        """`a * b + c`, rounded once where the processor has an instruction for it."""
+        """`a * b + c`, fused if the processor has FMA."""
         return self.call("fmuladd", a, b, c)
 
     def polynomial(self, x: Any, coefficients: Sequence[float]) -> Any:
-        """By Horner's rule, long ones in two halves that do not wait for each other.
+        """Evaluates a polynomial by Horner's rule, long ones in two independent halves.
 
         Args:
-            x: Where.
-            coefficients: The constant term first.
+            x: The argument.
+            coefficients: Constant term first.
         """
         if len(coefficients) < _LONG_POLYNOMIAL:
             return self._polynomial(x, coefficients)
@@ -173,13 +174,13 @@ class Lanes:
         return result
 
     def larger(self, x: Any, y: Any) -> Any:
-        """The larger, NaN if one of them is. Of 0 and -0 either: telling takes x86 two more."""
+        """The maximum; propagates NaN. Either of 0 and -0: a choice costs x86 two instructions."""
         return self.call("maximum", x, y, flags=("nsz",))
 
     def smaller(self, x: Any, y: Any) -> Any:
-        """The smaller, likewise."""
+        """The minimum, likewise."""
         return self.call("minimum", x, y, flags=("nsz",))
 
     def is_less(self, x: Any, bound: float) -> Any:
-        """Whether x is below a constant; not where it is NaN."""
+        """Whether x is below a constant; false if it is NaN."""
         return self.builder.fcmp_ordered("<", x, self.number(bound))

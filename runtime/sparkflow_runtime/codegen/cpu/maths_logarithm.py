@@ -13,7 +13,7 @@ from typing import Any, Final
 from sparkflow_runtime.codegen.cpu.maths_lanes import SINGLE, Lanes
 
 _NOTHING_LOST: Final = 2.0**100
-"""Above, 1 + x is x; bounded so that its inverse is a number."""
+"""Above this, 1 + x is x; bounded so that its inverse is finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class _Constants:
         sqrt_half: The bits of the square root of 1/2.
         log: Minimax polynomial (Remez's algorithm, November 2026): float32 (log(1 + f) - f +
             f^2 / 2) / f^3; float64 (log((1 + s) / (1 - s)) / s - 2) / s^2 as one of s^2.
-        lift: A power of 2, by which denormal numbers are multiplied.
+        lift: A power of 2 that scales denormal numbers up.
     """
 
     ln_2: tuple[float, float]
@@ -71,7 +71,7 @@ def log(lanes: Lanes, x: Any) -> Any:
 
 
 def log1p(lanes: Lanes, x: Any) -> Any:
-    """log(1 + x); near 0 as exact as elsewhere, -0.0 at -0.0."""
+    """log(1 + x); accurate near 0 too, -0.0 at -0.0."""
     builder, form = lanes.builder, lanes.format
     one = lanes.number(1.0)
     total = builder.fadd(x, one)
@@ -89,7 +89,7 @@ def log1p(lanes: Lanes, x: Any) -> Any:
 
 
 def _split(lanes: Lanes, x: Any) -> tuple[Any, Any]:
-    """The exponent of a normal number, plus shifter and bias, as a number; and f."""
+    """The exponent of a normal number, plus shifter and bias, as a float; and f."""
     builder, form = lanes.builder, lanes.format
     sqrt_half = _constants(lanes).sqrt_half
     bits = _from_sqrt_half(lanes, x)
@@ -102,7 +102,7 @@ def _split(lanes: Lanes, x: Any) -> tuple[Any, Any]:
 
 
 def _from_sqrt_half(lanes: Lanes, x: Any) -> Any:
-    """The bits of a number, but with an exponent that changes at sqrt(1/2) instead of 1."""
+    """The bits of a number, shifted so that the exponent changes at sqrt(1/2) instead of 1."""
     offset = lanes.format.one - _constants(lanes).sqrt_half
     return lanes.builder.add(lanes.bits(x), lanes.integer(offset))
 
@@ -128,7 +128,7 @@ def _log_of_parts(lanes: Lanes, k: Any, f: Any, rest: Any) -> Any:
 
 
 def _outside(lanes: Lanes, x: Any, pole: float, inside: Any) -> Any:
-    """What a logarithm is at its pole, below it, at infinity and of NaN."""
+    """Handles the special cases of a logarithm: its pole, below it, infinity and NaN."""
     builder = lanes.builder
     start = lanes.number(pole)
     at_pole = builder.fcmp_ordered("==", x, start)

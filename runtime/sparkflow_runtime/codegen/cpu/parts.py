@@ -1,4 +1,4 @@
-"""Parts of arrays that begin where numbers say, copied out of an array or into one of zeros."""
+"""Slices with dynamic start indices, copied out of an array or into one of zeros."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ MOST_DIMENSIONS: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Along:
-    """What a part is along one dimension.
+    """A slice along one dimension.
 
     Attributes:
-        size: Of the array.
-        taken: Of the part.
-        entry: Which of the numbers says where the part begins; None where it begins with the array.
-        wraps: Whether a negative number counts from the end.
+        size: Size of the array.
+        taken: Size of the slice.
+        entry: Which of the numbers is the start index; None if the slice starts at 0.
+        wraps: Whether negative start indices count from the end.
     """
 
     size: int
@@ -42,19 +42,19 @@ def bind_part(
     puts: bool = False,
     adds: DType | None = None,
 ) -> Callable[..., bool]:
-    """A function of an array, of the numbers, of the part, and of an int32.
+    """Returns a function of an array, the start indices, the slice and an int32.
 
-    It copies the part out of the array, and sets the last one to 0; to 1 where the part would not
-    lie within the array, which leaves the part as it is.
+    It copies the slice out of the array and sets the int32 to 0; if the slice would be out of
+    bounds, it sets the int32 to 1 and leaves the slice alone.
 
     Args:
-        dims: At most `MOST_DIMENSIONS`.
-        item_bytes: Of an element.
-        index: Of the numbers: int32 or int64.
-        puts: Whether the function is of the part, the numbers and the array instead, into which the
-            part is copied: everything else becomes 0.
-        adds: Of the elements, one of `ADDED`, where the part is added to that array instead, of
-            which everything else stays as it is.
+        dims: One slice per dimension, at most `MOST_DIMENSIONS`.
+        item_bytes: Size of an element.
+        index: Dtype of the start indices: int32 or int64.
+        puts: Whether the function instead accepts the slice, the start indices and the array, and
+            copies the slice into the array: everything else becomes 0.
+        adds: Element type, one of `ADDED`, to add the slice to that array instead, leaving
+            everything else unchanged.
     """
     looped = list(dims)
     while looped and looped[-1].entry is None and looped[-1].taken == looped[-1].size:
@@ -104,7 +104,7 @@ def _body(rank: int, index: DType, puts: bool, adds: DType | None) -> native.Bod
 
 
 def _add(code: Code, number: DType, target: str, source: str, size: Value) -> None:
-    """Adds so many bytes of numbers to those at another place."""
+    """Adds a run of numbers to those at another address; its length is in bytes."""
     kind = _NUMBERS[number]
     add = "fadd" if number.is_floating else "add"
     with code.loop(0, code.let(f"udiv i64 {size}, {number.size}")) as i:
@@ -121,7 +121,7 @@ def _pieces(
     at: tuple[str, str],
     move: Callable[[str, str, Value], None],
 ) -> None:
-    """Moves what lies at these places of the array and the part, along the dimensions left."""
+    """Copies between these addresses of the array and the slice, along the remaining dimensions."""
     if len(dims) > 1:
         (_, taken, _, _, stride, step), *rest = dims
         with code.loop(0, taken) as turn:

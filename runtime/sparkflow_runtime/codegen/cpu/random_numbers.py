@@ -1,6 +1,6 @@
-"""Random numbers of a generator of numpy's, drawn in machine code: the same that numpy would draw.
+"""Random numbers of a numpy generator, drawn in machine code: the same as numpy would draw.
 
-A generator's bits come from functions that numpy says the addresses of.
+A generator's bits come from functions whose addresses numpy exposes.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _LOG2_E: Final = "0x3FF71547652B82FE"
 _LN_2: Final = ("0x3FE62E42FEE00000", "0x3DEA39EF35793C76")
 """Upper and lower part of the logarithm of 2, as in fdlibm's e_exp.c (Sun, 1993)."""
 _EXPONENTIAL_TERMS: Final = 14
-"""Of its series: up to ln 2 / 2 the next one is below 1e-18."""
+"""Terms of the exponential series: up to ln 2 / 2 the next one is below 1e-18."""
 _SHARES: Final = {float32: "float", float64: "double"}
 LOGITS: Final = tuple(_SHARES)
 
 
 def bind_uniform(generator: np.random.Generator, dtype: DType, count: int) -> Callable[..., bool]:
-    """A function of an array that it fills with numbers in [0, 1), as `generator.random` does.
+    """Returns a function that fills an array with numbers in [0, 1), as `generator.random` does.
 
-    Whoever calls it holds the generator, and its lock.
+    The caller must hold a reference to the generator, and its lock.
 
     Args:
         generator: Drawn from.
@@ -51,19 +51,19 @@ def bind_classes(
     samples: int,
     index: DType,
 ) -> Callable[..., bool]:
-    """A function of logits, of the numbers of drawn classes that it fills, and of an int32.
+    """Returns a function of logits, the drawn class numbers that it fills, and an int32.
 
-    Each row has its classes with the probabilities softmax(logits), from one number in [0, 1) per
-    sample, drawn row by row. The last array becomes 0; or 1 where a row has no largest logit that
-    is a number. Who calls holds the generator, as for `bind_uniform`.
+    Classes have the probabilities softmax(logits), sampled with one number in [0, 1) each, drawn
+    row by row. The int32 becomes 0, or 1 if the maximum of a row's logits is not finite. The caller
+    holds the generator and its lock, as for `bind_uniform`.
 
     Args:
         generator: Drawn from.
-        dtype: Of the logits, float32 or float64.
-        rows: Of the logits.
-        classes: Their columns, at least one and at most `MOST_CLASSES`.
-        samples: Per row.
-        index: Of the classes' numbers, int32 or int64.
+        dtype: The dtype of the logits, float32 or float64.
+        rows: Rows of the logits.
+        classes: Columns of the logits, 1 to `MOST_CLASSES`.
+        samples: Samples per row.
+        index: Dtype of the class numbers, int32 or int64.
     """
     bits = generator.bit_generator.ctypes
     address = ctypes.cast(bits.next_double, ctypes.c_void_p).value
@@ -73,7 +73,7 @@ def bind_classes(
 
 @once
 def is_as_numpys(dtype: DType) -> bool:
-    """Whether this version of numpy makes numbers of bits in the way known here."""
+    """Whether this version of numpy converts bits to numbers in the way known here."""
     if dtype not in _SHARES or not native.available():
         return False
     expected, found = np.empty(8, dtype.numpy), np.empty(8, dtype.numpy)
@@ -153,7 +153,7 @@ def _classes(dtype: DType, index: DType) -> native.Body:
 
 
 def _exponential(code: Code, x: str) -> str:
-    """The exponential of a number that is not positive."""
+    """The exponential of a non-positive number."""
     is_small = code.let(f"fcmp olt double {x}, -7.08e+02")
     x = code.let(f"select i1 {is_small}, double -7.08e+02, double {x}")
     turns = code.let(f"fmul double {x}, {_LOG2_E}")

@@ -1,8 +1,8 @@
-"""A loop over kernels in machine code: turn after turn without a word of Python.
+"""A loop over kernels in machine code: all iterations run without Python.
 
-What a loop does is a table of int64 numbers, the program. Its steps call the bodies of kernels with
-pointers from a second table. After every turn some of these move on to the next row of a stack, or
-change over between two buffers.
+A loop is described by a table of int64 numbers, the program. Its steps call the bodies of kernels
+with pointers from a second table. After each iteration some pointers advance to the next row of a
+stack, or alternate between two buffers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Call:
     """A step that runs a kernel.
 
     Attributes:
-        kernel: Bound, see `native.Body.bind`.
+        kernel: A bound kernel, see `native.Body.bind`.
         arrays: Numbers of the pointers to its arrays.
     """
 
@@ -45,13 +45,13 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A step that has a pointer point to a row of a stack.
+    """A step that makes a pointer point to a row of a stack.
 
     Attributes:
         index: Number of the pointer to the row's number, an int32.
-        stack: Number of the pointer to the stack, which does not move.
-        row_bytes: Number of the pointer that is the size of a row instead.
-        rows: Number of the pointer that is how many rows there are instead.
+        stack: Number of the pointer to the stack, which stays fixed.
+        row_bytes: Number of the pointer slot that holds the size of a row.
+        rows: Number of the pointer slot that holds the number of rows.
         target: Number of the pointer that is set.
     """
 
@@ -64,7 +64,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A step that has a pointer point to an element of a list, or to zeros.
+    """A step that makes a pointer point to an element of a list, or to zeros.
 
     Attributes:
         index: Number of the pointer to the element's number, an int32.
@@ -79,13 +79,13 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """A step that has a pointer point to where an element of a list is to be written.
+    """A step that makes a pointer point to where an element of a list will be written.
 
     Attributes:
         index: Number of the pointer to the element's number, an int32.
         control: Number of the pointer to the list.
         target: Number of the pointer that is set.
-        once: Whether nothing may have been set there.
+        once: Whether the element must not have been set before.
     """
 
     index: int
@@ -96,7 +96,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Clear:
-    """A step after which an element of a list is not set; there need not be such an element.
+    """A step that clears an element of a list, if it exists.
 
     Attributes:
         index: Number of the pointer to the element's number, an int32.
@@ -109,10 +109,10 @@ class Clear:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A step that ends the run where what was found before it is not as it must be.
+    """A step that ends the run if an earlier step has reported a failure.
 
     Attributes:
-        failure: Number of the pointer to an int32 that is 0 where all is well.
+        failure: Number of the pointer to an int32 that is 0 on success.
     """
 
     failure: int
@@ -120,12 +120,12 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Choose:
-    """A step that does one of two lists of steps.
+    """A step that runs one of two lists of steps.
 
     Attributes:
         condition: Number of the pointer to a bool.
-        then: What is done where it holds.
-        otherwise: What is done where it does not.
+        then: Steps to run if it holds.
+        otherwise: Steps to run if it does not.
     """
 
     condition: int
@@ -135,14 +135,14 @@ class Choose:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """A step that is a loop of its own.
+    """A step that is itself a loop.
 
     Attributes:
         condition: Steps that find out whether there is another turn.
         steps: Those of the turn.
         flag: Number of the pointer to the condition's result, a bool.
-        exchanges: Pairs of numbers of pointers that change places after a turn.
-        most_turns: With more turns the run ends: nobody could cancel it meanwhile.
+        exchanges: Pairs of numbers of pointers that are swapped after an iteration.
+        most_turns: After more iterations the run ends, since it cannot be cancelled in between.
     """
 
     condition: tuple[Step, ...]
@@ -153,21 +153,21 @@ class Repeat:
 
 
 Beginning = Callable[..., bool]
-"""Begins runs of a program, see `Program.beginning`."""
+"""Starts runs of a program, see `Program.beginning`."""
 _MAX_TURNS: Final = Head.MAX_TURNS.value
 _TURNS: Final = Head.TURNS.value
 _IS_DONE: Final = Head.IS_DONE.value
 _ARRAYS_BEFORE: Final = 3
-"""The driver's arrays before those that a run is given: program, pointers, first pointers."""
+"""The driver's arrays before those of a run: program, pointers, first pointers."""
 Step = Call | Read | Look | Put | Clear | Check | Choose | Repeat
 
 
 class RefusedError(Exception):
-    """A turn is given what it cannot do; whoever does the same in Python says why.
+    """Raised if an iteration meets data it cannot handle; running it in Python finds out why.
 
     Attributes:
-        is_full: Whether more memory for the list would do.
-        is_long: Whether a loop in a turn took too many turns.
+        is_full: Whether more memory for the list would be enough.
+        is_long: Whether an inner loop took too many iterations.
     """
 
     def __init__(self, is_full: bool, is_long: bool = False) -> None:
@@ -178,12 +178,12 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What becomes of a pointer after a turn: `(pointer + add) ^ toggle`.
+    """How a pointer changes after an iteration: `(pointer + add) ^ toggle`.
 
     Attributes:
         pointer: Its number.
-        add: Bytes.
-        toggle: Bits that change.
+        add: Bytes to add.
+        toggle: Bits to flip.
     """
 
     pointer: int
@@ -193,12 +193,12 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """An array that runs are given.
+    """An array that is passed to runs.
 
     Attributes:
-        pointers: Numbers of the pointers that point to it, each with how many bytes into it.
-        elements: How many it has, then it must lie in C order; `entry.NOT_COUNTED` where that is
-            the promise of whoever gives it.
+        pointers: Numbers of the pointers into it, each with its offset in bytes.
+        elements: Its element count, in which case it must be in C order; `entry.NOT_COUNTED` if the
+            caller guarantees that.
     """
 
     pointers: Sequence[tuple[int, int]]
@@ -206,14 +206,14 @@ class Given:
 
 
 class Loop:
-    """The steps of a loop. For one thread at a time: its kernels may have memory of their own.
+    """The steps of a loop. Not thread-safe: its kernels may own memory.
 
     Args:
         condition: Steps that find out whether there is another turn.
         steps: Those of the turn.
         flag: Number of the pointer to the condition's result, a bool.
-        before: What is called before the first turn of a run that is begun.
-        after: What is called after the last one.
+        before: Calls before the first iteration of a run.
+        after: Calls after the last iteration.
     """
 
     def __init__(
@@ -239,7 +239,7 @@ class Loop:
         self._words = words
 
     def program(self, moves: Sequence[Move]) -> Program:
-        """The loop with what becomes of its pointers after each turn."""
+        """Returns the loop, given how its pointers change after each iteration."""
         moved = (n for move in moves for n in (move.pointer, move.add, move.toggle))
         words = [*self._words, *moved]
         words[Head.MOVES_END] = len(words)
@@ -249,11 +249,11 @@ class Loop:
 
 
 class Program:
-    """A loop ready to run. For one thread at a time.
+    """A loop ready to run. Not thread-safe.
 
     Args:
-        words: See `repeat_ir`.
-        kernels: What they call.
+        words: The program's numbers, see `repeat_ir`.
+        kernels: The kernels that the steps call.
     """
 
     def __init__(self, words: np.ndarray[Any, Any], kernels: Sequence[Callable[..., bool]]) -> None:
@@ -263,21 +263,21 @@ class Program:
         self._go_on = _bound([GOES_ON], 2)
 
     def run(self, pointers: np.ndarray[Any, Any], max_turns: int) -> tuple[int, bool]:
-        """Runs turns until the condition does not hold.
+        """Runs iterations until the condition no longer holds.
 
-        Other Python threads run meanwhile.
+        The GIL is released.
 
         Args:
-            pointers: int64, the addresses at the next turn; changed to those of the turn after.
+            pointers: int64, the addresses for the next iteration; updated in place.
             max_turns: At most so many.
 
         Returns:
             The number of turns, and whether the condition did not hold any more.
 
         Raises:
-            IndexError: A stack has no such row.
-            RefusedError: A list has no such element, or it was set already; a check failed; a loop
-                in a turn takes too long.
+            IndexError: A row number is outside its stack.
+            RefusedError: An index is outside its list, or the element was already set; a check
+                failed; or an inner loop took too many iterations.
         """
         numbers = self._numbers
         numbers[_MAX_TURNS], numbers[_IS_DONE] = max_turns, 0
@@ -285,11 +285,11 @@ class Program:
         return self._outcome()
 
     def beginning(self, pointers: int, given: Sequence[Given]) -> Beginning:
-        """What begins runs.
+        """Returns a driver that starts runs.
 
         Args:
-            pointers: How many there are.
-            given: The arrays that each run is given.
+            pointers: Number of pointers.
+            given: The arrays that are passed to each run.
         """
         writes = [
             (_ARRAYS_BEFORE + place, *each)
@@ -307,17 +307,17 @@ class Program:
         arrays: Sequence[np.ndarray[Any, Any]],
         max_turns: int,
     ) -> tuple[int, bool] | None:
-        """Begins a run, and runs turns as `run` does.
+        """Starts a run, and runs iterations as `run` does.
 
         Args:
             beginning: See `Program.beginning`.
-            pointers: int64, which get the addresses of `first` and of the arrays.
-            first: Those before the first turn, but for the arrays'.
-            arrays: What the run is given. They must live until the run is over.
-            max_turns: At most so many turns.
+            pointers: int64, filled with the addresses of `first` and of the arrays.
+            first: The pointers before the first iteration, except those to the arrays.
+            arrays: The run's arrays, which must live until the run is over.
+            max_turns: Maximum number of iterations.
 
         Returns:
-            As `run`; None, and nothing was done, where an array is not as it must be.
+            As `run`; None, without doing anything, if an array does not meet the requirements.
         """
         numbers = self._numbers
         numbers[_MAX_TURNS], numbers[_IS_DONE] = max_turns, 0
@@ -335,7 +335,7 @@ class Program:
 
 
 def _kernels(steps: Sequence[Step]) -> list[Callable[..., bool]]:
-    """What steps call, which lives as long as the loop."""
+    """The kernels that steps call, kept alive as long as the loop."""
     found = []
     for step in steps:
         if isinstance(step, Call):
@@ -379,7 +379,7 @@ def _words(step: Step) -> list[int]:
 
 
 def _bound(sizes: Sequence[int], arrays: int, counts: Sequence[int] = ()) -> Callable[..., bool]:
-    """The driver, for so many arrays and then those of these counts."""
+    """Returns the driver, for a number of unchecked arrays and then those of the given counts."""
     counts = [entry.NOT_COUNTED] * arrays + [*counts]
     return _driver().bind(sizes, counts, 1, releases_gil=True)
 

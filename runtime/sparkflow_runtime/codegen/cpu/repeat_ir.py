@@ -1,10 +1,10 @@
-"""The driver of a loop as LLVM IR, and the numbers in which a program for it is written.
+"""The driver of a loop as LLVM IR, and the encoding of its programs.
 
-The program is a table of int64 numbers: a head, then steps. A step begins with its kind and its
+A program is a table of int64 numbers: a header, then steps. A step starts with its kind and its
 length in numbers; `repeat` has a class for each kind.
 
-The driver is given the program, the pointers and, where it begins a run, the pointers before the
-first turn and arrays whose addresses belong among them.
+The driver's arguments are the program, the pointers and, if it starts a run, the pointers before
+the first iteration and the arrays whose addresses go into them.
 """
 
 from __future__ import annotations
@@ -16,32 +16,30 @@ from sparkflow_runtime.codegen.machine import entry
 
 
 class Head(IntEnum):
-    """Places at the beginning of a program; what is before the first turn comes first."""
+    """Fields of a program's header; the steps before the first iteration follow it."""
 
     MAX_TURNS = 0
     TURNS = 1
     IS_DONE = 2
     BEFORE_END = 3  # where the steps of the condition begin
-    CONDITION_END = 4  # where the steps of the turn begin
+    CONDITION_END = 4  # where the steps of an iteration begin
     STEPS_END = 5
-    MOVES_END = 6  # where the steps after the last turn begin
+    MOVES_END = 6  # where the steps after the last iteration begin
     AFTER_END = 7
     FLAG = 8
     STEPS = 9
 
 
 class ListField(IntEnum):
-    """Places in the block of int64 numbers that stands for a list, see `Look` and `Put`.
+    """Fields of the block of int64 numbers that represents a list, see `Look` and `Put`.
 
     Attributes:
-        ROWS: Address of a table: per element its address, or 0 where it is not set.
-        LENGTH: How many elements there are.
-        CAPACITY: How many there may be.
-        MEMORY: Address of memory for elements that are written, one after the other.
-        ROW_BYTES: How many bytes one has.
-        ZEROS: Address of what is read where nothing is set.
-        GROWS: Whether what is written past the end makes the list longer.
-        FIRST_LENGTH: How many elements there are before the first turn.
+        ROWS: Address of a table of element addresses, 0 for elements that are not set.
+        LENGTH: Number of elements.
+        CAPACITY: Maximum number of elements.
+        MEMORY: Address of contiguous memory for written elements. ROW_BYTES: Size of an element.
+        ZEROS: Address to read from if an element is not set. GROWS: Whether a write past the end
+        extends the list. FIRST_LENGTH: Number of elements before the first iteration.
     """
 
     ROWS = 0
@@ -55,7 +53,7 @@ class ListField(IntEnum):
 
 
 class Kind(IntEnum):
-    """What a step does; see the classes of the same names in `repeat`."""
+    """Kinds of steps; see the classes of the same names in `repeat`."""
 
     CALL = 0
     READ = 1
@@ -69,9 +67,9 @@ class Kind(IntEnum):
 
 
 CALL_HEAD: Final = 8
-"""Where the numbers of a call's arrays begin."""
+"""Offset of the numbers of a call's arrays."""
 REPEAT_HEAD: Final = 6
-"""Where the steps of an inner loop begin."""
+"""Offset of the steps of an inner loop."""
 OUT_OF_RANGE: Final = 2  # where it would say that the loop is done
 REFUSED: Final = 3
 FULL: Final = 4
@@ -79,7 +77,7 @@ LONG: Final = 5
 GOES_ON: Final = -1
 """Where the driver's first number would say how many arrays a run begins with."""
 MOST_ARRAYS: Final = 64
-"""So many arrays the kernel of a step has at most."""
+"""Maximum number of arrays of a step's kernel."""
 
 
 def _head(field: Head) -> str:
@@ -89,17 +87,17 @@ def _head(field: Head) -> str:
 
 
 def _turns(most: str, condition: str, turn: str, end: str, then: str, at_most: str) -> str:
-    """The blocks of a loop's turns, up to what happens after each.
+    """Returns the blocks of a loop's iterations, up to the block after each one.
 
-    They go on at `over` when the condition no longer holds, and at `failed` when a step fails.
+    They branch to `over` when the condition no longer holds, and to `failed` when a step fails.
 
     Args:
-        most: Name of the most turns.
-        condition: Where the condition's steps begin, as it is written.
-        turn: Name of where they end and those of the turn begin.
-        end: Name of where these end.
-        then: The block after a turn's steps, which goes on at `turn_test`.
-        at_most: The block after the most turns.
+        most: Register with the maximum number of iterations.
+        condition: Operand: where the condition's steps begin.
+        turn: Register: where they end and those of the iteration begin.
+        end: Register: where these end.
+        then: The block after an iteration's steps, which branches to `turn_test`.
+        at_most: The block that is reached at the maximum number of iterations.
     """
     return f"""\
 turn_test:

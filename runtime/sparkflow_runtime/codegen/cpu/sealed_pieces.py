@@ -1,13 +1,14 @@
-"""Bytes that go through a socket with their CRC-32C, in machine code and without Python's lock.
+"""Sends and receives bytes with their CRC-32C over a socket, in machine code and without the GIL.
 
-Sending copies what is to be sent into a buffer that stays in the cache, a part at a time: it may be
-a variable that others update meanwhile, of which a sum of an earlier look would not be that of what
-is sent. The sum is of the copy, and the copy is what the kernel gets. Receiving sums what has just
-been received, while it is in the cache.
+Sending copies the data, a part at a time, into a buffer that stays in cache: the source may be a
+variable that others update concurrently, so a checksum of an earlier read might not match what is
+sent. The checksum is computed from the copy, and the copy is passed to the kernel. Receiving
+checksums each part just after it arrives, while it is in cache.
 
-The sum is made by folding: what comes is multiplied, without carries, by what makes it the same
-remainder some blocks further on, and added there; what is left at last is short. Source: V. Gopal
-et al., Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction, Intel, 2009.
+The checksum is computed by folding: each block is multiplied, without carries, by the constant that
+gives it the same remainder some blocks later, and added there, until only a short rest is left.
+Source: V. Gopal et al., Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction,
+Intel, 2009.
 """
 
 from __future__ import annotations
@@ -21,63 +22,63 @@ from sparkflow_runtime.codegen.machine.host import host
 from sparkflow_runtime.once import once
 
 SUM_BYTES: Final = 4
-"""What follows the bytes: their sum, in little endian."""
+"""Size of the trailer: the checksum of the bytes, little endian."""
 _RECEIVED_BYTES: Final = 1 << 17
-"""So much is received at once, then summed."""
+"""Bytes that are received at once, then checksummed."""
 _ALL_ONES: Final = 0xFFFFFFFF
 _POLYNOMIAL: Final = 0x11EDC6F41
 _REGISTERS: Final = 4
-"""So many vectors are folded side by side, as one takes some cycles."""
+"""Vectors that are folded in parallel, to hide the latency of the multiplication."""
 _SEND_FLAGS: Final = 0x4040
 """Linux's MSG_DONTWAIT and MSG_NOSIGNAL."""
 _RECEIVE_FLAGS: Final = 0x40
 
 
 class Sending(IntEnum):
-    """Places in the record of what is sent; int64 each."""
+    """Fields of the record of a send; int64 each."""
 
     SOCKET = 0
-    """The descriptor."""
+    """The socket's file descriptor."""
     PIECES = 1
-    """How many there are."""
+    """Number of pieces."""
     ROOM = 2
-    """Bytes of the buffer, but for those of the sum, which it has beyond."""
+    """Bytes of the buffer, excluding the checksum, which has extra room behind them."""
     PIECE = 3
-    """The one that is copied next."""
+    """The piece to copy next."""
     OFFSET = 4
-    """Where in it."""
+    """The offset within it."""
     FILLED = 5
-    """Bytes in the buffer: those that were there at first are sent as they are."""
+    """Bytes in the buffer; those that it held at first are sent unchanged."""
     SENT = 6
-    """How many of them are sent."""
+    """Number of those already sent."""
     SUM = 7
-    """Of what was copied so far, and whatever is to be summed before."""
+    """Checksum of what was copied so far, and of any bytes that precede it."""
     IS_WHOLE = 8
-    """1 when all pieces, and their sum, were copied."""
+    """1 when all pieces and their checksum were copied."""
 
 
 class Receiving(IntEnum):
-    """Places in the record of what is received; int64 each."""
+    """Fields of the record of a receive; int64 each."""
 
     SOCKET = 0
     SIZE = 1
-    """Bytes that are summed; the sum itself comes after them."""
+    """Bytes that are checksummed; the checksum follows them."""
     FILLED = 2
-    """How many are there, those of the sum, too."""
+    """Bytes received so far, including the checksum."""
     SUM = 3
     STATUS = 4
-    """Of the last call: 0 when the other end closed the connection, -1 when there is nothing now or
-    it failed."""
+    """Result of the last call: 0 if the peer closed the connection, -1 if it failed or had no
+    data."""
 
 
 def available() -> bool:
-    """Whether this machine can: it has the instructions, and Linux's calls."""
+    """Whether this machine has the instructions and Linux's system calls."""
     return native.available() and _vector_bytes() > 0
 
 
 @once
 def _vector_bytes() -> int:
-    """Of the vectors that are folded; 0 where the processor, or the system, cannot."""
+    """Size of the vectors that are folded; 0 if the processor or the system cannot."""
     here = host()
     has = set(here.features.split(","))
     if not (here.triple.startswith("x86_64") and "linux" in here.triple):
@@ -89,22 +90,22 @@ def _vector_bytes() -> int:
 
 @once
 def sender(pieces: int) -> Callable[..., bool]:
-    """A function that sends so many pieces, as far as the socket takes them.
+    """Returns a function that sends pieces until the socket accepts no more.
 
     Its arguments are the sizes of the pieces in bytes, int64; a buffer, uint8 [ROOM + SUM_BYTES];
-    the record, see `Sending`; and the pieces, contiguous arrays. When it returns, all is sent, or
-    the socket took no more of what is in the buffer, for whatever reason. It goes on when called
-    again.
+    the record, see `Sending`; and the pieces, contiguous arrays. When it returns, either everything
+    was sent, or the socket accepted no more, for whatever reason. Calling it again resumes.
     """
     return _bound(_sender(), pieces + 3)
 
 
 @once
 def receiver() -> Callable[..., bool]:
-    """A function of two arrays that receives what the socket has.
+    """Returns a function of two arrays that receives available data from the socket.
 
-    They are what is filled, uint8 [SIZE + SUM_BYTES], and the record, see `Receiving`. When it
-    returns, all is there, or STATUS says why not. It goes on when called again.
+    The arrays are the buffer to fill, uint8 [SIZE + SUM_BYTES], and the record, see `Receiving`.
+    When it returns, either everything has arrived, or STATUS says why not. Calling it again
+    resumes.
     """
     description = f"sealed pieces, received {_vector_bytes()}"
     return _bound(native.described_body(description, lambda: _sum(False) + _receiving()), 2)
@@ -121,7 +122,7 @@ def _bound(body: native.Body, arrays: int) -> Callable[..., bool]:
 
 
 def _factor(bits: int) -> int:
-    """What a block is multiplied by to be so many bits further on, as the instruction wants it."""
+    """Returns the constant that moves a block by a number of bits, as the instruction needs it."""
     power = 1
     for _ in range(bits):
         power <<= 1
@@ -131,10 +132,10 @@ def _factor(bits: int) -> int:
 
 
 def _sum(copies: bool) -> str:
-    """`@sum`: the CRC-32C of some bytes, after those whose CRC-32C is given.
+    """Returns `@sum`: it continues a given CRC-32C over more bytes.
 
     Args:
-        copies: Whether it copies them to `%target` meanwhile. Each byte is read once.
+        copies: Whether it also copies them to `%target`. Each byte is read once.
     """
     vector = _vector_bytes()
     block, words = _REGISTERS * vector, vector // 8
@@ -164,7 +165,7 @@ def _sum(copies: bool) -> str:
     def serial(
         name: str, base: str, begin: str, register: str, start: str, size: str, after: str
     ) -> str:
-        """Sums words one by one, from block `start` on; `after` finds the sum in `%{name}_crc`."""
+        """Checksums words one by one from block `start` on; `after` finds it in `%{name}_crc`."""
         copied = f"""
   %{name}_to = call ptr @beside(ptr %target, ptr %data, ptr %{name}_place)
   store i64 %{name}_word, ptr %{name}_to, align 1"""

@@ -1,8 +1,8 @@
-"""Sines and cosines of arrays of known size: for code that calls the kernel in every turn.
+"""Sines and cosines of arrays of known size, for loops that call the kernel in every iteration.
 
-x is k π/2 + r with r between -π/4 and π/4, of which there are polynomials. π/2 is subtracted in
-parts, so that r is exact as long as k is not too large; larger numbers are refused. float32 is
-computed in float64 until r is known.
+x is k π/2 + r with r between -π/4 and π/4, where polynomials approximate both. π/2 is subtracted in
+parts, so that r is exact unless k is too large; larger arguments are refused. For float32, r is
+computed in float64.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from sparkflow_runtime.once import once
 _KINDS: Final = {float32: "float", float64: "double"}
 NUMBERS: Final = tuple(_KINDS)
 MOST: Final = 2.0**19
-"""Numbers are smaller: 19 bits of k and 33 bits of a part of π/2 fit into a float64."""
+"""Upper bound of arguments: 19 bits of k and 33 bits of a part of π/2 fit into a float64."""
 _QUARTERS: Final = 0.6366197723675814
 """2 / π."""
 _PARTS: Final = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21)
-"""Of π/2, as in fdlibm's e_rem_pio2.c (Sun, 1993): 33 bits, 33 bits, and the rest."""
+"""Parts of π/2, as in fdlibm's e_rem_pio2.c (Sun, 1993): 33 bits, 33 bits, and the rest."""
 _SINE: Final = {
     float32: (-0.16666654611, 8.3321608736e-3, -1.9515295891e-4),
     float64: (
@@ -42,14 +42,14 @@ _COSINE: Final = {
 
 
 def bind_sine(number: DType, count: int, is_cosine: bool) -> Callable[..., bool]:
-    """A function of an array, of the sines or cosines that it fills, and of an int32.
+    """Returns a function of an array, the sines or cosines that it fills, and an int32.
 
-    The last one becomes 0; or 1 where an element is not below `MOST` in size.
+    The int32 becomes 0, or 1 if the absolute value of an element is not below `MOST`.
 
     Args:
-        number: One of `NUMBERS`.
-        count: Of elements.
-        is_cosine: Which of the two.
+        number: Element type, one of `NUMBERS`.
+        count: Number of elements.
+        is_cosine: Whether to compute cosines.
     """
     return _body(number).bind((count, int(is_cosine)), [entry.NOT_COUNTED] * 3, 0)
 
@@ -93,7 +93,7 @@ def _body(number: DType) -> native.Body:
 
 
 def _reduced(vectors: Vectors, wide: Vectors, x: str) -> tuple[str, str]:
-    """r, and k as integers as wide as the numbers."""
+    """Returns r, and k as integers of the same width as the numbers."""
     code, is_single = vectors.code, vectors.element == "float"
     given = code.let(f"fpext {vectors.kind} {x} to {wide.kind}") if is_single else x
     turns = wide.multiply(given, wide.constant(_QUARTERS))

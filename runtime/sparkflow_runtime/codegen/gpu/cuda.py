@@ -1,7 +1,7 @@
-"""From a `Kernel` to CUDA: the source of its functions, and how they are launched for given sizes.
+"""Lowers a `Kernel` to CUDA: the source of its functions, and their launches for given sizes.
 
-Text and numbers only: `device.gpu_kernels` compiles and launches. Sums have no atomic operations in
-them, and how they are split depends on sizes alone, so a result is the same in every run.
+Text and numbers only: `device.gpu_kernels` compiles and launches. Sums use no atomics, and how they
+are split depends on sizes alone, so results are deterministic.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from sparkflow_runtime.codegen.ir.kernel import REDUCTIONS, Axes, Kernel
 from sparkflow_runtime.dtypes import DType
 
 THREADS: Final = 256
-"""Of a block, where no warp is enough."""
+"""Threads of a block where a warp is not enough."""
 _LONG_ROW: Final = 512
-"""Rows of more elements get a block each, shorter ones a warp."""
+"""Rows longer than this get a block each, shorter ones a warp."""
 _LONG_REDUCTION: Final = 1024
 _PART: Final = 4096
-"""A part of a long reduction has at least so many elements."""
+"""Minimum number of elements in a part of a long reduction."""
 _BLOCKS: Final = 1024
-"""So many blocks keep any card of today busy."""
+"""Enough blocks to keep any current GPU busy."""
 _COLUMN_PART: Final = 64
 NARROW: Final = 1 << 30
-"""More positions than these need 64 bits, with a margin for strides."""
+"""Larger positions need 64 bits, with a margin for strides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,8 @@ class Launch:
         name: The function.
         grid: Blocks along x and y.
         block: Threads along x and y.
-        arrays: The arrays it takes: those of the call (inputs, outputs), then those left between
-            launches.
-        numbers: The 64-bit integers that follow.
+        arrays: Its array arguments: those of the call (inputs, outputs), then intermediate ones.
+        numbers: Its 64-bit integer arguments, which follow.
     """
 
     name: str
@@ -67,12 +66,12 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class LaunchPlan:
-    """What a call of a kernel launches, for given sizes.
+    """The launches of a kernel call, for given sizes.
 
     Attributes:
-        wide: Which of the two sources, see `CudaProgram.source`.
+        wide: Whether to use the 64-bit source, see `CudaProgram.source`.
         launches: In order.
-        left_bytes: The sizes of the arrays left between launches.
+        left_bytes: Sizes of the intermediate arrays.
         counts: The number of elements of each array of the call.
     """
 
@@ -83,7 +82,7 @@ class LaunchPlan:
 
 
 class CudaProgram:
-    """A kernel as CUDA. Compute-only values; safe to share between threads.
+    """A kernel as CUDA. Immutable; safe to share between threads.
 
     Args:
         kernel: What it computes.
@@ -122,7 +121,7 @@ class CudaProgram:
         called = [
             text
             for name, text in self._helpers().items()
-            if name in body  # no more than is used: NVRTC takes its time
+            if name in body  # only what is used: NVRTC is slow
         ]
         halves = [HALVES] if dtypes.float16 in self.kernel.value_dtypes else []
         return "\n".join([PACKS + PRELUDE, *halves, *called, body])
@@ -148,8 +147,8 @@ class CudaProgram:
             sizes: Of the kernel's dimensions.
 
         Raises:
-            UnsupportedKernel: A size is 0 along which an output does not vary that what it is
-                computed from does, and the output has elements.
+            UnsupportedKernel: A size is 0, and an output with elements is computed from values
+                without any.
         """
         plan = _Plan(self.kernel, sizes, self._call_arrays)
         for value in self._left_values:
@@ -160,7 +159,7 @@ class CudaProgram:
         return plan.finish()
 
     def _combined(self) -> list[tuple[str, DType]]:
-        """Reductions whose parts are put together by a launch of their own."""
+        """Reductions whose parts are combined by a separate launch."""
         found = [value for stage in self._stages for value, _ in stage.reduced]
         each = [instruction_of(self.kernel, value) for value in found]
         return list(dict.fromkeys((one.function, one.dtype) for one in each))
@@ -179,7 +178,7 @@ class _Plan:
         self._positions = 0
 
     def leave(self, value: int, times: int = 1) -> int:
-        """Makes room for a value, or so many parts of it; returns the array's number."""
+        """Allocates an array for a value, or for its parts; returns the array's number."""
         itemsize = np.dtype(self._kernel.value_dtypes[value].numpy).itemsize
         axes = self._kernel.value_axes[value]
         self._left_bytes.append(self._count(axes) * times * itemsize)
@@ -251,7 +250,7 @@ def index_type(wide: bool) -> str:
 
 
 def _warps(rows: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Grid and block of a warp per row."""
+    """Returns grid and block for one warp per row."""
     return (-(-rows // (THREADS // WARP)), 1), (WARP, THREADS // WARP)
 
 

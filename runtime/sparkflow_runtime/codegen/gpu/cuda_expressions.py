@@ -1,7 +1,7 @@
 """CUDA C for single values: types, literals, and the functions of a `Kernel`'s instructions.
 
-Numbers are numpy's: NaN goes through maximum and minimum, integers wrap around, a float that fits
-no integer becomes the smallest one, and functions are CUDA's accurate ones (`expf`, not `__expf`).
+Semantics are numpy's: maximum and minimum propagate NaN, integers wrap around, an out-of-range
+float becomes the smallest integer, and functions are CUDA's accurate ones (`expf`, not `__expf`).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ TYPES: Final = {
     dtypes.bool_: "bool",
     dtypes.float16: "unsigned short",
 }
-"""The C type of an element; float16 are bits, which are only cast."""
+"""The C type of an element; float16 is stored as bits, which are only cast."""
 
 COMPUTED_IN: Final = {
     dtypes.float16: dtypes.float32,
     dtypes.float32: dtypes.float32,
     dtypes.float64: dtypes.float64,
 }
-"""The dtypes of what `elements` is for, each with the one that is computed in."""
+"""The dtypes that `elements` supports, each with its compute dtype."""
 HALVES: Final = """\
 __device__ float number_of(unsigned short element) {
     float number;
@@ -58,7 +58,7 @@ template <class T, int N>
 struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack { T at[N]; };
 
 """
-"""Neighbours that a thread loads and stores at once."""
+"""Adjacent elements that a thread loads and stores at once."""
 
 PRELUDE: Final = """\
 template <class T> __device__ T maximum_of(T a, T b) { return a >= b || a != a ? a : b; }
@@ -94,7 +94,7 @@ _COMBINATIONS: Final = {"reduce_sum": "add", "reduce_max": "maximum", "reduce_mi
 
 
 def elements(dtype: DType) -> str:
-    """What an element is in memory and in arithmetic, and how one is made of the other, as C."""
+    """The C types of an element in memory and in arithmetic, and their conversions."""
     return _HALF if dtype is dtypes.float16 else _PLAIN.format(kind=TYPES[dtype])
 
 
@@ -167,7 +167,7 @@ def arithmetic(instruction: Instruction, names: Sequence[str], given: Sequence[D
 
 
 def combination(function: str, names: Sequence[str], dtype: DType) -> str:
-    """Two values of one dtype made one, as C."""
+    """Combines two values of one dtype, as C."""
     a, b = names
     if dtype is dtypes.bool_:
         return f"bool({a} {_OF_BOOLS[function]} {b})"
@@ -181,12 +181,12 @@ def combination(function: str, names: Sequence[str], dtype: DType) -> str:
 
 
 def reduction(function: str, names: Sequence[str], dtype: DType) -> str:
-    """One more element taken into a reduction, as C."""
+    """Accumulates one element into a reduction, as C."""
     return combination(_COMBINATIONS[function], names, dtype)
 
 
 def start_of(function: str, dtype: DType) -> str:
-    """What a reduction of no elements gives, as C."""
+    """The identity of a reduction, as C."""
     if function == "reduce_sum":
         return literal(0, dtype)
     highest = function == "reduce_min"
@@ -199,7 +199,7 @@ def start_of(function: str, dtype: DType) -> str:
 
 
 def cast(name: str, given: DType, dtype: DType) -> str:
-    """What numpy's `astype` does, as C."""
+    """The equivalent of numpy's `astype`, as C."""
     if given is dtype:
         return name
     if dtypes.float16 in (given, dtype):

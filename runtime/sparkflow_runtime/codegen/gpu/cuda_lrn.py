@@ -1,7 +1,7 @@
 """Local response normalisation and its gradient as CUDA C: an element per thread, channels last.
 
-A neighbour's share in the gradient needs the sum around that neighbour, so shares are computed by
-one launch and added up by the next.
+A neighbour's contribution to the gradient needs the sum around that neighbour, so one launch
+computes the contributions and the next one adds them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sparkflow_runtime.codegen.gpu.cuda_expressions import COMPUTED_IN, elements
 from sparkflow_runtime.dtypes import DType
 
 _WRITTEN_OUT: Final = 8
-"""Loops over so many neighbours on either side, or fewer, have no turns when the code runs."""
+"""Loops over up to this many neighbours on either side are fully unrolled."""
 
 _AROUND: Final = """\
 template <class F>
@@ -80,13 +80,12 @@ extern "C" __global__ void lrn_gradient(
 class LrnProgram:
     """A normalisation, or its gradient, for `device.gpu_kernels`.
 
-    The arrays are images and result; of the gradient that of the result, images, result, and what
-    is computed.
+    The arrays are images and result; for the gradient: dy, images, result, and dx.
 
     Attributes:
-        dtype: Of the elements, one of `cuda_expressions.COMPUTED_IN`.
+        dtype: The element type, one of `cuda_expressions.COMPUTED_IN`.
         gradient: Whether it is the gradient.
-        radius: How many channels on either side count.
+        radius: Number of channels on either side.
         bias, alpha, beta: See `ops.nn.lrn`.
     """
 
@@ -122,7 +121,7 @@ class LrnProgram:
         """The launches of a call.
 
         Args:
-            sizes: Elements, and channels.
+            sizes: Number of elements and of channels.
         """
         count, channels = sizes
         arrays: dict[str, tuple[int, ...]] = {"lrn": (0, 1)}

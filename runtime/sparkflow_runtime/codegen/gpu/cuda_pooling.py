@@ -1,8 +1,8 @@
 """Pooling and its gradients as CUDA C, for any number of dimensions, channels last or second.
 
-A thread makes a pack of neighbouring results, and nobody adds to what another one writes: the
-gradient of an element is gathered from the windows that it is in, always in the same order. What is
-computed, and the arrays of a call, are those of `tiles.pooling_ir`, which does it on a CPU.
+A thread computes a pack of adjacent results, and no two threads write the same element: the
+gradient of an element is gathered from the windows that contain it, always in the same order. The
+tasks and the arrays of a call are those of `tiles.pooling_ir`, the CPU version.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from sparkflow_runtime.codegen.tiles.pooling_ir import WRITTEN_OUT, Task
 from sparkflow_runtime.dtypes import DType
 
 PACK_BYTES: Final = 16
-"""So much a thread loads and stores at once, where there are as many neighbouring channels."""
+"""Bytes that a thread loads and stores at once, given enough adjacent channels."""
 _NEAR: Final = 4
-"""What neighbouring threads store is so many elements apart at most, or in such runs at least."""
+"""Maximum distance in elements of adjacent threads' stores, or minimum length of their runs."""
 _ARRAYS: Final = {
     Task.MAXIMUM: ("images", "pooled"),
     Task.AVERAGE: ("images", "pooled"),
     Task.MAXIMUM_GRADIENT: ("images", "pooled", "given", "result"),
     Task.AVERAGE_GRADIENT: ("given", "result"),
 }
-"""Of a call; `places`, where in its window a maximum was, is left by one launch for the next."""
+"""The arrays of a call; `places`, the argmax within each window, is passed between launches."""
 
-# A thread computes little: divisions by what is not in the code would take most of its time.
+# A thread computes little: divisions by runtime values would take most of its time.
 _NARROW_POSITIONS: Final = """\
 typedef unsigned int index_t;
 typedef int place_t;
@@ -62,7 +62,7 @@ __device__ place_t larger(place_t a, place_t b) { return a > b ? a : b; }
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """Windows over images that lie in memory as [outer, dimensions..., inner].
+    """Windows over images with the memory layout [outer, dimensions..., inner].
 
     With channels last, `outer` is the batch and `inner` the channels; with channels second, `outer`
     counts the channels of all images, and `inner` is 1.
@@ -75,7 +75,7 @@ class Geometry:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """What calls of one form differ in, see `PoolingProgram.plan`."""
+        """Returns the runtime sizes of a call, see `PoolingProgram.plan`."""
         axes = zip(self.dims, self.windows, strict=True)
         along = [(dim, window.before, window.count) for dim, window in axes]
         return (self.outer, self.inner, *(number for axis in along for number in axis))
@@ -83,17 +83,17 @@ class Geometry:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What is fixed when the code is made.
+    """The compile-time parameters of a kernel.
 
     Attributes:
         task: What is computed.
-        dtype: Of the elements, one of `COMPUTED_IN`.
-        pack: So many neighbouring elements a thread takes at once; `inner` is a multiple of it.
-        sizes, strides: Of a window; from one to the next.
-        whole: Whether no window, and no cell, reaches over the edge of the image.
-        cells: Whether gradients of maxima take one launch: a thread looks at a window and writes
-            its cell, which reaches to the next windows. Else one launch finds the places of the
-            maxima, and another one gathers.
+        dtype: The element type, one of `COMPUTED_IN`.
+        pack: Adjacent elements per thread; `inner` is a multiple of it. sizes, strides: Sizes and
+        strides of the windows.
+        whole: Whether all windows and cells are inside the image.
+        cells: Whether gradients of max pooling take one launch: a thread reads a window and writes
+            its cell, which extends to the next windows. Otherwise one launch finds the argmaxes,
+            and another gathers.
     """
 
     task: Task
@@ -110,8 +110,8 @@ class Form:
 
         Args:
             task: What is computed.
-            dtype: Of the elements.
-            geometry: Of the images; no window has a dilation.
+            dtype: The element type.
+            geometry: Geometry of the images; windows have no dilation.
             aligned: Whether all arrays begin at multiples of `PACK_BYTES`.
         """
         most = PACK_BYTES // np.dtype(dtype.as_numpy_dtype).itemsize if aligned else 1
@@ -133,12 +133,12 @@ class Form:
 
     @property
     def place(self) -> tuple[str, int]:
-        """The type and the size of a place within a window, with one more that is none."""
+        """The type and size of a position within a window, with an extra value for none."""
         return ("unsigned char", 1) if math.prod(self.sizes) < 255 else ("int", 4)
 
 
 class PoolingProgram:
-    """A form as CUDA, for `device.gpu_kernels`. Compute-only values; safe to share between threads.
+    """A form as CUDA, for `device.gpu_kernels`. Immutable; safe to share between threads.
 
     Args:
         form: What it computes.
@@ -213,7 +213,7 @@ class PoolingProgram:
 
 
 class _Walk(Enum):
-    """What each thread of a launch is for."""
+    """What the threads of a launch iterate over."""
 
     WINDOWS = "windows"
     ELEMENTS = "elements"
@@ -221,14 +221,14 @@ class _Walk(Enum):
 
 
 def _along(walk: _Walk, dim: int, before: int, count: int, stride: int) -> int:
-    """How many of them there are along a dimension; cells cover the image and what is before it."""
+    """Their number along a dimension; cells cover the image and the padding before it."""
     return {_Walk.WINDOWS: count, _Walk.ELEMENTS: dim, _Walk.CELLS: -(-(dim + before) // stride)}[
         walk
     ]
 
 
 def _divisor(size: int) -> int:
-    """What `divided` divides positions below 2^31 by this size with: a product and a shift.
+    """Returns multiplier and shift with which `divided` divides positions below 2^31 by a size.
 
     See Granlund and Montgomery, Division by Invariant Integers using Multiplication (1994).
     """
@@ -244,8 +244,8 @@ class _Function:
 
     Attributes:
         name: Its name.
-        walk: What its threads are for.
-        arrays: What it takes; the last one is written.
+        walk: What its threads iterate over.
+        arrays: Its array arguments; the last one is written.
         text: CUDA C.
     """
 
@@ -256,7 +256,7 @@ class _Function:
 
 
 class _Writer:
-    """Writes the functions of a form, one after the other."""
+    """Writes the functions of a form, one after another."""
 
     def __init__(self, form: Form) -> None:
         self._form = form
@@ -265,7 +265,7 @@ class _Writer:
         self._indent = 1
 
     def pooled(self) -> _Function:
-        """A window per thread: its maximum, or its mean."""
+        """One window per thread: its maximum or mean."""
         form = self._form
         is_maximum = form.task is Task.MAXIMUM
         start = literal(-math.inf, COMPUTED_IN[form.dtype]) if is_maximum else "0"
@@ -274,7 +274,7 @@ class _Writer:
         self._each(f"made[e] = {start};")
         with self._windows_elements(form.sizes) as element:
             self._line(f"const Elements taken = images[{element}];")
-            if is_maximum:  # NaN is larger than all, as numpy's maximum has it
+            if is_maximum:  # NaN is larger than all, as in numpy's maximum
                 self._each(
                     "const number_t value = number_of(taken.at[e]);",
                     "made[e] = value > made[e] || value != value ? value : made[e];",
@@ -290,7 +290,7 @@ class _Writer:
         return self._finish(name, _Walk.WINDOWS, ("images", "pooled"))
 
     def places(self) -> _Function:
-        """A window per thread: where in it its maximum is first."""
+        """One window per thread: the position of its first maximum."""
         self._starts()
         self._line("const Elements most = pooled[at];")
         self._line(f"int found[{self._form.pack}];")
@@ -307,7 +307,7 @@ class _Writer:
         return self._finish("max_pool_places", _Walk.WINDOWS, ("images", "pooled", "places"))
 
     def gathered(self) -> _Function:
-        """An element of the gradient per thread, from the windows that it is in."""
+        """One element of the gradient per thread, from the windows that contain it."""
         form = self._form
         is_maximum = form.task is Task.MAXIMUM_GRADIENT
         self._line(f"number_t made[{form.pack}];")
@@ -331,7 +331,7 @@ class _Writer:
         return self._finish("average_pool_gradient", _Walk.ELEMENTS, ("given", "result"))
 
     def cells(self) -> _Function:
-        """A cell of the gradient per thread; no other window has elements in it."""
+        """One cell of the gradient per thread; no other window has elements in it."""
         form = self._form
         inside = " && ".join(f"x{k} < (place_t)count{k}" for k in self._axes)
         self._starts()
@@ -363,13 +363,13 @@ class _Writer:
     # ------------------------------------------------------------------------------- positions
 
     def _starts(self) -> None:
-        """Where the thread's window, or cell, begins."""
+        """The start of the thread's window or cell."""
         for k, stride in enumerate(self._form.strides):
             self._line(f"const place_t start{k} = x{k} * {stride} - (place_t)before{k};")
 
     @contextmanager
     def _windows_elements(self, extents: Sequence[int]) -> Iterator[str]:
-        """The elements of the image, `extents` from the start on: where each of them is."""
+        """Loops over the image elements in `extents` from the start on."""
         written_out = math.prod(extents) <= WRITTEN_OUT
         for k, extent in enumerate(extents):
             if written_out:
@@ -388,7 +388,7 @@ class _Writer:
 
     @contextmanager
     def _elements_windows(self) -> Iterator[str]:
-        """The windows that the thread's element is in, in order: where each of them is."""
+        """Loops over the windows that contain the thread's element, in order."""
         form = self._form
         along = [-(-size // stride) for size, stride in zip(form.sizes, form.strides, strict=True)]
         written_out = math.prod(along) <= WRITTEN_OUT
@@ -412,21 +412,21 @@ class _Writer:
             self._close()
 
     def _position(self, size: str, at: str) -> str:
-        """The pack at such a place of the thread's image and channels."""
+        """The pack at a position of the thread's image and channels."""
         text = "outer"
         for k in self._axes:
             text = f"({text} * (index_t){size.format(k)} + (index_t){at.format(k)})"
         return f"{text} * (index_t)inner + channel"
 
     def _within(self, at: str) -> str:
-        """The number of a place within its window."""
+        """The linear index of a position within its window."""
         text = "0"
         for k, size in enumerate(self._form.sizes):
             text = f"({text} * {size} + {at.format(k)})"
         return text
 
     def _count(self) -> str:
-        """How many elements of the window lie in the image."""
+        """The number of window elements inside the image."""
         form = self._form
         if form.whole:
             return f"{math.prod(form.sizes)}"
@@ -442,7 +442,7 @@ class _Writer:
     # ------------------------------------------------------------------------------ statements
 
     def _finish(self, name: str, walk: _Walk, arrays: tuple[str, ...]) -> _Function:
-        """The function whose lines have been written."""
+        """Returns the function from the lines written so far."""
         kinds = ["Places" if each == "places" else "Elements" for each in arrays]
         *read, written = [
             f"{kind}* __restrict__ {each}" for kind, each in zip(kinds, arrays, strict=True)
@@ -468,7 +468,7 @@ class _Writer:
         return _Function(name, walk, arrays, text)
 
     def _each(self, *lines: str) -> None:
-        """Does so for each element `e` of a pack."""
+        """Emits a statement for each element `e` of a pack."""
         self._line("#pragma unroll")
         self._open(f"for (int e = 0; e < {self._form.pack}; ++e)")
         for line in lines:

@@ -1,11 +1,11 @@
-"""Splits a `Kernel` into stages: what one CUDA launch can do, in an order that is safe in place.
+"""Splits a `Kernel` into stages, one CUDA launch each, in an order that is safe in place.
 
 A stage runs over the dimensions along which what it computes varies (its domain), and is one of
 
 - `elementwise`: every element for itself,
 - `rows`: one block or warp per row, reductions within the row used by what follows,
-- `partial`: any reduction to outputs, over parts of the reduced elements; results of the parts are
-  combined by a launch of their own, so that sums are the same in every run.
+- `partial`: any reduction to outputs, over parts of the reduced elements; the results of the parts
+  are combined by a separate launch, so that sums are deterministic.
 
 Stages of larger domains come first and combinations last. A stage reads only what varies along
 dimensions of its domain, so no array is read after an output was written in its place.
@@ -22,15 +22,15 @@ from sparkflow_runtime.codegen.ir.kernel import REDUCTIONS, Axes, Instruction, K
 
 @dataclass(frozen=True)
 class Stage:
-    """What one launch does.
+    """The work of one launch.
 
-    Arrays are numbered: the kernel's inputs, its outputs, then what stages leave for later ones.
+    Arrays are numbered: the kernel's inputs, its outputs, then intermediate arrays.
 
     Attributes:
-        kernel: What it is a stage of.
+        kernel: The kernel it belongs to.
         kind: `elementwise`, `rows` or `partial`.
         domain: The dimensions it runs over.
-        over: Those of them that are reduced; none of an `elementwise` stage.
+        over: Those that are reduced; none for an `elementwise` stage.
         given: Arrays in which earlier stages left values, by value.
         stores: Values and the arrays they are written to, one element per thread.
         reduced: Reductions of a `partial` stage and the arrays of their results.
@@ -61,7 +61,7 @@ class Stage:
 
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
-        """The domain's dimensions; such as all arrays run through together are one group."""
+        """The domain's dimensions, with those that all arrays traverse contiguously merged."""
         patterns: list[tuple[bool, ...]] = []
         axes = self.kernel.value_axes
         counted = [
@@ -159,7 +159,7 @@ class _Splitter:
         return (*first, *_joined(later)), tuple(self.left)
 
     def _leave(self, value: int, rows: dict[Axes, list[tuple[int, int]]]) -> None:
-        """Has the row reductions that this one depends on written to arrays."""
+        """Writes the row reductions that this one depends on to arrays."""
         arguments = instruction_of(self.kernel, value).arguments
         for each in _ancestors(self.kernel, arguments, self.used):
             if each in self.used and each not in self.left:
@@ -172,14 +172,14 @@ class _Splitter:
         return tuple(a and b for a, b in zip(over, domain, strict=True))
 
     def _within_rows(self, value: int) -> bool:
-        """Whether a reduction is over the rows that used ones are over."""
+        """Whether a reduction is over the same rows as the reused ones."""
         if not self.used:
             return False
         over = instruction_of(self.kernel, value).over
         return over == instruction_of(self.kernel, self.used[0]).over
 
     def _domain(self, value: int, given: Collection[int] = ()) -> Axes:
-        """The dimensions of all that has to be computed for a value."""
+        """The dimensions of everything that a value depends on."""
         domain = self.none
         for each in _ancestors(self.kernel, [value], given):
             axes = [domain, self.kernel.value_axes[each]]
@@ -193,7 +193,7 @@ class _Splitter:
 
 
 def _ancestors(kernel: Kernel, wanted: Sequence[int], given: Collection[int]) -> tuple[int, ...]:
-    """The values that these ones need, themselves included; what is given needs nothing."""
+    """The transitive arguments of these values, including themselves, up to given values."""
     found: set[int] = set()
     waiting = list(wanted)
     while waiting:
@@ -207,7 +207,7 @@ def _ancestors(kernel: Kernel, wanted: Sequence[int], given: Collection[int]) ->
 
 
 def _joined(found: Sequence[Stage]) -> list[Stage]:
-    """Has the last reduction over a domain also do the elementwise work there."""
+    """Fuses elementwise work into a preceding reduction over the same domain."""
     joined: list[Stage] = []
     for stage in found:
         last = joined[-1] if joined else None

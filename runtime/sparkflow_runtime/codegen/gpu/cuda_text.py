@@ -1,9 +1,9 @@
 """The CUDA C of one stage: parameters, positions, loads, arithmetic, stores.
 
-A stage's function takes its arrays, then the sizes of its groups of dimensions (`n0`, `n1`, ...),
-and where it is `partial` the number of parts; `cuda` says how it is launched. One of kind `rows` is
-written twice: for rows of any length, which are read again in every walk, and for rows that a block
-can keep in its registers.
+The arguments of a stage's function are its arrays, then the sizes of its groups of dimensions
+(`n0`, `n1`, ...), and the number of parts if it is `partial`; see `cuda` for its launch. One of
+kind `rows` is written twice: for rows of any length, which each pass reads again, and for rows that
+a block can keep in registers.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ from sparkflow_runtime.dtypes import DType
 
 WARP: Final = 32
 PACK: Final = 4
-"""So many neighbouring elements does a thread take at once."""
+"""Adjacent elements that a thread processes at once."""
 KEEPING_THREADS: Final = 512
-"""Of a block that keeps a row, at most: each may have 128 registers."""
+"""Maximum threads of a block that keeps a row: each may have 128 registers."""
 _KEPT_WORDS: Final = 32
-"""So many registers of a thread may keep what it has of a row..."""
+"""Maximum registers per thread that keep its share of a row..."""
 _MOST_KEPT: Final = 16
-"""...of so many columns."""
+"""...and maximum columns in that share."""
 _COSTLY: Final = frozenset(
     (
         *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "erf", "erfc"),
         *("exp", "expm1", "log", "log1p", "pow", "sin", "sinh", "tan", "tanh"),
     )
 )
-"""What is kept rather than computed again."""
+"""Functions whose results are kept rather than recomputed."""
 COLUMN_ROWS: Final = 8
 """Threads that share a column in a block of a reduction over leading dimensions."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """One walk through a row.
+    """One pass over a row.
 
     Attributes:
-        made: The reductions that it makes.
+        made: The reductions it computes.
         stored: Values and the arrays they are written to.
-        ready: What is computed once for the row, before it.
+        ready: What is computed once per row, before it.
     """
 
     made: Sequence[int]
@@ -64,7 +64,7 @@ class StageText:
     """Writes the function of one stage.
 
     Args:
-        stage: What it does.
+        stage: The stage.
         name: Its name in the source.
     """
 
@@ -84,13 +84,13 @@ class StageText:
 
     @property
     def arrays(self) -> tuple[int, ...]:
-        """The arrays that the function takes, in order."""
+        """The array arguments of the function, in order."""
         written = [array for _, array in (*self.stage.stores, *self.stage.reduced)]
         return (*self.loads.values(), *written)
 
     @cached_property
     def kept_columns(self) -> int:
-        """How many columns of a row a thread can keep; 0 where it cannot or need not."""
+        """Number of columns of a row that a thread can keep; 0 if it cannot or need not."""
         if self.stage.kind != "rows":
             return 0
         values = self._worth_keeping
@@ -100,7 +100,7 @@ class StageText:
 
     @property
     def keeping_name(self) -> str:
-        """The function for rows that fit, where there is one."""
+        """The function for rows that fit, if there is one."""
         return f"{self.name}_kept"
 
     def write(self) -> str:
@@ -221,7 +221,7 @@ class StageText:
                 self._line(f"if (threadIdx.x == 0) a{array}[{self._offset(value)}] = v{value};")
 
     def _walks(self) -> Iterator[tuple[list[int], _Walk]]:
-        """The walks through a row, each with what is computed once for the row before it."""
+        """The passes over a row, each with what is computed once per row before it."""
         phases = self._phases()
         ready = {value for value in self.loads if not self._within(value)}
         for phase in range(max(phases.values(), default=0) + 1):
@@ -249,7 +249,7 @@ class StageText:
 
     @cached_property
     def _worth_keeping(self) -> list[int]:
-        """What differs from column to column and costs something in more than one walk."""
+        """Expensive or loaded values that vary along the row and that several passes need."""
         costly = self._met_again(
             lambda value: (
                 value not in self.loads and instruction_of(self.kernel, value).function in _COSTLY
@@ -259,7 +259,7 @@ class StageText:
         return sorted({*costly, *self._met_again(lambda value: value in self.loads, costly)})
 
     def _met_again(self, counts: Callable[[int], bool], kept: Collection[int]) -> list[int]:
-        """The values of a sort that several walks need, if others are kept after their first."""
+        """The values of one kind that several passes need, given those that are kept."""
         met: dict[int, int] = {}
         there: set[int] = set()
         for _, walk in self._walks():
@@ -271,13 +271,13 @@ class StageText:
         return [value for value, times in met.items() if times > 1]
 
     def _walk(self, walk: _Walk, columns: Sequence[int]) -> None:
-        """One walk through the row."""
+        """Writes one pass over the row."""
         if not walk.made and not walk.stored:
             return
         needed = self._needed(walk, self.in_registers)
         here = self.in_registers
         if fresh := [v for v in needed if v in self.loads and v in self.kept and v not in here]:
-            self._open_walk(columns)  # by itself: no read waits for what another one gave
+            self._open_walk(columns)  # separately, so that no read waits for the result of another
             for value in fresh:
                 self._line(f"kept{value}[e] = a{self.loads[value]}[{self._offset(value)}];")
             self._close()
@@ -305,7 +305,7 @@ class StageText:
             self._line(f"const {self._type(value)} v{value} = {self._over_threads(value)};")
 
     def _phases(self) -> dict[int, int]:
-        """How many reductions, one upon the other, come before a value."""
+        """The length of the chain of reductions that a value depends on."""
         phases: dict[int, int] = {}
         for value in self.stage.values:
             before = [0] if value in self.loads else [0, *map(phases.get, self._arguments(value))]
@@ -323,7 +323,7 @@ class StageText:
         self._decode("column", columns)
 
     def _needed(self, walk: _Walk, there: Collection[int]) -> list[int]:
-        """What a walk reads or computes in each column; what is there needs nothing more."""
+        """What a pass reads or computes in each column; available values need nothing more."""
         found: set[int] = set()
         waiting = [value for value, _ in walk.stored]
         waiting += [argument for value in walk.made for argument in self._arguments(value)]
@@ -336,7 +336,7 @@ class StageText:
         return sorted(found)
 
     def _within(self, value: int) -> bool:
-        """Whether a value differs from column to column."""
+        """Whether a value varies along the row."""
         varies = self.stage.varies(value)
         return any(a and b for a, b in zip(varies, self.stage.reduced_groups, strict=True))
 
@@ -444,7 +444,7 @@ class StageText:
             rest = f"{index}{group}"
 
     def _asks_positions(self) -> bool:
-        """Whether the number of an element is not all that is asked for."""
+        """Whether more than the linear index of an element is needed."""
         touched = [*self.loads, *(value for value, _ in self.stage.stores)]
         varying = [self.stage.varies(value) for value in touched]
         return any(any(each) and each not in self.linear for each in varying) or any(
@@ -483,12 +483,12 @@ class StageText:
 
 
 def by_columns(stage: Stage) -> bool:
-    """Whether a reduction keeps the last dimension, so that neighbours are in other results."""
+    """Whether a reduction keeps the last dimension: adjacent elements go to different results."""
     return not stage.reduced_groups[-1]
 
 
 def helpers(function: str, dtype: DType) -> tuple[str, str]:
-    """The functions by which the threads of a block reduce what each of them has.
+    """The functions that reduce across the threads of a block.
 
     Returns:
         `over_threads`, along x, of one warp or of a whole block: every thread has the result;
@@ -530,7 +530,7 @@ __device__ {kind} over_columns_{name}({kind} s) {{
 
 
 def combining(function: str, dtype: DType, name: str) -> str:
-    """The function that makes one result of what the parts of a reduction gave."""
+    """The function that combines the partial results of a reduction."""
     kind = TYPES[dtype]
     return f"""\
 extern "C" __global__ void {name}(

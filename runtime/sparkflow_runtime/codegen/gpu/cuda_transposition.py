@@ -1,4 +1,4 @@
-"""Transposed matrices as CUDA C: in tiles, so that neighbours are read and neighbours written."""
+"""Matrix transposition as CUDA C: in tiles, so that reads and writes are coalesced."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Final
 from sparkflow_runtime.codegen.gpu.cuda import NARROW, Launch, LaunchPlan, index_type
 
 ELEMENTS: Final = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned long long"}
-"""What is moved for an element of so many bytes."""
+"""The C type that is moved for an element, by its size in bytes."""
 _TILE: Final = 32
 _ROWS: Final = 8
-"""Of a tile at a time, one per warp."""
+"""Rows of a tile that are moved at a time, one per warp."""
 
 _SOURCE: Final = """\
 typedef {index} index_t;
@@ -45,10 +45,10 @@ extern "C" __global__ void transpose(
 
 @dataclass(frozen=True, slots=True)
 class TranspositionProgram:
-    """Transposes matrices that lie one after the other, for `device.gpu_kernels`.
+    """Transposes a stack of contiguous matrices, for `device.gpu_kernels`.
 
     Attributes:
-        size_bytes: Of an element, one of `ELEMENTS`.
+        size_bytes: Size of an element, one of `ELEMENTS`.
     """
 
     size_bytes: int
@@ -66,7 +66,7 @@ class TranspositionProgram:
         """The launch of a call.
 
         Args:
-            sizes: How many matrices, and of each the rows and columns before.
+            sizes: Number of matrices, and rows and columns of each source.
         """
         count, rows, columns = sizes
         elements = count * rows * columns

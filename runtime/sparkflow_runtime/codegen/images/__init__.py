@@ -1,1 +1,1 @@
-"""Kernels that move and combine pixels: what resizes images and cuts parts out of them."""
+"""Kernels that move and combine pixels, for resizing and cropping images."""

@@ -1,6 +1,6 @@
-"""Colours of pixels in machine code: to hue, saturation and value, back, or there and back again.
+"""Colour conversion in machine code: RGB to HSV, back, or both for an adjustment in between.
 
-Each pixel is computed as `ops.image.image_color` does in numpy, rounded at the same places.
+Each pixel is computed as in `ops.image.image_color` in numpy, with the same rounding.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from sparkflow_runtime.once import latest, once
 
 Array = np.ndarray[Any, Any]
 _SHARED_PIXELS: Final = 1 << 14
-"""What is less is done by one thread."""
+"""Smaller inputs are processed by a single thread."""
 _ELEMENTS: Final = {"f": ("float", "f32", 4), "d": ("double", "f64", 8)}
 
 
 class Task(Enum):
-    """What is done with each pixel.
+    """The operation on each pixel.
 
     Attributes:
-        HUE: Its hue is moved round by a number.
-        SATURATION: Its saturation is multiplied by a number.
+        HUE: Rotates its hue by a number.
+        SATURATION: Multiplies its saturation by a number.
     """
 
     TO_HSV = "to hsv"
@@ -36,12 +36,12 @@ class Task(Enum):
 
 
 def changed(task: Task, pixels: Array, number: float = 0.0) -> Array | None:
-    """The pixels of [..., 3]; None where there is no machine code.
+    """Returns the converted pixels [..., 3]; None if there is no machine code.
 
     Args:
-        task: What to do.
+        task: The operation.
         pixels: float32 or float64, contiguous.
-        number: For the tasks that have one.
+        number: The operand of tasks that have one.
     """
     if pixels.dtype.char not in _ELEMENTS or not pixels.dtype.isnative or not pixels.size:
         return None

@@ -1,4 +1,4 @@
-"""Crops of images in machine code: each pixel of one or four, and the gradient to the images."""
+"""Crops of images in machine code, nearest or bilinear, and the gradient by the images."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where the rows, or the columns, of crops come from: arrays of [crops, rows].
+    """The source rows (or columns) of crops: arrays of [crops, rows].
 
     Attributes:
         low: The row of the image below, int64.
-        high: The one above; None where each comes from one row.
+        high: The one above; None if each has a single source row.
         share: The weight of the one above, float32; None likewise.
-        inside: Whether there is one at all.
+        inside: Whether the source is inside the image.
     """
 
     low: Array
@@ -36,7 +36,7 @@ class Places:
     def table(self, count: int) -> Array:
         """[crops, rows, 3] int64: low and high times `count`, and the bits of the share.
 
-        What is outside has -1.
+        -1 marks rows outside the image.
         """
         low = self.low * count
         high = low if self.high is None else self.high * count
@@ -55,13 +55,13 @@ def crop(
 
     Args:
         images: [batch, height, width, channels] float32, contiguous.
-        numbers: [crops] the image of each.
-        rows: Of all crops.
+        numbers: [crops] the image of each crop.
+        rows: Source rows of all crops.
         columns: Likewise.
-        outside: What is where there is no image.
+        outside: The value of pixels outside the image.
 
     Returns:
-        None where there is no machine code.
+        None if there is no machine code.
     """
     crops, height = rows.low.shape
     out = np.empty((crops, height, columns.low.shape[1], images.shape[3]), np.float32)
@@ -74,7 +74,7 @@ def crop(
 
 
 def spread(gradients: Array, numbers: Array, rows: Places, columns: Places, images: Array) -> bool:
-    """Adds gradients of crops to images, float32; False, with nothing done, as `crop`."""
+    """Adds gradients of crops to images, float32; False, without doing anything, as `crop`."""
     if not gradients.size or not images.size or not native.available():
         return False
     return _run(True, images, gradients, numbers, rows, columns, np.zeros(1, np.float32), 1)
@@ -157,7 +157,7 @@ def _place(code: Code, table: str, number: Value) -> tuple[str, str, str]:
 
 
 def _weights(code: Code, down: str, across: str) -> list[str]:
-    """Of the four corners."""
+    """The weights of the four corners."""
     up, back = (code.let(f"fsub float 1.0, {each}") for each in (down, across))
     pairs = [(up, back), (up, across), (down, back), (down, across)]
     return [code.let(f"fmul float {a}, {b}") for a, b in pairs]

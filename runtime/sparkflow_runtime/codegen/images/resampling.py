@@ -1,7 +1,7 @@
 """Resizing of images and its gradients in machine code, for images of one shape.
 
-A result's rows and columns are sums of taps, see `resampling_ir`; or each is one of the image's
-(`bind_choice`), for elements of any kind.
+Rows and columns of the result are weighted sums of taps, see `resampling_ir`; or copies of single
+ones of the image (`bind_choice`), for elements of any type.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from sparkflow_runtime.codegen.tiles.pooling_kernels import PARALLEL_ELEMENTS
 
 Array = np.ndarray[Any, Any]
 _FIXED_TAPS: Final = 4
-"""As many taps or fewer are written out, where all have as many."""
+"""Loops over up to this many taps are unrolled, if all results have the same number."""
 _LONG_ELEMENTS: Final = 4096
-"""What is more is worth letting other Python threads run meanwhile."""
+"""Larger inputs are processed without holding the GIL."""
 _MOST_PIXEL_BYTES: Final = 256
-"""Larger pixels share one kernel to copy them."""
+"""Larger pixels share one copying kernel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taps:
-    """What each row, or column, of a result is made of.
+    """The taps of each row (or column) of a result.
 
     Attributes:
-        starts: [results + 1] int64: where the taps of each begin.
-        sources: [taps] int64: of which row of the image each is.
-        weights: [taps] float32 or float64: by what it is multiplied.
-        size: How many rows the image has.
+        starts: [results + 1] int64: the first tap of each.
+        sources: [taps] int64: the image row of each tap.
+        weights: [taps] float32 or float64: the weight of each tap.
+        size: Number of rows of the image.
     """
 
     starts: Array
@@ -46,24 +46,24 @@ class Taps:
 
     @property
     def count(self) -> int:
-        """Of the results."""
+        """Number of results."""
         return len(self.starts) - 1
 
     @property
     def each(self) -> int:
-        """How many taps all results have; 0 where they do not all have as many."""
+        """The common number of taps per result; 0 if it differs between results."""
         counts = np.diff(self.starts)
         return int(counts[0]) if len(counts) and (counts == counts[0]).all() else 0
 
     def matrix(self) -> Array:
-        """The same as [results, size] float32: what multiplies a column of rows."""
+        """The same as a dense matrix [results, size], float32."""
         matrix = np.zeros((self.count, self.size))
         results = np.repeat(np.arange(self.count), np.diff(self.starts))
         np.add.at(matrix, (results, self.sources), self.weights)
         return matrix.astype(np.float32)
 
     def transposed(self) -> Taps:
-        """Those of the gradient: from results to the image."""
+        """The taps of the gradient: from results to the image."""
         order = np.argsort(self.sources, kind="stable")
         results = np.repeat(np.arange(self.count), np.diff(self.starts))
         starts = np.searchsorted(self.sources[order], np.arange(self.size + 1))
@@ -73,18 +73,18 @@ class Taps:
 def bind_sums(
     dtype: np.dtype[Any], batch: int, channels: int, rows: Taps, columns: Taps
 ) -> Callable[[Array, Array], bool] | None:
-    """Fills a result from images [batch, height, width, channels].
+    """Binds the kernel that resizes images [batch, height, width, channels] by weighted sums.
 
     Args:
-        dtype: Of both: float32 or float64.
-        batch: Images.
-        channels: Of a pixel.
-        rows: What the rows of the result are made of.
+        dtype: The dtype of both: float32 or float64.
+        batch: Number of images.
+        channels: Channels per pixel.
+        rows: The taps of the result's rows.
         columns: Likewise.
 
     Returns:
-        What returns False, with nothing done, where an array does not fit; None where there is no
-        kernel.
+        A function that returns False, without doing anything, if an array does not fit; None if
+        there is no kernel.
     """
     if not native.available() or dtype.char not in ELEMENTS or not dtype.isnative:
         return None
@@ -108,7 +108,7 @@ def bind_sums(
     whole, made = batch * rows.size * line, batch * rows.count * columns.count * channels
     units = batch * rows.count
     threads = min(pools.count(), units) if whole + made >= PARALLEL_ELEMENTS else 1
-    # A line of the cache between the lines of two threads.
+    # A cache line between the lines of two threads.
     held = threads * line
     counts = [whole, *(each.size for each in tables), held, made]
     kernel = native.written_body(text, (form,), is_tidy=True).bind(
@@ -126,10 +126,10 @@ def bind_sums(
 def bind_choice(
     dtype: np.dtype[Any], images: Sequence[int], rows: Array, columns: Array
 ) -> Callable[[Array, Array], bool] | None:
-    """Fills a result with `images[:, rows[:, None], columns[None, :]]`.
+    """Binds the kernel that computes `images[:, rows[:, None], columns[None, :]]`.
 
     Args:
-        dtype: Of both, without objects.
+        dtype: The dtype of both, without objects.
         images: [batch, height, width, channels].
         rows: [result's height] int64: rows of the image.
         columns: [result's width] int64 likewise.
@@ -171,7 +171,7 @@ def _choice_text(known_bytes: int) -> str:
         line_number = code.add(code.multiply(number, height), source)
         target = code.at("i8", result, code.multiply(unit, wide))
         is_again = code.compare("eq", line_number, code.get(before))
-        with code.when(is_again):  # as the row above
+        with code.when(is_again):  # same as the row above
             code.copy(target, code.at("i8", target, code.subtract(0, wide)), wide)
         with code.unless(is_again):
             start = code.at("i8", images, code.multiply(line_number, line))

@@ -1,12 +1,12 @@
-"""Machine code that makes rows and columns of images of others: resizing, and its gradients.
+"""Machine code that resamples rows and columns of images, for resizing and its gradients.
 
-Each row of the result is a sum of rows of the image, its taps, each times a weight; so is each
-column. Per row of the result, its taps are added up to one line as wide as the image, which stays
-in the cache, and then the columns' taps within that line.
+Each row of the result is a weighted sum of rows of the image, its taps; the same holds for columns.
+For each row of the result, its taps are first summed to one line as wide as the image, which stays
+in cache, and then the columns' taps are summed within that line.
 
-Arrays: the images [batch, height, width, channels]; of the rows where the taps of each begin
-(int64, one more than rows), of which row each tap is (int64), its weight; the same of the columns;
-a line for each part; the result.
+Arrays: the images [batch, height, width, channels]; for the rows, the first tap of each (int64, one
+more than rows), the source row of each tap (int64) and its weight; the same for the columns; a line
+for each part; the result.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from typing import Final
 from sparkflow_runtime.codegen.machine.llvm_text import WRITTEN_OUT, Code, Value, Vectors
 
 _BLOCK: Final = 4
-"""Vectors of a line that are added up at once."""
+"""Vectors of a line that are summed at once."""
 
 
 class Field(IntEnum):
-    """Places in `sizes`."""
+    """Indices into `sizes`."""
 
     HEIGHT = 0
     LINE = 1
     """Elements of a row of an image."""
     ROW_COUNT = 2
-    """Of the result; the next likewise."""
+    """Height of the result; the next is its width."""
     COLUMN_COUNT = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What is fixed when the code is made.
+    """The compile-time parameters of a kernel.
 
     Attributes:
         element: `float` or `double`.
         lanes: Elements per vector.
-        channels: Of a pixel.
-        rows: How many taps each row has; 0 where that differs.
+        channels: Channels per pixel.
+        rows: Taps per row; 0 if it varies.
         columns: Likewise.
     """
 
@@ -54,7 +54,7 @@ class Form:
 
     @property
     def pixel_lanes(self) -> int:
-        """Elements per vector of a pixel."""
+        """Elements per vector within a pixel."""
         return min(self.lanes, 1 << (self.channels - 1).bit_length())
 
 
@@ -92,7 +92,7 @@ class _Writer:
         return code.module()
 
     def _taps(self, starts: str, number: Value, count: int) -> tuple[Value, Value]:
-        """From which to which tap."""
+        """The range of taps of a result."""
         code = self._code
         first = code.load("i64", code.at("i64", starts, number))
         if count:
@@ -103,7 +103,7 @@ class _Writer:
     def _each_tap(
         self, tables: list[str], first: Value, last: Value, count: int, unit: Value
     ) -> Iterator[list[tuple[Value, str]]]:
-        """(where it begins, its weight): all taps where their number is known, else in a loop."""
+        """Yields (address, weight) of each tap: unrolled if the number is known, else in a loop."""
         code, element = self._code, self._form.element
 
         def tap(number: Value) -> tuple[Value, str]:
@@ -128,7 +128,7 @@ class _Writer:
         source: str,
         target: str,
     ) -> None:
-        """Adds the taps up for some vectors."""
+        """Sums the taps for some vectors."""
         code, kind = self._code, vectors.kind
         sums = [code.variable(kind, "zeroinitializer") for _ in places]
         with taps() as found:

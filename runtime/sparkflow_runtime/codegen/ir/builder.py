@@ -1,4 +1,4 @@
-"""Makes kernels: values with operators, numbered as they are asked for.
+"""Builds kernels from values with operators, numbered in order of creation.
 
 builder = KernelBuilder(rank=2)
 x = builder.input(float32, (True, True))
@@ -53,14 +53,14 @@ _FLOATING: Final = frozenset({dtypes.float32, dtypes.float64})
 class Value:
     """A value of a kernel that is being built.
 
-    Operators take values of the same dtype and numbers; what Python's `==` and `<` would be are
-    methods.
+    Operators accept values of the same dtype and Python numbers; comparisons such as `==` and `<`
+    are methods.
 
     Attributes:
-        number: Of the value in its builder; the kernel has numbers of its own.
-        dtype: Of each element.
+        number: Its number in the builder; the kernel numbers values anew.
+        dtype: The element type.
         axes: The dimensions along which it varies.
-        builder: Where it was made.
+        builder: The builder that created it.
     """
 
     number: int
@@ -105,32 +105,32 @@ class Value:
         return self.builder.call("logical_not", self)
 
     def equal(self, other: Value | Number) -> Value:
-        """Where this is the other."""
+        """Elementwise `self == other`."""
         return self.builder.call("equal", self, other)
 
     def not_equal(self, other: Value | Number) -> Value:
-        """Where this is not the other."""
+        """Elementwise `self != other`."""
         return self.builder.call("not_equal", self, other)
 
     def less(self, other: Value | Number) -> Value:
-        """Where this is below the other."""
+        """Elementwise `self < other`."""
         return self.builder.call("less", self, other)
 
     def less_equal(self, other: Value | Number) -> Value:
-        """Where this is below the other or the same."""
+        """Elementwise `self <= other`."""
         return self.builder.call("less_equal", self, other)
 
     def greater(self, other: Value | Number) -> Value:
-        """Where this is above the other."""
+        """Elementwise `self > other`."""
         return self.builder.call("greater", self, other)
 
     def greater_equal(self, other: Value | Number) -> Value:
-        """Where this is above the other or the same."""
+        """Elementwise `self >= other`."""
         return self.builder.call("greater_equal", self, other)
 
 
 class KernelBuilder:
-    """Collects inputs, instructions and outputs; asked for the same again, gives the same value.
+    """Collects inputs, instructions and outputs; a repeated request returns the same value.
 
     Args:
         rank: Number of dimensions of the iteration space.
@@ -150,28 +150,28 @@ class KernelBuilder:
         self._outputs: list[int] = []
 
     def input(self, dtype: DType, axes: Sequence[bool]) -> Value:
-        """An array that the kernel reads, after those asked for before.
+        """Adds an array that the kernel reads, after the earlier ones.
 
         Args:
-            dtype: Of its elements; a value of `NARROW` is to be cast.
-            axes: The dimensions of the iteration space that it has.
+            dtype: The element type; values of `NARROW` must be cast.
+            axes: The dimensions of the iteration space along which it varies.
         """
         _check_dtype(dtype, DTYPES | NARROW)
         operand = Operand(dtype, self._flags(axes))
         return self._add(operand, operand.dtype, operand.axes)
 
     def constant(self, value: Number, dtype: DType) -> Value:
-        """A number, rounded to the dtype.
+        """Adds a constant, rounded to the dtype.
 
         Raises:
-            InvalidArgumentError: It is no number of that dtype.
+            InvalidArgumentError: The dtype cannot represent it.
         """
         _check_dtype(dtype)
         rounded = _rounded(value, dtype)
         return self._instruction(Instruction("constant", (), dtype, (), rounded), self._nowhere())
 
     def index(self, dimension: int) -> Value:
-        """The position along a dimension, int64."""
+        """Returns the position along a dimension, int64."""
         if not 0 <= dimension < self.rank:
             raise InvalidArgumentError(
                 message=f"A kernel of {self.rank} dimensions has no dimension {dimension}"
@@ -180,23 +180,25 @@ class KernelBuilder:
         return self._instruction(Instruction("index", (), dtypes.int64, axes), axes)
 
     def cast(self, value: Value, dtype: DType) -> Value:
-        """The value as another dtype; itself where it is of that dtype.
+        """Casts a value; returns it unchanged if it already has the dtype.
 
         Raises:
-            InvalidArgumentError: One of the two is in `NARROW`, and the other is not float32.
+            InvalidArgumentError: One of the two dtypes is in `NARROW`, and the other is not
+        float32.
         """
         return value if value.dtype is dtype else self.call("cast", value, dtype=dtype)
 
     def call(self, function: str, *values: Value | Number, dtype: DType | None = None) -> Value:
-        """A function of values of one position.
+        """Applies an elementwise function.
 
         Args:
             function: One of `kernel.ARITHMETIC`.
-            *values: At least one `Value`; numbers take the dtype of the others.
-            dtype: Of the result: for `cast`, elsewhere it follows.
+            *values: At least one `Value`; Python numbers get the dtype of the others.
+            dtype: The dtype of the result: for `cast`, elsewhere it follows.
 
         Raises:
-            InvalidArgumentError: There is no such function of so many values of these dtypes.
+            InvalidArgumentError: There is no such function for this number of values and these
+        dtypes.
         """
         expected = _arguments_number(function)
         if len(values) != expected:
@@ -210,15 +212,15 @@ class KernelBuilder:
         return self._instruction(Instruction(function, numbers, result), axes)
 
     def reduce(self, function: str, value: Value, over: Sequence[bool]) -> Value:
-        """One value from those along some dimensions.
+        """Reduces a value over some dimensions.
 
         Args:
             function: One of `kernel.REDUCTIONS`.
-            value: Where it does not vary along such a dimension, it counts as often as it is long.
+            value: If it does not vary along a reduced dimension, it counts once per position.
             over: One flag per dimension of the iteration space.
 
         Raises:
-            InvalidArgumentError: There is no such reduction of values of this dtype.
+            InvalidArgumentError: There is no such reduction for this dtype.
         """
         if function not in REDUCTIONS:
             raise InvalidArgumentError(
@@ -232,12 +234,12 @@ class KernelBuilder:
         return self._instruction(Instruction(function, (value.number,), value.dtype, flags), axes)
 
     def output(self, value: Value) -> None:
-        """Has the value written, after those asked for before."""
+        """Adds an output, after the earlier ones."""
         self._check_owner("output", value)
         self._outputs.append(value.number)
 
     def build(self) -> Kernel:
-        """The kernel; inputs come first, instructions in the order in which they were asked for."""
+        """Returns the kernel; inputs come first, then instructions in order of creation."""
         inputs = [n for n, each in enumerate(self._made) if isinstance(each, Operand)]
         others = [n for n, each in enumerate(self._made) if isinstance(each, Instruction)]
         place = {number: n for n, number in enumerate([*inputs, *others])}
@@ -349,7 +351,7 @@ def _result_dtype(function: str, given: list[DType], wanted: DType | None) -> DT
 
 
 def _inferred_dtype(function: str, given: list[DType]) -> DType | None:
-    """None where there is no such function of these."""
+    """None if there is no such function of these."""
     if NARROW & set(given):
         return None
     if function == "where":

@@ -1,7 +1,7 @@
 """Scalar expressions of elementwise ops, as instructions of a kernel or as functions of arrays.
 
 An expression is written in Python: operators, comparisons, `&`, `|`, `~`, powers by small integers,
-the functions of kernels by name. Literals take the dtype of what they meet; a comparison times a
+the functions of kernels by name. Literals get the dtype of the other operand; a comparison times a
 number is 1 or 0 times it. Expressions come from our own registry, never from a graph.
 """
 
@@ -44,16 +44,16 @@ _COMPARISONS: Final[dict[type[ast.cmpop], str]] = {
 
 
 def apply(builder: KernelBuilder, expression: str, operands: Mapping[str, Value]) -> Value:
-    """The value of an expression.
+    """Emits an expression and returns its value.
 
     Args:
-        builder: Where the instructions go.
+        builder: Receives the instructions.
         expression: From the registry of ops.
-        operands: The values of its names.
+        operands: Values by name.
 
     Raises:
-        InvalidArgumentError: It is no expression, or has what kernels have not, or not of values of
-            these dtypes.
+        InvalidArgumentError: It is not an expression, or uses something that kernels lack, in
+            general or for these dtypes.
     """
     result = _Evaluation(builder, operands, expression).of(_parsed(expression))
     if not isinstance(result, Value):
@@ -63,11 +63,11 @@ def apply(builder: KernelBuilder, expression: str, operands: Mapping[str, Value]
 
 @functools.cache
 def supports(expression: str, dtype: DType | None = None) -> bool:
-    """Whether kernels have all of an expression.
+    """Whether kernels support everything in an expression.
 
     Args:
         expression: From the registry of ops, "" for ops that have none.
-        dtype: Of all operands; None for any that suits.
+        dtype: The dtype of all operands; None for any that suits.
     """
     if dtype is None:
         return any(supports(expression, each) for each in (dtypes.float32, dtypes.bool_))
@@ -81,19 +81,19 @@ def supports(expression: str, dtype: DType | None = None) -> bool:
 
 
 def of_arrays(expression: str, operands: Sequence[str]) -> str | Callable[..., Any]:
-    """What computes an expression with numpy or cupy.
+    """Compiles an expression for numpy or cupy.
 
     Args:
         expression: From the registry of ops.
         operands: Its names, in the order of the arguments.
 
     Returns:
-        The name of a function of the array module, where it is that of the operands; else a
-        function of the array module and the operands, in which literals have the dtype of the first
-        operand, since numpy 1 widens scalars otherwise.
+        The name of an array module's function if the expression just calls it on the operands;
+        otherwise a function of the array module and the operands, in which literals have the dtype
+        of the first operand, since numpy 1 would widen scalars.
 
     Raises:
-        InvalidArgumentError: It has what numpy has not.
+        InvalidArgumentError: It uses something that numpy lacks.
     """
     tree = _parsed(expression)
     called, arguments = _outermost(tree)
@@ -101,13 +101,13 @@ def of_arrays(expression: str, operands: Sequence[str]) -> str | Callable[..., A
         return called
     body = ast.unparse(_ForArrays(expression, operands).visit(copy.deepcopy(tree)))
     text = f"lambda xp, {', '.join(operands)}: {body}"
-    # cupy imports modules with what is built in for its caller, so that nothing may be taken away.
+    # cupy imports modules with its caller's builtins, so none may be removed.
     function: Callable[..., Any] = eval(text, {})  # noqa: S307 - of our registry
     return function
 
 
 def _outermost(tree: ast.expr) -> tuple[str | None, list[ast.expr]]:
-    """The function that is called last, and what it is given."""
+    """The outermost function, and its arguments."""
     if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name):
         return (tree.func.id if tree.func.id in _OF_ARRAYS else None), tree.args
     if isinstance(tree, ast.BinOp):
@@ -120,7 +120,7 @@ def _outermost(tree: ast.expr) -> tuple[str | None, list[ast.expr]]:
 
 
 class _ForArrays(ast.NodeTransformer):
-    """Functions become those of the array module, literals numbers of the first operand's dtype."""
+    """Maps functions to the array module's, literals to the first operand's dtype."""
 
     def __init__(self, expression: str, operands: Sequence[str]) -> None:
         self._expression = expression
@@ -149,7 +149,7 @@ class _ForArrays(ast.NodeTransformer):
 
 
 def names(tree: ast.expr) -> list[str]:
-    """The operands of a parsed expression, in the order of the alphabet."""
+    """The operands of a parsed expression, in alphabetical order."""
     called = {node.func for node in ast.walk(tree) if isinstance(node, ast.Call)}
     return sorted(
         {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and node not in called}
@@ -165,7 +165,7 @@ def _parsed(expression: str) -> ast.expr:
 
 
 class _Evaluation:
-    """One walk over a parsed expression; numbers stay Python's until they meet a value."""
+    """Traverses a parsed expression; numbers stay Python's until they meet a value."""
 
     def __init__(
         self, builder: KernelBuilder, operands: Mapping[str, Value], expression: str
@@ -175,7 +175,7 @@ class _Evaluation:
         self._expression = expression
 
     def of(self, node: ast.expr) -> Value | Number:
-        """The value of a part."""
+        """Returns the value of a subexpression."""
         visit: Callable[[Any], Value | Number] | None = getattr(
             self, f"_of_{type(node).__name__.lower()}", None
         )

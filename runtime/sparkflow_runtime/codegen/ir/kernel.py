@@ -1,8 +1,8 @@
-"""What a fused kernel computes, as a value: the one description of CPU and GPU code.
+"""The description of a fused kernel, from which both CPU and GPU code are generated.
 
-A kernel runs over an iteration space of a few dimensions, sizes unknown until it is called. Every
-value varies along some of them and is the same along the others, which is how broadcasting is
-said. Code generators turn a `Kernel` into machine code (`loops`) or CUDA (`cuda`).
+A kernel runs over an iteration space of a few dimensions, whose sizes are unknown until it is
+called. Every value varies along some dimensions and is constant along the others, which expresses
+broadcasting. Code generators turn a `Kernel` into machine code (`loops`) or CUDA (`cuda`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Axes = tuple[bool, ...]
 ARITHMETIC: Final = frozenset(
     {
         *("add", "subtract", "multiply", "divide", "negative", "absolute", "sign"),
-        *("maximum", "minimum"),  # NaN if one of the two is, as numpy's
+        *("maximum", "minimum"),  # propagates NaN, like numpy
         *("exp", "expm1", "log", "log1p", "sqrt", "tanh", "erf", "sigmoid"),
         *("floor", "ceil", "trunc", "rint"),
         *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
@@ -29,18 +29,18 @@ ARITHMETIC: Final = frozenset(
         "cast",  # to the instruction's dtype, as numpy's astype
     }
 )
-"""Functions of values of one position; numpy's names and meanings, `sigmoid` and `cast` ours."""
+"""Elementwise functions, with numpy's names and semantics; `sigmoid` and `cast` are ours."""
 REDUCTIONS: Final = frozenset({"reduce_sum", "reduce_max", "reduce_min"})
-"""Functions over the dimensions in `Instruction.over`; max and min give NaN if any element is."""
+"""Reductions over the dimensions in `Instruction.over`; max and min propagate NaN."""
 SOURCES: Final = frozenset({"constant", "index"})
 """`constant` has a value; `index` is the position (int64) along the one dimension in `over`."""
 
 DTYPES: Final = frozenset(
     {dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64, dtypes.bool_}
 )
-"""What values may be."""
+"""The dtypes of values."""
 NARROW: Final = frozenset({dtypes.float16, dtypes.bfloat16})
-"""What arrays may be beside: values of these are cast to float32 and from it, and nothing else."""
+"""Additional dtypes of arrays: values of these can only be cast to and from float32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,9 @@ class Column:
     """Where the elements of an operand or an output are in an array of the call.
 
     Attributes:
-        array: Which one; the inputs come first, then the outputs.
-        step: The distance of neighbours, in elements.
-        offset: How many elements are before the first.
+        array: Number of the array; inputs come first, then outputs.
+        step: The stride between neighbours, in elements.
+        offset: The index of the first element.
     """
 
     array: int
@@ -68,14 +68,14 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One value from earlier ones.
+    """The computation of one value from earlier ones.
 
     Attributes:
         function: One of `ARITHMETIC`, `REDUCTIONS` or `SOURCES`.
         arguments: Numbers of values: the inputs come first, then the instructions.
-        dtype: Of the result.
-        over: The dimensions that a reduction sums up, or along which `index` counts.
-        value: Of a `constant`.
+        dtype: The dtype of the result.
+        over: The dimensions that are reduced, or along which `index` counts.
+        value: The value of a `constant`.
     """
 
     function: str
@@ -92,13 +92,13 @@ class Kernel:
     The arrays of a call are the inputs, then the outputs. An output has the dimensions along which
     its value varies, contiguous in the order of the iteration space.
 
-    Reductions come in two sorts. One over the *last* dimensions (at least one dimension left, all
-    such reductions over the same ones) may be used by later instructions: these run once per row,
-    or once more over its elements. Any other may only be an output.
+    There are two kinds of reductions. One over the *last* dimensions (leaving at least one, all of
+    this kind over the same ones) may be used by later instructions, which run once per row or in
+    another pass over its elements. Any other may only be an output.
 
     Attributes:
         rank: Number of dimensions of the iteration space, 0 to 4.
-        inputs: What is read.
+        inputs: The arrays that are read.
         instructions: In order of use.
         outputs: Numbers of the values that are written.
     """
@@ -132,9 +132,10 @@ class Kernel:
 
     @cached_property
     def in_place(self) -> bool:
-        """Whether an output may be the array of an input, both varying along all dimensions.
+        """Whether an output may share the array of an input, both varying along all dimensions.
 
-        Every element is then read before it is written. Not so where rows are passed over again.
+        Every element is then read before it is written, which does not hold if rows take several
+        passes.
         """
         first = len(self.inputs)
         reduced = {

@@ -1,9 +1,9 @@
-"""Where and when the values of a kernel are computed: loop levels, passes over rows, what is kept.
+"""Where and when the values of a kernel are computed: loop levels, passes over rows, kept values.
 
-A kernel becomes nested loops, one per dimension. A value is computed in the outermost loop that it
-can be computed in: its *level* is the number of loops around it. Where reductions over the last
-dimensions are used again, what is inside of the *row* loops is done in several *passes*, one for
-each reduction that has to wait for another one.
+A kernel becomes nested loops, one per dimension. A value is computed in the outermost possible
+loop: its *level* is the number of loops around it. If reductions over the last dimensions are
+reused, the work inside the *row* loops takes several *passes*, one for each reduction that depends
+on another.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from sparkflow_runtime.codegen.ir.kernel import (
 from sparkflow_runtime.dtypes import DType
 
 IDENTITY: Final = "identity"
-"""What a reduction over dimensions of size 1 does."""
+"""The function of a reduction over dimensions of size 1."""
 
 MOST_REGISTERS: Final = 4
-"""A vector of the innermost loop has at most so many registers."""
+"""Maximum registers per vector of the innermost loop."""
 COSTS: Final = {
     **dict.fromkeys(("divide", "sqrt"), 4.0),
     **dict.fromkeys(("exp", "sigmoid", "log", "log1p", "expm1", "tanh"), 16.0),
     "erf": 24.0,
 }
-"""About how many additions one of these takes; everything else is one."""
+"""Approximate cost of these functions in additions; everything else costs one."""
 _CHEAP: Final = 6.0
-"""Values that cost less are computed again in a later pass, others are kept in memory."""
+"""Cheaper values are recomputed in a later pass, others are kept in memory."""
 _MOST_COLUMN_BYTES: Final = 1024
-"""Of longer rows no part is read for itself: memory is read as it lies."""
+"""Longer rows are always read whole, in memory order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What matters of the processor.
+    """The relevant properties of the processor.
 
     Attributes:
         vector_bytes: The size of a vector register.
-        registers: How many there are.
-        has_masks: Whether it loads and stores parts of vectors of 4 and 8 bytes.
+        registers: Number of vector registers.
+        has_masks: Whether it has masked loads and stores of 4- and 8-byte elements.
     """
 
     vector_bytes: int
@@ -58,15 +58,15 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What code is specialised for, beside the kernel.
+    """What code is specialised for, in addition to the kernel.
 
     Attributes:
-        is_divided: It is called for parts of the outermost loop.
-        registers: A vector of the innermost loop has at most so many; 0 if the last dimension is
+        is_divided: Whether it is called for parts of the outermost loop.
+        registers: Maximum registers per vector of the innermost loop; 0 if the last dimension is
             shorter than one.
-        has_rest: The last dimension may be no multiple of such vectors.
-        keeps_columns: Sums of columns are kept in registers, see `Schedule.column_level`.
-        columns: Where inputs and outputs are, see `short_rows`; empty where each is an array.
+        has_rest: Whether the last dimension may not be a multiple of these vectors.
+        keeps_columns: Whether column sums are kept in registers, see `Schedule.column_level`.
+        columns: Where inputs and outputs are, see `short_rows`; empty if each is an array.
     """
 
     is_divided: bool = False
@@ -81,14 +81,14 @@ def form_of(
 ) -> Form:
     """The form for a size of the last dimension.
 
-    Short rows take vectors that leave nothing over, or little.
+    Short rows get vectors that leave little or no remainder.
 
     Args:
         last: The size.
-        lanes: Of a register.
-        may_be_cut: Whether parts of the loop may begin and end anywhere.
+        lanes: Lanes per register.
+        may_be_cut: Whether parts of the loop may start and end anywhere.
         is_divided: See `Form`.
-        most: A vector has at most so many registers.
+        most: Maximum registers per vector.
     """
     if last < lanes:
         return Form(is_divided, 0, True)
@@ -104,15 +104,15 @@ def form_of(
 def simplify(kernel: Kernel, sizes: Sequence[int]) -> tuple[Kernel, tuple[int, ...]]:
     """The same loops with fewer dimensions.
 
-    Dimensions of size 1 are left out, and neighbours along which everything varies alike are one.
-    The arrays stay as they are.
+    Dimensions of size 1 are dropped, and adjacent ones along which everything varies in the same
+    way are merged. The arrays are unchanged.
 
     Args:
         kernel: Any kernel.
         sizes: Of its iteration space.
 
     Returns:
-        The simpler kernel, whose reductions over nothing are called `identity`, and its sizes.
+        The simpler kernel, whose reductions over no dimensions become `identity`, and its sizes.
     """
     patterns = [operand.axes for operand in kernel.inputs]
     patterns += [each.over for each in kernel.instructions if each.over]
@@ -156,21 +156,20 @@ def simplify(kernel: Kernel, sizes: Sequence[int]) -> tuple[Kernel, tuple[int, .
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """How a reduction is carried out.
+    """How a reduction is executed.
 
-    A value that is not kept along a *last* few loops is gathered in a register inside of these and
-    is the result after them; where loops outside of these are summed up too, what was gathered is
-    added to an array in memory.
+    A reduction over the *last* few loops accumulates in a register inside them and is complete
+    after them; if outer loops are reduced too, the register is added to an array in memory.
 
     Attributes:
         value: The number of its result.
-        argument: Of what is summed up.
-        instruction: As in the kernel.
-        level: How many loops are around the step that adds one element.
-        start: In how many loops the register is set to the identity; `level` if there is none.
-        first: In how many loops the array is set to the identity.
+        argument: The number of the reduced value.
+        instruction: The kernel's instruction.
+        level: Number of loops around the step that accumulates one element.
+        start: Number of loops around the reset of the register; `level` if there is none.
+        first: Number of loops around the reset of the array.
         free: Dimensions of loops that must add to the array only in their first iteration.
-        is_shared: Parts of the outermost loop each have a share of the result.
+        is_shared: Whether parts of the outermost loop each hold a partial result.
     """
 
     value: int
@@ -184,12 +183,12 @@ class Reduction:
 
     @property
     def in_memory(self) -> bool:
-        """Whether there is an array of sums."""
+        """Whether it accumulates in an array."""
         return self.first < self.start
 
     @property
     def in_register(self) -> bool:
-        """Whether something is gathered on the way."""
+        """Whether it accumulates in a register."""
         return self.start < self.level
 
 
@@ -197,7 +196,7 @@ class Schedule:
     """The plan of a kernel's loops.
 
     Args:
-        kernel: A simplified one.
+        kernel: A simplified kernel.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -206,12 +205,12 @@ class Schedule:
         """The number of the first instruction's value."""
 
     def instruction(self, value: int) -> Instruction | None:
-        """What computes a value; None for an input."""
+        """The instruction that computes a value; None for an input."""
         return None if value < self.first else self.kernel.instructions[value - self.first]
 
     @cached_property
     def live(self) -> tuple[int, ...]:
-        """The values that outputs need, in order."""
+        """The values that outputs depend on, in order."""
         found: set[int] = set()
         stack = list(self.kernel.outputs)
         while stack:
@@ -234,13 +233,13 @@ class Schedule:
         return tuple(value for value in self.live if value in used and self.is_reduction(value))
 
     def is_reduction(self, value: int) -> bool:
-        """Whether a value is summed up."""
+        """Whether a value is a reduction."""
         instruction = self.instruction(value)
         return instruction is not None and instruction.function in REDUCTIONS
 
     @cached_property
     def row(self) -> int:
-        """How many loops are around the passes."""
+        """Number of loops around the passes."""
         for value in self.used_reductions:
             instruction = self.instruction(value)
             assert instruction is not None
@@ -249,7 +248,7 @@ class Schedule:
 
     @cached_property
     def depths(self) -> tuple[int, ...]:
-        """After how many passes each value is known to whoever needs it."""
+        """The number of passes after which each value is available."""
         used = set(self.used_reductions)
         found = [0] * self.first
         for number, each in enumerate(self.kernel.instructions):
@@ -269,7 +268,7 @@ class Schedule:
         )
 
     def leaves_out(self, sizes: Sequence[int]) -> bool:
-        """Whether there is an output with elements that loops over these sizes never come to."""
+        """Whether an output has elements that loops over these sizes never reach."""
         inside: dict[int, Sequence[int]] = {
             value: range(level) for value, level in enumerate(self.levels)
         }
@@ -284,7 +283,7 @@ class Schedule:
 
     @cached_property
     def passes(self) -> int:
-        """How often rows are passed over."""
+        """Number of passes over rows."""
         return 1 + max((self.depths[value] for value in self.live), default=0)
 
     @cached_property
@@ -298,7 +297,7 @@ class Schedule:
 
     @cached_property
     def reductions(self) -> tuple[Reduction, ...]:
-        """All that are needed."""
+        """The reductions that are needed."""
         return tuple(self._reduction(value) for value in self.live if self.is_reduction(value))
 
     def _reduction(self, value: int) -> Reduction:
@@ -315,10 +314,10 @@ class Schedule:
         return Reduction(value, argument, instruction, level, start, first, free, is_shared)
 
     def column_level(self, turn: int) -> int | None:
-        """In how many loops a pass may go over the last dimension before those between.
+        """The number of loops outside which a pass may hoist the one over the last dimension.
 
-        What is summed up over all of those between is then kept in registers, one vector of columns
-        after the other. None for a pass that sums up nothing, or something else.
+        Reductions over all loops in between then stay in registers, one vector of columns after
+        another. None for a pass without such reductions, or with others.
         """
         rank = self.kernel.rank
         here = [each for each in self.reductions if self.depths[each.argument] == turn]
@@ -332,13 +331,13 @@ class Schedule:
         return level
 
     def keeps_columns(self, sizes: Sequence[int], width: int) -> bool:
-        """Whether sums of columns are kept in registers where rows are passed over in this way.
+        """Whether column sums are kept in registers for these sizes.
 
-        Where there are many columns, each pass over some of them would read a part of every row.
+        With many columns, each pass over some of them would read a part of every row.
 
         Args:
-            sizes: Of the loops.
-            width: So many columns are worked on at once.
+            sizes: Sizes of the loops.
+            width: Number of columns per vector.
         """
         if all(self.column_level(turn) is None for turn in range(self.passes)):
             return False
@@ -356,11 +355,11 @@ class Schedule:
     # ------------------------------------------------------------------ what happens in which pass
 
     def numbers(self, level: int, turn: int | None) -> list[int]:
-        """The values to compute inside of so many loops, in one pass, that are no vectors.
+        """The scalars to compute inside `level` loops, in one pass.
 
         Args:
-            level: How many loops.
-            turn: Which pass; None outside of the rows.
+            level: Number of enclosing loops.
+            turn: The pass; None outside the rows.
         """
         if level == self.kernel.rank and level:
             return []
@@ -373,7 +372,7 @@ class Schedule:
         return found
 
     def goes_deeper(self, level: int, turn: int | None) -> bool:
-        """Whether there is something to do inside of one loop more."""
+        """Whether there is work inside one more loop."""
         if turn is None or level >= self.kernel.rank:
             return level < self.kernel.rank
         if self.work(turn):
@@ -384,7 +383,7 @@ class Schedule:
         )
 
     def work(self, number: int) -> Pass:
-        """What is to be done inside of the last loop in one pass."""
+        """The work inside the last loop in one pass."""
         return self._work[number]
 
     @cached_property
@@ -408,7 +407,7 @@ class Schedule:
         return tuple(found)
 
     def _demand(self, wanted: set[int], number: int, work: Pass) -> list[int]:
-        """Fills in what a pass computes; gives the values that an earlier one is to keep."""
+        """Fills in what a pass computes; returns the values that an earlier pass must keep."""
         rank, seen, kept = self.kernel.rank, set[int](), []
         stack = list(wanted)
         while stack:
@@ -429,7 +428,7 @@ class Schedule:
 
     @cached_property
     def _costs(self) -> tuple[float, ...]:
-        """What computing a value again costs; arguments count as often as they are used."""
+        """The cost of recomputing a value; arguments count once per use."""
         rank = self.kernel.rank
         found = [1.0] * self.first
         for number, each in enumerate(self.kernel.instructions):
@@ -442,12 +441,12 @@ class Schedule:
 
     @cached_property
     def homes(self) -> dict[int, int]:
-        """Kept values that have a place in the array of an output that is written later."""
+        """Kept values that can be stored in the array of an output that is written later."""
         found: dict[int, int] = {}
         for number in range(self.passes):
             for value in self._work[number].saved:
                 if not all(self.kernel.value_axes[value][self.row :]):
-                    continue  # would be read again after the output is written
+                    continue  # it would be read again after the output is written
                 last = max(p for p in range(self.passes) if value in self._work[p].loaded)
                 for place, output in enumerate(self.kernel.outputs):
                     if (
@@ -461,7 +460,7 @@ class Schedule:
         return found
 
     def row_axes(self, value: int) -> Axes:
-        """The dimensions inside of a row along which a value varies."""
+        """The dimensions within a row along which a value varies."""
         axes = self.kernel.value_axes[value]
         return tuple(varies and d >= self.row for d, varies in enumerate(axes))
 
@@ -473,7 +472,7 @@ class Schedule:
         )
 
     def areas(self, is_divided: bool) -> tuple[int, ...]:
-        """Values that need memory per part: what is buffered, and shared sums where they differ."""
+        """Values that need memory per part: buffered ones, and shared sums whose dtype differs."""
         if not is_divided:
             return self.buffered
         return self.buffered + tuple(each.value for each in self.reductions if each.is_shared)
@@ -481,7 +480,7 @@ class Schedule:
     # ------------------------------------------------------------------------------------- vectors
 
     def lanes(self, vector_bytes: int) -> int:
-        """How many elements are worked on in one register."""
+        """Number of elements per register."""
         sizes = {
             _register_bytes(self.kernel.value_dtypes[value])
             for value in self.live
@@ -491,16 +490,16 @@ class Schedule:
         return vector_bytes // min(sizes, default=4)
 
     def registers(self, number: int, target: Target, most: int) -> int:
-        """How many registers a vector of the innermost loop has in one pass.
+        """Number of registers per vector of the innermost loop in one pass.
 
-        So many that all that is needed at once fits in the processor's. One where much is computed:
-        that keeps the processor busy as it is (measured: 0 to 15 % lost with exp, tanh and their
-        like), and the code takes half the time to compile.
+        As many as possible without spilling. One if much is computed: that keeps the processor busy
+        anyway (measured: 0 to 15 % lost with exp, tanh and similar), and the code compiles in half
+        the time.
 
         Args:
             number: The pass.
             target: The processor.
-            most: At most so many.
+            most: The maximum.
         """
         functions = [self.instruction(value) for value in self._work[number].values]
         heavy = sum(COSTS.get(each.function, 1.0) > _CHEAP for each in functions if each)
@@ -512,7 +511,7 @@ class Schedule:
         return most
 
     def _pressure(self, number: int, lanes_per_byte: float) -> float:
-        """How many registers a pass needs if its vectors are single ones."""
+        """Number of registers a pass needs if its vectors have one register each."""
         values, types = self._work[number].values, self.kernel.value_dtypes
         last: dict[int, int] = {}
         for value in values:
@@ -526,7 +525,7 @@ class Schedule:
         for value in values:
             instruction = self.instruction(value)
             if instruction is None:
-                continue  # loaded where it is used first
+                continue  # loaded at its first use
             arguments = {a for a in instruction.arguments if a in size}
             inside = 4.0 if COSTS.get(instruction.function, 1.0) > _CHEAP else 0.0
             live |= arguments
@@ -540,14 +539,14 @@ class Schedule:
 
 
 class Pass:
-    """What one pass does inside of the last loop.
+    """The work of one pass inside the last loop.
 
     Attributes:
-        outputs: Places of the outputs that are written.
-        reductions: What is summed up.
+        outputs: Numbers of the outputs that are written.
+        reductions: The reductions it accumulates.
         saved: Values that are kept for a later pass.
         loaded: Values that an earlier pass has kept.
-        values: Everything that varies along the last dimension and is needed, in order.
+        values: All needed values that vary along the last dimension, in order.
     """
 
     def __init__(self) -> None:
@@ -562,5 +561,5 @@ class Pass:
 
 
 def _register_bytes(dtype: DType) -> int:
-    """Of an element in a register; a comparison's result takes as much as what was compared."""
+    """Size of an element in a register; a comparison's result is as large as its operands."""
     return max(dtype.size, 4)

@@ -1,9 +1,9 @@
-"""Rows shorter than a vector: a kernel whose vectors go over rows, one for each place in a row.
+"""Rows shorter than a vector: kernels vectorised across rows, with one vector per column.
 
-Where the last dimension is shorter than a register, loops over it leave lanes idle, and what is
-reduced over it is gathered lane by lane. Here every place in a row is a value of its own: the last
+If the last dimension is shorter than a register, loops over it leave lanes idle, and reductions
+over it need horizontal operations. Here every position in a row is a separate value: the last
 dimension is gone, a reduction over it is a chain of operations, and the dimension before it fills
-the lanes. What lies side by side in memory is a `Column` each.
+the lanes. Each column in memory is a `Column`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from sparkflow_runtime.codegen.ir.kernel import SOURCES, Column, Instruction, Ke
 from sparkflow_runtime.codegen.ir.schedule import COSTS, Schedule, Target
 
 MOST_SHUFFLED: Final = 4
-"""Columns of longer rows are gathered from memory, not shuffled together from vectors."""
+"""Columns of longer rows are gathered from memory, not assembled by shuffles."""
 _MOST_INSTRUCTIONS: Final = 256
-"""So many at most, each of them once per place in a row: compilers take long for more."""
+"""Maximum number of instructions, counted once per position in a row: more compile slowly."""
 _MOST_SHUFFLES: Final = 150
 _GAIN: Final = 1.2
-"""The kernel is to take so many times less by this estimate."""
+"""Minimum estimated speedup."""
 _LEAST_BYTES: Final = 4
-"""Of an element: processors load and store parts of vectors of no smaller ones."""
+"""Minimum element size: processors have no masked loads and stores of smaller ones."""
 _COMBINING: Final = {"reduce_sum": "add", "reduce_max": "maximum", "reduce_min": "minimum"}
 _COMBINING_TRUTHS: Final = {"reduce_max": "logical_or", "reduce_min": "logical_and"}
 
@@ -35,8 +35,8 @@ class Columns:
     """A kernel without its last dimension.
 
     Attributes:
-        kernel: What is computed. The columns of one array follow each other, all of them.
-        places: Where the operands of this kernel are, inputs and then outputs.
+        kernel: The computation. All columns of an array are consecutive.
+        places: Where the operands of this kernel are, inputs first, then outputs.
     """
 
     kernel: Kernel
@@ -44,7 +44,7 @@ class Columns:
 
 
 def columns_of(schedule: Schedule, sizes: Sequence[int], target: Target) -> Columns | None:
-    """The kernel by columns, where that is the faster way.
+    """Returns the kernel by columns if that is faster.
 
     Args:
         schedule: The plan of a simplified kernel, see `schedule.simplify`.
@@ -73,9 +73,9 @@ def columns_of(schedule: Schedule, sizes: Sequence[int], target: Target) -> Colu
 
 
 def _is_worth_while(schedule: Schedule, length: int, target: Target) -> bool:
-    """Whether as many rows as a register has lanes take less time by columns.
+    """Whether one register's worth of rows takes less time by columns.
 
-    In cycles, about; measured on a Sapphire Rapids, November 2026.
+    Approximate, in cycles; measured on a Sapphire Rapids, November 2026.
     """
     kernel, lanes = schedule.kernel, schedule.lanes(target.vector_bytes)
     if len(kernel.instructions) * length > _MOST_INSTRUCTIONS:
@@ -108,7 +108,7 @@ class _Writer:
         self._length = length
         self._instructions: list[Instruction] = []
         self._values: list[list[int]] = []
-        """Of the kernel: one number each, or one per place in a row."""
+        """The instructions of the kernel: one value each, or one per position in a row."""
         self._inputs: list[Operand] = []
 
     def written(self) -> Columns:

@@ -1,1 +1,1 @@
-"""From LLVM IR to functions that Python calls: the processor, compiling, the cache, threads."""
+"""Turns LLVM IR into functions that Python calls: host processor, compiling, cache, threads."""

@@ -23,10 +23,10 @@ class _MethodDef(ctypes.Structure):
 
 
 class Builtin:
-    """Makes functions from `ptr function(ptr self, ptr args, i64 nargs)`, `self` being an array.
+    """Creates functions from `ptr function(ptr self, ptr args, i64 nargs)`; `self` is an array.
 
     Args:
-        address: Where the machine code is.
+        address: Address of the machine code.
     """
 
     def __init__(self, address: int) -> None:
@@ -37,13 +37,13 @@ class Builtin:
         self._new = new
 
     def of(self, record: np.ndarray[Any, Any]) -> Callable[..., bool]:
-        """The function whose `self` is this record, which must not change any more."""
+        """Returns the function whose `self` is this record, which must no longer change."""
         record.flags.writeable = False
         definition: Any = ctypes.addressof(self._definition)
-        # The third, its module, it keeps alive: here what the first points to.
+        # It keeps the third argument, its module, alive: here what the first one points to.
         return self._new(definition, record, self._definition)  # type: ignore[no-any-return]  # the builtin
 
 
 def address_in_python(name: str) -> int:
-    """Where a function of Python's C interface is."""
+    """Returns the address of a function of Python's C API."""
     return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0

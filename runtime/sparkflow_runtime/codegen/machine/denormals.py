@@ -1,9 +1,9 @@
 """Denormal numbers are zero while kernels run (ADR 0070).
 
 Many processors take a hundred times longer for a sum or product with a denormal number, and
-training comes to them: what decays, as a moment that gets no gradients any more, ends there. As in
-TensorFlow, machine code and what numpy computes for a step read them as zeros and write zeros. The
-mode belongs to a thread, and is as before when they return.
+training produces them: values that decay, such as a moment that gets no more gradients, end there.
+As in TensorFlow, machine code and numpy's computations within a step read and write denormals as
+zeros. The mode is per thread, and is restored afterwards.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sparkflow_runtime.codegen.machine.linking import link
 from sparkflow_runtime.once import once
 
 _X86_BITS: Final = 1 << 15 | 1 << 6
-"""Of results and of arguments."""
+"""Control bits that flush denormal results and arguments."""
 _ARM_BITS: Final = 1 << 24
 _X86: Final = f"""
 declare void @llvm.x86.sse.stmxcsr(ptr)
@@ -76,7 +76,7 @@ _BITS: Final = {"x86_64": _X86_BITS, "aarch64": _ARM_BITS}
 
 
 def text(machine: str = platform.machine()) -> str:
-    """`i64 flush_denormals()`, which gives the mode before, and `void restore_denormals(i64)`.
+    """`i64 flush_denormals()`, which returns the previous mode, and `void restore_denormals(i64)`.
 
     Args:
         machine: The processor, as `platform.machine` names it; others keep denormal numbers.
@@ -86,7 +86,7 @@ def text(machine: str = platform.machine()) -> str:
 
 @once
 def switches() -> tuple[Callable[[], bool], Callable[[], bool]]:
-    """Functions that make denormals zero, giving whether they were, and numbers again."""
+    """Functions that turn flushing of denormals on, returning whether it was, and off."""
     if not host.available():
         return (lambda: True), (lambda: True)
     linked = link(_builtins(), ("flush", "keep"))
@@ -96,7 +96,7 @@ def switches() -> tuple[Callable[[], bool], Callable[[], bool]]:
 
 
 def _builtins() -> str:
-    """Both as METH_FASTCALL functions, whose `self` is an array: True, False, `Py_IncRef`."""
+    """Both as METH_FASTCALL functions, whose `self` is an array of True, False, `Py_IncRef`."""
     bits = _BITS.get(platform.machine(), 0)
     parts = []
     for name, is_kept in (("flush", False), ("keep", True)):

@@ -1,9 +1,9 @@
 """How Python calls machine code: one function in C's calling convention for all kernels.
 
-CPython calls it as a builtin (METH_FASTCALL). It looks at the arrays' own fields, which takes about
-a hundred nanoseconds where `ndarray.ctypes` takes a microsecond each, and then calls the kernel's
-`body` with the bare addresses. What it knows of a kernel is in a record of int64 numbers, the data
-of the array that CPython passes as `self`.
+CPython calls it as a builtin (METH_FASTCALL). It reads the arrays' fields directly, which takes
+about a hundred nanoseconds where `ndarray.ctypes` takes a microsecond each, and then calls the
+kernel's `body` with the raw addresses. Its data about a kernel is a record of int64 numbers, the
+contents of the array that CPython passes as `self`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from sparkflow_runtime.codegen.machine.host import (
 )
 
 NOT_COUNTED: Final = -1
-"""The count of an array that may have any size and strides."""
+"""The element count for an array of any size and strides, which is not checked."""
 
 
 class _Field(IntEnum):
-    """Places in the record; the arrays' counts come after them, then the sizes."""
+    """Fields of the record; the arrays' counts follow them, then the sizes."""
 
     BODY = 0
     RUN_PARTS = 1
@@ -81,25 +81,25 @@ define void @run_part(ptr %given, i64 %part) {
   ret void
 }
 """
-"""Code that runs one part of a body, for the pool of threads: `%arguments` says of which."""
+"""Code that runs one part of a body, for the thread pool; `%arguments` describes the call."""
 
 
 def run_parts(
     run: str, pool: str, body: str, sizes: str, arrays: str, extent: str, parts: str
 ) -> str:
-    """Text that has a pool of threads run all parts of a body by `RUN_PART`, and waits for them.
+    """Returns code that runs all parts of a body by `RUN_PART` on a thread pool and waits.
 
-    `%given` is a place for `%arguments`. Whoever has one in the first block of a function saves its
-    callers the moving of the stack.
+    `%given` is a slot for `%arguments`; allocating it in a function's entry block avoids dynamic
+    stack adjustment.
 
     Args:
-        run: The register with the address of what runs parts; the others are registers or numbers.
+        run: The register with the address of the pool's `run`; the others are registers or numbers.
         pool: The threads.
         body: The code.
-        sizes: The numbers for it.
+        sizes: Its sizes.
         arrays: Addresses of the arrays.
-        extent: Where the outermost loop ends; 0 for a body that divides the work by itself.
-        parts: How many there are.
+        extent: End of the outermost loop; 0 for a body that divides the work itself.
+        parts: Number of parts.
     """
     values = (f"ptr {body}", f"ptr {sizes}", f"ptr {arrays}", f"i64 {extent}", f"i64 {parts}")
     stores = "".join(
@@ -230,19 +230,19 @@ accepted:
   ret ptr %TRUE
 }}
 """
-"""The module of the entry, but for its target."""
+"""The module of the entry, without its target."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What other code needs to run a bound kernel; addresses are valid as long as the kernel is.
+    """What other code needs to run a bound kernel; addresses are valid while the kernel lives.
 
     Attributes:
         body: Address of its code.
-        sizes: Address of the numbers for it.
-        extent: Where the outermost loop ends.
-        parts: How many run at once.
-        run_parts: Address of what runs several; 0 where there is one.
+        sizes: Address of its sizes.
+        extent: End of the outermost loop.
+        parts: Number of concurrent parts.
+        run_parts: Address of the pool's `run`; 0 for a single part.
         pool: Address of the threads that run them.
     """
 
@@ -255,17 +255,17 @@ class Bound:
 
 
 def bound(kernel: Any) -> Bound:
-    """What a function made by `Entry.bind` does."""
+    """The record behind a function that `Entry.bind` returned."""
     record = kernel.__self__
     fields = (_Field.BODY, _Field.SIZES, _Field.EXTENT, _Field.PARTS, _Field.RUN_PARTS, _Field.POOL)
     return Bound(*(int(record[field]) for field in fields))
 
 
 class Entry:
-    """Makes callables from bodies.
+    """Creates callables from bodies.
 
     Args:
-        address: Of the compiled `entry`.
+        address: Address of the compiled `entry`.
     """
 
     def __init__(self, address: int) -> None:
@@ -289,7 +289,7 @@ class Entry:
         pool: tuple[int, int],
         releases_gil: bool,
     ) -> Callable[..., bool]:
-        """A builtin that runs the body at this address; see `native.Body.bind`."""
+        """Returns a builtin that runs the body at this address; see `native.Body.bind`."""
         record = np.zeros(_Field.COUNTS + len(counts) + len(sizes), np.int64)
         for field, value in self._common.items():
             record[field] = value

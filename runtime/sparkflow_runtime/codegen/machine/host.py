@@ -1,4 +1,4 @@
-"""The processor for which machine code is made, as LLVM sees it."""
+"""The processor for which machine code is generated, as LLVM describes it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sparkflow_runtime.once import once
 _VECTOR_BYTES: Final = (("avx512f", 64), ("avx2", 32), ("avx", 32), ("sse2", 16), ("neon", 16))
 _BASIC_VECTOR_BYTES: Final = 16
 _OLDEST_LLVM: Final = 19
-"""Of those before, the assembler does not know `splat`."""
+"""The minimum version: older assemblers do not know `splat`."""
 _SLOWER: Final = (
     "Graphs run without compiled kernels, several times slower: "
     "pip install 'sparkflow-ml[compiled]'"
@@ -33,9 +33,9 @@ class Host:
     Attributes:
         triple: LLVM's name of the platform.
         cpu: LLVM's name of the processor.
-        features: Its features, as LLVM's code generator takes them.
+        features: Its features, in the format of LLVM's code generator.
         vector_bytes: The size of a vector register.
-        has_fma: Whether it multiplies and adds in one instruction.
+        has_fma: Whether it has fused multiply-add.
         machine: llvmlite's target machine.
     """
 
@@ -47,15 +47,15 @@ class Host:
     machine: Any
 
     def lanes(self, dtype: DType) -> int:
-        """How many numbers of this dtype a vector register holds."""
+        """The number of elements of this dtype that a vector register holds."""
         return self.vector_bytes // int(np.dtype(dtype.as_numpy_dtype).itemsize)
 
 
 @functools.cache
 def available() -> bool:
-    """Whether machine code can be made here: llvmlite is installed, numpy's arrays are as known.
+    """Whether code can be generated: llvmlite is installed, numpy's array layout as expected.
 
-    Where it is missing or too old, the log says once what that costs.
+    If it is missing or too old, the consequences are logged once.
     """
     if importlib.util.find_spec("llvmlite") is None:
         _log.warning("llvmlite is not installed. %s", _SLOWER)
@@ -99,11 +99,11 @@ def host() -> Host:
 DATA, DIMENSIONS_NUMBER, DIMENSIONS, STRIDES, FLAGS = 16, 24, 32, 40, 64
 """Offsets of an array's fields, numpy's `PyArrayObject_fields` in CPython."""
 C_CONTIGUOUS: Final = 1
-"""The bit of the flags."""
+"""The bit in the array's flags."""
 
 
 def _arrays_are_as_known() -> bool:
-    """Looks at an array's fields where generated code will look, beginning with safe reads."""
+    """Checks array fields at the offsets that generated code uses, starting with safe reads."""
     array = np.arange(6, dtype=np.int64).reshape(2, 3)
     if type(array).__basicsize__ < FLAGS + 4:
         return False

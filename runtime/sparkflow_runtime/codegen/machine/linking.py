@@ -1,6 +1,6 @@
-"""From LLVM's assembly language to functions that Python calls.
+"""Compiles LLVM assembly to functions that Python can call.
 
-A module's text is compiled once per content: the machine code is kept in this process and, by a
+Each distinct module text is compiled once: the machine code is kept in this process and, keyed by a
 hash of text and processor, on disk (`object_cache`). It is never unloaded.
 """
 
@@ -15,7 +15,7 @@ from sparkflow_runtime.codegen.machine import host, object_cache
 from sparkflow_runtime.once import Once, once
 
 _FORMAT: Final = 1
-"""Part of the key on disk: raised when what is compiled from the same text changes."""
+"""Part of the key on disk: incremented when the same text compiles to something else."""
 SPEED_LEVEL: Final = 2
 
 
@@ -26,7 +26,7 @@ class Linked:
         self._library = library
 
     def address(self, name: str) -> int:
-        """Where a function is."""
+        """The address of a function."""
         return int(self._library[name])
 
 
@@ -36,7 +36,7 @@ def _disk() -> object_cache.ObjectCache:
 
 
 _linked: Once[str, Linked] = Once()
-"""One thread makes one at a time, as LLVM's contexts demand."""
+"""Serialises compilation, as LLVM's contexts require."""
 
 
 def link(text: str, names: tuple[str, ...], is_tidy: bool = False) -> Linked:
@@ -56,7 +56,7 @@ def link(text: str, names: tuple[str, ...], is_tidy: bool = False) -> Linked:
 def link_described(
     description: Sequence[str], write: Callable[[], str], names: tuple[str, ...], is_tidy: bool
 ) -> Linked:
-    """The same for text that is written only where nothing was compiled; `description` tells it."""
+    """The same for text that is generated only on a cache miss; `description` identifies it."""
     here = host.host()
     passes = "tidy" if is_tidy else str(SPEED_LEVEL)
     parts = (str(_FORMAT), passes, _llvm_version(), here.triple, here.cpu, here.features)
@@ -83,11 +83,11 @@ def _compile(text: str, here: host.Host, is_tidy: bool) -> bytes:
 
 
 def optimised(text: str, here: host.Host, is_tidy: bool) -> Any:
-    """LLVM's module for a processor, as machine code is made of it; it may be another one.
+    """Parses and optimises a module for a processor, which need not be this one.
 
     Args:
         text: See `link`.
-        here: The processor.
+        here: The target processor.
         is_tidy: See `native.body`.
     """
     import llvmlite.binding as llvm
@@ -95,7 +95,7 @@ def optimised(text: str, here: host.Host, is_tidy: bool) -> Any:
     module = llvm.parse_assembly(f'target triple = "{here.triple}"\n{text}')
     module.verify()
     tuning = llvm.create_pipeline_tuning_options(speed_level=SPEED_LEVEL)
-    tuning.loop_vectorization = False  # what is to be vectors is written as vectors
+    tuning.loop_vectorization = False  # no auto-vectorisation: vectors are explicit
     tuning.slp_vectorization = False
     tuning.loop_unrolling = False
     builder = llvm.create_pass_builder(here.machine, tuning)

@@ -12,26 +12,26 @@ import numpy as np
 from sparkflow_runtime.codegen.machine import host
 
 SIGNATURE: Final = "define void @body(ptr %sizes, ptr %arrays, i64 %lo, i64 %hi, i64 %part)"
-"""Of what `native.body` takes."""
+"""The signature that `native.body` expects."""
 
 INDEX_KINDS: Final = {np.dtype(np.int32): "i32", np.dtype(np.int64): "i64"}
-"""What the elements of an array of indices are, by its dtype."""
+"""LLVM's type of the elements of an index array, by dtype."""
 Value = str | int
 """A register's name or a whole number."""
 WRITTEN_OUT: Final = 4
-"""So many whole vectors or fewer are written out, more are a loop."""
+"""Up to this many whole vectors are unrolled; more use a loop."""
 
 
 def constant(value: float, element: str) -> str:
-    """A number as an operand. It is rounded here: LLVM takes none of `float` that has to be."""
+    """A number as an operand, rounded here: LLVM rejects inexact `float` literals."""
     rounded = float(np.float32(value)) if element == "float" else value
     return f"0x{struct.pack('>d', rounded).hex().upper()}"
 
 
 class Code:
-    """The text of the function `body`, line after line.
+    """Builds the text of the function `body`, line by line.
 
-    Variables live on the stack in the text; LLVM's optimiser turns them into registers.
+    Variables are stack slots in the text; LLVM's optimiser promotes them to registers.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Code:
         self._count = 0
 
     def let(self, expression: str) -> str:
-        """A new register with the value of an expression."""
+        """Assigns an expression to a new register."""
         name = self._new("v")
         self._lines.append(f"  %{name} = {expression}")
         return f"%{name}"
@@ -75,11 +75,11 @@ class Code:
         return self.let(f"icmp {relation} i64 {a}, {b}")
 
     def select(self, condition: str, a: Value, b: Value) -> str:
-        """`a` where the condition holds, else `b`, int64."""
+        """`a` if the condition holds, else `b`, int64."""
         return self.let(f"select i1 {condition}, i64 {a}, i64 {b}")
 
     def choose(self, condition: str, a: str, b: str) -> str:
-        """`a` where the condition holds, else `b`, addresses."""
+        """`a` if the condition holds, else `b`, addresses."""
         return self.let(f"select i1 {condition}, ptr {a}, ptr {b}")
 
     def both(self, a: str, b: str) -> str:
@@ -107,16 +107,16 @@ class Code:
         return base if index == 0 else self.let(f"getelementptr {kind}, ptr {base}, i64 {index}")
 
     def load(self, kind: str, address: str, align: int = 8) -> str:
-        """What lies at an address."""
+        """Loads the value at an address."""
         return self.let(f"load {kind}, ptr {address}, align {align}")
 
     def load_index(self, kind: str, base: str, index: Value) -> str:
-        """An element of an array of `i32` or `i64`, as int64."""
+        """Loads an element of an array of `i32` or `i64`, as int64."""
         found = self.load(kind, self.at(kind, base, index), int(kind[1:]) // 8)
         return found if kind == "i64" else self.let(f"sext {kind} {found} to i64")
 
     def store(self, kind: str, value: Value, address: str, align: int = 8) -> None:
-        """Writes a value to an address."""
+        """Stores a value to an address."""
         self.do(f"store {kind} {value}, ptr {address}, align {align}")
 
     def sizes(self, count: int) -> list[str]:
@@ -140,12 +140,12 @@ class Code:
         return self.let(f"load {kind}, ptr {variable}")
 
     def set(self, variable: str, value: Value, kind: str = "i64") -> None:
-        """Gives a variable a value."""
+        """Assigns a value to a variable."""
         self.do(f"store {kind} {value}, ptr {variable}")
 
     @contextmanager
     def loop(self, start: Value, stop: Value, step: Value = 1) -> Iterator[str]:
-        """Repeats what is written inside, which is given the number: `range(start, stop, step)`."""
+        """Loops over `range(start, stop, step)`; yields the loop variable."""
         counter = self.variable("i64", start)
         name = self._new("loop")
         self.do(f"br label %{name}_head")
@@ -160,7 +160,7 @@ class Code:
 
     @contextmanager
     def when(self, condition: str) -> Iterator[None]:
-        """Does what is written inside where the condition holds."""
+        """Runs the code emitted inside if the condition holds."""
         name = self._new("when")
         self.do(f"br i1 {condition}, label %{name}_then, label %{name}_end")
         self._lines.append(f"{name}_then:")
@@ -170,13 +170,13 @@ class Code:
 
     @contextmanager
     def unless(self, condition: str) -> Iterator[None]:
-        """Does what is written inside where the condition does not hold."""
+        """Runs the code emitted inside if the condition does not hold."""
         with self.when(self.negated(condition)):
             yield
 
     @contextmanager
     def each(self, start: Value, stop: Value) -> Iterator[Sequence[Value]]:
-        """The numbers of a loop's turns: all of them where they are known, else one register."""
+        """The indices of a loop: all of them if it is unrolled, else one register."""
         if isinstance(start, int) and isinstance(stop, int):
             yield range(start, stop)
             return
@@ -186,7 +186,7 @@ class Code:
     def call(
         self, result: str, function: str, *arguments: tuple[str, Value], flags: str = ""
     ) -> str:
-        """The result of a function that the module declares; `arguments` are kinds and values."""
+        """Calls a function that the module declares; `arguments` are kinds and values."""
         self._declare(result, function, arguments)
         kind = f"{flags} {result}" if flags else result
         return self.let(f"call {kind} @{function}({_given(arguments)})")
@@ -213,7 +213,7 @@ class Code:
         )
 
     def module(self, signature: str = SIGNATURE) -> str:
-        """The whole module; `signature` is that of a function without a result."""
+        """Returns the whole module; `signature` is that of a void function."""
         lines = [signature + " {", "entry:", *self._variables, *self._lines, "  ret void", "}"]
         return "\n".join([*lines, *self._declared, ""])
 
@@ -230,10 +230,10 @@ _SIZES: Final = {"float": 4, "double": 8}
 
 
 class Vectors:
-    """Reading and writing vectors of one kind in a function that is being written.
+    """Emits loads and stores of one vector type in a function.
 
     Args:
-        code: The function.
+        code: The function being emitted.
         element: `float` or `double`.
         lanes: Elements per vector.
     """
@@ -249,11 +249,11 @@ class Vectors:
 
     @classmethod
     def whole(cls, code: Code, element: str) -> Vectors:
-        """Vectors that fill a register of this processor."""
+        """Returns vectors that fill a register of this processor."""
         return cls(code, element, host.host().vector_bytes // _SIZES[element])
 
     def load(self, base: str, index: Value, mask: str | None = None) -> str:
-        """The elements of an array from `index` on; 0 outside of the mask."""
+        """Loads the elements of an array from `index` on; 0 outside the mask."""
         address = self.code.at(self.element, base, index)
         if mask is None:
             return self.code.load(self.kind, address, self.size_bytes)
@@ -267,7 +267,7 @@ class Vectors:
         )
 
     def store(self, value: str, base: str, index: Value, mask: str | None = None) -> None:
-        """Writes the elements within the mask."""
+        """Stores the elements within the mask."""
         address = self.code.at(self.element, base, index)
         if mask is None:
             self.code.store(self.kind, value, address, self.size_bytes)
@@ -281,12 +281,12 @@ class Vectors:
         )
 
     def constant(self, value: float) -> str:
-        """A number in every lane, as an operand."""
+        """A constant in all lanes, as an operand."""
         each = f"{self.element} {constant(value, self.element)}"
         return f"<{', '.join([each] * self.lanes)}>"
 
     def splat(self, scalar: str) -> str:
-        """A vector of equal elements."""
+        """Broadcasts a value to all lanes."""
         first = self.code.let(f"insertelement {self.kind} poison, {self.element} {scalar}, i64 0")
         return self.code.let(
             f"shufflevector {self.kind} {first}, {self.kind} poison, "
@@ -294,21 +294,20 @@ class Vectors:
         )
 
     def broadcast(self, base: str, index: Value) -> str:
-        """One element of an array in every lane."""
+        """Broadcasts one element of an array to all lanes."""
         address = self.code.at(self.element, base, index)
         return self.splat(self.code.load(self.element, address, self.size_bytes))
 
     def along(
         self, count: Value, has_rest: bool | None = None
     ) -> Iterator[tuple[Value, str | None]]:
-        """Where the vectors of a line begin, and the mask of the last one if it is not whole.
+        """Yields the start of each vector of a line, with the mask of the tail if it is partial.
 
-        What is written for a pair may stand in a loop, which the next one is behind.
+        Code emitted for a pair may be inside a loop that the next one follows.
 
         Args:
-            count: Elements of the line; few vectors of a known number have no loop.
-            has_rest: Whether the last vector is one that is not whole; None where that is found out
-                when the code runs.
+            count: Elements of the line; a small known number of vectors is unrolled.
+            has_rest: Whether the last vector is partial; None if that is decided at run time.
         """
         code, lanes = self.code, self.lanes
         whole: Value
@@ -331,7 +330,7 @@ class Vectors:
             yield whole, self.first(rest)
 
     def select(self, condition: str, a: str, b: str) -> str:
-        """`a` where the condition holds, else `b`, lane by lane."""
+        """`a` if the condition holds, else `b`, lane by lane."""
         return self.code.let(f"select {self.truth} {condition}, {self.kind} {a}, {self.kind} {b}")
 
     def add(self, a: str, b: str) -> str:
@@ -343,7 +342,7 @@ class Vectors:
         return self.code.let(f"fmul {self.kind} {a}, {b}")
 
     def multiply_add(self, a: str, b: str, c: str) -> str:
-        """`a · b + c`, rounded once where the processor can."""
+        """`a · b + c`, fused if the processor has FMA."""
         v = self.kind
         return self.code.call(v, f"llvm.fmuladd.{self.suffix}", (v, a), (v, b), (v, c))
 

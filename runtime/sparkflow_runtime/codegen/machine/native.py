@@ -1,4 +1,4 @@
-"""Compiled bodies that Python calls with arrays, on one thread or on those that kernels share."""
+"""Compiled bodies that Python calls with arrays, on one thread or on the kernels' thread pool."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["Body", "available", "body", "described_body", "link", "written_body"
 
 
 class Body:
-    """Compiled code that works on arrays; made by `body`.
+    """Compiled code that works on arrays; created by `body`.
 
     Attributes:
-        address: Where it is.
+        address: Address of the code.
     """
 
     def __init__(self, linked: Linked) -> None:
@@ -36,18 +36,18 @@ class Body:
         threads: int = 1,
         releases_gil: bool = False,
     ) -> Callable[..., bool]:
-        """A function of as many numpy arrays as there are counts.
+        """Returns a function of one numpy array per count.
 
-        It runs the body and returns True; or does nothing and returns False where an argument is
-        not exactly a numpy array, not contiguous, or has not the number of elements it is to have.
-        That the dtypes are right is the promise of whoever calls.
+        It runs the body and returns True; or does nothing and returns False if an argument is not
+        exactly a numpy array, is not contiguous, or has the wrong number of elements. The caller
+        guarantees the dtypes.
 
         Args:
             sizes: Numbers for the body.
-            counts: Elements per array; `entry.NOT_COUNTED` for arrays that are not looked at.
+            counts: Elements per array; `entry.NOT_COUNTED` for arrays that are not checked.
             extent: The outermost loop goes from 0 to here.
-            threads: The loop is split in so many parts, which run at once.
-            releases_gil: Whether other Python threads may run meanwhile.
+            threads: Number of concurrent parts that the loop is split into.
+            releases_gil: Whether the GIL is released.
         """
         pool = (0, 0)
         if threads > 1:
@@ -62,8 +62,8 @@ def body(text: str, is_tidy: bool = False) -> Body:
     Args:
         text: LLVM assembly without a target. It defines
             `void @body(ptr %sizes, ptr %arrays, i64 %lo, i64 %hi, i64 %part)`.
-        is_tidy: Whether nothing in it is computed twice or inside of a loop that could be outside:
-            it takes a few light passes then instead of LLVM's usual ones, and half the time.
+        is_tidy: Whether it has no redundant or loop-invariant computations: a few light passes then
+            replace LLVM's usual ones, in half the time.
 
     Raises:
         RuntimeError: LLVM refuses the text.
@@ -72,11 +72,11 @@ def body(text: str, is_tidy: bool = False) -> Body:
 
 
 def described_body(description: str, write: Callable[[], str], is_tidy: bool = False) -> Body:
-    """As `body`, for text that takes time to write: it is written only where nothing was compiled.
+    """As `body`, for text that takes time to generate: it is generated only on a cache miss.
 
     Args:
-        description: Tells it from every other text that this version of the package writes.
-        write: Gives the text.
+        description: Identifies it among all texts that this version of the package generates.
+        write: Returns the text.
         is_tidy: See `body`.
 
     Raises:
@@ -90,12 +90,12 @@ def described_body(description: str, write: Callable[[], str], is_tidy: bool = F
 def written_body(
     write: Callable[..., str], arguments: tuple[Hashable, ...], is_tidy: bool = False
 ) -> Body:
-    """As `body`, for what a function writes: it is called only where nothing was compiled.
+    """As `body`, for the text that a function generates: it is called only on a cache miss.
 
     Args:
-        write: A function of a module in `codegen`. What it writes depends on nothing but the
-            arguments and the processor.
-        arguments: For the function. Their `repr` tells them from others.
+        write: A function of a module in `codegen`. Its result depends only on the arguments and the
+            processor.
+        arguments: Arguments of the function, identified by their `repr`.
         is_tidy: See `body`.
 
     Raises:
@@ -107,7 +107,7 @@ def written_body(
 
 @once
 def _version_of_generators() -> str:
-    """Changes with every change of what writes text: of any module of `codegen`."""
+    """A hash that changes with any module of `codegen`."""
     folder: Any = Path(__file__).parents[1]
     if not folder.is_dir():
         from importlib import resources  # takes 7 ms; for packages in zip files, as of --py-files

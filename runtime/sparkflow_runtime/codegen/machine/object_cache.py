@@ -1,8 +1,8 @@
-"""Compiled machine code on disk, found again by the content it was made from.
+"""An on-disk cache of compiled machine code, keyed by the content it was compiled from.
 
-A file holds a checksum and an object file. What lies in the folder is executed, so it is read only
-where nobody else can have written it (`private_folder`). Whatever goes wrong with the disk costs a
-compilation, nothing else.
+A file holds a checksum and an object file. The folder's contents are executed, so they are read
+only if nobody else can have written them (`private_folder`). A disk error costs a compilation,
+nothing else.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _log = logging.getLogger(__name__)
 VARIABLE: Final = "SPARKFLOW_KERNEL_CACHE"
 """The environment variable that names the folder; empty for no cache on disk."""
 MAX_FILES: Final = 16384
-"""Above so many files, the half that was not used for longest is deleted."""
+"""Above this many files, the least recently used half is deleted."""
 _DIGEST_BYTES: Final = 32
 _LOOK_EVERY: Final = 256
-"""To count the files takes longer than to write one."""
+"""Writes between counts of the files: counting takes longer than writing one."""
 
 
 def default_folder(environ: Mapping[str, str]) -> Path | None:
-    """Where an environment says that compiled kernels lie; None for nowhere.
+    """The cache folder that an environment specifies; None for no cache on disk.
 
     That is `SPARKFLOW_KERNEL_CACHE`, else `sparkflow/kernels` in `XDG_CACHE_HOME` or `~/.cache`.
     """
@@ -52,11 +52,11 @@ def default_folder(environ: Mapping[str, str]) -> Path | None:
 class ObjectCache:
     """Object files by key. Processes and threads may share a folder.
 
-    The folder is opened when it is first needed and stays open; it is opened anew where it was
-    deleted meanwhile.
+    The folder is opened at first use and stays open; it is reopened if it was deleted in the
+    meantime.
 
     Args:
-        folder: Made when something is first stored; None keeps nothing.
+        folder: Created when something is first stored; None stores nothing.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -71,7 +71,7 @@ class ObjectCache:
             os.close(self._opened)
 
     def load(self, key: str) -> bytes | None:
-        """The object stored under a key; None where there is none that is whole and this user's."""
+        """The object stored under a key; None if there is none that is intact and this user's."""
         folder = self._directory(make=False)
         if folder is None:
             return None
@@ -83,7 +83,7 @@ class ObjectCache:
         return code if hashlib.sha256(code).digest() == digest else None
 
     def store(self, key: str, code: bytes) -> None:
-        """Keeps an object under a key, if the disk lets us."""
+        """Stores an object under a key, if the disk allows it."""
         folder = self._directory(make=True)
         if folder is None:
             return
@@ -104,7 +104,7 @@ class ObjectCache:
                     raise
 
     def _directory(self, make: bool) -> int | None:
-        """The open folder; None where there is none that can be used."""
+        """The open folder; None if there is none that can be used."""
         if self._folder is None:
             return None
         with self._opening:
@@ -137,7 +137,7 @@ class ObjectCache:
         files = []
         with os.scandir(folder) as entries:
             for entry in entries:
-                with contextlib.suppress(FileNotFoundError):  # another process makes room, too
+                with contextlib.suppress(FileNotFoundError):  # another process deletes, too
                     files.append((entry.stat(follow_symlinks=False).st_mtime, entry.name))
         if len(files) <= MAX_FILES:
             return

@@ -1,8 +1,8 @@
-"""A folder whose files nobody but this user, or root, can have written; always by descriptor.
+"""A folder whose files only this user or root can have written; always accessed by descriptor.
 
-A check of a path says nothing about the next use of the path: who may write to one of its parents
-puts another folder there in between. So every part of the path is opened within the one before,
-what was opened is looked at, and from then on the folder is its descriptor.
+Checking a path says nothing about its next use: anyone who may write to one of its parents can swap
+the folder in between. So each component is opened relative to the one before, the opened file is
+checked, and from then on the folder is used by its descriptor.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ _OTHERS_MAY_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 class NotPrivateError(OSError):
-    """Others may write to a folder, or to what leads to it; the text says which, and who."""
+    """Raised if others may write to a folder or to its path; the message says which, and who."""
 
 
 def open_private(path: Path, make: bool = False) -> int:
-    """A descriptor of a folder of this user's that leads only through folders of his and root's.
+    """Opens this user's folder through a path of only this user's and root's folders.
 
-    Symbolic links in the path are followed where they are his or root's, too. Folders that lead
-    there may have a group that writes to them, and those with a sticky bit (`/tmp`) everybody:
-    what is the user's own in them cannot be exchanged unseen, as each part is looked at.
+    Symbolic links in the path are followed if they are this user's or root's, too. Folders on the
+    path may be group-writable, and those with a sticky bit (`/tmp`) world-writable: the user's own
+    entries in them cannot be swapped unnoticed, since each component is checked.
 
     Args:
         path: The folder.
-        make: Make what is missing of it, for this user alone.
+        make: Whether to create what is missing of it, for this user alone.
 
     Raises:
-        NotPrivateError: Others may write to the folder, or have what leads to it.
-        OSError: It cannot be opened or made.
+        NotPrivateError: Others may write to the folder, or own a part of its path.
+        OSError: It cannot be opened or created.
     """
     todo = list(reversed(Path(os.path.abspath(path)).parts[1:]))
     shown = "/"
@@ -78,7 +78,7 @@ def open_private(path: Path, make: bool = False) -> int:
 
 
 def require_private(folder: int, shown: str) -> None:
-    """Passes when an open folder, which still exists, is this user's and no other's.
+    """Checks that an open folder still exists and is private to this user.
 
     Raises:
         NotPrivateError: It is not.
@@ -95,11 +95,11 @@ def require_private(folder: int, shown: str) -> None:
 
 
 def read_private(name: str, folder: int) -> bytes:
-    """The content of a file in an open folder, if nobody else can have written it.
+    """Returns the content of a file in an open folder, if nobody else can have written it.
 
     Raises:
-        NotPrivateError: It belongs to another, or others may write to it.
-        OSError: It cannot be read, or is no plain file.
+        NotPrivateError: It belongs to another user, or others may write to it.
+        OSError: It cannot be read, or is not a regular file.
     """
     file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     with open(file, "rb") as stream:
@@ -108,7 +108,7 @@ def read_private(name: str, folder: int) -> bytes:
             raise NotPrivateError(errno.EPERM, "it is no plain file", name)
         if status.st_uid != os.getuid() or status.st_mode & _OTHERS_MAY_WRITE:
             raise NotPrivateError(errno.EPERM, "others may have written it", name)
-        with contextlib.suppress(OSError):  # of a file system that is only read, as in an image
+        with contextlib.suppress(OSError):  # of a read-only file system, as in an image
             os.utime(file)
         return stream.read()
 
@@ -122,7 +122,7 @@ def _require_leading(folder: int, shown: str) -> None:
 
 
 def _target(name: str, folder: int, shown: str, error: OSError) -> str:
-    """Where a symbolic link leads."""
+    """The target of a symbolic link."""
     try:
         target = os.readlink(name, dir_fd=folder)
     except OSError:

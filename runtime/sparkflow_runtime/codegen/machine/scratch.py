@@ -18,9 +18,9 @@ _local = threading.local()
 
 
 def take(size_bytes: int, purpose: str = "kernel") -> np.ndarray[Any, Any]:
-    """At least so many bytes, uint8, aligned; their contents last until the next call.
+    """Returns an aligned uint8 buffer of at least `size_bytes` bytes, valid until the next call.
 
-    The next call, that is, on the same thread and for the same purpose. The buffer grows and stays.
+    That is, the next call on the same thread for the same purpose. The buffer grows and is kept.
     """
     buffer: np.ndarray[Any, Any] | None = getattr(_local, purpose, None)
     if buffer is None or buffer.size < size_bytes:

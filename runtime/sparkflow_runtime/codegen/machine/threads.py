@@ -1,9 +1,9 @@
-"""The threads that kernels share: how many, and a pool in machine code that runs parts of a loop.
+"""The thread pool that kernels share, in machine code, and its number of threads.
 
-Python's threads cost a lock and a switch for every hand-over, tens of microseconds; a small kernel
-takes less. These are threads of the operating system that never run Python. They begin with the
-first call of `pool_addresses`, look for work for `SPIN_S` after the last job and then sleep, and
-end when the interpreter does. A forked child has none until it asks for them.
+Python's threads cost a lock and a context switch per hand-over, tens of microseconds; a small
+kernel takes less. These are OS threads that never run Python. They start with the first call of
+`pool_addresses`, spin for `SPIN_S` after the last job and then sleep, and end with the interpreter.
+A forked child has none until it asks for them.
 
 Where there is no futex (not Linux) everything runs on the calling thread.
 """
@@ -30,18 +30,18 @@ from sparkflow_runtime.once import Once
 
 VARIABLE: Final = "OMP_NUM_THREADS"
 SPIN_S: Final = 50e-6
-"""How long a worker looks for the next job before it sleeps."""
+"""How long a worker spins for the next job before it sleeps."""
 _ALIGNMENT: Final = 64
 _TRIED_SPINS: Final = 1000
 
 _limit = 0
-"""What `set_count` was given; 0 for no limit."""
+"""The limit from `set_count`; 0 for none."""
 
 
 def count() -> int:
-    """How many threads kernels may use: the processors of this process, or fewer if so set.
+    """The number of threads that kernels may use: the processors of this process, unless limited.
 
-    Without `set_count`, `OMP_NUM_THREADS` counts, as for libraries that multiply matrices.
+    Without `set_count`, `OMP_NUM_THREADS` applies, as for BLAS libraries.
     """
     if not _has_futex():
         return 1
@@ -50,7 +50,7 @@ def count() -> int:
 
 
 def limit_in(environ: Mapping[str, str]) -> int:
-    """The number of threads that an environment asks for; 0 where it says nothing of use."""
+    """The number of threads that an environment requests; 0 if it does not say."""
     text = environ.get(VARIABLE, "").partition(",")[0].strip()  # a list is for nested loops
     return int(text) if text.isdecimal() else 0
 
@@ -59,10 +59,10 @@ def set_count(number: int) -> int:
     """Limits the threads of kernels that are bound from now on, in the whole process.
 
     Args:
-        number: At most so many; 0 for what `count` says without this.
+        number: The maximum; 0 for the default, see `count`.
 
     Returns:
-        What it was given before; 0 for no limit.
+        The previous limit; 0 for none.
 
     Raises:
         InvalidArgumentError: The number is negative.
@@ -77,17 +77,17 @@ def set_count(number: int) -> int:
 
 
 def pool_addresses() -> tuple[int, int]:
-    """Where machine code finds the pool; starts its threads if they do not run.
+    """Returns the pool's addresses for machine code; starts its threads if necessary.
 
     Returns:
         The address of `void run(ptr control, ptr function, ptr argument, i32 parts)`, and that of
         the control block. `run` calls `function(ptr argument, i64 part)` for every part from 0 on,
         part 0 on the calling thread, and returns when all have run. Several threads may call it at
-        once: one of them has the pool, the others run their parts themselves. Both addresses stay
-        valid, also in a forked child.
+        once: one gets the pool, the others run their parts themselves. Both addresses stay valid,
+        even in a forked child.
 
     Raises:
-        RuntimeError: There is no code generator here, see `host.available`.
+        RuntimeError: No code generator is available, see `host.available`.
     """
     if not _has_futex():
         return link(threads_ir.SERIAL_TEXT, ("run",)).address("run"), 0
@@ -97,14 +97,14 @@ def pool_addresses() -> tuple[int, int]:
 
 
 class _Pool:
-    """The compiled functions, the control block and the threads; `_lock` guards it once made."""
+    """The compiled functions, control block and threads; guarded by `_lock` once created."""
 
     def __init__(self) -> None:
         names = ("worker", "run", "stop", "spin")
         linked = link(threads_ir.text(platform.machine()), names)
         self._worker, self._run, self._stop, self._spin = map(linked.address, names)
         self._c = ctypes.CDLL(None)
-        # Never freed: a thread that outlives the interpreter may still look at it.
+        # Never freed: a thread that outlives the interpreter may still read it.
         self._c.aligned_alloc.restype = ctypes.c_void_p
         self._c.aligned_alloc.argtypes = (ctypes.c_size_t, ctypes.c_size_t)
         self._control: int = self._c.aligned_alloc(_ALIGNMENT, threads_ir.SIZE)
@@ -116,7 +116,7 @@ class _Pool:
         self.forget()
 
     def addresses(self, workers: int) -> tuple[int, int]:
-        """See `pool_addresses`; makes workers until there are so many."""
+        """See `pool_addresses`; starts workers up to the given number."""
         if len(self._workers) < workers and not self._is_closed:
             with _signals_blocked():  # they are Python's threads' to handle
                 while len(self._workers) < workers and self._start_worker():
@@ -126,7 +126,7 @@ class _Pool:
         return self._run, self._control
 
     def forget(self) -> None:
-        """Sets the control block to what it is without workers."""
+        """Resets the control block to the state without workers."""
         self._workers = []
         ctypes.memset(self._control, 0, threads_ir.SIZE)
         ctypes.c_int64.from_address(self._control + Place.SPINS).value = self._spins
@@ -141,7 +141,7 @@ class _Pool:
             self._workers = []
 
     def _start_worker(self) -> bool:
-        """Makes one thread; False where the system allows no more, which costs speed only."""
+        """Starts one thread; False if the system allows no more, which only costs speed."""
         thread = ctypes.c_ulong()
         failed = self._c.pthread_create(
             ctypes.byref(thread),
@@ -154,7 +154,7 @@ class _Pool:
         return not failed
 
     def _measured_spins(self) -> int:
-        """How many looks take `SPIN_S`: a pause takes 4 to 140 cycles, depending on processor."""
+        """Number of spins in `SPIN_S`: a pause takes 4 to 140 cycles, depending on processor."""
         spin = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(self._spin)
         times = []
         for _ in range(3):
@@ -165,9 +165,9 @@ class _Pool:
 
 
 _lock = threading.Lock()
-"""Guards what is in the pool. Who holds it asks for no value of `once`."""
+"""Guards the pool's contents. No `once` value may be requested while holding it."""
 _pools: Once[None, _Pool] = Once()
-"""The one there is."""
+"""The pool of this process."""
 
 
 def _started() -> _Pool:
@@ -183,7 +183,7 @@ def _close(pool: _Pool) -> None:
 
 
 def _forget(pool: _Pool) -> None:
-    """In a forked child: its parent's workers are not there, and nobody holds the lock."""
+    """Runs in a forked child: the parent's workers do not exist there, and the lock is free."""
     global _lock
     _lock = threading.Lock()
     pool.forget()

@@ -1,10 +1,10 @@
-"""The pool of threads as LLVM IR: what `threads` compiles.
+"""The thread pool as LLVM IR, which `threads` compiles.
 
-A job is a function and a number of parts. One word holds the job's number, how many parts it has
-and which part is next, so that one compare-and-exchange takes a part of exactly the job that was
-looked at. Who has nothing to do looks at the word for a while and then sleeps until its upper half,
-the job's number, is another one (a futex). The caller takes parts, too: a worker that is late, or
-has no processor, holds nobody up.
+A job is a function and a number of parts. One word holds the job's number, its number of parts and
+the next part, so that one compare-and-exchange claims a part of exactly the job that was read. An
+idle thread spins on the word for a while and then sleeps until its upper half, the job's number,
+changes (a futex). The caller runs parts, too, so a worker that is late or descheduled holds nobody
+up.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from sparkflow_runtime.codegen.machine import denormals
 
 
 class Place(IntEnum):
-    """Byte offsets in the control block; what different threads write is on lines of its own.
+    """Byte offsets in the control block; different threads write to different cache lines.
 
     Attributes:
         WORD: Job number (32 bits), parts (16), next part (16).
         JOB: The job number, the word's upper half (little endian).
-        FUNCTION, ARGUMENT: What the job calls.
+        FUNCTION, ARGUMENT: The job's function and its argument.
         REMAINING: Parts that are not finished yet.
-        SLEEPERS: Workers asleep.
-        LOCK: 1 while a caller has the pool.
+        SLEEPERS: Number of sleeping workers.
+        LOCK: 1 while a caller holds the pool.
         WAITING: 1 while that caller is asleep.
-        STOP: 1 when workers are to end.
-        WORKERS: How many there are.
-        SPINS: How often to look before sleeping.
+        STOP: 1 when workers should exit.
+        WORKERS: Number of workers.
+        SPINS: Number of spins before sleeping.
     """
 
     WORD = 0
@@ -47,7 +47,7 @@ class Place(IntEnum):
 SIZE: Final = 448
 """Bytes of the control block, which is aligned to lines of 64."""
 MAX_PARTS: Final = 0xFFFF
-"""What fits in the word; jobs of more parts run one after the other."""
+"""Maximum parts that fit in the word; larger jobs run sequentially."""
 
 FUTEX_NUMBERS: Final = {"x86_64": 202, "aarch64": 98}
 """The system call's number by processor, as `platform.machine` names it."""
@@ -104,7 +104,7 @@ define void @run(ptr %control, ptr %function, ptr %argument, i32 %parts) {{
   ret void
 }}
 """
-"""`run` where there are never workers: all parts one after the other."""
+"""`run` without workers: all parts sequentially."""
 
 
 def _at(*places: Place) -> str:
@@ -115,10 +115,10 @@ def _at(*places: Place) -> str:
 
 
 def _take_parts() -> str:
-    """Runs parts of the present job as long as there are some; gives the word seen last.
+    """Runs parts of the current job while any are left; returns the last word seen.
 
-    Function and argument are read before the exchange: it succeeds only if the job still was the
-    same one, which cannot end before the part that is taken here has run.
+    Function and argument are read before the exchange, which succeeds only if the job was still the
+    same; that job cannot end before the part claimed here has run.
     """
     return f"""
 define internal i64 @take_parts(ptr %control, ptr %last_of_all) {{
@@ -155,7 +155,7 @@ done:
 
 
 def _worker(pause: str, futex: str) -> str:
-    """`ptr worker(ptr control)`: what a thread does until it is told to stop."""
+    """`ptr worker(ptr control)`: a thread's main loop, until it is told to stop."""
     return f"""
 define ptr @worker(ptr %control) {{
 start:{_at(Place.JOB, Place.REMAINING, Place.SLEEPERS, Place.WAITING, Place.STOP, Place.SPINS)}
@@ -274,7 +274,7 @@ serial:
 
 
 def _stop(futex: str) -> str:
-    """`void stop(ptr control)`: lets the job that runs end, then tells all workers to end."""
+    """`void stop(ptr control)`: waits for the running job, then tells all workers to exit."""
     return f"""
 define void @stop(ptr %control) {{
 start:{_at(Place.JOB, Place.LOCK, Place.STOP, Place.WORKERS)}
@@ -301,7 +301,7 @@ tell:
 
 
 def _spin(pause: str) -> str:
-    """`void spin(ptr control, i64 times)`: looks so often, to measure how long that takes."""
+    """`void spin(ptr control, i64 times)`: spins, to measure how long that takes."""
     return f"""
 define void @spin(ptr %control, i64 %times) {{
 start:

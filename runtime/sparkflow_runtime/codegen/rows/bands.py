@@ -1,4 +1,4 @@
-"""The band of a matrix around its diagonal, everything else zero: copies and zeros, row by row."""
+"""The band of a matrix around its diagonal, with zeros elsewhere, row by row."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sparkflow_runtime.once import latest, once
 
 Array = np.ndarray[Any, Any]
 _SHARED_BYTES: Final = 1 << 20
-"""What is less is done by one thread."""
+"""Smaller inputs are processed by a single thread."""
 
 
 def fill_band(matrices: Array, lower: int, upper: int, out: Array) -> bool:
-    """Writes the bands of matrices to an array of their shape.
+    """Writes the bands of matrices to an array of the same shape.
 
     Args:
         matrices: [..., rows, columns].
@@ -26,7 +26,7 @@ def fill_band(matrices: Array, lower: int, upper: int, out: Array) -> bool:
         out: A contiguous array.
 
     Returns:
-        False, with nothing done, where there is no machine code for them.
+        False, without doing anything, if there is no machine code for them.
     """
     if matrices.dtype.hasobject or not matrices.size or not native.available():
         return False

@@ -1,4 +1,4 @@
-"""Rows combined into other rows by maximum, minimum or product, one after the other."""
+"""Rows combined sequentially into other rows by maximum, minimum or product."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _FUNCTIONS: Final = frozenset({"maximum", "minimum", "multiply"})
 _BYTES: Final = {"float": 4, "double": 8, "i32": 4, "i64": 8}
 _LANES: Final = 16
 _LONG_ELEMENTS: Final = 4096
-"""What is more is worth letting other Python threads run meanwhile."""
+"""Larger inputs are processed without holding the GIL."""
 
 
 def combine(function: str, rows: Array, ids: Array, out: Array) -> bool:
-    """Does `out[id] = function(out[id], row)` for each row, in their order.
+    """Computes `out[id] = function(out[id], row)` for each row, in order.
 
     Args:
-        function: `maximum`, `minimum` or `multiply`, as numpy's: what is not a number stays.
+        function: `maximum`, `minimum` or `multiply`, as in numpy: NaN is propagated.
         rows: [n, ...], contiguous.
         ids: [n] integers, or of n elements.
         out: [count, ...], contiguous.
 
     Returns:
-        False, with nothing done, where there is no machine code, or an id is out of bounds.
+        False, without doing anything, if there is no machine code, or an id is out of bounds.
     """
     kind = _ELEMENTS.get(rows.dtype.char)
     if kind is None or function not in _FUNCTIONS or not rows.dtype.isnative:

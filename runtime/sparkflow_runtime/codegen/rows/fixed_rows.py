@@ -1,8 +1,7 @@
-"""Rows gathered, summed and searched where all sizes are known: for code that calls the kernels.
+"""Gather, segment sum and argmax kernels for sizes known at compile time, for compiled loops.
 
-`sparse_rows` serves tables of any size, asks the processor for rows early, and shares its work
-between threads. These are called in every turn of a loop, for some rows. Nothing is checked but
-indices.
+`sparse_rows` handles tables of any size, prefetches rows, and divides its work between threads.
+These kernels are called in every iteration of a loop, for a few rows. Only indices are checked.
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ _KINDS: Final = {float32: "float", float64: "double", int32: "i32", int64: "i64"
 INDICES: Final = (int32, int64)
 NUMBERS: Final = (*INDICES, float32, float64)
 _LANES: Final = (float32, float64)
-"""Several extremes of these are looked for at once."""
+"""Element types for which several extremes are searched at once."""
 _KNOWN_BYTES: Final = 64
-"""Rows of fewer bytes have kernels of their own: no call copies them."""
+"""Shorter rows have specialised kernels, which copy inline."""
 
 
 def bind_gather(index: DType, count: int, rows: int, row_bytes: int) -> Callable[..., bool]:
-    """A function of a table, indices and what it fills: `out[i] = table[indices[i]]`.
+    """Returns a function of table, indices and out: `out[i] = table[indices[i]]`.
 
     Args:
         index: int32 or int64.
         count: Of indices.
-        rows: Of the table. An index that it has not is said by a last array, an int32.
-        row_bytes: Of a row.
+        rows: Rows of the table. A last array, an int32, reports an index out of bounds.
+        row_bytes: Size of a row.
     """
     known = row_bytes if row_bytes < _KNOWN_BYTES else 0
     return _gather(index, known).bind((count, rows, row_bytes), [entry.NOT_COUNTED] * 4, 0)
@@ -40,15 +39,15 @@ def bind_gather(index: DType, count: int, rows: int, row_bytes: int) -> Callable
 def bind_segment_sum(
     index: DType, number: DType, count: int, segments: int, row: int, adds: bool = False
 ) -> Callable[..., bool]:
-    """A function of rows, their segments and the sums of segments, which it sets.
+    """Returns a function of rows, their segments and the segment sums, which it sets.
 
     Args:
-        index: Of segments: int32 or int64. Rows of negative ones are dropped.
-        number: Of the elements, one of `NUMBERS`.
+        index: Dtype of the segment ids: int32 or int64. Rows of negative ones are dropped.
+        number: Element type, one of `NUMBERS`.
         count: Of rows.
-        segments: How many there are. One beyond is said by a last array, an int32.
-        row: Elements of a row.
-        adds: Whether the rows are added to the sums instead.
+        segments: Number of segments. A last array, an int32, reports an id beyond.
+        row: Elements per row.
+        adds: Whether the rows are added to existing sums instead.
     """
     sizes = (count, segments, row)
     return _segment_sum(index, number, adds).bind(sizes, [entry.NOT_COUNTED] * 4, 0)
@@ -57,20 +56,20 @@ def bind_segment_sum(
 def bind_extreme(
     number: DType, position: DType, is_least: bool, shape: tuple[int, int, int]
 ) -> Callable[..., bool]:
-    """A function of an array and of the positions that it fills: those of extremes, as numpy's.
+    """Returns a function of an array and the positions of extremes that it fills, as numpy's.
 
     Args:
-        number: Of the array, one of `NUMBERS`.
+        number: Element type of the array, one of `NUMBERS`.
         position: int32 or int64.
-        is_least: Whether the smallest elements are looked for.
-        shape: Elements before, along and behind the axis.
+        is_least: Whether to search for the smallest elements.
+        shape: Number of elements before, along and after the axis.
     """
     make = _extreme_in_lanes if number in _LANES else _extreme
     return make(number, position, is_least).bind(shape, [entry.NOT_COUNTED] * 2, 0)
 
 
 def _index(code: Code, index: DType, indices: str, place: Value) -> str:
-    """An element of an array of indices, as int64."""
+    """Loads an element of an index array, as int64."""
     return code.load_index(_KINDS[index], indices, place)
 
 
@@ -130,7 +129,7 @@ def _extreme(number: DType, position: DType, is_least: bool) -> native.Body:
         with code.loop(1, along) as k:
             value = code.load(kind, code.at(kind, first, code.multiply(k, behind)), number.size)
             so_far = code.get(best, kind)
-            if number.is_floating:  # the first that is no number counts
+            if number.is_floating:  # the first NaN counts
                 is_better = code.let(f"fcmp u{relation} {kind} {value}, {so_far}")
                 is_better = code.both(is_better, code.let(f"fcmp ord {kind} {so_far}, {so_far}"))
             else:
@@ -149,7 +148,7 @@ def _extreme(number: DType, position: DType, is_least: bool) -> native.Body:
 
 @latest(16)
 def _extreme_in_lanes(number: DType, position: DType, is_least: bool) -> native.Body:
-    """Each lane walks along one line of the array, whose elements may be anywhere."""
+    """Each lane walks along one line of the array, with any strides."""
     code, kind = Code(), _KINDS[number]
     vectors = Vectors.whole(code, kind)
     lanes, wide = vectors.lanes, f"<{vectors.lanes} x i64>"
@@ -165,7 +164,7 @@ def _extreme_in_lanes(number: DType, position: DType, is_least: bool) -> native.
         return code.let(f"shufflevector {wide} {first}, {wide} poison, {lanes_of}")
 
     def walk(count: Value, target: str, load: Callable[[Value, str], str]) -> None:
-        """The lines of so many lanes; `load` gives element k of each."""
+        """Searches one line per lane; `load` returns element k of each."""
         mask = vectors.first(count)
         code.set(best, load(0, mask), vectors.kind)
         code.set(where, "zeroinitializer", wide)

@@ -1,7 +1,7 @@
-"""Machine code that finds 64-bit keys in a hash table that stays, and enters new ones.
+"""Machine code that finds 64-bit keys in a persistent hash table, and inserts new ones.
 
-The table is open addressing with linear probing: pairs of int64, a key and its entry number, -1
-where there is none. Nothing is taken out of it: who drops keys builds it anew.
+The table uses open addressing with linear probing: pairs of int64, a key and its entry number, -1
+for an empty slot. Keys are never deleted: to drop some, rebuild the table.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from sparkflow_runtime.dtypes import int64
 
 
 def find_or_add() -> str:
-    """Finds the entry of each key; new keys get one of the free entries, in order of appearance.
+    """Finds the entry of each key; new keys get a free entry, in order of appearance.
 
-    Arrays: header (`COUNT` keys; at most `BOUND` new ones; `SHIFT`; it answers how many were new in
-    `DISTINCT`); keys, int64; the table; free entries, int64; then for the answers the entry of each
-    key, int64, -1 where it has none; and the place of each new key among the keys, int64.
+    Arrays: header (`COUNT` keys; at most `BOUND` new ones; `SHIFT`; the number of new ones is
+    returned in `DISTINCT`); keys, int64; the table; free entries, int64; then the outputs: the
+    entry of each key, int64, -1 for none; and the index of each new key among the keys, int64.
     """
     return f"""{prelude(int64)}
 define internal ptr @slot_of(ptr %table, i64 %slot) alwaysinline {{

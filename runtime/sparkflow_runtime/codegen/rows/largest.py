@@ -1,7 +1,7 @@
-"""The few largest elements of each row, and where they are.
+"""The k largest elements of each row, and their positions.
 
-A row is compared, a vector at a time, with the least of those found so far; what is larger is put
-where it belongs among them. That is seldom: of random numbers, k · log(row / k) times.
+A row is compared, a vector at a time, with the smallest element found so far; larger ones are
+inserted in order. That is rare: for random numbers, k · log(row / k) times.
 """
 
 from __future__ import annotations
@@ -17,22 +17,21 @@ from sparkflow_runtime.once import latest, once
 
 Array = np.ndarray[Any, Any]
 MOST: Final = 32
-"""Of more, each takes its time to be put where it belongs."""
+"""For larger k, each insertion takes too long."""
 _ELEMENTS: Final = {"f": "float", "d": "double", "i": "i32", "l": "i64"}
 _SHARED_ELEMENTS: Final = 1 << 17
-"""What is less is done by one thread."""
+"""Smaller inputs are processed by a single thread."""
 
 
 def largest(values: Array, count: int) -> tuple[Array, Array] | None:
-    """The largest of each row and their places (int32), of equal ones the first.
+    """Returns the largest of each row and their positions (int32), the first among equal ones.
 
     Args:
         values: [..., row], contiguous.
         count: At least 1, at most `MOST` and the length of a row.
 
     Returns:
-        [..., count] of both, largest first; None where there is no machine code, or some value is
-        not a number.
+        [..., count] of both, largest first; None if there is no machine code, or some value is NaN.
     """
     size = values.shape[-1]
     kind = _ELEMENTS.get(values.dtype.char)
@@ -55,18 +54,18 @@ def largest(values: Array, count: int) -> tuple[Array, Array] | None:
 def bind_largest(
     dtype: np.dtype[Any], rows: int, size: int, count: int
 ) -> Callable[..., bool] | None:
-    """A function of rows, and of values, places and an int32 that it fills, see `largest`.
+    """Returns a function of rows and the values, positions and int32 that it fills, see `largest`.
 
-    The last one becomes 0, or 1 where some value is not a number.
+    The int32 becomes 0, or 1 if some value is NaN.
 
     Args:
-        dtype: Of the rows.
-        rows: How many there are.
-        size: Elements of each.
-        count: How many are looked for.
+        dtype: The dtype of the rows.
+        rows: Number of rows.
+        size: Elements per row.
+        count: Number of elements to find per row.
 
     Returns:
-        The function, for code that calls it on one thread; None where there is none.
+        The function, for code that calls it on one thread; None if there is none.
     """
     kind = _ELEMENTS.get(dtype.char)
     if kind is None or not rows or not 1 <= count <= min(MOST, size):
@@ -87,7 +86,7 @@ def _body(kind: str) -> native.Body:
 
 
 def text(kind: str, lanes: int) -> str:
-    """The module; its loop is over rows. Sizes: of a row, and how many are wanted.
+    """The module; its loop is over rows. Sizes: elements per row, and k.
 
     Args:
         kind: LLVM's type of an element.
@@ -129,7 +128,7 @@ class _Writer:
                     f"shufflevector {vector} {one}, {vector} poison, "
                     f"<{lanes} x i32> zeroinitializer"
                 )
-                # Not a number is neither larger nor not: it has this vector looked at, too.
+                # The unordered comparison is true for NaN, so its vector is examined, too.
                 larger = code.let(f"{self._compare('ugt')} {vector} {many}, {bounds}")
                 bits = code.let(f"bitcast {truth} {larger} to i{lanes}")
                 with code.when(code.let(f"icmp ne i{lanes} {bits}, 0")):
@@ -145,7 +144,7 @@ class _Writer:
         return f"fcmp {relation}" if self._floats else f"icmp s{relation[1:]}"
 
     def _load(self, line: str, column: Value, strange: str) -> str:
-        """An element; notes that it is not a number."""
+        """Loads an element; notes if it is NaN."""
         code, kind = self._code, self._kind
         value = code.load(kind, code.at(kind, line, column), self._bytes)
         if self._floats:
@@ -171,7 +170,7 @@ class _Writer:
                 self._insert(best, where, value, column, last)
 
     def _insert(self, best: str, where: str, value: str, column: Value, held: Value) -> None:
-        """Puts a value after all of the first `held` that are not less; the next is dropped."""
+        """Inserts a value after all of the first `held` that are not less; the last drops out."""
         code, kind = self._code, self._kind
         before = code.variable("i64", 0)
         code.set(before, 0)

@@ -1,6 +1,6 @@
-"""Machine code between float32 and the two formats of 16 bits: to the nearest, ties to even.
+"""Conversion between float32 and the two 16-bit formats: to nearest, ties to even.
 
-numpy converts float16 one number at a time: 16 MB take it 100 ms there and 35 ms back, this 1.2
+numpy converts float16 one number at a time: 16 MB take 100 ms there and 35 ms back, here 1.2
 (2026-11-21, a loaded machine; a copy took 2).
 """
 
@@ -14,11 +14,11 @@ from sparkflow_runtime.dtypes import DType, bfloat16, float16, float32
 
 _LANES: Final = 16
 SPREAD: Final = 0x9E3779B1
-"""What a place is multiplied by before it is mixed."""
+"""Multiplier of a position before mixing."""
 MIXES: Final = ((16, 0x85EBCA6B), (13, 0xC2B2AE35))
-"""How a number's bits are mixed: shifted to the right and added without carry, then multiplied.
+"""How a number's bits are mixed: xor with itself shifted right, then a multiplication.
 
-The numbers are those of MurmurHash3 (Appleby)."""
+The constants are those of MurmurHash3 (Appleby)."""
 _BITS: Final = {float32: "i32", bfloat16: "i16", float16: "i16"}
 
 
@@ -49,7 +49,7 @@ def _to_bfloat(of: str) -> str:
 
 
 def _by_chance(of: str) -> str:
-    """As `_to_bfloat`, with random bits for half of the last place."""
+    """As `_to_bfloat`, with random bits instead of half a unit in the last place."""
     wide = of % "i32"
     mixes, bits = "", "%spread"
     for n, (shift, factor) in enumerate(MIXES):
@@ -65,7 +65,7 @@ def _by_chance(of: str) -> str:
 
 
 def _cut(of: str) -> str:
-    """Cuts the sum of %x and %more; what is no number stays none."""
+    """Truncates the sum of %x and %more; NaN stays NaN."""
     wide, bit = of % "i32", of % "i1"
 
     def number(value: int) -> str:
@@ -99,14 +99,14 @@ _CONVERSIONS: Final = {
     (bfloat16, float32): _from_bfloat,
 }
 PAIRS: Final = frozenset(_CONVERSIONS)
-"""The conversions there are, as (from, to)."""
+"""The supported conversions, as (from, to)."""
 
 
 def by_chance() -> str:
     """Converts float32 to bfloat16 by stochastic rounding.
 
-    Arrays: as those of `conversion`, and a seed of 32 bits, an int64. The random bits are a hash of
-    the place and the seed, so that they do not depend on the number of threads.
+    Arrays: as for `conversion`, plus a 32-bit seed, an int64. The random bits are a hash of
+    position and seed, so they do not depend on the number of threads.
     """
     lanes = ", ".join(f"i32 {n}" for n in range(_LANES))
 
@@ -141,7 +141,7 @@ def conversion(source: DType, target: DType) -> str:
     """Converts arrays: `target[i] = source[i]`.
 
     Arrays: header, see `sparse_rows.Header`, of which `COUNT` and `PARTS` are read; the source; the
-    target, which does not overlap it.
+    target, which must not overlap it.
     """
     convert, here, there = _CONVERSIONS[source, target], _BITS[source], _BITS[target]
 
@@ -160,12 +160,12 @@ define internal void @{name}(ptr %source, ptr %target, i64 %i) alwaysinline {{
 
 
 def _blocks(arrays: Sequence[str], before: str = "", given: str = "") -> str:
-    """The body: `many` for each block of a part, `one` for what is left.
+    """The body: `many` for each block of a part, `one` for the remainder.
 
     Args:
         arrays: Their names.
-        before: Lines that come first.
-        given: What the two are given beside the arrays and the place.
+        before: Lines to put first.
+        given: Arguments of the two in addition to the arrays and the position.
     """
     return f"""
 define void @body(ptr %sizes, ptr %arrays, i64 %lo, i64 %hi, i64 %part) {{

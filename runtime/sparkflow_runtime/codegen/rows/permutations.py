@@ -1,4 +1,4 @@
-"""The inverse of a permutation: one pass that writes every place's number where it belongs."""
+"""The inverse of a permutation, in one pass of scattered writes."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from sparkflow_runtime.once import latest, once
 
 Array = np.ndarray[Any, Any]
 _GIL_ELEMENTS: Final = 1 << 16
-"""Fewer keep the interpreter to themselves."""
+"""Smaller inputs are processed while holding the GIL."""
 
 
 def inverse(x: Array) -> Array | None:
-    """The array y with y[x[i]] = i, and -1 at each place that x does not name.
+    """Returns the array y with y[x[i]] = i, and -1 at each position that x does not contain.
 
-    So y has no -1 exactly where x is a permutation of its places.
+    So y contains no -1 exactly if x is a permutation.
 
     Args:
         x: A vector of int32 or int64, of any values.
 
     Returns:
-        A new array; None where there is no machine code for it.
+        A new array; None if there is no machine code for it.
     """
     kind = INDEX_KINDS.get(x.dtype)
     if kind is None or not native.available():

@@ -1,4 +1,4 @@
-"""Whether one element of each row is among the largest: a walk that ends where that is decided."""
+"""Whether one element of each row is among the k largest, with early exit."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from sparkflow_runtime.once import latest, once
 
 Array = np.ndarray[Any, Any]
 _LANES: Final = 64
-"""Elements that are compared before it is asked whether that decides."""
+"""Number of elements compared between checks for an early exit."""
 _GIL_ELEMENTS: Final = 1 << 18
-"""Fewer keep the interpreter to themselves."""
+"""Smaller inputs are processed while holding the GIL."""
 
 
 def in_top(rows: Array, chosen: Array, k: int) -> Array | None:
     """Whether fewer than k elements of each row are larger than the chosen one.
 
-    False where one of the row that is looked at is infinite or no number, or where the chosen one
-    does not exist.
+    False if an examined element of the row is infinite or NaN, or if the chosen one does not exist.
 
     Args:
         rows: [rows, columns] float32.
@@ -30,7 +29,7 @@ def in_top(rows: Array, chosen: Array, k: int) -> Array | None:
         k: Any number.
 
     Returns:
-        [rows] bool; None where there is no machine code for it.
+        [rows] bool; None if there is no machine code for it.
     """
     kind = INDEX_KINDS.get(chosen.dtype)
     if kind is None or rows.dtype != np.float32 or not rows.size or not native.available():
@@ -72,7 +71,7 @@ def _body(kind: str) -> native.Body:
 
 
 def _compared(vectors: Vectors, row: str, column: Value, limit: str) -> tuple[Value, str]:
-    """How many of a vector's numbers are larger than one, and whether all are finite."""
+    """Counts a vector's lanes that are larger than a number; also whether all are finite."""
     code, kind, bits = vectors.code, vectors.kind, f"i{vectors.lanes}"
     values = vectors.load(row, column)
     larger = code.let(f"fcmp ogt {kind} {values}, {vectors.splat(limit)}")

@@ -1,4 +1,4 @@
-"""Machine code that applies one rule to many small arrays in turn: one call for a whole model.
+"""Machine code that applies one rule to many small arrays: one call for a whole model.
 
 Rules are those of `sparse_rows_update`, here for whole arrays instead of rows.
 """
@@ -9,13 +9,13 @@ from sparkflow_runtime.codegen.rows.sparse_rows_update import SIGNATURE, Rule, j
 
 
 def group(rule: Rule) -> str:
-    """Applies the rule to several sets of arrays with the same scalars.
+    """Returns code that applies the rule to several sets of arrays with the same scalars.
 
-    Arrays: the scalars; the tables of each set in turn; the update of each. Numbers: how many sets
-    there are, then the sizes of their arrays. The loop is over the sets.
+    Arrays: the scalars; the tables, set by set; the update of each set. Numbers: the number of
+    sets, then the sizes of their arrays. The loop is over the sets.
 
     Args:
-        rule: It is given whole arrays as rows.
+        rule: The rule, which treats whole arrays as rows.
     """
     tables, scalars = rule.count("table"), rule.count("scalar")
     places = {f"scalar{i}": ("%arrays", i) for i in range(scalars)}

@@ -1,8 +1,7 @@
-"""Cumulative sums and products along one axis, element after element as numpy does.
+"""Cumulative sums and products along one axis, sequentially as in numpy.
 
-Arrays are [outer, length, inner]. Where `inner` is some vectors, each step adds a line to the one
-before; where it is 1, several rows are walked through at once, since each addition waits for the
-one before it.
+Arrays are [outer, length, inner]. If `inner` is at least a vector, each step adds a line to the one
+before; if it is 1, several rows are scanned at once to hide the latency of dependent additions.
 """
 
 from __future__ import annotations
@@ -19,25 +18,25 @@ from sparkflow_runtime.once import latest, once
 Array = np.ndarray[Any, Any]
 _ELEMENTS: Final = {"f": "float", "d": "double", "i": "i32", "l": "i64"}
 _ROWS: Final = 8
-"""Rows of single elements that are walked through at once."""
+"""Rows of single elements that are scanned at once."""
 _BLOCK: Final = 64
-"""Elements of a line that are walked through at once: all their lines fit into the cache."""
+"""Elements of a line that are scanned at once: all their lines fit in cache."""
 _SHARED_ELEMENTS: Final = 1 << 17
-"""What is less is done by one thread."""
+"""Smaller inputs are processed by a single thread."""
 
 
 def scan(x: Array, axis: int, function: str, exclusive: bool, reverse: bool) -> Array | None:
-    """The cumulative values.
+    """Computes the cumulative values.
 
     Args:
         x: Any shape, contiguous.
-        axis: From 0 on.
+        axis: Non-negative.
         function: `cumsum` or `cumprod`.
-        exclusive: Whether each value leaves its own element out.
-        reverse: Whether it begins at the end.
+        exclusive: Whether each value excludes its own element.
+        reverse: Whether to start at the end.
 
     Returns:
-        A new array; None where there is no machine code.
+        A new array; None if there is no machine code.
     """
     kind = _ELEMENTS.get(x.dtype.char)
     if kind is None or not x.dtype.isnative or not x.size or not native.available():
@@ -55,17 +54,17 @@ def scan(x: Array, axis: int, function: str, exclusive: bool, reverse: bool) -> 
 def bind_scan(
     dtype: np.dtype[Any], shape: tuple[int, int, int], adds: bool, exclusive: bool, reverse: bool
 ) -> Callable[..., bool] | None:
-    """A function of an array and of the values that it fills, for code that calls it on one thread.
+    """Returns a function of an array and the values that it fills, for single-threaded callers.
 
     Args:
-        dtype: Of the array.
-        shape: Elements before, along and behind the axis.
-        adds: Whether the values are sums, or products.
+        dtype: The dtype of the array.
+        shape: Number of elements before, along and after the axis.
+        adds: Whether to compute sums rather than products.
         exclusive: See `scan`.
         reverse: See `scan`.
 
     Returns:
-        The function; None where there is none.
+        The function; None if it is not supported.
     """
     kind = _ELEMENTS.get(dtype.char)
     if kind is None or 0 in shape:
@@ -162,7 +161,7 @@ class _Writer:
         stride: Value,
         places: list[tuple[Value, str, str]],
     ) -> None:
-        """Goes along, with a total of each place."""
+        """Scans along the axis, with a running total per position."""
         code = self._code
         totals = [code.variable(kind) for _, kind, _ in places]
         for total, (_, kind, first) in zip(totals, places, strict=True):

@@ -1,11 +1,11 @@
-"""Machine code that works on rows of tables, one row per index: what lies far apart in memory.
+"""Machine code that works on table rows selected by indices, scattered in memory.
 
-A *rule* is the module of a fused kernel of rank 1 (`loops`): it works on the elements of one row.
-Here are the loops around it, which find the rows, ask the processor for the next ones early, and
-hand the rule their addresses. Which indices are the same is found by hashing.
+A *rule* is the module of a fused kernel of rank 1 (`loops`), which works on the elements of one
+row. Here are the loops around it, which locate the rows, prefetch the next ones, and pass their
+addresses to the rule. Duplicate indices are found by hashing.
 
-Every body's first array is a header of int64 numbers, see `Header`, through which it also answers.
-So one compiled body serves arrays of all sizes, and nothing is bound per call.
+Every body's first array is a header of int64 numbers, see `Header`, which also receives its
+results. So one compiled body handles arrays of all sizes, and nothing is bound per call.
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ from typing import Final
 from sparkflow_runtime.dtypes import DType, int32, int64
 
 AHEAD: Final = 8
-"""How many rows before its turn a row is asked for.
+"""How many rows ahead a row is prefetched.
 
 Measured 2026-11-21 for 4096 rows of 64 float32 of a 256 MB table: 157 µs for 8, 169 for 4, 174 for
-16, 191 without asking; `numpy.take` needs 223.
+16, 191 without prefetching; `numpy.take` needs 223.
 """
 _LINE_BYTES: Final = 64
 _FETCHED_BYTES: Final = 512
-"""Of each row; beyond them the processor has seen the direction."""
+"""Bytes prefetched per row; beyond them the hardware prefetcher takes over."""
 HASH_FACTOR: Final = -7046029254386353131
 """2**64 divided by the golden ratio, odd, as a signed number (Knuth, volume 3, section 6.4)."""
 
 
 class Header(IntEnum):
-    """Places in the first array."""
+    """Fields of the first array."""
 
     COUNT = 0
-    """How many indices there are."""
+    """Number of indices."""
     BOUND = 1
-    """Every index is to be at least 0 and less."""
+    """Exclusive upper bound of the indices, whose lower bound is 0."""
     SHIFT = 2
-    """64 less the logarithm of the size of the hash table."""
+    """64 minus the binary logarithm of the size of the hash table."""
     ROW = 3
-    """Elements of a row; bytes of it for `gather`."""
+    """Elements per row; bytes for `gather`."""
     SOURCES = 4
-    """Every row of updates to take is to be at least 0 and less."""
+    """Exclusive upper bound of the numbers of update rows."""
     PARTS = 5
-    """In how many parts the work is split: the extent that the body is bound with."""
+    """Number of parts that the work is split into: the extent that the body is bound with."""
     DISTINCT = 6
-    """Answer: how many different indices there are."""
+    """Result: the number of distinct indices."""
     BAD = 7
-    """Answer: the place of the first index out of bounds, or -1."""
+    """Result: the position of the first index out of bounds, or -1."""
 
 
 HEADER_SIZE: Final = len(Header)
@@ -56,17 +56,17 @@ _SIGNATURE: Final = "define void @body(ptr %sizes, ptr %arrays, i64 %lo, i64 %hi
 
 
 def distinct(index: DType, checked: bool) -> str:
-    """Finds equal indices and chains them, in order of appearance.
+    """Finds duplicate indices and chains them, in order of appearance.
 
-    Arrays: header; indices; the hash table, int32, a power of two and more than the indices; then,
-    as long as the indices, the different indices, int64, and in int32 the number of each index
-    among these, the first place of each different index, its last place, and the next place of the
-    same index (-1 for none). For one part. What reads the answers is safe from whoever changes the
-    indices meanwhile.
+    Arrays: header; indices; the hash table, int32, whose size is a power of two larger than the
+    number of indices; then, each as long as the indices: the distinct indices, int64, and in int32
+    the number of each index among these, the first position of each distinct index, its last
+    position, and the next position of the same index (-1 for none). For one part. Readers of the
+    results are safe from concurrent changes of the indices.
 
     Args:
         index: int32 or int64.
-        checked: Whether indices are to be within the bound; the first one that is not ends it.
+        checked: Whether to check the bound; the first index outside it ends the search.
     """
     check = "%bad = icmp uge i64 %x, %BOUND" if checked else "%bad = icmp eq i64 0, 1"
     names = ("header", "ids", "table", "rows", "number", "first", "last", "following")
@@ -148,13 +148,13 @@ end:
 def gather(index: DType, row_bytes: int) -> str:
     """Copies rows: `out[i] = table[indices[i]]`.
 
-    Arrays: header; indices; table; out; int64, one per part: the place of the first index out of
+    Arrays: header; indices; table; out; int64, one per part: the position of the first index out of
     bounds in this part, which ends the part, or -1.
 
     Args:
         index: int32 or int64.
-        row_bytes: Of a row; 0 where the header tells it. Known sizes save a call per row: 4096 rows
-            of 4 bytes take 7 µs, not 25 (2026-11-21).
+        row_bytes: Size of a row; 0 if it is in the header. Known sizes save a call per row: 4096
+            rows of 4 bytes take 7 µs instead of 25 (2026-11-21).
     """
     size = row_bytes or "%ROW"
     fetch = (
@@ -198,7 +198,7 @@ end:
 
 
 def prelude(index: DType) -> str:
-    """Small functions that the loops are made of, for indices of this dtype."""
+    """Helper functions of the loops, for indices of this dtype."""
     return f"""
 declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
@@ -243,7 +243,7 @@ _READERS: Final = {int32: "place", int64: "wide"}
 
 
 def _fetch(name: str, write: int) -> str:
-    """A function that asks for the beginning of a row; rows that do not exist do no harm."""
+    """A function that prefetches the start of a row; rows out of bounds are harmless."""
     return f"""
 define internal void @{name}(ptr %row, i64 %bytes) alwaysinline {{
 start:
@@ -263,7 +263,7 @@ done:
 
 
 def loads(names: Sequence[str]) -> str:
-    """The addresses of the body's arrays, under these names."""
+    """Loads the addresses of the body's arrays into these names."""
     return "".join(
         f"""
   %array_{i} = getelementptr ptr, ptr %arrays, i64 {i}
@@ -273,7 +273,7 @@ def loads(names: Sequence[str]) -> str:
 
 
 def fields(*wanted: Header) -> str:
-    """The numbers of the header: `%COUNT`, and so on, and their addresses `%at_COUNT`."""
+    """Loads fields of the header as `%COUNT` etc., with their addresses as `%at_COUNT`."""
     return "".join(
         f"""
   %at_{each.name} = getelementptr i64, ptr %header, i64 {each.value}
@@ -283,7 +283,7 @@ def fields(*wanted: Header) -> str:
 
 
 def share(total: str) -> str:
-    """`%from` and `%to`: this call's part of as many things as the number `total` says."""
+    """Computes `%from` and `%to`: this call's part of `total` items."""
     return f"""%from_product = mul i64 %{total}, %lo
   %from = sdiv i64 %from_product, %PARTS
   %to_product = mul i64 %{total}, %hi

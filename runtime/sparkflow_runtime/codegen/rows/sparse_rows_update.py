@@ -1,7 +1,7 @@
 """Machine code that applies a rule to rows: sparse updates of optimizers, scatters, segment sums.
 
-The rules are modules of kernels of rank 1, see `sparse_rows`. Their arrays are wired to what is at
-hand for a row: the gradient's row, the table's rows, scalars.
+The rules are modules of rank-1 kernels, see `sparse_rows`. Their arrays are bound per row: the
+gradient's row, the tables' rows, scalars.
 """
 
 from __future__ import annotations
@@ -19,51 +19,51 @@ from sparkflow_runtime.dtypes import DType, float32, float64, int32, int64
 SIGNATURE: Final = "define void @body(ptr %sizes, ptr %arrays, i64 %lo, i64 %hi, i64 %part)"
 _TYPES: Final = {float32: "float", float64: "double"}
 _COLUMNS: Final = 16
-"""Parts of rows begin at multiples of so many elements, for the sake of vectors."""
+"""Parts of rows start at multiples of this many elements, to keep vectors whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What is done to a row.
+    """An update of one row.
 
     Attributes:
         text: The module of a kernel of rank 1.
-        arrays: What each of its arrays is: `update` is the row that is applied, `table0`,
-            `table1`, ... are the rows of the tables that are changed, `scalar0`, ... numbers.
+        arrays: The role of each of its arrays: `update` is the row that is applied, `table0`,
+            `table1`, ... are the rows of the tables to change, `scalar0`, ... scalars.
     """
 
     text: str
     arrays: tuple[str, ...]
 
     def count(self, kind: str) -> int:
-        """How many different tables or scalars there are."""
+        """Number of distinct tables or scalars."""
         return len({each for each in self.arrays if each.startswith(kind)})
 
 
 def rule(kernel: Kernel, arrays: Sequence[str]) -> Rule:
-    """The rule of a kernel of rank 1.
+    """Returns the rule of a rank-1 kernel.
 
     Args:
-        kernel: One without reductions, of which table rows are inputs and outputs.
+        kernel: A kernel without reductions; table rows are both inputs and outputs.
         arrays: See `Rule`.
 
     Raises:
-        UnsupportedKernel: No machine code is generated for it.
+        UnsupportedKernel: No machine code can be generated for it.
     """
     return Rule(loops.flat_text(kernel), tuple(arrays))
 
 
 def update(rule: Rule, dtype: DType) -> str:
-    """Applies the rule once to each row that occurs, with the sum of its updates.
+    """Applies the rule once to each distinct row, with the sum of its updates.
 
-    Rows are summed in order of appearance. To be run after `sparse_rows.distinct`.
+    Updates are summed in order of appearance. Run it after `sparse_rows.distinct`.
 
-    Arrays: header; the different indices; the first place of each; the next place of every index;
-    the updates; memory for one row per part; the tables; the scalars.
+    Arrays: header; the distinct indices; the first position of each; the next position of every
+    index; the updates; memory for one row per part; the tables; the scalars.
 
     Args:
-        rule: Does not look at other rows.
-        dtype: Of updates and tables.
+        rule: A rule that does not read other rows.
+        dtype: The dtype of updates and tables.
     """
     tables = [f"table{i}" for i in range(rule.count("table"))]
     scalars = [f"scalar{i}" for i in range(rule.count("scalar"))]
@@ -119,18 +119,18 @@ end:
 
 
 def scatter(rule: Rule, index: DType, dtype: DType, source: DType | None = None) -> str:
-    """Applies the rule to one row per index, in their order, as often as it occurs.
+    """Applies the rule to one row per index, in order, including duplicates.
 
     Arrays: header, in which `BAD` is -1; indices; the table; the updates, one row per index, or one
-    scalar where the rule has no `update`; with `source` the numbers of the rows of updates, one per
-    index. Nothing is changed if a number is out of bounds. Numbers that change meanwhile do no harm
-    but end it. Parts are parts of the rows.
+    scalar if the rule has no `update`; with `source`, the numbers of the update rows, one per
+    index. Nothing changes if a number is out of bounds. Concurrent changes of the numbers can only
+    end it early. Each part covers a part of every row.
 
     Args:
-        rule: Of one table.
+        rule: A rule of one table.
         index: int32 or int64.
-        dtype: Of updates and table.
-        source: The dtype of the numbers of rows; without it they are 0, 1, 2, ...
+        dtype: The dtype of updates and table.
+        source: The dtype of the row numbers; without it they are 0, 1, 2, ...
     """
     updates = "updates" if "update" in rule.arrays else "scalar0"
     names = ("header", "ids", "table0", updates, *(("sources",) if source else ()))
@@ -138,7 +138,7 @@ def scatter(rule: Rule, index: DType, dtype: DType, source: DType | None = None)
     update = "%update = call ptr @row(ptr %updates, i64 %source, i64 %row_bytes)"
 
     def find(prefix: str, place: str) -> str:
-        """Indices and, with sources, these, and whether one of them is out of bounds."""
+        """Loads index and, if present, source, and checks their bounds."""
         reader = "place" if source is int32 else "wide"
         number = (
             f"call i64 @{reader}(ptr %sources, i64 {place})" if source else f"add i64 {place}, 0"
@@ -203,7 +203,7 @@ end:
 
 
 def _wires(rule: Rule) -> str:
-    """The table of addresses that the rule is called with, and in it the scalars'."""
+    """Allocates the rule's table of addresses and fills in the scalars'."""
     lines = [
         f"%wires = alloca ptr, i64 {len(rule.arrays)}",
         "%row_sizes = alloca [3 x i64]",
@@ -218,7 +218,7 @@ def _wires(rule: Rule) -> str:
 
 
 def _set_rows(rule: Rule) -> str:
-    """In the table of addresses those of row `%x` of the tables and of `%update`."""
+    """Fills in the addresses of row `%x` of the tables and of `%update`."""
     lines = [
         f"%row_of_{name} = call ptr @row(ptr %{name}, i64 %x, i64 %row_bytes)"
         for name in sorted(set(rule.arrays))
@@ -232,7 +232,7 @@ def _set_rows(rule: Rule) -> str:
 
 
 def _add(dtype: DType) -> str:
-    """A function that adds two rows into a third one, which may be one of them."""
+    """A function that adds two rows into a third, which may be one of them."""
     kind, lanes = _TYPES[dtype], host.host().lanes(dtype)
     vector, align = f"<{lanes} x {kind}>", f"align {dtype.size}"
     loops = "".join(
@@ -267,7 +267,7 @@ end:
 
 
 def joined(rule: str, loop: str) -> str:
-    """One module of both, the rule's `body` now called `rule`; nothing is declared twice."""
+    """Merges both modules, renaming the rule's `body` to `rule`, without duplicate declarations."""
     renamed = rule.replace('define void @"body"(', "define internal void @rule(")
     lines = f"{renamed}\n{loop}".splitlines()
     declared = dict.fromkeys(line for line in lines if line.startswith("declare "))

@@ -1,1 +1,1 @@
-"""Systems of linear equations and factors of small matrices."""
+"""Systems of linear equations and factorisations of small matrices."""

@@ -1,7 +1,7 @@
-"""Cholesky's factors of small matrices, one after the other, in machine code.
+"""Cholesky factorisation of batches of small matrices, in machine code.
 
-Rows of the upper factor are worked on, vector by vector, and turned at the end. LAPACK takes longer
-to begin than such a matrix takes here.
+The upper factor is computed by rows, vector by vector, and transposed at the end. LAPACK's call
+overhead alone is larger than the time here.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from sparkflow_runtime.once import latest, once
 
 Array = np.ndarray[Any, Any]
 MOST_ROWS: Final = 96
-"""Of a matrix; LAPACK works in blocks, which pays where there are more."""
+"""Maximum rows of a matrix; above it, LAPACK's blocking pays off."""
 _SHARED_PRODUCTS: Final = 1 << 18
-"""What is less is done by one thread."""
+"""Smaller inputs are processed by a single thread."""
 
 
 def cholesky(matrices: Array) -> tuple[Array, bool] | None:
-    """The lower L with `L L' = matrix` of every matrix.
+    """Returns the lower L with `L L' = matrix` for every matrix.
 
     Args:
         matrices: [count, rows, rows], contiguous; only the lower triangles are read.
 
     Returns:
         A new array like `matrices`, zero above the diagonals, and whether all matrices are positive
-        definite; None where there is no machine code.
+        definite; None if there is no machine code.
     """
     kind, (count, rows, _) = matrices.dtype, matrices.shape
     if kind.char not in ELEMENTS or not kind.isnative or not native.available():
@@ -88,10 +88,10 @@ class _Writer:
         return code.module()
 
     def _row(self, result: str, k: Value, failure: str) -> None:
-        """Makes a row of the factor, and subtracts what it explains from those below."""
+        """Computes a row of the factor, and updates the rows below."""
         code, kind, vectors = self._code, self._element, self._vectors
         pivot = self._load(result, k, k)
-        with code.unless(code.let(f"fcmp ogt {kind} {pivot}, 0.0")):  # not a number, too
+        with code.unless(code.let(f"fcmp ogt {kind} {pivot}, 0.0")):  # also NaN
             code.store("i8", 1, failure, 1)
         root = code.call(kind, self._root, (kind, pivot))
         scale = vectors.splat(code.let(f"fdiv {kind} 1.0, {root}"))
@@ -117,7 +117,7 @@ class _Writer:
             self._across(i, reduced)
 
     def _across(self, start: Value, step: Callable[[Value, str | None], None]) -> None:
-        """A loop over the columns from one on, vector by vector."""
+        """Loops over the columns from a given one on, vector by vector."""
         code, lanes = self._code, self._vectors.lanes
         length = code.let(f"and i64 {code.subtract(self._rows, start)}, {-lanes}")
         whole = code.add(start, length)

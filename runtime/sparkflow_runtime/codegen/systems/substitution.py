@@ -1,4 +1,4 @@
-"""Triangular systems of equations by substitution, matrix after matrix, in machine code."""
+"""Triangular systems of equations by substitution, in machine code."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from sparkflow_runtime.once import latest, once
 
 Array = np.ndarray[Any, Any]
 MOST_ROWS: Final = 256
-"""Larger matrices do not stay in a core's cache: libraries solve them block by block."""
+"""Larger matrices do not fit in a core's cache: libraries solve them block by block."""
 _BLOCK: Final = 4
 """Vectors of a row that are solved at once."""
 _SHARED_PRODUCTS: Final = 1 << 18
-"""What is less is done by one thread."""
+"""Smaller inputs are processed by a single thread."""
 
 
 def solve(matrices: Array, sides: Array, lower: bool, transposed: bool) -> Array | None:
-    """The x with `matrix x = side`, or with the transposed matrix.
+    """Returns the x with `matrix x = side`, or with the transposed matrix.
 
     Args:
         matrices: [count, rows, rows], contiguous; only one triangle is read.
         sides: [count, rows, columns], contiguous.
-        lower: Which triangle, before it is transposed.
+        lower: Whether to use the lower triangle, before transposition.
         transposed: Whether the matrices are transposed.
 
     Returns:
-        A new array like `sides`; None where there is no machine code.
+        A new array like `sides`; None if there is no machine code.
     """
     kind, (count, rows, columns) = sides.dtype, sides.shape
     if kind.char not in ELEMENTS or kind != matrices.dtype or not kind.isnative:
@@ -49,7 +49,7 @@ def solve(matrices: Array, sides: Array, lower: bool, transposed: bool) -> Array
 def _bound(
     kind: str, count: int, rows: int, columns: int, lower: bool, transposed: bool, parts: int
 ) -> Callable[..., bool]:
-    # Element (i, j) of what is solved, as the i-th and j-th row in the order of solving.
+    # Element (i, j) of the triangle, with rows numbered in the order of solving.
     first, step = (0, 1) if lower != transposed else (rows - 1, -1)
     by_row, by_column = (1, rows) if transposed else (rows, 1)
     sizes = (rows, columns, first, step, by_row, by_column)
@@ -101,7 +101,7 @@ class _Writer:
     def _columns_of(
         self, matrix: str, side: str, result: str, places: list[Value], mask: str | None
     ) -> None:
-        """All rows of some columns."""
+        """Solves all rows of some columns."""
         code, vectors, kind = self._code, self._vectors, self._vectors.kind
         totals = [code.variable(kind) for _ in places]
         with code.loop(0, self._rows) as turn:

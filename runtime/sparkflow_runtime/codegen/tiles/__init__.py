@@ -1,1 +1,1 @@
-"""Products, convolutions and pooling: kernels that work on tiles in registers."""
+"""Matrix products, convolutions and pooling: kernels that work on register tiles."""

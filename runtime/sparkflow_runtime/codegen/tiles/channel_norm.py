@@ -1,8 +1,7 @@
-"""Local response normalisation over channels and its gradient in machine code.
+"""Local response normalisation over channels and its gradient, in machine code.
 
-Per pixel: the squares of its channels are written to a line that begins and ends with zeros, and
-added up from there. What the pixels' lines are divided by is a power whose exponent is a multiple
-of a quarter, which roots give.
+Per pixel, the squares of its channels are written to a zero-padded line and summed from there. The
+divisor is a power whose exponent is a multiple of a quarter, computed with square roots.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ from sparkflow_runtime.codegen.tiles.pooling_kernels import PARALLEL_ELEMENTS
 
 Array = np.ndarray[Any, Any]
 EXPONENTS: Final = (0.25, 0.5, 0.75, 1.0)
-"""Of the power by which there is a kernel."""
+"""The exponents for which there is a kernel."""
 _MOST_RADIUS: Final = 16
-"""Sums over more are written out to too much."""
+"""Maximum radius: larger sums would unroll to too much code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What is fixed when the code is made.
+    """The compile-time parameters of a kernel.
 
     Attributes:
-        is_gradient: Which of both.
+        is_gradient: Whether it is the gradient.
         element: `float` or `double`.
         lanes: Elements per vector.
         radius: Channels to each side that count.
-        bias, alpha, beta: As of the op.
+        bias, alpha, beta: The op's attributes.
     """
 
     is_gradient: bool
@@ -56,21 +55,21 @@ def bind(
     alpha: float,
     beta: float,
 ) -> Callable[..., bool] | None:
-    """The kernel for arrays of [rows, channels]: x, result; or dy, x, y, result.
+    """Returns the kernel for arrays of [rows, channels]: x, result; or dy, x, y, result.
 
     Args:
-        is_gradient: Which of both.
+        is_gradient: Whether it is the gradient.
         dtype: float32 or float64.
         rows: Pixels of all images.
-        channels: Of each.
+        channels: Channels per pixel.
         radius: Channels to each side that count.
-        bias: As of the op; the next likewise.
+        bias: The op's attribute; the next two likewise.
         alpha: Likewise.
         beta: Likewise.
 
     Returns:
-        What returns False, with nothing done, where an array does not fit; None where there is no
-        kernel.
+        A function that returns False, without doing anything, if an array does not fit; None if
+        there is no kernel.
     """
     if not native.available() or dtype.char not in ELEMENTS or not dtype.isnative:
         return None
@@ -100,7 +99,7 @@ def bind(
 
 
 def _before(form: Form) -> int:
-    """Elements before the first channel of a line: as many zeros as the radius, and aligned."""
+    """Elements before the first channel of a line: the radius, rounded up to stay aligned."""
     return -(-form.radius // form.lanes) * form.lanes
 
 
@@ -161,7 +160,7 @@ class _Writer:
                 vectors.load(dy, channel, mask), vectors.load(y, channel, mask)
             )
             quotient = code.let(f"fdiv {kind} {product}, {norm}")
-            if mask is not None:  # what is beside the channels stays zero
+            if mask is not None:  # the padding stays zero
                 quotient = vectors.select(mask, quotient, "zeroinitializer")
             vectors.store(quotient, shares, channel)
         for channel, mask in vectors.along(self._channels):
@@ -179,7 +178,7 @@ class _Writer:
             vectors.store(vectors.multiply(value, value), squares, channel)
 
     def _window(self, line: str, channel: Value) -> str:
-        """The sums over the channels around each."""
+        """Returns the sums over the channels around each."""
         vectors, radius = self._vectors, self._form.radius
         total = vectors.load(line, channel)
         for distance in range(1, radius + 1):
@@ -195,7 +194,7 @@ class _Writer:
         return vectors.multiply_add(self._window(squares, channel), alpha, bias)
 
     def _power(self, norm: str) -> str:
-        """To the power of `beta`."""
+        """Raises to the power of `beta`."""
         beta = self._form.beta
         if beta == 1:
             return norm

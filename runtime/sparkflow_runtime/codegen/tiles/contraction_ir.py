@@ -1,16 +1,16 @@
-"""Machine code for sums of products over affine places: what convolutions and gradients are.
+"""Machine code for contractions over affine index maps, which convolutions and gradients are.
 
     broadcast:  out[row, column] = Σ over depth of left[row + depth] · right[depth, column]
     otherwise:  out[row, column] = Σ over depth of left[row + depth, column] · right[depth, column]
 
-Rows and depth are places that three nested loops walk over. A tile of rows and vectors of columns
-is kept in registers while the depth is walked over (batch-reduce GEMM; Georganas et al., "High-
-Performance Deep Learning via a Single Building Block", 2019), so that nothing is ever laid out as a
-matrix. All sizes are numbers of the call, see `Field`: one body serves convolutions of all sizes,
+Rows and depth each iterate over three nested loops. A tile of rows and vectors of columns stays in
+registers while the depth is traversed (batch-reduce GEMM; Georganas et al., "High- Performance Deep
+Learning via a Single Building Block", 2019), so nothing is ever rearranged into a matrix (no
+im2col). All sizes are runtime numbers, see `Field`: one body handles convolutions of all sizes,
 strides and batches.
 
-The outermost loop is over images. Where they need zeros around them, one group of images at a time
-is copied into scratch memory, where it stays in the cache.
+The outermost loop is over images. If they need zero padding, one group of images at a time is
+copied into scratch memory, where it stays in cache.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from sparkflow_runtime.codegen.machine.llvm_text import Value
 from sparkflow_runtime.codegen.tiles.tile import Tile, TilePart, Writer
 
 UNROLLED: Final = 4
-"""How many steps of the innermost loop over the depth are written out."""
+"""Unroll factor of the innermost loop over the depth."""
 
 
 class Field(IntEnum):
-    """Places in `sizes`. Strides, steps and origins count elements.
+    """Indices into `sizes`. Strides, steps and origins are in elements.
 
-    Loops are numbered from the outermost, 0, to the innermost, 2. A wrap is what is added to an
-    offset, instead of a step, when an inner loop of the rows begins again.
+    Loops are numbered from the outermost, 0, to the innermost, 2. A wrap is added to an offset
+    instead of a step when an inner loop over the rows restarts.
     """
 
     GROUP = 0
@@ -44,7 +44,7 @@ class Field(IntEnum):
     LEFT_ORIGIN = 5
     OUT_ORIGIN = 6
     IS_PADDED = 7
-    """Whether the left side is read from a copy in the scratch memory, with room around it."""
+    """Whether the left side is read from a padded copy in scratch memory."""
     PADDED_PART = 8
     PADDED_IMAGE = 9
     PADDED_ORIGIN = 10
@@ -61,7 +61,7 @@ class Field(IntEnum):
     OUT_WRAP_1 = 21
     OUT_WRAP_0 = 22
     BLOCK = 23
-    """Rows that are worked on panel by panel; a multiple of the tile's rows."""
+    """Rows per block, processed panel by panel; a multiple of the tile's rows."""
     DEPTH_0 = 24
     DEPTH_1 = 25
     DEPTH_2 = 26
@@ -74,31 +74,31 @@ class Field(IntEnum):
     COLUMNS = 33
     RIGHT_PANEL = 34
     CHUNK = 35
-    """How much of the depth's middle loop is done before the next rows, where not by image."""
+    """Iterations of the depth's middle loop per block of rows, if not by image."""
     PART = 36
-    """Of the scratch memory: the padded images and, behind them, a panel of the right side."""
+    """Size of the scratch memory: the padded images, followed by a panel of the right side."""
     RUNS = 37
-    """Runs of `LINE` elements that a line of an image is copied in."""
+    """Number of runs of `LINE` elements in which a line of an image is copied."""
     PADDED_RUN = 38
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What is fixed when the code is made.
+    """The compile-time parameters of a kernel.
 
     Attributes:
         element: `float` or `double`.
         lanes: Elements per vector.
-        rows: Of the tile.
-        vectors: Per row of the tile; together they are a panel.
-        broadcast: See the module.
-        by_image: Rows are places of images, and their outermost loop is over the images of a group;
-            the left and the right side lie in memory as they are read (steps of 1 and a panel).
-            Else the outermost loop of the depth is over images, and the body adds up over its part.
-        whole: Whether there are whole panels.
-        rest: Vectors of the last panel if it is not a whole one, else 0.
-        fixed: Numbers that are known when the code is made. Short loops over the depth are written
-            out where their lengths are: a processor does not foresee the end of each.
+        rows: Rows of the tile.
+        vectors: Vectors per row of the tile; together they form a panel.
+        broadcast: See the module docstring.
+        by_image: Rows are image positions, and their outermost loop is over the images of a group;
+            both sides are stored in reading order (steps of 1 and a panel). Otherwise the outermost
+            loop of the depth is over images, and the body accumulates over its part.
+        whole: Whether there are full panels.
+        rest: Vectors of the last panel if it is partial, else 0.
+        fixed: Numbers known at compile time. Short loops over the depth are unrolled if their
+            lengths are among these, since their exits are mispredicted.
     """
 
     element: str
@@ -113,7 +113,7 @@ class Form:
 
     @property
     def packs(self) -> bool:
-        """Whether the body copies the right side panel by panel; else it lies as it is read."""
+        """Whether the body packs the right side panel by panel; else it is already packed."""
         return self.broadcast and not self.by_image
 
     @property
@@ -203,7 +203,7 @@ class _Writer(Writer):
                     code.set(source_at, code.add(now, size(Field.LINE)))
 
     def _blocks(self, left: str, right: str, out: str, images: str, depth_1: Value) -> None:
-        """Blocks of rows, in them panels of columns, in them tiles of rows."""
+        """Loops over blocks of rows, then panels of columns, then tiles of rows."""
         code, size, form = self._code, self._size, self._form
         inner = code.multiply(size(Field.ROWS_1), size(Field.ROWS_2))
         rows = code.multiply(inner, images if form.by_image else size(Field.ROWS_0))
@@ -246,7 +246,7 @@ class _Writer(Writer):
                 code.set(variable, code.get(self._place[name]))
 
     def _pack(self, right: str, depth: tuple[Value, Value], count: int, mask: str | None) -> None:
-        """Copies a panel of the right side to where it is one run of memory."""
+        """Packs a panel of the right side into contiguous memory."""
         code, size, form, vectors = self._code, self._size, self._form, self._vectors
         target = code.variable("i64", 0)
         masks = [None] * (count - 1) + [mask]
@@ -273,7 +273,7 @@ class _Writer(Writer):
         count: int,
         mask: str | None,
     ) -> None:
-        """One tile: `count` vectors wide, the last of them masked; it begins at `_place`."""
+        """Computes one tile at `_place`, `count` vectors wide, the last one masked."""
         left, right, out = bases
         offsets = self._offsets(left_rows)
         lefts = [self._at(left, offset) for offset, _ in offsets]
@@ -282,19 +282,19 @@ class _Writer(Writer):
         part.clear()
         self._walk(lefts, right, depth, part)
         if not self._form.by_image:
-            # Added to what there is at the end, since sums of sums are more exact; and all of it
+            # Added to the output at the end, since sums of sums are more precise; and all of it
             # read before any of it is written, since a row may be there several times.
             part.add_what_is_at(outs)
         part.store(outs)
 
     def _offsets(self, left_rows: Value) -> list[tuple[str, str]]:
-        """Where the tile's rows begin, left and out; moves `_place` on."""
+        """Returns the addresses of the tile's rows, left and out; advances `_place`."""
         code, size, place, rows = self._code, self._size, self._place, self._form.rows
         found = self._row_offsets
         next_2 = code.add(code.get(place["count_2"]), rows)
         is_inside = code.compare("slt", next_2, size(Field.ROWS_2))
         is_inside = code.both(is_inside, code.compare("sgt", left_rows, rows))
-        with code.when(is_inside):  # no loop begins again: the rows are equal steps apart
+        with code.when(is_inside):  # no loop restarts: the rows have a constant stride
             code.set(place["count_2"], next_2)
             for name, step in (("left", Field.LEFT_STEP), ("out", Field.OUT_STEP)):
                 now: Value = code.get(place[name])
@@ -307,10 +307,10 @@ class _Writer(Writer):
         return [(code.get(each["left"]), code.get(each["out"])) for each in found]
 
     def _offsets_one_by_one(self, left_rows: Value) -> None:
-        """The same for any rows.
+        """The same for arbitrary rows.
 
-        Past the last row it stays where it is: the tile then does that row several times over, with
-        the same result.
+        Past the last row it stays there: the tile then computes that row repeatedly, with the same
+        result.
         """
         code, size, place = self._code, self._size, self._place
         for row, found in enumerate(self._row_offsets):
@@ -336,7 +336,7 @@ class _Writer(Writer):
     def _walk(
         self, lefts: list[str], right: str, depth: tuple[Value, Value], part: TilePart
     ) -> None:
-        """Adds the products of all depths to the sums."""
+        """Accumulates the products of the whole depth."""
         code, size, form = self._code, self._size, self._form
         right_1, right_0 = size(Field.RIGHT_DEPTH_1), size(Field.RIGHT_DEPTH_0)
         if form.packs:
@@ -395,7 +395,7 @@ class _Writer(Writer):
         offsets: Sequence[tuple[Value, Value]],
         part: TilePart,
     ) -> None:
-        """Adds the products of these depths to the sums."""
+        """Accumulates the products at these depths."""
         broadcast = self._form.broadcast
         for left_at, right_at in offsets:
             factors = part.load(self._at(right, right_at), is_masked=not broadcast)

@@ -1,4 +1,4 @@
-"""Where the elements of images, windows and filters lie, as contractions walk over them."""
+"""The memory layout of images, windows and filters, as contractions traverse it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Window(Protocol):
-    """Where windows lie over one dimension."""
+    """The windows along one dimension."""
 
     @property
     def size(self) -> int:
@@ -40,17 +40,17 @@ class Window(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """How places along one dimension are walked over.
+    """How positions along one dimension are traversed.
 
     Attributes:
-        dim: Elements of the images.
-        before: Zeros before them; less than 0 never.
-        padded: Elements and zeros before and after.
-        origin: The padded place of the first element of the first window.
+        dim: Elements of the images along it.
+        before: Zeros before them; never negative.
+        padded: Elements including the zeros before and after.
+        origin: The padded position of the first window's first element.
         taps: Elements per window.
-        tap: Steps between them.
+        tap: Dilation: the step between them.
         count: Windows.
-        step: Steps between them.
+        step: Stride between windows.
     """
 
     dim: int
@@ -80,16 +80,16 @@ class Axis:
 
     @property
     def is_padded(self) -> bool:
-        """Whether there are zeros."""
+        """Whether there is padding."""
         return self.padded != self.dim
 
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """Images as they are read: two axes and the channels.
+    """How images are read: two axes and the channels.
 
     Attributes:
-        pitch: Elements from one pixel to the next where they are copied; the channels or more.
+        pitch: Stride between pixels of the padded copy in elements; at least the channels.
     """
 
     rows: Axis
@@ -99,12 +99,12 @@ class Images:
 
     @property
     def line(self) -> int:
-        """Elements from a line to the next, zeros included."""
+        """Stride between lines in elements, zeros included."""
         return self.columns.padded * self.pitch
 
     @property
     def is_copied(self) -> bool:
-        """Whether they are read from a copy."""
+        """Whether they are read from a padded copy."""
         return self.rows.is_padded or self.columns.is_padded or self.pitch != self.channels
 
     @property
@@ -114,12 +114,12 @@ class Images:
 
     @property
     def is_run(self) -> bool:
-        """Whether a line of a window is one run of memory."""
+        """Whether a line of a window is contiguous in memory."""
         is_dense = self.columns.tap == 1 and self.pitch == self.channels
         return is_dense or self.columns.taps == 1
 
     def fields(self) -> dict[Field, int]:
-        """What says how they lie in memory, and which group of them is worked on at once."""
+        """Returns the fields for their memory layout, and for the group processed at once."""
         rows, columns, channels, pitch = self.rows, self.columns, self.channels, self.pitch
         image = rows.padded * self.line
         runs = 1 if pitch == channels else columns.dim
@@ -139,13 +139,13 @@ class Images:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """The elements of a gradient that lie at the same place between strides, along one dimension.
+    """The elements of a gradient with the same phase relative to the stride, along one dimension.
 
     Attributes:
-        axis: Over dy.
+        axis: The axis over dy.
         first: The first of the elements.
-        place: The first filter element that reaches them.
-        stride: Steps between the elements, and between the filter's.
+        place: The first filter element that affects them.
+        stride: Step between the elements, and between the filter's.
     """
 
     axis: Axis
@@ -154,7 +154,7 @@ class Phase:
     stride: int
 
     def taken(self) -> slice:
-        """The filter's elements that reach them, in the order of dy's."""
+        """The filter elements that affect them, in the order of dy's."""
         taps = self.axis.taps
         last = self.place + (taps - 1) * self.stride  # `place` is the first: less than a stride
         return slice(last, None, -self.stride) if taps else slice(0, 0)
@@ -184,7 +184,7 @@ def phases(window: Window, dim: int) -> Iterator[Phase]:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where results go: steps from image to image, line to line and window to window."""
+    """The layout of results: strides between images, lines and windows."""
 
     steps: tuple[int, int, int]
     origin: int
@@ -192,13 +192,13 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Filters as the body reads them: panel by panel of outputs, each a run of memory.
+    """Filters in the body's packed layout: panel by panel of outputs, each contiguous.
 
     Attributes:
         filters: Their shape.
-        panel: Outputs per panel; 0 where depthwise, whose filters have no panels.
-        picked: Rows and columns.
-        transposed: Channels and outputs change places.
+        panel: Outputs per panel; 0 if depthwise, which has no panels.
+        picked: The rows and columns that are used.
+        transposed: Whether channels and outputs are swapped.
     """
 
     filters: Sequence[int]
@@ -216,7 +216,7 @@ class Packing:
         return math.prod(len(range(*each.indices(size))) for each, size in pairs) * channels * width
 
     def __call__(self, filters: Array, target: Array) -> None:
-        """Writes them to `target`."""
+        """Packs them into `target`."""
         given = filters[self.picked]
         if self.transposed:
             given = given.swapaxes(2, 3)

@@ -1,9 +1,9 @@
-"""Convolutions over two dimensions and their gradients in machine code, channels last.
+"""Two-dimensional convolutions and their gradients in machine code, channels last.
 
-Each function here looks at the sizes of one convolution and binds a body of `contraction_ir`; what
-it gives is called with the arrays. A convolution adds up over the elements of each window. So does
-the gradient by images, over dy with zeros around it and the filters mirrored, one such convolution
-per place between strides. The gradient by filters adds up over windows.
+Each function here binds a body of `contraction_ir` to the sizes of one convolution; the result is
+called with the arrays. A convolution sums over the elements of each window. So does the gradient by
+images, over zero-padded dy and mirrored filters, with one such convolution per phase of the stride.
+The gradient by filters sums over windows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from sparkflow_runtime.codegen.tiles.convolution_tasks import (
 )
 
 Kernel = Callable[[Array, Array, Array], bool]
-"""Of two inputs and the array to fill; False, and nothing done, where an array does not fit."""
+"""A function of two inputs and the output; False, doing nothing, if an array does not fit."""
 
 
 def forward(
@@ -42,7 +42,7 @@ def forward(
     windows: Sequence[Window],
     depthwise: bool = False,
 ) -> Kernel | None:
-    """The kernel of a convolution, called with images, filters and the result.
+    """Returns the kernel of a convolution, called with images, filters and the result.
 
     Args:
         dtype: float32 or float64.
@@ -52,7 +52,7 @@ def forward(
         depthwise: Every channel has a filter of its own.
 
     Returns:
-        None where there is no kernel.
+        None if there is no kernel.
     """
     if not _has_kernel(dtype, filters, windows, depthwise):
         return None
@@ -73,17 +73,17 @@ def input_gradient(
     windows: Sequence[Window],
     depthwise: bool = False,
 ) -> Kernel | None:
-    """The kernel of the gradient by images, called with dy, filters and the result.
+    """Returns the kernel of the gradient by images, called with dy, filters and the result.
 
     Args:
         dtype: float32 or float64.
         images: [batch, height, width, channels], the result's shape.
         filters: As in `forward`.
-        windows: The convolution's.
-        depthwise: The same.
+        windows: The convolution's windows.
+        depthwise: As in `forward`.
 
     Returns:
-        None where there is no kernel.
+        None if there is no kernel.
     """
     mixed = any(window.stride > 1 and window.dilation > 1 for window in windows)
     if mixed or not _has_kernel(dtype, filters, windows, depthwise):
@@ -118,7 +118,7 @@ def filter_gradient(
     windows: Sequence[Window],
     depthwise: bool = False,
 ) -> Kernel | None:
-    """The kernel of the gradient by filters, called with images, dy and the result.
+    """Returns the kernel of the gradient by filters, called with images, dy and the result.
 
     Args:
         dtype: float32 or float64.
@@ -128,12 +128,12 @@ def filter_gradient(
         depthwise: As in `forward`.
 
     Returns:
-        None where there is no kernel.
+        None if there is no kernel.
     """
     if not _has_kernel(dtype, filters, windows, depthwise):
         return None
     batch, height, width, channels = images
-    # Pixels a power of two apart would all want the same few lines of the cache.
+    # Pixels a power of two apart would compete for the same few cache sets.
     is_even = not depthwise and channels * dtype.itemsize % (4 * scratch.ALIGNMENT) == 0
     pitch = channels + (scratch.ALIGNMENT // dtype.itemsize if is_even else 0)
     axes = Images(Axis.of(windows[0], height), Axis.of(windows[1], width), channels, pitch)
@@ -178,7 +178,7 @@ def _bound(
     filters: Sequence[int],
     out: Sequence[int],
 ) -> Kernel:
-    """The tasks one after another, each with the filters packed as it needs them."""
+    """Runs the tasks sequentially, packing the filters for each."""
     steps = []
     for task, packing in tasks:
         size = packing.size() if packing else math.prod(filters)

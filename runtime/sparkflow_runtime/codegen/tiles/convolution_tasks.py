@@ -1,4 +1,4 @@
-"""From the sizes of a convolution to the numbers and the tile of a body of `contraction_ir`."""
+"""Maps the sizes of a convolution to the tile and the numbers of a body of `contraction_ir`."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from sparkflow_runtime.codegen.tiles.contraction_ir import Field, Form
 from sparkflow_runtime.codegen.tiles.convolution_geometry import Images, Places
 
 ELEMENTS: Final = {"f": "float", "d": "double"}
-"""LLVM's names of the dtypes that there are bodies for, by numpy's characters."""
+"""LLVM's names of the supported dtypes, by numpy's characters."""
 CACHE_BYTES: Final = 256 << 10
-"""What should stay in the cache of one core, together with as much again."""
+"""Working set that should stay in one core's cache, together with as much again."""
 GROUP_ROWS: Final = 192
-"""Small images are worked on together until there are so many windows: few tiles are incomplete."""
+"""Small images are grouped up to this many windows, so that few tiles are partial."""
 CHUNK_PLACES: Final = 192
-"""Windows over which the gradient by filters adds up before it turns to the next filter places."""
+"""Windows over which the gradient by filters sums before moving to the next filter positions."""
 WRITTEN_OUT: Final = 32
-"""Loops of so many turns or fewer are written out."""
+"""Loops of up to this many iterations are unrolled."""
 PARALLEL_PRODUCTS: Final = 1_000_000
-"""Multiplications from which several threads pay; a hand-over takes microseconds."""
+"""Multiplications from which several threads pay off; a hand-over takes microseconds."""
 
 
 def tile() -> tuple[int, int]:
-    """Rows and vectors of a tile: its sums, a row of factors and one more fill the registers.
+    """Rows and vectors of a tile: accumulators, a row of factors and one more fill the registers.
 
-    Fewer rows than registers would allow where there are 32: every row needs an address, too.
+    With 32 registers, fewer rows than would fit: every row also needs an address.
     """
     here = host.host()
     if here.vector_bytes == 64:
@@ -45,12 +45,12 @@ class Task:
     """One run of a body.
 
     Attributes:
-        dtype: Of the arrays.
-        form: Of the body.
-        fields: The numbers for it; what is missing is 0.
-        batch: Images.
-        windows: Per image.
-        products: Multiplications, of the whole batch.
+        dtype: The dtype of the arrays.
+        form: The body's form.
+        fields: The numbers for it; missing ones are 0.
+        batch: Number of images.
+        windows: Windows per image.
+        products: Multiplications for the whole batch.
     """
 
     dtype: np.dtype[Any]
@@ -62,26 +62,26 @@ class Task:
 
     @property
     def threads(self) -> int:
-        """In how many parts it is done."""
+        """The number of parts it is split into."""
         is_large = self.products >= PARALLEL_PRODUCTS
         return max(min(pools.count(), self.batch), 1) if is_large else 1
 
     def bind(self, counts: tuple[int, int, int]) -> tuple[Callable[..., bool], int]:
-        """The body for arrays of so many elements: left, right and out.
+        """Binds the body for the element counts of left, right and out.
 
         Returns:
             The callable, and the elements of scratch memory that it needs.
         """
         threads = self.threads
         image = self.fields[Field.PADDED_IMAGE]
-        # Each group reads and writes all sums of a gradient by filters: it may spill over.
+        # Each group reads and writes all sums of a gradient by filters: it may exceed the cache.
         limit = CACHE_BYTES if self.form.by_image else 4 * CACHE_BYTES
         group = min(
             -(-GROUP_ROWS // max(self.windows, 1)) if self.windows < GROUP_ROWS // 2 else 1,
             max(limit // max(image * self.dtype.itemsize, 1), 1),
             max(-(-self.batch // threads), 1),
         )
-        # Rounded so that what comes behind is aligned, too.
+        # Rounded up so that the panel behind it is aligned, too.
         aligned = scratch.ALIGNMENT // self.dtype.itemsize
         part = -(-group * image // aligned) * aligned if self.fields[Field.IS_PADDED] else 0
         whole = part
@@ -106,7 +106,7 @@ class Task:
 
 
 def _fixed(form: Form, fields: Mapping[Field, int]) -> tuple[tuple[Field, int], ...]:
-    """Which numbers to build into the code, so that short loops are written out."""
+    """The numbers to bake into the code, so that short loops are unrolled."""
     if not 0 < fields[Field.DEPTH_2] <= WRITTEN_OUT:
         return ()
     chosen = [Field.DEPTH_2]
@@ -120,18 +120,18 @@ def _fixed(form: Form, fields: Mapping[Field, int]) -> tuple[tuple[Field, int], 
 
 
 def _form(dtype: np.dtype[Any], depthwise: bool, by_image: bool, rows: int, columns: int) -> Form:
-    """The tile that fits into the registers of this processor.
+    """The tile that fits the registers of this processor.
 
     Args:
-        dtype: Of the arrays.
-        depthwise: Whether columns are channels of both sides.
+        dtype: The dtype of the arrays.
+        depthwise: Whether columns are the channels of both sides.
         by_image: See `Form`.
-        rows: How many rows there are in all.
+        rows: Total number of rows.
         columns: The same.
     """
     height, vectors = tile()
     if not by_image and rows < 8 * height:
-        # A few rows more or less per tile, so that the last one is not half empty.
+        # Adjust the rows per tile, so that the last tile is not half empty.
         height = min(range(height, height // 2, -1), key=lambda each: -(-rows // each) * each)
     lanes = host.host().vector_bytes // dtype.itemsize
     panels, rest = divmod(columns, vectors * lanes)
@@ -148,7 +148,7 @@ def by_image_task(
     out: Places,
     depthwise: bool,
 ) -> Task:
-    """The task whose rows are windows."""
+    """Returns the task whose rows are windows."""
     form = _form(dtype, depthwise, by_image=True, rows=images.windows, columns=columns)
     rows, across, channels = images.rows, images.columns, images.channels
     if depthwise:
@@ -187,7 +187,7 @@ def by_image_task(
 def by_filter_task(
     dtype: np.dtype[Any], batch: int, images: Images, columns: int, depthwise: bool
 ) -> Task:
-    """The task whose rows are the places of filters."""
+    """Returns the task whose rows are filter positions."""
     rows, across, channels = images.rows, images.columns, images.channels
     if depthwise:
         walked = (1, rows.taps, across.taps)
@@ -224,7 +224,7 @@ _Three = tuple[int, int, int]
 
 
 def _rows(counts: _Three, left: _Three, out: _Three) -> dict[Field, int]:
-    """The loops over rows, with their steps on the left side and in the result."""
+    """The loops over rows, with their strides in the left side and in the result."""
 
     def wraps(steps: _Three) -> tuple[int, int]:
         inner = steps[1] - (counts[2] - 1) * steps[2]
@@ -244,7 +244,7 @@ def _rows(counts: _Three, left: _Three, out: _Three) -> dict[Field, int]:
 
 
 def _depth(counts: _Three, left: _Three, right: _Three) -> dict[Field, int]:
-    """The loops over the depth, with their strides on both sides."""
+    """The loops over the depth, with their strides in both sides."""
     names = ("DEPTH", "LEFT_DEPTH", "RIGHT_DEPTH")
     return {
         Field[f"{name}_{i}"]: values[i]

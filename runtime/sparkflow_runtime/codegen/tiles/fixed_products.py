@@ -1,7 +1,7 @@
-"""Products of matrices whose sizes are known before they are computed: for code that calls them.
+"""Matrix products of sizes known at compile time, for compiled loops.
 
-`gemm` looks at three arrays in every call and then says what is to be computed. Where a loop in
-machine code multiplies the same sizes in every turn, that is said once.
+`gemm` inspects three arrays in every call to set up the product. If a compiled loop multiplies the
+same sizes in every iteration, that is done once here.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.once import once
 
 _MOST_DOTS: Final = 3
-"""Rows up to which turning a right factor of at most 64 × 64 takes longer than using it does."""
+"""Rows up to which transposing a right factor of at most 64 × 64 takes longer than using it."""
 _FEW_DOTS: Final = 1
-"""The same of larger ones, which `gemm` turns faster (Zen 5, November 2026)."""
+"""The same for larger ones, which `gemm` transposes faster (Zen 5, November 2026)."""
 DTYPES: Final = (dtypes.float32, dtypes.float64)
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """The product of two matrices in C order, or of stacks of them.
+    """A product of two matrices in C order, or of stacks of them.
 
     Attributes:
         dtype: float32 or float64.
-        rows: Of the result.
-        columns: Of the result.
-        depth: Over so many the sum runs.
-        turns_left: Whether the left factor is transposed first.
-        turns_right: Whether the right one is.
-        count: How many products there are.
-        left_moves: Whether each has a left factor of its own.
-        right_moves: Whether each has a right one.
+        rows: Rows of the result.
+        columns: Columns of the result.
+        depth: Length of the sum.
+        turns_left: Whether the left factor is transposed.
+        turns_right: Whether the right factor is transposed.
+        count: Number of products.
+        left_moves: Whether each has its own left factor.
+        right_moves: Whether each has its own right factor.
     """
 
     dtype: DType
@@ -61,10 +61,10 @@ class Product:
 
     @property
     def packed_elements(self) -> int:
-        """Elements that a packed right factor takes, see `bind_packing`; 0 where it gains nothing.
+        """Elements of a packed right factor, see `bind_packing`; 0 if packing does not pay off.
 
-        It gains where the factor is copied or turned otherwise, or read against its order, and is
-        the same in product after product.
+        It pays off if the factor would otherwise be copied, transposed or read with a large stride,
+        and is the same in many products.
         """
         if self._gains_by_turning:
             return self.depth * self.columns
@@ -75,7 +75,7 @@ class Product:
         return self.depth * form.packed_columns(self.columns)
 
     def bind_packing(self) -> Callable[..., bool]:
-        """A function of the right factor and of an array of `packed_elements`, which it fills."""
+        """Returns a function that packs the right factor into an array of `packed_elements`."""
         if self._gains_by_turning:
             size_bytes = np.dtype(self.dtype.as_numpy_dtype).itemsize
             return transposition.bound(size_bytes, 1, self.columns, self.depth)
@@ -86,7 +86,7 @@ class Product:
         return gemm.packing_body(self.dtype).bind(sizes, counts, 0)
 
     def bind_packed(self, threads: int = 1) -> Callable[..., bool]:
-        """As `bind`; the right factor is packed."""
+        """As `bind`, for a packed right factor."""
         if self._gains_by_turning:
             return replace(self, turns_right=False).bind(threads)
         sizes = self._sizes()
@@ -98,17 +98,17 @@ class Product:
 
     @property
     def _gains_by_turning(self) -> bool:
-        """Whether a packed right factor is a turned one: columns are then added up in vectors.
+        """Whether packing transposes the right factor, so that vectors run along columns.
 
-        With as many columns as lanes it takes a half to an eighth of the time (Xeon, November
-        2026); with few, sums along a row are faster.
+        With at least as many columns as lanes it takes an eighth to half of the time (Xeon,
+        November 2026); with few, sums along a row are faster.
         """
         has_lanes = self.columns >= host.host().lanes(self.dtype)
         return self.turns_right and self.is_small and has_lanes
 
     @property
     def is_small(self) -> bool:
-        """Whether no factor is copied before, see `small_product`."""
+        """Whether neither factor is packed first, see `small_product`."""
         if self.count > 1:
             return False
         if self._fits or self._has_dots:
@@ -124,14 +124,14 @@ class Product:
 
     @property
     def _has_dots(self) -> bool:
-        """Whether rows of both factors are multiplied, so that the right one is not turned."""
+        """Whether rows of both factors are multiplied, so that the right one is not transposed."""
         if not self.turns_right or self.turns_left or self.work >= 2 * PART_WORK:
             return False
         is_deep = self.depth >= host.host().lanes(self.dtype)
         return is_deep and self.rows <= (_MOST_DOTS if self._fits else _FEW_DOTS)
 
     def _sizes(self) -> list[int]:
-        """The numbers of `Size` but for the parts."""
+        """The numbers of `Size`, except for the parts."""
         m, n, k = self.rows, self.columns, self.depth
         left, right = self._strides()
         sizes = [0] * len(Size)
@@ -142,19 +142,19 @@ class Product:
         return sizes
 
     def _strides(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Of the left factor along rows and depth, of the right one along depth and columns."""
+        """Strides of the left factor along rows and depth, of the right along depth and columns."""
         left = (1, self.rows) if self.turns_left else (self.depth, 1)
         right = (1, self.depth) if self.turns_right else (self.columns, 1)
         return left, right
 
     def bind(self, threads: int = 1, adds: bool = False) -> Callable[..., bool]:
-        """A function of left, right and out, which overlaps with neither; see `native.Body.bind`.
+        """Returns a function of left, right and out without overlap; see `native.Body.bind`.
 
         No size may be 0.
 
         Args:
-            threads: The product is split in at most so many parts.
-            adds: Whether out grows by the product, which must not be small then.
+            threads: Maximum number of parts the product is split into.
+            adds: Whether the product is added to out; it must not be small then.
         """
         m, n, k = self.rows, self.columns, self.depth
         lefts, rights = (self.count if each else 1 for each in (self.left_moves, self.right_moves))
@@ -171,14 +171,14 @@ class Product:
         return gemm.body(self.dtype).bind(sizes, counts, 0, math.prod(parts))
 
     def _parts(self, threads: int) -> tuple[int, int, int]:
-        """Into how many parts products, rows and columns are split: as few copies as can be."""
+        """Returns the numbers of parts of products, rows and columns with the fewest copies."""
         if self.count > 1:
             return min(self._worth(threads), self.count), 1, 1
         best = min(self._ways(threads), key=lambda way: way[0] * self.columns + way[1] * self.rows)
         return 1, *best
 
     def _packed_parts(self, threads: int) -> tuple[int, int, int]:
-        """The same where the right factor is not copied: as equal parts as can be."""
+        """The same if the right factor is not copied: parts as equal as possible."""
         form = gemm.form(self.dtype)
         tiles = -(-self.rows // form.rows), -(-self.columns // form.columns)
 
@@ -188,7 +188,7 @@ class Product:
         return 1, *min(self._ways(threads), key=most_tiles)
 
     def _ways(self, threads: int) -> list[tuple[int, int]]:
-        """Into how many parts rows and columns can be split."""
+        """Returns the maximum numbers of parts of rows and columns."""
         parts = self._worth(threads)
         return [(rows, parts // rows) for rows in range(1, parts + 1) if parts % rows == 0]
 

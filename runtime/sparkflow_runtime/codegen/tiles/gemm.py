@@ -1,7 +1,7 @@
-"""Matrix products of float32 and float64 in machine code, on the threads that kernels share.
+"""Matrix products of float32 and float64 in machine code, on the kernels' thread pool.
 
-numpy's BLAS brings threads of its own, which spin when they are done and take the processors from
-ours; `docs/adr/0008` tells why products are computed here.
+numpy's BLAS has its own threads, which spin when idle and take processors from ours;
+`docs/adr/0008` explains why products are computed here.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from sparkflow_runtime.once import once
 
 _ELEMENTS: Final = {dtypes.float32: "float", dtypes.float64: "double"}
 _TILES: Final = {64: (12, 2), 32: (6, 2)}
-"""Rows and vectors of a tile by the size of a vector register: most registers are sums.
+"""Rows and vectors of a tile by vector register size: most registers are accumulators.
 
-With 14 rows of 64 bytes one sum is in memory, see `test_instructions`; 12 are 1 to 5 % faster
+With 14 rows of 64 bytes one accumulator spills, see `test_instructions`; 12 are 1 to 5 % faster
 (Zen 5, November 2026)."""
 _NARROW_TILES: Final = {"x86_64": (6, 2), "i686": (6, 2)}
 _MANY_REGISTERS: Final = 64
-"""Vectors of so many bytes come in registers by 32; else there may be 16 only."""
+"""Processors with vectors of this size have 32 vector registers; others may have only 16."""
 _MANY_REGISTERS_TILE: Final = (8, 3)
-"""For 16-byte vectors where there are 32 of them."""
+"""For 16-byte vectors with 32 registers."""
 _DEPTH_BYTES: Final = 1536
-"""A slice of the right factor is then half of a first-level cache."""
+"""A slice of the right factor then fills half of the L1 cache."""
 _LEFT_BLOCK_BYTES: Final = 1 << 20
 _RIGHT_COLUMNS: Final = 128
 
@@ -46,30 +46,29 @@ def bind_gemm(
     transpose_right: bool = False,
     adds: bool = False,
 ) -> Callable[..., bool] | None:
-    """A function that computes `out[...] = left @ right` and returns True.
+    """Returns a function that computes `out[...] = left @ right` and returns True.
 
-    It takes three numpy arrays, matrices or stacks of them: `left` [..., m, k] (or [..., k, m] when
-    it is to be transposed), `right` [..., k, n], `out` [..., m, n], which overlaps with neither. A
-    factor may be in C or Fortran order or a part of such a matrix, and may be one matrix where
-    `out` is a stack, or have one along some of its dimensions; nothing is copied as a whole. A
-    fourth array of one element, of the same dtype, is what the products are multiplied by. It does
-    nothing and returns False where the arrays are not like that: other dtypes, other strides, more
-    than two dimensions of a stack that do not follow each other, sizes that do not fit or are 0;
-    and where
-    `out` has one row or one column, because numpy's own product is as fast then.
+    Its arguments are three numpy arrays, matrices or stacks of them: `left` [..., m, k] (or [...,
+    k, m] if transposed), `right` [..., k, n], `out` [..., m, n], which overlaps neither. A factor
+    may be in C or Fortran order or a slice of such a matrix, and broadcasts along the stack
+    dimensions of `out`; no factor is copied as a whole. An optional fourth array of one element, of
+    the same dtype, scales the products. The function does nothing and returns False for other
+    arrays: other dtypes or strides, more than two stack dimensions that cannot be merged, sizes
+    that do not fit or are 0; and if `out` has one row or one column, since numpy's own product is
+    as fast then.
 
-    Big products run on several threads, as many as `threads.count()` says now, and let other Python
-    threads run meanwhile. May be called by several threads at once.
+    Large products release the GIL and run on several threads, according to the current
+    `threads.count()`. Thread-safe.
 
     Args:
-        dtype: Of all three arrays.
-        transpose_left: Whether the last two dimensions of `left` change places first.
-        transpose_right: The same of `right`.
-        adds: Whether `out` grows by the products: where its elements are, the product of these
-            sizes is added to them as a whole where the sum is short, block by block where not.
+        dtype: The dtype of all three arrays.
+        transpose_left: Whether the last two dimensions of `left` are swapped first.
+        transpose_right: The same for `right`.
+        adds: Whether the products are added to `out`: as a whole if the sum is short, otherwise
+            block by block.
 
     Returns:
-        The function; None where there is none: another dtype, or no code generator.
+        The function; None for another dtype, or without a code generator.
     """
     if dtype not in _ELEMENTS or not native.available() or not _dtypes_are_as_known():
         return None
@@ -90,7 +89,7 @@ def bind_gemm(
 
 
 def form(dtype: DType) -> Form:
-    """The shape of tiles and blocks for this processor.
+    """Returns the shape of tiles and blocks for this processor.
 
     Args:
         dtype: float32 or float64.
@@ -113,13 +112,13 @@ def form(dtype: DType) -> Form:
 
 @once
 def body(dtype: DType) -> native.Body:
-    """The code of all products of a dtype, see `gemm_ir`."""
+    """The code for all products of a dtype, see `gemm_ir`."""
     return native.written_body(text, (form(dtype),), is_tidy=True)
 
 
 @once
 def packed_body(dtype: DType) -> native.Body:
-    """The same where the right factors are packed."""
+    """The same for packed right factors."""
     return native.written_body(text, (replace(form(dtype), right_is_packed=True),), is_tidy=True)
 
 
@@ -131,14 +130,14 @@ def packing_body(dtype: DType) -> native.Body:
 
 @once
 def small_body(dtype: DType) -> native.Body:
-    """The code of small products, see `small_product`."""
+    """The code for small products, see `small_product`."""
     here = form(dtype)
     arguments = here.element, here.lanes, small_rows()
     return native.written_body(small_product.stack_text, arguments, is_tidy=True)
 
 
 def small_rows() -> int:
-    """Rows of a tile of a small product: two registers each, and there may be 16 only."""
+    """Rows of a tile of a small product: two registers each, of possibly only 16."""
     return 8 if host.host().vector_bytes == _MANY_REGISTERS else 4
 
 
@@ -164,7 +163,7 @@ def _common() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 @once
 def _dtypes_are_as_known() -> bool:
-    """Whether an array keeps its dtype where generated code looks, see `host.available`."""
+    """Whether an array's dtype is at the offset that generated code reads, see `host.available`."""
     array = np.zeros(1, np.float32)
     place = id(array) + gemm_entry.DESCRIPTOR
     return ctypes.c_int64.from_address(place).value == id(np.dtype(np.float32))

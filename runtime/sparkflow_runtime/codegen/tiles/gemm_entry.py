@@ -1,7 +1,7 @@
-"""How Python calls a matrix product: looks at three arrays, says what is to be computed, runs it.
+"""How Python calls a matrix product: inspects three arrays, sets up the product and runs it.
 
-As `entry` does, but strides are read, too: a factor may lie in either order, may be a part of a
-larger matrix, and may be one matrix for a whole stack of products or for some of its dimensions.
+Like `entry`, but strides are read, too: a factor may be in either order, may be a slice of a larger
+matrix, and may broadcast along a stack's dimensions.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from sparkflow_runtime.codegen.machine.llvm_text import Code, Value
 from sparkflow_runtime.codegen.tiles.gemm_form import Size
 
 DESCRIPTOR: Final = 56
-"""Offset of an array's dtype, as those in `host`."""
+"""Offset of an array's dtype, like those in `host`."""
 _ALIGNED: Final = 0x100
-"""The bit of an array's flags that says that elements lie where the processor wants them."""
+"""The bit of an array's flags for aligned elements."""
 _OBJECT_TYPE: Final = 8
 PART_WORK: Final = 200_000
-"""Multiplications that are worth a thread: four microseconds, where waking one may cost 20."""
+"""Multiplications that justify a thread: four microseconds, while waking one may cost 20."""
 TURNED_MOST: Final = 16
-"""A right factor that is turned element by element is worth that up to so many rows and columns."""
+"""Maximum rows and columns of a right factor for which transposing it by elements pays off."""
 RELEASE_WORK: Final = 1_000_000
-"""Multiplications during which other Python threads may run: about 20 microseconds."""
+"""Multiplications from which the GIL is released: about 20 microseconds."""
 
 
 _NEXT: Final = (Size.LEFT_NEXT, Size.RIGHT_NEXT, Size.OUT_NEXT)
@@ -40,13 +40,13 @@ _JUMPS: Final = (Size.LEFT_JUMP, Size.RIGHT_JUMP, Size.OUT_JUMP)
 
 
 class Field(IntEnum):
-    """Places in the record of a bound product.
+    """Fields of the record of a bound product.
 
     Attributes:
-        SHIFT: The power of two that an element has bytes.
-        TURNS_LEFT, TURNS_RIGHT: 1 where the factor is transposed first.
-        ADDS: 1 where the result grows by the product.
-        SMALL_BODY: What computes products of which no size is larger than SMALL_MOST.
+        SHIFT: Binary logarithm of the element size in bytes.
+        TURNS_LEFT, TURNS_RIGHT: 1 if the factor is transposed first.
+        ADDS: 1 if the product is added to the result.
+        SMALL_BODY: The body for products whose sizes are at most SMALL_MOST.
     """
 
     BODY = 0
@@ -153,12 +153,12 @@ accepted:
 
 
 def _describe() -> str:
-    """Fills sizes and arrays; the result is how many parts (0: refused), 1 for long, the body."""
+    """Fills sizes and arrays; returns number of parts (0: refused), 1 for long, and the body."""
     return _Describing().text()
 
 
 class _Matrices:
-    """The registers that hold what was read of one array."""
+    """The registers that hold the fields of one array."""
 
     def __init__(self, code: Code, item: str, shift: str) -> None:
         self._code = code
@@ -183,9 +183,9 @@ class _Matrices:
         return self._code.let(f"ashr i64 {stride}, {self._shift}")
 
     def in_stack(self, back: Value, size: str) -> tuple[str, str]:
-        """The stride of the dimension that is so far from the end, and whether it fits a size.
+        """The stride of a dimension counted from the end, and whether its size fits.
 
-        What has one matrix there, or no such dimension, has it for all.
+        An array with size 1 there, or without the dimension, broadcasts.
         """
         code = self._code
         number = code.subtract(code.subtract(self.rank, 1), back)
@@ -199,14 +199,14 @@ class _Matrices:
 
 @dataclass(frozen=True, slots=True)
 class _Stack:
-    """The registers that tell of a stack of products, see `Size`.
+    """The registers that describe a stack of products, see `Size`.
 
     Attributes:
-        count: How many products there are.
-        group: How many lie at equal distances.
-        steps: From one to the next of a group: left, right, out.
-        jumps: From one group to the next.
-        fits: Whether the stack is like that, and the factors' stacks fit the result's.
+        count: Number of products.
+        group: Number of products at a constant stride.
+        steps: Strides within a group: left, right, out.
+        jumps: Strides between groups.
+        fits: Whether the stack has this layout, and the factors' stacks fit the result's.
     """
 
     count: Value
@@ -275,7 +275,7 @@ class _Describing:
             code.compare("eq", m, rows),
             code.compare("eq", n, columns),
             code.compare("sgt", k, 0),
-            # Products of a matrix and a vector are limited by memory: BLAS does these as well.
+            # Matrix-vector products are memory-bound: BLAS is as fast.
             code.compare("sgt", m, 1),
             code.compare("sgt", n, 1),
             code.compare("sgt", stack.count, 0),
@@ -315,11 +315,11 @@ class _Describing:
             self._split(m, n, k, stack.count, is_small)
 
     def _is_small(self, sizes: tuple[str, str, str], right_column: str) -> str:
-        """Whether the body for small products computes it."""
+        """Whether the body for small products handles it."""
         code = self._code
         m, n, k = sizes
         largest = code.larger(m, code.larger(n, k))
-        # Its other way would copy the right factor line by line, which is faster than turning it.
+        # The other body would copy the right factor line by line, faster than transposing it.
         is_in_order = code.compare("eq", right_column, 1)
         most = code.select(is_in_order, self._field(Field.SMALL_MOST), TURNED_MOST)
         is_plain = code.negated(self._scales)
@@ -330,9 +330,9 @@ class _Describing:
         self._code.store("i64", value, self._code.at("i64", "%sizes", field))
 
     def _stack(self, matrices: Sequence[_Matrices]) -> _Stack:
-        """Brings the dimensions of a stack together, as far as all arrays go through them alike.
+        """Merges the dimensions of a stack, as far as all arrays traverse them in the same way.
 
-        Two are left at most: what is turned from [rows, length, heads, width] has them.
+        At most two are left: a transposed [rows, length, heads, width] has two.
         """
         code = self._code
         group, groups = code.variable("i64", 1), code.variable("i64", 1)
@@ -357,7 +357,7 @@ class _Describing:
             grows = code.either(is_first, code.both(is_inside, within))
             is_second = code.both(code.negated(grows), is_inside)
             even = code.either(code.either(grows, is_second), beyond)
-            # Along a dimension of size 1 there is nowhere to go.
+            # Strides along a dimension of size 1 do not matter.
             matters = code.compare("ne", size, 1)
             fitting = [code.get(fits, "i1"), *(each for _, each in found)]
             even = code.either(even, code.negated(matters))
@@ -378,7 +378,7 @@ class _Describing:
         )
 
     def _split(self, m: str, n: str, k: str, count: Value, is_small: str) -> None:
-        """Says how many parts there are: whole products, or else what copies least."""
+        """Chooses the parts: whole products, or else the split with the fewest copies."""
         code = self._code
         each = code.multiply(code.multiply(m, n), k)
         work = code.multiply(each, count)
@@ -400,7 +400,7 @@ class _Describing:
         with code.loop(1, code.add(within, 1)) as row_parts:
             divides = code.compare("eq", code.let(f"srem i64 {within}, {row_parts}"), 0)
             column_parts = code.let(f"sdiv i64 {within}, {row_parts}")
-            # Each part of the rows copies the whole right factor, and the other way round.
+            # Each part of the rows copies the whole right factor, and vice versa.
             cost = code.add(code.multiply(row_parts, n), code.multiply(column_parts, m))
             better = self._both(divides, code.compare("slt", cost, code.get(least)))
             code.set(best, code.select(better, row_parts, code.get(best)))

@@ -1,4 +1,4 @@
-"""What those who write matrix products agree on: the numbers that code gets, and what is fixed."""
+"""What the generators of matrix products share: runtime numbers and compile-time parameters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sparkflow_runtime.codegen.machine.llvm_text import Code, Value
 
 
 class Size(IntEnum):
-    """What `body` finds in `%sizes`; strides are in elements.
+    """The contents of `%sizes` of `body`; strides are in elements.
 
     Attributes:
         M, N, K: The result is m × n, the sum runs over k.
@@ -19,12 +19,12 @@ class Size(IntEnum):
         RIGHT_DEPTH, RIGHT_COLUMN: Strides of the right factor; one of them is 1.
         OUT_ROW: Stride between the result's rows.
         COUNT: Number of products.
-        GROUP: How many of them, one after the other, lie at equal distances.
+        GROUP: Number of consecutive products at a constant stride.
         LEFT_NEXT, RIGHT_NEXT, OUT_NEXT: Strides from one product of a group to the next.
         LEFT_JUMP, RIGHT_JUMP, OUT_JUMP: Strides from one group to the next.
-        ADDS: 1 where the result grows by the product, instead of becoming it.
-        SCALES: 1 where the product is multiplied by a number first, which is the fourth array.
-        COUNT_PARTS, ROW_PARTS, COLUMN_PARTS: Into how many parts each of the three is split.
+        ADDS: 1 if the product is added to the result instead of replacing it.
+        SCALES: 1 if the product is first multiplied by a number, the fourth array.
+        COUNT_PARTS, ROW_PARTS, COLUMN_PARTS: Number of parts that each of the three is split into.
     """
 
     M = 0
@@ -59,18 +59,18 @@ _STEPS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What is fixed when the code is made.
+    """The compile-time parameters of a kernel.
 
     Attributes:
         element: `float` or `double`.
         lanes: Elements per vector register.
         rows: Rows of a tile.
         vectors: Vectors per row of a tile.
-        depth: How long a block of the sum may be.
-        left_block: Elements of the left factor that are copied at a time.
-        right_block: Columns of the right factor that are copied at a time.
-        right_is_packed: Whether the right factor lies as `packing_ir` writes it: such a factor is
-            not copied again in every product. It has more columns than a tile.
+        depth: Maximum length of a block of the sum.
+        left_block: Elements of the left factor that are packed at a time.
+        right_block: Columns of the right factor that are packed at a time.
+        right_is_packed: Whether the right factor is already packed by `packing_ir`, so that
+            products need not pack it again. It has more columns than a tile.
     """
 
     element: str
@@ -88,26 +88,26 @@ class Form:
         return self.vectors * self.lanes
 
     def packed_columns(self, columns: int) -> int:
-        """What a packed factor has of so many columns: whole tiles."""
+        """The number of columns of a packed factor, rounded up to whole tiles."""
         return -(-columns // self.columns) * self.columns
 
     @property
     def fetches_ahead(self) -> bool:
-        """Whether what is copied next is fetched before, which takes divisions by `columns`."""
+        """Whether the next block to be packed is prefetched, which takes divisions by `columns`."""
         return self.columns & (self.columns - 1) == 0
 
 
 def places(
     code: Code, element: str, sizes: Sequence[Value], arrays: Sequence[str], product: str
 ) -> list[str]:
-    """Where a product's left and right factor and its result begin.
+    """Returns the addresses of a product's left and right factor and its result.
 
     Args:
-        code: What is written.
+        code: The function being emitted.
         element: `float` or `double`.
-        sizes: The numbers, see `Size`.
+        sizes: The runtime numbers, see `Size`.
         arrays: Left, right, out.
-        product: Its number.
+        product: The number of the product.
     """
     group = code.let(f"sdiv i64 {product}, {sizes[Size.GROUP]}")
     inside = code.subtract(product, code.multiply(group, sizes[Size.GROUP]))

@@ -1,9 +1,9 @@
 """Matrix products as LLVM IR, after Goto and van de Geijn (ACM TOMS 34, 2008).
 
 A tile of `rows` × `vectors` vectors of the result stays in registers while it runs over a block of
-the sum. Both factors are copied into the order in which the tile reads them, in blocks that fit the
-caches: transposed factors cost nothing more, and leading dimensions that are powers of two do not
-thrash. Where a factor is read only once it is read where it lies.
+the sum. Both factors are packed into the order in which the micro-kernel reads them, in blocks that
+fit the caches: transposed factors cost nothing extra, and leading dimensions that are powers of two
+do not thrash. A factor that is read only once is read in place.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from sparkflow_runtime.codegen.tiles.packing_ir import PackingWriter
 from sparkflow_runtime.codegen.tiles.tile import Tile
 
 UNROLLED: Final = 4
-"""Steps of the innermost loop that are written out."""
+"""Unroll factor of the innermost loop."""
 _SMALL_BYTES: Final = 32768
-"""Copies up to this size lie on the stack."""
+"""Packed copies up to this size are on the stack."""
 _ALIGNMENT: Final = 64
 _NEAR_BYTES: Final = 1 << 20
-"""Right factors up to this size are supposed to be in a near cache."""
+"""Right factors up to this size are assumed to be in a near cache."""
 
 
 def text(form: Form) -> str:
@@ -59,18 +59,18 @@ class _Writer(PackingWriter):
             self._products((left, right, out), rows, columns, first, last)
 
     def _tiles(self, total: Value, unit: int) -> tuple[str, Value]:
-        """How many tiles there are, and how much of the last one is not there."""
+        """Returns the number of tiles, and the missing part of the last one."""
         tiles = self._quotient_up(total, unit)
         return tiles, self._code.subtract(self._code.multiply(tiles, unit), total)
 
     def _slice(self, depth: Value, width: int) -> Value:
-        """Elements of a slice in a copy: an odd number of cache lines, so that they spread."""
+        """Elements of a slice in a copy: an odd number of cache lines, to spread over sets."""
         code, line = self._code, _ALIGNMENT // self._vectors.size_bytes
         lines = self._quotient_up(code.multiply(depth, width), line)
         return code.multiply(code.let(f"or i64 {lines}, 1"), line)
 
     def _share(self, size: Size, unit: int, part: str, parts: Size) -> tuple[str, str]:
-        """The range of one part, in whole units."""
+        """Returns the range of one part, in whole units."""
         code, total, split = self._code, self._size(size), self._size(parts)
         units = self._quotient_up(total, unit)
         bounds = []
@@ -82,10 +82,10 @@ class _Writer(PackingWriter):
     def _products(
         self, arrays: tuple[str, str, str], rows: Value, columns: Value, first: str, last: str
     ) -> None:
-        """The products from `first` to `last`, of this part's rows and columns."""
+        """Computes the products from `first` to `last`, for this part's rows and columns."""
         code, size, form = self._code, self._size, self._form
         # A factor is not copied if it is read once, in order.
-        # It depends on the whole product only, and so do the blocks of the sum: the result is the
+        # This depends on the whole product only, as do the blocks of the sum: the result is the
         # same on any number of threads.
         few_columns = code.compare("sle", size(Size.N), form.columns)
         in_order = code.compare("eq", size(Size.LEFT_DEPTH), 1)
@@ -98,7 +98,7 @@ class _Writer(PackingWriter):
         right_stays = code.both(right_stays, is_whole)
         if form.right_is_packed:
             right_stays = code.compare("eq", 0, 0)
-        # As equal blocks of the sum as possible; short ones beside lines that lie far apart.
+        # Blocks of the sum, as equal as possible; short ones for lines that are far apart.
         depth = self._depth(code.select(left_stays, form.depth // 4, form.depth))
         left_slice = self._slice(depth, form.rows)
         right_slice = self._slice(depth, form.columns)
@@ -174,14 +174,14 @@ class _Writer(PackingWriter):
             code.invoke("free", ("ptr", code.get(self._given, "ptr")))
 
     def _beside(self, right: str, column: Value, deep: Value) -> str:
-        """Where a block of the right factor begins; `column` is counted from the part's first."""
+        """Returns the address of a right factor's block; `column` counts from the part's first."""
         code = self._code
         if self._form.right_is_packed:
             return self._at(right, code.multiply(code.add(self._start, column), deep))
         return self._at(right, code.multiply(column, self._size(Size.RIGHT_COLUMN)))
 
     def _right_strides(self, stays: str, deep: Value, copied: Value) -> tuple[Value, Value, Value]:
-        """Of the right factor from tile to tile, from column to column and along the depth."""
+        """The strides of the right factor between tiles, between columns and along the depth."""
         code, columns = self._code, self._form.columns
         if self._form.right_is_packed:
             return code.multiply(deep, columns), 1, columns
@@ -195,7 +195,7 @@ class _Writer(PackingWriter):
         depths: tuple[Value, Value],
         stays: str,
     ) -> _Ahead:
-        """The block of the right factor that is copied after this one, if it may be far away."""
+        """Returns the right factor's block to pack after this one, if it may not be in cache."""
         code, size = self._code, self._size
         line, beside = bases
         column, wide, count = columns
@@ -213,7 +213,7 @@ class _Writer(PackingWriter):
         return _Ahead(code.choose(is_inside, along, down), is_there)
 
     def _memory(self, size_bytes: Value) -> tuple[str, str]:
-        """Memory for copies, aligned, and whether it is to be freed."""
+        """Returns aligned memory for copies, and whether it must be freed."""
         code = self._code
         self._given = code.variable("ptr")
         small = code.variable(f"[{_SMALL_BYTES + _ALIGNMENT} x i8]")
@@ -237,7 +237,7 @@ class _Writer(PackingWriter):
         is_first: str,
         ahead: _Ahead,
     ) -> None:
-        """All tiles of a block: `out` gets (if `is_first`) or grows by the product."""
+        """Computes all tiles of a block: sets `out` (if `is_first`) or adds to it."""
         code, vectors, form, size = self._code, self._vectors, self._form, self._size
         high, wide, deep = extents
         whole_tiles = code.let(f"sdiv i64 {high}, {form.rows}")
@@ -247,11 +247,11 @@ class _Writer(PackingWriter):
             code.compare("eq", left.next_depth, form.rows),
             code.compare("eq", right.next_depth, form.columns),
         )
-        # So many tiles fetch the whole of a panel, see `_fetch`.
+        # This many tiles prefetch a whole panel, see `_fetch`.
         fetching: Value = 0
         if form.fetches_ahead:
             fetching = code.select(ahead.is_there, code.smaller(UNROLLED, whole_tiles), 0)
-        # The same with strides that the compiler knows.
+        # The same with compile-time strides.
         left_copy = _Factor(left.base, left.next_tile, 1, form.rows)
         right_copy = _Factor(right.base, right.next_tile, 1, form.columns)
         with code.loop(0, self._quotient_up(wide, form.columns)) as panel:
@@ -301,7 +301,7 @@ class _Writer(PackingWriter):
                 tiles([None, *masks[1:]], 0, whole_tiles, fetches=False)
             rows = 1 << (form.rows - 1).bit_length() - 1
             base = self._at(left.base, code.multiply(whole_tiles, left.next_tile))
-            while rows:  # what is left, in tiles of 4, 2 and 1
+            while rows:  # the remainder, in tiles of 4, 2 and 1
                 done = code.let(f"and i64 {rest_rows}, {-2 * rows}")
                 bit = code.let(f"and i64 {rest_rows}, {rows}")
                 with code.when(code.compare("ne", bit, 0)):
@@ -319,10 +319,10 @@ class _Writer(PackingWriter):
         is_first: str,
         fetched: tuple[str, Value] | None = None,
     ) -> None:
-        """One tile, a vector per mask; without masks as wide as can be, from copies.
+        """Computes one tile, a vector per mask; without masks at full width, from copies.
 
-        Meanwhile a part of what is copied next is fetched, for each step of the sum as much as it
-        reads of the right factor: `fetched` says from where and which part.
+        Meanwhile it prefetches a part of the next block to pack, per step of the sum as much as the
+        step reads of the right factor: `fetched` gives its address and the part.
         """
         code, vectors = self._code, self._vectors
         left_factor, right_factor = factors
@@ -353,11 +353,11 @@ class _Writer(PackingWriter):
                     part.add_products(shared, line_of_right)
                     code.set(left_now, self._at(here, left_factor.next_depth), "ptr")
                     code.set(right_now, self._at(there, right_factor.next_depth), "ptr")
-        # Blocks are summed apart, which rounds less than one long sum.
+        # Blocks are summed separately, which rounds less than one long sum.
         with code.unless(code.either(is_first, self._scales)):
             part.add_what_is_at(outs)
         with code.when(self._scales):
-            # Read where it is used: there is no register for it beside the sums.
+            # Loaded where it is used: the accumulators leave no register for it.
             scale = vectors.broadcast(code.load("ptr", code.at("ptr", "%arrays", 3)), 0)
             with code.when(is_first):
                 part.multiply_by(scale)
@@ -366,15 +366,15 @@ class _Writer(PackingWriter):
         part.store(outs)
 
     def _fetch(self, base: str, number: Value) -> None:
-        """Has as much of a panel that is copied next fetched as one step of a sum reads.
+        """Prefetches as much of the panel to pack next as one step of a sum reads.
 
-        It is asked for once in `UNROLLED` steps, so `UNROLLED` tiles fetch the panel. Of weights in
-        memory a product of 64 rows takes 4 to 12 % less so, of 128 rows 0 to 6 % (Zen 5, November
-        2026).
+        It is issued once every `UNROLLED` steps, so `UNROLLED` tiles prefetch the panel. With
+        weights in memory this saves 4 to 12 % of a product of 64 rows, 0 to 6 % of 128 rows (Zen 5,
+        November 2026).
 
         Args:
-            base: Where the panel begins.
-            number: Which part of it, of as many as the block has steps.
+            base: Address of the panel.
+            number: Which part of it, out of one per step of the block.
         """
         code, form = self._code, self._form
         size_bytes = self._vectors.size_bytes
@@ -389,7 +389,7 @@ class _Writer(PackingWriter):
             code.invoke("llvm.prefetch.p0", ("ptr", at), ("i32", 0), ("i32", 2), ("i32", 1))
 
     def _prefetch(self, lines: list[str]) -> None:
-        """Has a tile of the result fetched while its sums are computed: 10 % (Zen 3, Nov 2026)."""
+        """Prefetches a tile of the result while its sums are computed: 10 % (Zen 3, Nov 2026)."""
         code, size_bytes = self._code, self._vectors.size_bytes
         end = self._form.columns * size_bytes
         for line in lines:
@@ -400,11 +400,11 @@ class _Writer(PackingWriter):
 
 @dataclass(frozen=True, slots=True)
 class _Ahead:
-    """A block of the right factor that is needed soon.
+    """A block of the right factor to prefetch.
 
     Attributes:
-        base: Where it lies.
-        is_there: Whether there is one.
+        base: Its address.
+        is_there: Whether it exists.
     """
 
     base: str
@@ -413,13 +413,13 @@ class _Ahead:
 
 @dataclass(frozen=True, slots=True)
 class _Factor:
-    """Where a block of a factor lies, copied or not; strides in elements.
+    """The location of a block of a factor, packed or not; strides in elements.
 
     Attributes:
         base: Its address.
-        next_tile: From one tile to the next.
-        next_row: From one row (column) to the next within a tile.
-        next_depth: From one step of the sum to the next.
+        next_tile: Stride between tiles.
+        next_row: Stride between rows (columns) within a tile.
+        next_depth: Stride between steps of the sum.
     """
 
     base: str

@@ -1,9 +1,9 @@
 """Machine code for batch normalisation, channels last: images are [rows, channels].
 
-Rows are worked on in chunks. What is added up is added up chunk by chunk, and then over chunks in
-their order: no sum depends on how many threads there are, and it is more exact than one long one.
-The mean and the sum of squares of a chunk are made while it is in the cache, and brought together
-by the formula of Chan, Golub and LeVeque (1979), which loses nothing where the mean is large.
+Rows are processed in chunks. Sums are computed per chunk, and then over chunks in order: they do
+not depend on the number of threads, and are more precise than one long sum. The mean and the sum of
+squares of a chunk are computed while it is in cache, and combined by the formula of Chan, Golub and
+LeVeque (1979), which loses no precision if the mean is large.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from sparkflow_runtime.codegen.machine.llvm_text import Value
 from sparkflow_runtime.codegen.tiles.tile import Writer
 
 _BLOCK: Final = 4
-"""Vectors of channels that are worked on together."""
+"""Vectors of channels that are processed together."""
 
 
 class Field(IntEnum):
-    """Places in `sizes`."""
+    """Indices into `sizes`."""
 
     ROWS = 0
     CHANNELS = 1
     CHUNK = 2
-    """Rows of a chunk; the last one may have fewer."""
+    """Rows per chunk; the last one may have fewer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What is fixed when the code is made.
+    """The compile-time parameters of a kernel.
 
     Attributes:
         element: `float` or `double`.
@@ -46,18 +46,18 @@ class Form:
 def moments_text(form: Form) -> str:
     """The loop is over chunks; arrays: x, sums and sums of squares, both [chunks, channels].
 
-    Squares are of the distances from the chunk's own mean.
+    Squares are of deviations from the chunk's own mean.
     """
     return _Moments(form).text()
 
 
 def together_text(form: Form) -> str:
-    """One turn; arrays: sums, sums of squares, and what they give: mean, variance."""
+    """A single iteration; arrays: sums, sums of squares, and the results mean and variance."""
     return _Together(form).text()
 
 
 def normal_text(form: Form) -> str:
-    """Gives (x - mean) · factor + offset; arrays in this order, out last."""
+    """Computes (x - mean) · factor + offset; arrays in this order, out last."""
     return _Normal(form).text()
 
 
@@ -67,7 +67,7 @@ def products_text(form: Form) -> str:
 
 
 def slopes_text(form: Form) -> str:
-    """Gives (dy - (x - mean) · slope - share) · factor; arrays in this order, out last."""
+    """Computes (dy - (x - mean) · slope - share) · factor; arrays in this order, out last."""
     return _Slopes(form).text()
 
 
@@ -77,7 +77,7 @@ class _Chunks(Writer):
         self._lanes = form.lanes
 
     def _blocks(self) -> Iterator[tuple[Value, list[str | None]]]:
-        """The first channel of each block of vectors, and a mask per vector."""
+        """Yields the first channel of each block of vectors, and a mask per vector."""
         code, channels = self._code, self._size(Field.CHANNELS)
         width = _BLOCK * self._lanes
         whole = code.multiply(code.let(f"sdiv i64 {channels}, {width}"), width)
@@ -87,7 +87,7 @@ class _Chunks(Writer):
             yield channel, [self._vectors.first(code.subtract(channels, channel))]
 
     def _rows_of(self, chunk: Value) -> tuple[Value, Value]:
-        """The first row of a chunk, and how many it has."""
+        """Returns the first row of a chunk, and its number of rows."""
         code = self._code
         first = code.multiply(chunk, self._size(Field.CHUNK))
         rest = code.subtract(self._size(Field.ROWS), first)
@@ -95,7 +95,7 @@ class _Chunks(Writer):
 
     @contextmanager
     def _each_row(self, rows: tuple[Value, Value], channel: Value) -> Iterator[Value]:
-        """Where the block's channels of a row begin."""
+        """Returns the address of the block's channels in a row."""
         code, channels = self._code, self._size(Field.CHANNELS)
         place = code.variable("i64", code.add(code.multiply(rows[0], channels), channel))
         with code.loop(0, rows[1]):
@@ -127,7 +127,7 @@ class _Chunks(Writer):
         return self._code.let(f"fsub {self._vectors.kind} {a}, {b}")
 
     def _count(self, count: Value) -> str:
-        """A whole number in every lane."""
+        """Broadcasts an integer to all lanes."""
         element = self._vectors.element
         return self._vectors.splat(self._code.let(f"sitofp i64 {count} to {element}"))
 

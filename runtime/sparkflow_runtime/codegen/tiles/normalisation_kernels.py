@@ -17,17 +17,17 @@ from sparkflow_runtime.codegen.tiles.pooling_kernels import PARALLEL_ELEMENTS
 Array = np.ndarray[Any, Any]
 
 CHUNK: Final = 128
-"""Rows that are added up before they are added to others."""
+"""Rows that are summed before they are added to other sums."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """What there is to do with images of one shape, [rows, channels] or [..., channels].
+    """The kernels for images of one shape, [rows, channels] or [..., channels].
 
-    Each returns False, with nothing done, where an array does not fit.
+    Each returns False, without doing anything, if an array does not fit.
 
     Attributes:
-        moments: Of x: fills the mean and the variance.
+        moments: x to mean and variance.
         normalise: x, mean, factor, offset to y: (x - mean) · factor + offset.
         products: dy, x, mean to Σ dy and Σ dy · (x - mean).
         slopes: dy, x, mean, slope, share, factor to dx: (dy - (x - mean) · slope - share) · factor.
@@ -40,15 +40,15 @@ class Kernels:
 
 
 def bind(dtype: np.dtype[Any], rows: int, channels: int) -> Kernels | None:
-    """The kernels.
+    """Returns the kernels.
 
     Args:
         dtype: float32 or float64.
         rows: Pixels of all images.
-        channels: Of each.
+        channels: Channels per pixel.
 
     Returns:
-        None where there are none.
+        None if there are none.
     """
     if not native.available() or dtype.char not in ELEMENTS or not dtype.isnative:
         return None

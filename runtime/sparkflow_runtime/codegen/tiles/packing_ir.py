@@ -1,7 +1,7 @@
-"""Copies a factor of a matrix product into the order in which tiles read it, as LLVM IR.
+"""Packs a factor of a matrix product into the order in which tiles read it, as LLVM IR.
 
-Products copy blocks of their factors so while they run, see `gemm_ir`. A factor that stays the same
-over several products is packed once, as a whole.
+Products pack blocks of their factors on the fly, see `gemm_ir`. A factor that is reused by several
+products is packed once, as a whole.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from sparkflow_runtime.codegen.tiles.gemm_form import Form, Size
 from sparkflow_runtime.codegen.tiles.tile import Writer
 
 _LINES: Final = 4
-"""Lines that are copied side by side."""
+"""Lines that are copied in parallel."""
 
 
 def text(form: Form) -> str:
     """The module whose `body` packs a right factor; its arrays are the factor and where it goes.
 
-    For each block of the sum and each slice of a tile's columns there is what the tile reads in
-    order: k × `packed_columns(n)` elements. `Size` says where the factor's elements are; `OUT_ROW`
+    For each block of the sum and each slice of a tile's columns, it holds the elements in the
+    tile's reading order: k × `packed_columns(n)` in all. `Size` has the factor's strides; `OUT_ROW`
     is `packed_columns(n)`.
     """
     return _Packer(form).text()
 
 
 class PackingWriter(Writer):
-    """Writes what copies blocks of factors.
+    """Emits the code that packs blocks of factors.
 
     Args:
-        form: What is fixed when the code is made.
+        form: Compile-time parameters.
     """
 
     def __init__(self, form: Form) -> None:
@@ -42,7 +42,7 @@ class PackingWriter(Writer):
         return code.let(f"sdiv i64 {code.subtract(code.add(total, unit), 1)}, {unit}")
 
     def _depth(self, longest: Value) -> str:
-        """How long blocks of the sum are: as equal as possible."""
+        """The length of blocks of the sum: as equal as possible."""
         depth_blocks = self._quotient_up(self._size(Size.K), longest)
         return self._quotient_up(self._size(Size.K), depth_blocks)
 
@@ -57,11 +57,11 @@ class PackingWriter(Writer):
         """Copies a block into slices: for each slice of `width`, for each depth, `width` elements.
 
         Args:
-            places: From where and to where.
-            strides: Along the depth and across; one of them is 1.
-            across: How many there are; the last slice may be narrower.
-            depth: How deep the block is.
-            slices: How wide they are, and elements from one to the next.
+            places: Source and target addresses.
+            strides: Strides along the depth and across; one of them is 1.
+            across: Number of elements across; the last slice may be narrower.
+            depth: Depth of the block.
+            slices: Width of the slices, and stride between them in elements.
         """
         code = self._code
         is_turned = code.compare("ne", strides[1], 1)
@@ -78,7 +78,7 @@ class PackingWriter(Writer):
         depth: Value,
         slices: tuple[int, Value],
     ) -> None:
-        """Elements that are neighbours across, which become neighbours."""
+        """Copies elements that are contiguous across."""
         code, vectors = self._code, self._vectors
         source, target = places
         width, step = slices
@@ -88,7 +88,7 @@ class PackingWriter(Writer):
         kind = f"<{width} x {self._form.element}>"
         is_part = code.compare("sgt", rest, 0)
         blocks = code.let(f"and i64 {depth}, {-_LINES}")
-        # A few lines at a time: lines may lie so that a cache holds only some of them at once.
+        # A few lines at a time: many lines may map to the same cache sets.
         for start, stop, count in ((0, blocks, _LINES), (blocks, depth, 1)):
             with code.loop(start, stop, count) as k:
                 lines = [
@@ -119,10 +119,10 @@ class PackingWriter(Writer):
         depth: Value,
         slices: tuple[int, Value],
     ) -> None:
-        """Elements that are neighbours along the depth: squares are turned in registers.
+        """Copies elements that are contiguous along the depth: squares are transposed in registers.
 
-        A slice narrower than `width` gets its last line several times, which nothing uses. Stores
-        are of whole vectors: what they write too much is written over by the next.
+        A slice narrower than `width` repeats its last line, which is never used. Stores are of
+        whole vectors: the excess is overwritten by the next one.
         """
         code, vectors, lanes = self._code, self._vectors, self._form.lanes
         source, target = places

@@ -1,10 +1,10 @@
-"""Machine code for pooling over two dimensions and its gradients, channels last.
+"""Machine code for two-dimensional pooling and its gradients, channels last.
 
-One pass over the images: for each window, vectors of channels. Windows that lie inside of the image
-are written out element by element if they are small; loops go over what is inside of the others.
+One pass over the images: for each window, vectors of channels. Small windows inside the image are
+unrolled; for others, loops run over the elements inside the image.
 
-The arrays of a call are, in this order, what there is of: the images, the pooled images, the
-gradient of the pooled images; then the result.
+The arrays of a call are those that the task needs of, in this order: the images, the pooled images,
+the gradient of the pooled images; then the result.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from sparkflow_runtime.codegen.machine.llvm_text import Value
 from sparkflow_runtime.codegen.tiles.tile import Writer
 
 _LOWEST: Final = "0xFFF0000000000000"
-"""Minus infinity, for both kinds of elements."""
+"""Minus infinity, for both element types."""
 WRITTEN_OUT: Final = 16
-"""Windows of so many elements or fewer are written out."""
+"""Windows of up to this many elements are unrolled."""
 
 
 class Task(Enum):
-    """What is computed."""
+    """The computation of a kernel."""
 
     MAXIMUM = "maximum"
     AVERAGE = "average"
@@ -39,7 +39,7 @@ class Task(Enum):
 
 
 class Field(IntEnum):
-    """Places in `sizes`."""
+    """Indices into `sizes`."""
 
     HEIGHT = 0
     WIDTH = 1
@@ -58,14 +58,14 @@ class Field(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What is fixed when the code is made.
+    """The compile-time parameters of a kernel.
 
     Attributes:
         task: What is computed.
         element: `float` or `double`.
         lanes: Elements per vector.
-        rows, columns: Of a window.
-        disjoint: Whether no element is in two windows.
+        rows, columns: Size of a window.
+        disjoint: Whether windows do not overlap.
     """
 
     task: Task
@@ -83,7 +83,7 @@ def text(form: Form) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """The current window along one dimension: its elements `low` to `high` lie in the image."""
+    """The current window along one dimension: its elements `low` to `high` are in the image."""
 
     start: Value
     low: Value
@@ -156,7 +156,7 @@ class _Writer(Writer):
         return _Axis(start, low, high)
 
     def _window(self, bases: dict[str, str], row: _Axis, column: _Axis) -> None:
-        """One window, at whose first element `bases` point."""
+        """Computes one window, whose first elements `bases` point to."""
         code, form = self._code, self._form
         count = code.multiply(
             code.subtract(row.high, row.low), code.subtract(column.high, column.low)
@@ -192,7 +192,7 @@ class _Writer(Writer):
         row: _Axis,
         column: _Axis,
     ) -> None:
-        """One vector of channels of one window."""
+        """Computes one vector of channels of one window."""
         code, vectors, kind = self._code, self._vectors, self._vectors.kind
         at = {name: code.at(self._form.element, base, channel) for name, base in bases.items()}
         match self._form.task:
@@ -205,7 +205,7 @@ class _Writer(Writer):
                             vectors.load(at["image"], offset, mask),
                             code.get(best, kind),
                         )
-                        # NaN is larger than all, as numpy's maximum has it.
+                        # NaN is larger than all, as in numpy's maximum.
                         larger = code.let(f"fcmp ogt {kind} {value}, {so_far}")
                         nan = code.let(f"fcmp uno {kind} {value}, {value}")
                         takes = code.let(f"or {vectors.truth} {larger}, {nan}")
@@ -245,7 +245,7 @@ class _Writer(Writer):
                         self._give(share, at["result"], offset, mask)
 
     def _give(self, share: str, result: str, offset: Value, mask: str | None) -> None:
-        """Adds to an element of the gradient what one window gives it."""
+        """Adds one window's contribution to an element of the gradient."""
         vectors = self._vectors
         if not self._form.disjoint:
             before = vectors.load(result, offset, mask)
@@ -254,7 +254,7 @@ class _Writer(Writer):
 
     @contextmanager
     def _places(self, row: _Axis, column: _Axis) -> Iterator[list[Value]]:
-        """Offsets of the window's elements: all of them where they are known, else in loops."""
+        """Yields the offsets of the window's elements: unrolled if known, else in loops."""
         code, channels = self._code, self._size(Field.CHANNELS)
 
         def offset(y: Value, x: Value) -> Value:

@@ -1,6 +1,6 @@
-"""Pooling over two dimensions and its gradients in machine code, channels last.
+"""Two-dimensional pooling and its gradients in machine code, channels last.
 
-Each function looks at the sizes of one pooling and binds a body of `pooling_ir`.
+Each function binds a body of `pooling_ir` to the sizes of one pooling.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from sparkflow_runtime.codegen.tiles.pooling_ir import Field, Form, Task
 
 Array = np.ndarray[Any, Any]
 PARALLEL_ELEMENTS: Final = 100_000
-"""Elements of the images from which several threads pay."""
+"""Image elements from which several threads pay off."""
 
 
 def bind_pooling(
     task: Task, dtype: np.dtype[Any], images: Sequence[int], windows: Sequence[Window]
 ) -> Callable[..., bool] | None:
-    """The kernel of one task over images of one shape.
+    """Returns the kernel of one task over images of one shape.
 
-    It is called with the arrays that `pooling_ir` names, and returns False, with nothing done,
+    It is called with the arrays that `pooling_ir` names, and returns False, without doing anything,
     where one does not fit.
 
     Args:
-        task: What to compute.
+        task: The computation.
         dtype: float32 or float64.
         images: [batch, height, width, channels].
         windows: Over height and width, without dilation.
 
     Returns:
-        None where there is no kernel.
+        None if there is no kernel.
     """
     if not native.available() or dtype.char not in ELEMENTS or not dtype.isnative:
         return None

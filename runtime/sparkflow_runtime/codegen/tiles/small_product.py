@@ -1,8 +1,8 @@
-"""Products of small matrices as LLVM IR: nothing is copied, so that eight rows cost nanoseconds.
+"""Products of small matrices as LLVM IR, without packing, so that eight rows cost nanoseconds.
 
-`gemm_ir` copies both factors into the order in which its tiles read them, which pays where each
-element is used often. Here factors are read where they lie. The right one has to have its rows in
-order; a right factor that is to be transposed is first turned in memory of its own.
+`gemm_ir` packs both factors, which pays off if each element is used often. Here factors are read in
+place. The right one needs contiguous rows; one that has to be transposed is first transposed into
+separate memory.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from sparkflow_runtime.codegen.tiles.gemm_form import Size, places
 from sparkflow_runtime.codegen.tiles.tile import Tile, TilePart, Writer
 
 MOST: Final = 64
-"""Rows, columns and depth of a small product are at most so many."""
+"""Maximum rows, columns and depth of a small product."""
 _PANEL: Final = 2
-"""Vectors of columns that a tile is wide."""
+"""Width of a tile in vectors of columns."""
 _NUM_SIZES: Final = Size.RIGHT_COLUMN + 1
-"""A single product has the first of them only."""
+"""A single product uses only the first of them."""
 
 
 def text(element: str, lanes: int, rows: int) -> str:
     """The module: `body` computes out = left right; its arrays are left, right, out.
 
-    Of `Size` it takes those up to `RIGHT_COLUMN`.
+    It reads the fields of `Size` up to `RIGHT_COLUMN`.
 
     Args:
         element: `float` or `double`.
         lanes: Elements per vector register.
-        rows: Rows of a tile, a power of two; twice as many registers are sums.
+        rows: Rows of a tile, a power of two; twice as many registers are accumulators.
     """
     return _Writer(element, lanes, rows).text()
 
 
 def stack_text(element: str, lanes: int, rows: int) -> str:
-    """The module: `body` computes a part of a stack of products, as that of `gemm_ir` does.
+    """The module: `body` computes a part of a stack of products, like that of `gemm_ir`.
 
-    Of what that one takes it does not add and does not scale, and splits whole products only.
+    Unlike that one, it neither adds nor scales, and splits only by whole products.
 
     Args:
         element: `float` or `double`.
@@ -51,8 +51,8 @@ def stack_text(element: str, lanes: int, rows: int) -> str:
 def dots_text(element: str, lanes: int) -> str:
     """The module: `body` computes out = left right' for few rows of the left factor.
 
-    Both lie in C order. Of `Size` it takes those up to `RIGHT_COLUMN`: M and N are the rows of the
-    right and of the left factor, `LEFT_ROW` is K.
+    Both are in C order. It reads the fields of `Size` up to `RIGHT_COLUMN`: M and N are the rows of
+    the right and of the left factor, `LEFT_ROW` is K.
     """
     return _DotsWriter(element, lanes, 1).text()
 
@@ -80,7 +80,7 @@ class _Writer(Writer):
             self._with_matrix(left, right, out)
 
     def _with_vector(self, left: str, right: str, out: str) -> None:
-        """Every row of the left factor times the only column of the right one, lying in order."""
+        """Multiplies every row of the left factor by the only, contiguous column of the right."""
         code, size, vectors = self._code, self._sizes, self._vectors
         sums = code.variable(vectors.kind)
         with code.loop(0, size[Size.M]) as row:
@@ -118,7 +118,7 @@ class _Writer(Writer):
                     self._panel(left, (beside, step), below, each_mask)
 
     def _turn(self, source: str, target: str) -> None:
-        """Writes the right factor with its rows in order."""
+        """Transposes the right factor so that its rows are contiguous."""
         code, size, element = self._code, self._sizes, self._vectors.element
         with code.loop(0, size[Size.N]) as n:
             line = self._at(source, code.multiply(n, size[Size.RIGHT_COLUMN]))
@@ -132,7 +132,7 @@ class _Writer(Writer):
                 code.store(element, value, place, self._vectors.size_bytes)
 
     def _panel(self, left: str, right: tuple[str, str], out: str, masks: list[str]) -> None:
-        """All rows of some columns: tiles of `rows`, then half as many, down to one."""
+        """Computes all rows of some columns: tiles of `rows`, then half as many, down to one."""
         code, size = self._code, self._sizes
         done: Value = 0
         rows = self._rows

@@ -1,8 +1,8 @@
-"""What the writers of matrix products, contractions and poolings share: sizes, places, and a tile.
+"""What the generators of matrix products, contractions and poolings share: sizes and a tile.
 
-A tile is a part of the result that stays in registers while products are added to it: rows times
-vectors of sums. How the factors come to it, in which loops and from which memory, is what the
-writers differ in; the tile itself, its masks and its way to memory are written here only.
+A tile is a part of the result that stays in registers while products are accumulated: rows times
+vectors of sums. Generators differ in the loops and memory from which the factors come; the tile
+itself, its masks, loads and stores are emitted only here.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from sparkflow_runtime.codegen.machine.llvm_text import Code, Value, Vectors
 
 
 class Writer:
-    """Writes one function of vectors whose numbers are places of an enum.
+    """Emits one vector function whose runtime numbers are indexed by an enum.
 
     Args:
         element: `float` or `double`.
         lanes: Elements per vector.
-        num_sizes: How many numbers are in `%sizes`.
+        num_sizes: How many numbers `%sizes` has.
     """
 
     def __init__(self, element: str, lanes: int, num_sizes: int) -> None:
@@ -43,7 +43,7 @@ class Writer:
         return self._code.at(self._vectors.element, base, index)
 
     def _turned(self, square: list[str]) -> list[str]:
-        """The transposed square: as many perfect shuffles of its lines as it has bits."""
+        """Transposes a square by log2(size) rounds of perfect shuffles of its lines."""
         code, kind, lanes = self._code, self._vectors.kind, self._vectors.lanes
         masks = []
         for start in (0, lanes // 2):
@@ -59,11 +59,11 @@ class Writer:
 
 
 class Tile:
-    """Sums in registers.
+    """The register accumulators of a tile.
 
     Args:
         vectors: How vectors are read and written.
-        rows: Of the whole tile.
+        rows: Rows of the full tile.
         width: Vectors per row.
     """
 
@@ -74,17 +74,17 @@ class Tile:
         ]
 
     def part(self, rows: int, masks: Sequence[str | None]) -> TilePart:
-        """The first rows, a vector per mask."""
+        """Returns the first rows, with a vector per mask."""
         return TilePart(self._vectors, [line[: len(masks)] for line in self._sums[:rows]], masks)
 
 
 class TilePart:
-    """The part of a tile that there is at the edge of a result, or all of it.
+    """The valid part of a tile at the edge of a result, or all of it.
 
     Args:
         vectors: How vectors are read and written.
-        sums: Variables, row by row.
-        masks: Per vector of a row its lanes that count; None for all.
+        sums: The accumulator variables, row by row.
+        masks: The valid lanes of each vector of a row; None for all.
     """
 
     def __init__(
@@ -102,18 +102,18 @@ class TilePart:
                 self._code.set(each, "zeroinitializer", self._vectors.kind)
 
     def load(self, base: str, is_masked: bool = True) -> list[str]:
-        """As many vectors as a row has, from an address on."""
+        """Loads the vectors of a row from an address."""
         return [self._load(base, v, is_masked) for v in range(len(self._masks))]
 
     def one_by_one(self, base: str) -> Iterable[str]:
-        """The same, each read where it is needed."""
+        """The same, each loaded where it is needed."""
         return (self._load(base, v, True) for v in range(len(self._masks)))
 
     def add_products(self, lefts: Iterable[Iterable[str]], right: Sequence[str]) -> None:
-        """Adds, in every row, the products of vectors.
+        """Accumulates products of vectors in every row.
 
         Args:
-            lefts: Row by row a vector per vector of the tile; taken as they are used.
+            lefts: Per row, a vector per vector of the tile; consumed lazily.
             right: The same for all rows.
         """
         vectors = self._vectors
@@ -132,7 +132,7 @@ class TilePart:
                 )
 
     def add_what_is_at(self, places: Sequence[str]) -> None:
-        """Adds what lies at the rows' places."""
+        """Adds the values in memory at the rows' addresses."""
         for line, place in zip(self._sums, places, strict=True):
             for v, each in enumerate(line):
                 before = self._load(place, v, True)
@@ -140,7 +140,7 @@ class TilePart:
                 self._code.set(each, total, self._vectors.kind)
 
     def multiply_and_add_what_is_at(self, factor: str, places: Sequence[str]) -> None:
-        """Multiplies the sums by a vector and adds what lies at the rows' places, rounded once."""
+        """Multiplies the sums by a vector and adds the values at the rows' addresses, fused."""
         kind = self._vectors.kind
         for line, place in zip(self._sums, places, strict=True):
             for v, each in enumerate(line):
@@ -149,7 +149,7 @@ class TilePart:
                 self._code.set(each, self._vectors.multiply_add(now, factor, before), kind)
 
     def store(self, places: Iterable[str]) -> None:
-        """Writes the rows to their places."""
+        """Stores the rows to their addresses."""
         vectors = self._vectors
         for line, place in zip(self._sums, places, strict=True):
             for v, (each, mask) in enumerate(zip(line, self._masks, strict=True)):

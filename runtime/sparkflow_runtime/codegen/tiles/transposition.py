@@ -1,9 +1,9 @@
 """Machine code that transposes matrices of numbers, or of short rows of them.
 
-numpy reads or writes one element per line of the cache. One body serves all sizes. It goes through
-bands of columns as wide as a line of the cache, and transposes squares of a vector's width in
-registers. Of 1024×1024 float32 it takes 0.9 ms where numpy takes 16, of 512×784 0.10 and 0.24 ms;
-copies take 0.26 and 0.09 (2026-11-21, a busy Zen 3).
+numpy reads or writes one element per cache line. One body handles all sizes: it processes bands of
+columns as wide as a cache line, and transposes squares of a vector's width in registers. For
+1024×1024 float32 it takes 0.9 ms where numpy takes 16, for 512×784 0.10 and 0.24 ms; copies take
+0.26 and 0.09 (2026-11-21, a busy Zen 3).
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from sparkflow_runtime.once import latest, once
 
 _LINE_BYTES: Final = 64
 _MOST_LANES: Final = 8
-"""A square takes as many registers as it has rows."""
+"""Maximum rows of a square, each of which takes a register."""
 _VECTOR_BYTES: Final = 32
 _SHARED_BYTES: Final = 1 << 20
-"""What is less is done by one thread."""
+"""Smaller inputs are processed by a single thread."""
 ELEMENT_BYTES: Final = frozenset({1, 2, 4, 8})
-"""Sizes of numbers."""
+"""Sizes of single numbers."""
 _WORD_BYTES: Final = 4
 _MOST_BYTES: Final = 64
-"""numpy moves longer rows as fast."""
+"""Maximum size of a short row: numpy moves longer ones as fast."""
 
 
 def has_elements(size_bytes: int) -> bool:
@@ -37,17 +37,17 @@ def has_elements(size_bytes: int) -> bool:
 def bound(
     size_bytes: int, matrices: int, rows: int, columns: int, numbers: int = 1
 ) -> Callable[..., bool]:
-    """A function of (source, target) that transposes each of some matrices.
+    """Returns a function of (source, target) that transposes a stack of matrices.
 
     Args:
-        size_bytes: Of an element, see `has_elements`.
-        matrices: How many there are.
-        rows: Of each in the source, an array of [matrices, rows, columns].
+        size_bytes: Size of an element, see `has_elements`.
+        matrices: Number of matrices.
+        rows: Rows of each in the source, an array of [matrices, rows, columns].
         columns: Likewise.
-        numbers: Of an element, in the arrays of a call.
+        numbers: Numbers per element, in the arrays of a call.
 
     Returns:
-        What returns False, having done nothing, where an array is not contiguous.
+        A function that returns False, without doing anything, if an array is not contiguous.
     """
     is_large = matrices * rows * columns * size_bytes >= _SHARED_BYTES
     thread_count = threads.count() if is_large else 1
@@ -81,7 +81,7 @@ def text(size_bytes: int, vector_bytes: int) -> str:
 
     Args:
         size_bytes: Of an element.
-        vector_bytes: Of a register.
+        vector_bytes: Size of a vector register.
     """
     code = Code()
     kind = f"i{8 * size_bytes}"
@@ -117,7 +117,7 @@ def text(size_bytes: int, vector_bytes: int) -> str:
 def text_of_rows(size_bytes: int) -> str:
     """The module for elements that are short rows; sizes and arrays as for `text`.
 
-    The loop is over columns: what is written goes on where it ended.
+    The loop is over columns, so that writes are sequential.
 
     Args:
         size_bytes: Of an element.
@@ -144,7 +144,7 @@ def _whole(code: Code, count: Value, step: int) -> Value:
 def _square(
     code: Code, kind: str, lanes: int, source: tuple[str, Value], target: tuple[str, Value]
 ) -> None:
-    """Transposes a square: swaps halves of halves, pairs of rows at a time."""
+    """Transposes a square by recursively swapping halves, pairs of rows at a time."""
     vector = f"<{lanes} x {kind}>"
     size_bytes = int(kind[1:]) // 8
     registers = [
@@ -179,7 +179,7 @@ def _one_by_one(
     rows: tuple[Value, Value],
     columns: tuple[Value, Value],
 ) -> None:
-    """What is left beside the squares."""
+    """Transposes the remainder next to the squares."""
     kind, source, target, row_count, column_count = places
     size_bytes = int(kind[1:]) // 8
     with code.loop(*columns) as column, code.loop(*rows) as row:

@@ -1,1 +1,1 @@
-"""Convolutions by minimal filtering (Winograd) in machine code, and their gradients."""
+"""Winograd convolutions (minimal filtering) and their gradients, in machine code."""

@@ -1,8 +1,8 @@
-"""Machine code for convolutions by minimal filtering; see `winograd_ir`.
+"""Machine code for Winograd convolutions; see `winograd_ir`.
 
-Either group by group of tiles, with filters that are transformed before (`convolution_text`); or,
-where these would be larger than a cache, panel by panel of outputs, whose filters are transformed a
-chunk of channels at a time (`tiles_text`, `panels_text`).
+Either by groups of tiles, with filters transformed beforehand (`convolution_text`); or, if these
+would exceed a cache, by panels of outputs, whose filters are transformed one chunk of channels at a
+time (`tiles_text`, `panels_text`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def convolution_text(form: Form) -> str:
 
 
 def tiles_text(form: Form) -> str:
-    """Transforms tiles of images; the loop is over those of a group, up to whole tiles of rows.
+    """Transforms tiles of images; the loop is over those of a group, padded to whole tiles of rows.
 
     Arrays are images, their transformed tiles, and zeros, as many as a pixel has channels.
     """
@@ -41,14 +41,14 @@ def panels_text(form: Form, is_turned: bool) -> str:
     Arrays are transformed tiles, filters, out, scratch.
 
     Args:
-        form: What is fixed.
+        form: Compile-time parameters.
         is_turned: See `FilterTransforms`.
     """
     return _Panels(form, is_turned).text()
 
 
 class _Steps(FilterTransforms):
-    """What there is to do with a group of tiles: take them, multiply, give the outputs."""
+    """Emits the work on a group of tiles: transform them, multiply, and compute the outputs."""
 
     def __init__(self, form: Form, is_turned: bool) -> None:
         super().__init__(form, is_turned)
@@ -62,11 +62,11 @@ class _Steps(FilterTransforms):
         """Transforms tiles.
 
         Args:
-            images: Where they are.
-            numbers: From which to which place in the group.
-            tiles: Where the transformed tile of place 0 goes.
+            images: Address of the images.
+            numbers: The range of positions in the group.
+            tiles: Address of the transformed tile at position 0.
             zeros: As many as a pixel has channels.
-            last: The place of the last tile that there is; it stands for those behind it.
+            last: The position of the last tile, which is repeated beyond the end.
         """
         code, size, form = self._code, self._size, self._form
         shape = size(Field.HEIGHT), size(Field.WIDTH), size(Field.CHANNELS)
@@ -92,14 +92,14 @@ class _Steps(FilterTransforms):
         depth: Value,
         adds: str | None = None,
     ) -> None:
-        """[tiles, channels] by one panel, [channels, panel].
+        """Multiplies [tiles, channels] by one panel, [channels, panel].
 
         Args:
-            factors: Both.
-            out: Where the result goes.
-            count: Tiles.
-            depth: Channels.
-            adds: Whether it is added to what is there.
+            factors: Addresses of both factors.
+            out: Address of the result.
+            count: Number of tiles.
+            depth: Number of channels.
+            adds: Whether the product is added to the result.
         """
         code, size, form, vectors = self._code, self._size, self._form, self._vectors
         left, right = factors
@@ -127,7 +127,7 @@ class _Steps(FilterTransforms):
             part.store(outs)
 
     def _find_targets(self, number: Value, out: str, aside: str) -> None:
-        """Finds where the outputs of a tile go; those that the result does not have go aside."""
+        """Finds the addresses of a tile's outputs; `aside` for those outside the result."""
         shape = [self._size(each) for each in (Field.OUT_HEIGHT, Field.OUT_WIDTH, Field.OUTPUTS)]
         tile = self._tile_at(self._code.add(self._first, number))
         height, width, outputs = shape
@@ -135,7 +135,7 @@ class _Steps(FilterTransforms):
         self._places(out, tile, self._form.tile, (0, 0), here, aside, self._targets)
 
     def _give(self, source: str, output: Value, mask: str | None) -> None:
-        """Transforms sums into a vector of outputs of the tile whose targets are found."""
+        """Transforms sums into a vector of outputs of the tile whose targets were found."""
         for i, line in enumerate(self._gathered(source, self._form.tile)):
             for j, value in enumerate(line):
                 place = self._place(self._targets, i * self._form.tile + j)
@@ -220,6 +220,6 @@ class _Panels(_Steps):
                         self._give(self._at(source, v * form.lanes), vector, mask)
 
     def _vectors_from(self, output: Value) -> Iterable[tuple[int, Value]]:
-        """Number and first output of each vector of a panel."""
+        """Yields number and first output of each vector of a panel."""
         for v in range(self._form.vectors):
             yield v, self._code.add(output, v * self._form.lanes)

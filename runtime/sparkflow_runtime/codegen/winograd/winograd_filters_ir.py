@@ -1,6 +1,6 @@
-"""Machine code that transforms filters for minimal filtering; see `winograd_ir`.
+"""Machine code that transforms filters for Winograd convolutions; see `winograd_ir`.
 
-Transformed filters lie product by product and panel by panel: [36, panels, channels, panel].
+Transformed filters are stored by product and panel: [36, panels, channels, panel].
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ def filters_text(form: Form, is_turned: bool) -> str:
     The arrays are the filters and the transformed ones.
 
     Args:
-        form: What is fixed.
+        form: Compile-time parameters.
         is_turned: See `FilterTransforms`.
     """
     return _Filters(form, is_turned).text()
 
 
 class FilterTransforms(Transforms):
-    """What bodies write that transform filters.
+    """Emits the transform of filters.
 
     Args:
-        form: What is fixed.
-        is_turned: Filters are taken backwards, and their outputs are the channels here, which so
-            lie beside one another: squares of as many channels as outputs are turned in registers.
+        form: Compile-time parameters.
+        is_turned: Whether filters are mirrored and their outputs are the channels here, which are
+            therefore contiguous: squares of as many channels as outputs are transposed in
+            registers.
     """
 
     def __init__(self, form: Form, is_turned: bool) -> None:
@@ -39,13 +40,13 @@ class FilterTransforms(Transforms):
     def _take_filters(
         self, filters: str, channels: tuple[Value, Value], output: Value, target: str
     ) -> None:
-        """Transforms those of one vector of outputs.
+        """Transforms the filters of one vector of outputs.
 
         Args:
-            filters: Where they are.
-            channels: The first one, and how many.
-            output: The first one.
-            target: Where that of the first channel goes; the others follow a panel apart.
+            filters: Address of the filters.
+            channels: The first channel, and their number.
+            output: The first output.
+            target: Address for the first channel; the others follow with the stride of a panel.
         """
         code, form = self._code, self._form
         first, count = channels
@@ -71,7 +72,7 @@ class FilterTransforms(Transforms):
     def _take_square(
         self, filters: str, channels: tuple[Value, Value], output: Value, target: str
     ) -> None:
-        """The same for a vector of channels or less."""
+        """The same for up to a vector of channels."""
         code, size, form, vectors = self._code, self._size, self._form, self._vectors
         first, count = channels
         taps, square = form.taps**2, form.lanes**2

@@ -1,9 +1,9 @@
-"""Machine code for the gradient of convolutions by filters, by minimal filtering.
+"""Machine code for the gradient by filters of Winograd convolutions.
 
-Tiles of images and of dy are transformed (`tiles_text`); their products are added up over tiles,
-each of the 36 and each panel of outputs by itself (`sums_text`); and the sums are transformed into
-the gradient (`finish_text`). Where all tiles are one group, the last two are one body, whose sums
-stay in a cache (`panels_text`). No sum depends on how many threads there are. See `winograd_ir`.
+Tiles of images and of dy are transformed (`tiles_text`); their products are summed over tiles,
+separately for each of the 36 and each panel of outputs (`sums_text`); and the sums are transformed
+into the gradient (`finish_text`). If all tiles form one group, the last two are one body, whose
+sums stay in cache (`panels_text`). No sum depends on the number of threads. See `winograd_ir`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def tiles_text(form: Form) -> str:
 
 
 def sums_text(form: Form) -> str:
-    """Adds up products; the loop is over products and panels. Arrays are both tiles and sums."""
+    """Sums products; the loop is over products and panels. Arrays are both tiles and sums."""
     return _Sums(form).text()
 
 
@@ -41,7 +41,7 @@ def finish_text(form: Form) -> str:
 
 
 def panels_text(form: Form) -> str:
-    """Both of the last; the loop is over panels, and in them over chunks of channels.
+    """Combines the previous two; the loop is over panels, and inside over chunks of channels.
 
     Arrays are both tiles, the gradient, scratch.
     """
@@ -77,7 +77,7 @@ class _Tiles(Transforms):
     def _take(
         self, count: int, channel: Value, mask: str | None, target: str, plane: Field
     ) -> None:
-        """Transforms one vector of channels of the tile whose pixels' places are known."""
+        """Transforms one vector of channels of the tile whose pixel addresses were found."""
 
         def load(i: int, j: int) -> str:
             return self._vectors.load(self._place(self._sources, i * count + j), channel, mask)
@@ -98,13 +98,13 @@ class _Steps(Transforms):
         channels: Value,
         adds: str | None = None,
     ) -> None:
-        """[channels, tiles] by one panel, [tiles, panel].
+        """Multiplies [channels, tiles] by one panel, [tiles, panel].
 
         Args:
-            factors: Both, the first one as [tiles, channels].
-            out: Where the result goes.
-            channels: How many there are.
-            adds: Whether it is added to what is there.
+            factors: Addresses of both factors, the first one stored as [tiles, channels].
+            out: Address of the result.
+            channels: Number of channels.
+            adds: Whether the product is added to the result.
         """
         code, size, form, vectors = self._code, self._size, self._form, self._vectors
         left, right = factors
@@ -133,7 +133,7 @@ class _Steps(Transforms):
             part.store(outs)
 
     def _give(self, source: str, target: str, mask: str | None) -> None:
-        """Transforms sums into a vector of the gradient, all taps of a channel."""
+        """Transforms sums into a vector of the gradient, for all taps of a channel."""
         code = self._code
         tap = code.multiply(self._size(Field.CHANNELS), self._size(Field.OUTPUTS))
         for i, line in enumerate(self._gathered(source, self._form.taps)):
@@ -142,7 +142,7 @@ class _Steps(Transforms):
                 self._vectors.store(value, target, place, mask)
 
     def _factors(self, tiles: str, factors: str, product: Value, panel: Value) -> tuple[str, str]:
-        """Both sides of one of the products."""
+        """The addresses of both sides of one product."""
         code, size = self._code, self._size
         left = self._at(tiles, code.multiply(product, size(Field.LEFT_PLANE)))
         right = self._at(factors, code.multiply(product, size(Field.RIGHT_PLANE)))

@@ -1,19 +1,19 @@
-"""Machine code for small convolutions by minimal filtering (Winograd), and for their gradients.
+"""Machine code for Winograd convolutions (minimal filtering) and their gradients.
 
 After Winograd (1980), Lavin and Gray ("Fast Algorithms for Convolutional Neural Networks", 2016).
-A tile of 6 × 6 elements d and a filter g of r × r are transformed and multiplied point by point;
-added up over channels, that makes 36 products of matrices. The sums are transformed to m × m
-outputs, m = 7 - r:
+A tile of 6 × 6 elements d and a filter g of r × r are transformed and multiplied pointwise; summed
+over channels, that amounts to 36 matrix products. The sums are transformed to m × m outputs, m = 7
+- r:
 
     out = Aᵀ [(G g Gᵀ) ∘ (Bᵀ d B)] A
 
-For r = 3 that is 36 products where there are 144 otherwise, for r = 5 36 instead of 100. The
-gradient by filters is the same with m and r exchanged: from tiles of 6 × 6 and "filters" that are
-tiles of dy come r × r outputs; the sums go over tiles (`winograd_gradient_ir`).
+For r = 3 that takes 36 products instead of 144, for r = 5 36 instead of 100. The gradient by
+filters is the same with m and r exchanged: tiles of 6 × 6 and "filters" that are tiles of dy yield
+r × r outputs, summed over tiles (`winograd_gradient_ir`).
 
 The points are 0, ±5/8, ±3/2 and infinity: of all pairs of eighths and sixteenths, they and their
-neighbours have the least error, half of that of the usual 0, ±1, ±2 (measured; Barabasz et al.,
-"Error Analysis and Improving the Accuracy of Winograd Convolution", 2020, say how). See ADR 0064.
+neighbours have the smallest error, half that of the usual 0, ±1, ±2 (measured as in Barabasz et
+al., "Error Analysis and Improving the Accuracy of Winograd Convolution", 2020). See ADR 0064.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ POINTS: Final = 6
 """Elements of a tile, in each of two dimensions."""
 PRODUCTS: Final = POINTS * POINTS
 UNROLLED: Final = 4
-"""Steps of the innermost loop that are written out."""
+"""Unroll factor of the innermost loop."""
 
 _A: Final = 5 / 8
 _B: Final = 3 / 2
@@ -41,16 +41,16 @@ _AT_B: Final = 1 / (2 * _B2 * (_B2 - _A2))
 
 
 class Field(IntEnum):
-    """Places in `sizes`. Strides count elements.
+    """Indices into `sizes`. Strides are in elements.
 
-    The left side is what is cut into tiles of 6 × 6. The other one is filters, or tiles of dy.
+    The left side is cut into tiles of 6 × 6. The other one is filters, or tiles of dy.
     """
 
     HEIGHT = 0
     WIDTH = 1
     CHANNELS = 2
     TOP = 3
-    """Zeros before the first line; less than 0 where the first tile begins further down."""
+    """Zeros before the first line; negative if the first tile starts further down."""
     LEFT = 4
     OUT_HEIGHT = 5
     OUT_WIDTH = 6
@@ -61,38 +61,38 @@ class Field(IntEnum):
     FIRST = 10
     """The first tile of a gradient by filters."""
     GROUP = 11
-    """Tiles that are worked on at once: whole tiles of rows."""
+    """Tiles per group: whole tiles of rows."""
     LEFT_PITCH = 12
-    """Of transformed tiles, from one to the next."""
+    """Stride between transformed tiles."""
     LEFT_PLANE = 13
-    """From one of the 36 products to the next."""
+    """Stride between the 36 products."""
     RIGHT_PLANE = 14
     OUT_PITCH = 15
     OUT_PLANE = 16
     PART = 17
-    """Scratch memory of a part."""
+    """Size of a part's scratch memory."""
     FILTER_TAP = 18
-    """Filters as they are given: from one element to the next."""
+    """Stride between elements of the given filters."""
     FILTER_CHANNEL = 19
     FILTER_OUTPUT = 20
     ADDS = 21
-    """Whether a gradient by filters is added to what is there."""
+    """Whether a gradient by filters is added to the output."""
     PANELS = 22
     CHUNK = 23
-    """Channels that are worked on at once, where panel by panel."""
+    """Channels per chunk, if by panels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What is fixed when the code is made.
+    """The compile-time parameters of a kernel.
 
     Attributes:
         taps: Elements of a filter, in each of two dimensions: 2 to 5.
         lanes: Elements per vector.
-        rows: Of the tile of sums.
-        vectors: Per row of the tile; together they are a panel.
-        channels_rest: Whether the channels are not whole vectors.
-        outputs_rest: Whether the outputs are not whole vectors.
+        rows: Rows of the register tile.
+        vectors: Vectors per row of the tile; together they form a panel.
+        channels_rest: Whether the channels are not a multiple of the vector length.
+        outputs_rest: Whether the outputs are not a multiple of the vector length.
     """
 
     taps: int
@@ -114,10 +114,10 @@ class Form:
 
 
 class Transforms(Writer):
-    """What all bodies write: transforms of vectors, and where tiles lie.
+    """Emits what all bodies share: vector transforms and tile addresses.
 
     Args:
-        form: What is fixed.
+        form: Compile-time parameters.
     """
 
     def __init__(self, form: Form) -> None:
@@ -183,7 +183,7 @@ class Transforms(Writer):
         size: int,
         load: Callable[[int, int], str],
     ) -> list[list[str]]:
-        """A transform of columns and then of rows."""
+        """Applies a transform to columns and then to rows."""
         columns = [transform([load(i, j) for i in range(size)]) for j in range(size)]
         return [transform(line) for line in zip(*columns, strict=True)]
 
@@ -195,7 +195,7 @@ class Transforms(Writer):
                 self._vectors.store(value, target, place)
 
     def _gathered(self, source: str, count: int) -> list[list[str]]:
-        """The outputs, `count` × `count`, of 6 × 6 sums that lie in planes."""
+        """Returns the outputs, `count` × `count`, of 6 × 6 sums stored in planes."""
 
         def load(i: int, j: int) -> str:
             plane = self._code.multiply(self._size(Field.OUT_PLANE), i * POINTS + j)
@@ -204,7 +204,7 @@ class Transforms(Writer):
         return self._both_ways(lambda sums: self._of_sums(sums, count), POINTS, load)
 
     def _tile_at(self, number: Value) -> tuple[str, str, str]:
-        """The image, and line and column of a tile among those of the image."""
+        """Returns the image of a tile, and its line and column within the image."""
         code = self._code
         image = code.let(f"sdiv i64 {number}, {self._size(Field.TILES)}")
         rest = code.subtract(number, code.multiply(image, self._size(Field.TILES)))
@@ -222,7 +222,7 @@ class Transforms(Writer):
         outside: str,
         places: str,
     ) -> None:
-        """Where the pixels of a tile lie; `outside` for those that the image does not have."""
+        """Returns the addresses of a tile's pixels; `outside` for those outside the image."""
         code = self._code
         height, width, channels = shape
         image, line, column = tile

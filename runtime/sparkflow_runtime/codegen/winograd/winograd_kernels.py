@@ -1,7 +1,7 @@
-"""Convolutions and their gradients by minimal filtering, channels last, and when that pays.
+"""Winograd convolutions and their gradients, channels last, and when they pay off.
 
-Each function here looks at the sizes of one convolution and binds bodies of `winograd_ir` and
-`winograd_gradient_ir`; what it gives is called with the arrays, as that of `convolution_kernels`.
+Each function here binds bodies of `winograd_ir` and `winograd_gradient_ir` to the sizes of one
+convolution; the result is called with the arrays, as in `convolution_kernels`.
 """
 
 from __future__ import annotations
@@ -27,43 +27,43 @@ from sparkflow_runtime.codegen.winograd import (
 from sparkflow_runtime.codegen.winograd.winograd_ir import POINTS, PRODUCTS, Field, Form
 
 GROUP: Final = 48
-"""Tiles that are worked on at once: transformed, with their sums, they stay in a cache.
+"""Tiles per group: transformed, together with their sums, they stay in cache.
 
 Measured 2026-11-28 on two AVX-512 cores with 1 MB of L2 each: of 24, 48, 96 and 192, for 32 to 256
 channels, 24 and 48 are the fastest, within 3 % of each other.
 """
 GRADIENT_GROUP: Final = 64
-"""The same for a gradient by filters, where sums stay and tiles pass by; 64 to 800 were tried."""
+"""The same for a gradient by filters, where sums stay and tiles stream; 64 to 800 were tried."""
 GRADIENT_CHUNK: Final = 64
-"""Channels of a gradient by filters whose sums are in the cache at once, if all tiles are."""
+"""Channels of a gradient by filters whose sums are in cache at once, if all tiles are."""
 FILTERS_AT_ONCE: Final = 4 << 20
-"""Bytes of transformed filters that all are there at once; of more, panel by panel."""
+"""Maximum bytes of transformed filters kept at once; larger ones are processed by panels."""
 CHUNK: Final = 128
-"""Channels whose filters are then transformed at once, times a panel: 0.6 MB."""
+"""Channels per chunk whose filters are then transformed, times a panel: 0.6 MB."""
 TILES_AT_ONCE: Final = 8 << 20
-"""Bytes of tiles that are then there at once."""
+"""Bytes of tiles that are then kept at once."""
 PANEL_GROUP: Final = 64
-"""The least such tiles, for which filters are transformed once more."""
+"""Minimum number of such tiles, each group of which transforms the filters again."""
 SIDES_AT_ONCE: Final = 64 << 20
 """Bytes of both transformed sides of a gradient by filters."""
 LARGEST_SUMS: Final = 40 << 20
-"""Bytes of its sums, where they are read and written by several groups of tiles."""
+"""Bytes of its sums, if several groups of tiles read and write them."""
 NEAR_SUMS: Final = 16 << 20
-"""Bytes of them that do not go to memory and back."""
+"""Bytes of sums that stay in cache."""
 TRANSFORM: Final = 0.45
 """Cycles per element of transformed tiles and of their sums.
 
 This and the next were fitted on 2026-11-28 (two AVX-512 cores) to 30 layers of 3 to 1024 channels;
-with them `pays` says no to a gain in a few, and yes to a loss in none.
+with them, `pays` misses a gain for a few layers, and accepts a loss for none.
 """
 TRANSFORM_FILTER: Final = 0.5
 """The same per element of transformed filters, or of a gradient's sums."""
 FAR_SUM: Final = 2.0
-"""The same per element of sums that do go to memory and back."""
+"""The same per element of sums that go to memory and back."""
 GAIN: Final = 0.85
-"""How much of the other way's time it may take."""
+"""Maximum fraction of the direct method's time."""
 FEWEST_TAPS: Final = 3
-"""Filters of 2 × 2 would gain 1.7 times the speed for 3 to 4 times the error."""
+"""Minimum taps: 2 × 2 filters would be 1.7 times as fast, with 3 to 4 times the error."""
 _ITEM: Final = 4
 _LINE: Final = scratch.ALIGNMENT // _ITEM
 
@@ -72,12 +72,12 @@ _Run = Callable[..., bool]
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """What is convolved: a left side of tiles, filters beside one another, and the outputs.
+    """The operands of a convolution: a left side of tiles, filters, and outputs.
 
     Attributes:
-        batch: Images.
+        batch: Number of images.
         left: Height, width and channels of the left side.
-        before: Zeros above it and to the left of it.
+        before: Zeros above and to the left of it.
         out: Height, width and channels of the outputs.
         taps: Elements of a filter, in each of two dimensions.
     """
@@ -92,7 +92,7 @@ class Sides:
     def forward(
         cls, images: Sequence[int], filters: Sequence[int], windows: Sequence[Window]
     ) -> Sides:
-        """Those of a convolution of [batch, height, width, channels]."""
+        """The operands of a convolution of [batch, height, width, channels]."""
         batch, height, width, channels = images
         rows, columns = windows
         out = rows.count, columns.count, filters[3]
@@ -103,7 +103,7 @@ class Sides:
     def by_image(
         cls, images: Sequence[int], filters: Sequence[int], windows: Sequence[Window]
     ) -> Sides:
-        """Those of the gradient by images: dy is convolved with the filters mirrored."""
+        """The operands of the gradient by images: dy is convolved with the mirrored filters."""
         batch, height, width, channels = images
         rows, columns = windows
         left = rows.count, columns.count, filters[3]
@@ -118,12 +118,12 @@ class Sides:
 
     @property
     def tile_columns(self) -> int:
-        """Tiles beside one another."""
+        """Tiles per row of tiles."""
         return -(-self.out[1] // self.tile)
 
     @property
     def tiles(self) -> int:
-        """Tiles of an image."""
+        """Tiles per image."""
         return -(-self.out[0] // self.tile) * self.tile_columns
 
     @property
@@ -133,18 +133,18 @@ class Sides:
 
     @property
     def products(self) -> int:
-        """Multiplications of the matrices' products."""
+        """Multiplications of the matrix products."""
         return self.total * PRODUCTS * self.left[2] * self.out[2]
 
     @property
     def threads(self) -> int:
-        """In how many parts it is done, at most."""
+        """Maximum number of parts."""
         return pools.count() if self.products >= PARALLEL_PRODUCTS else 1
 
     def form(self) -> Form:
-        """What fits the registers of this processor."""
+        """The form that fits the registers of this processor."""
         rows, vectors = tile()
-        if vectors > 2:  # on ARM: of 6 × 4 sums, and what they need, some would be in memory
+        if vectors > 2:  # on ARM: 6 × 4 accumulators and their operands would spill
             rows, vectors = 8, 2
         lanes = host.host().vector_bytes // _ITEM
         channels, outputs = self.left[2], self.out[2]
@@ -152,7 +152,7 @@ class Sides:
         return Form(self.taps, lanes, rows, vectors, channels % lanes > 0, outputs % lanes > 0)
 
     def fields(self) -> dict[Field, int]:
-        """Where pixels lie, and what is computed of them."""
+        """The fields for the layout of pixels and for the outputs."""
         height, width, channels = self.left
         return {
             Field.HEIGHT: height,
@@ -174,10 +174,10 @@ def is_possible(
     filters: Sequence[int],
     windows: Sequence[Window],
 ) -> bool:
-    """Whether there are such kernels: float32, square filters of 3 to 5, strides of 1.
+    """Whether the kernels apply: float32, square filters of 3 to 5, strides of 1.
 
     Args:
-        dtype: Of the arrays.
+        dtype: The dtype of the arrays.
         images: [batch, height, width, channels].
         filters: [rows, columns, channels, outputs].
         windows: Over height and width.
@@ -199,15 +199,15 @@ def pays(
     windows: Sequence[Window],
     member: int,
 ) -> bool:
-    """Whether it is faster than adding up over windows, where it is possible.
+    """Whether it is faster than the direct convolution, if it is possible.
 
-    A model of cycles: both ways multiply at the processor's rate, and this one transforms, too.
+    A cost model in cycles: both multiply at the processor's rate, and this one also transforms.
 
     Args:
         images: As for `is_possible`.
         filters: The same.
         windows: The same.
-        member: 0 for the convolution, 1 for its gradient by images, 2 for that by filters.
+        member: 0 for the convolution, 1 for the gradient by images, 2 for the gradient by filters.
     """
     sides = (Sides.by_image if member == 1 else Sides.forward)(images, filters, windows)
     form, channels, outputs = sides.form(), sides.left[2], sides.out[2]
@@ -236,7 +236,7 @@ def forward(
     filters: Sequence[int],
     windows: Sequence[Window],
 ) -> Kernel | None:
-    """The kernel of a convolution, called with images, filters and the result.
+    """Returns the kernel of a convolution, called with images, filters and the result.
 
     Args:
         dtype: See `is_possible`.
@@ -245,7 +245,7 @@ def forward(
         windows: Over height and width.
 
     Returns:
-        None where there is no kernel.
+        None if there is no kernel.
     """
     if not is_possible(dtype, images, filters, windows):
         return None
@@ -258,16 +258,16 @@ def input_gradient(
     filters: Sequence[int],
     windows: Sequence[Window],
 ) -> Kernel | None:
-    """The kernel of the gradient by images, called with dy, filters and the result.
+    """Returns the kernel of the gradient by images, called with dy, filters and the result.
 
     Args:
         dtype: See `is_possible`.
         images: [batch, height, width, channels], the result's shape.
         filters: As in `forward`.
-        windows: The convolution's.
+        windows: The convolution's windows.
 
     Returns:
-        None where there is no kernel.
+        None if there is no kernel.
     """
     if not is_possible(dtype, images, filters, windows):
         return None
@@ -280,7 +280,7 @@ def filter_gradient(
     filters: Sequence[int],
     windows: Sequence[Window],
 ) -> Kernel | None:
-    """The kernel of the gradient by filters, called with images, dy and the result.
+    """Returns the kernel of the gradient by filters, called with images, dy and the result.
 
     Args:
         dtype: See `is_possible`.
@@ -289,7 +289,7 @@ def filter_gradient(
         windows: Over height and width.
 
     Returns:
-        None where there is no kernel.
+        None if there is no kernel.
     """
     if not is_possible(dtype, images, filters, windows):
         return None
@@ -343,9 +343,9 @@ def filter_gradient(
 
 
 def _most_at_once(sides: Sides) -> int:
-    """Tiles of a gradient by filters that are worked on at once, at most.
+    """Maximum tiles per group of a gradient by filters.
 
-    With more of them sums are read and written less often, and sides do not stay in a cache.
+    With more, sums are read and written less often, but the sides do not stay in cache.
     """
     channels, outputs = sides.left[2], sides.out[2]
     fitting = SIDES_AT_ONCE // (PRODUCTS * (channels + outputs) * _ITEM)
@@ -355,13 +355,13 @@ def _most_at_once(sides: Sides) -> int:
 def _gradient_by_panels(
     sides: Sides, taking: tuple[_Run, Mapping[Field, int]], sizes: tuple[int, ...], result: int
 ) -> Kernel:
-    """The gradient by filters where all tiles are one group.
+    """The gradient by filters if all tiles form one group.
 
     Args:
-        sides: What was convolved.
-        taking: What transforms the tiles, and the numbers for it.
-        sizes: Elements of zeros and of both transformed sides.
-        result: Elements of the result.
+        sides: The operands of the convolution.
+        taking: The body that transforms the tiles, and its numbers.
+        sizes: Numbers of elements of the zeros and of both transformed sides.
+        result: Number of elements of the result.
     """
     form = sides.form()
     take, numbers = taking
@@ -389,11 +389,11 @@ def _gradient_by_panels(
 
 
 def _bound(sides: Sides, is_turned: bool) -> Kernel:
-    """The kernel of a convolution, called with the left side, filters and the result.
+    """Returns the kernel of a convolution, called with the left side, filters and the result.
 
     Args:
-        sides: What is convolved.
-        is_turned: Filters are taken backwards, with channels and outputs exchanged.
+        sides: The operands.
+        is_turned: Whether filters are mirrored, with channels and outputs swapped.
     """
     form, channels, outputs = sides.form(), sides.left[2], sides.out[2]
     panels = -(-outputs // form.panel)
@@ -438,7 +438,7 @@ def _bound(sides: Sides, is_turned: bool) -> Kernel:
 
 
 def _by_panels(sides: Sides, common: Mapping[Field, int], is_turned: bool) -> Kernel:
-    """The same where transformed filters would not stay in a cache."""
+    """The same if the transformed filters would not stay in cache."""
     form, channels, outputs = sides.form(), sides.left[2], sides.out[2]
     panels, pitch = common[Field.PANELS], common[Field.LEFT_PITCH]
     total = sides.total
@@ -499,10 +499,10 @@ def _body(
 
 
 class _Parts:
-    """Scratch memory for several arrays.
+    """Allocates scratch memory for several arrays.
 
     Args:
-        sizes: Their elements.
+        sizes: Their numbers of elements.
     """
 
     def __init__(self, *sizes: int) -> None:
@@ -526,5 +526,5 @@ def _up(number: int, unit: int) -> int:
 
 
 def _spread(elements: int) -> int:
-    """An odd number of cache lines, so that what lies so far apart spreads over a cache."""
+    """Rounds to an odd number of cache lines, to spread accesses over cache sets."""
     return (-(-elements // _LINE) | 1) * _LINE

@@ -303,7 +303,7 @@ class GroupByWindowDataset(DatasetOp):
 
 @register
 class GeneratorDataset(DatasetOp):
-    """What functions give one after the other; see `dataset_sources.of_functions`."""
+    """What functions give one after another; see `dataset_sources.of_functions`."""
 
     inputs = (
         "init_func_other_args: Tinit_func_args, next_func_other_args: Tnext_func_args, "

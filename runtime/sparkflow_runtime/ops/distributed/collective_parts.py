@@ -136,7 +136,7 @@ class _Buffer:
 
     Args:
         context: Gives the memory; peers of this host can read it.
-        dtype: Of its elements.
+        dtype: The element type.
     """
 
     def __init__(self, context: KernelContext, dtype: DType) -> None:

@@ -308,7 +308,7 @@ def _mean_of_some(contributions: Sequence[Contribution[Gradients]]) -> Gradients
 def mean_of(contributions: Sequence[Contribution[Gradients]]) -> Gradients:
     """The weighted means of what replicas contributed.
 
-    Of sparse gradients the rows of all replicas, one after the other, times their shares of the
+    Of sparse gradients the rows of all replicas, one after another, times their shares of the
     weights: summing rows of equal index gives the mean. No rows when all weights are 0.
 
     Raises:

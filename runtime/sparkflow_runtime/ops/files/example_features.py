@@ -101,7 +101,7 @@ def ragged_rows(
 
     Args:
         features: One per row of the batch; None where it is missing.
-        dtype: Of the values.
+        dtype: The dtype of the values.
         shape: [None, ...] of one feature.
         default: One value to pad with; zero or nothing where it is empty.
         names: Of the examples, for error texts.

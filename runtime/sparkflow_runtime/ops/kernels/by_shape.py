@@ -31,7 +31,7 @@ class ByShape:
     """The kernels of one node. Several threads may use it at once.
 
     Args:
-        choose: The kernel for inputs like these; None where there is none.
+        choose: The kernel for inputs like these; None if there is none.
         sizes: The number of the input that holds sizes, whose values count as its shape does.
         xp: The module of the arrays.
     """

@@ -22,7 +22,7 @@ _SHORT_SIZE: Final = 1 << 12
 
 
 def kernel(source: DType, target: DType) -> Callable[[Array, Array], bool] | None:
-    """A function that fills its second array with the first, converted; None where there is none.
+    """A function that fills its second array with the first, converted; None if there is none.
 
     It answers False, and does nothing, where the arrays are not contiguous arrays of numpy. That
     they are of these dtypes and one shape is the promise of whoever calls.

@@ -28,7 +28,7 @@ class TensorList:
 
     Args:
         items: The elements; None where nothing was set.
-        dtype: Of the elements.
+        dtype: The element type.
 
     Attributes:
         dtype: The numpy dtype of the elements.

@@ -29,7 +29,7 @@ def in_data_format(
     Args:
         kernel: Takes contiguous arrays: inputs, then the result.
         data_format: `NHWC` or `NCHW`.
-        dtype: Of all arrays.
+        dtype: The dtype of all arrays.
         inputs: Per input its shape with channels last; None where it has no data format.
         result: The same for the result.
     """

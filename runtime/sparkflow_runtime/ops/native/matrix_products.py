@@ -75,7 +75,7 @@ def bind_product(
 
     Args:
         xp: The array module.
-        dtype: Of the factors. Real factors that are turned are not copied.
+        dtype: The dtype of the factors. Real factors that are turned are not copied.
         turn_left: None where the left factor is taken as it is.
         turn_right: The same for the right one.
     """

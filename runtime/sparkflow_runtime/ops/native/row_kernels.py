@@ -33,7 +33,7 @@ _FLOATS: Final = {np.dtype(np.float32): dtypes.float32, np.dtype(np.float64): dt
 _NUMBERS: Final = {**_INDICES, **_FLOATS}
 _MOST_INDICES: Final = 2**31 - 1
 _SHARED_BYTES: Final = 1 << 20
-"""What is less is done by one thread."""
+"""Smaller inputs are processed by a single thread."""
 _SHARED_COPY_BYTES: Final = 1 << 22
 """Likewise of gathers: 1 MB takes two threads as long as one (2026-11-21)."""
 _KNOWN_ROW_BYTES: Final = 512
@@ -42,7 +42,7 @@ _MOST_KERNELS: Final = 256
 _SHARED_COLUMNS: Final = 32
 """Rows of fewer elements are not split."""
 _SHORT_BYTES: Final = 1 << 14
-"""What is more is worth letting other Python threads run meanwhile."""
+"""Larger inputs are processed without holding the GIL."""
 _SHORT_COUNT: Final = 1 << 11
 _MOST_KEPT: Final = 1 << 20
 """Memory for more indices, or for rows of more bytes, is not kept."""

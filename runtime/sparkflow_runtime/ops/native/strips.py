@@ -40,7 +40,7 @@ class Strips:
 
         Args:
             parts: Of one dtype.
-            axis: Along which they lie one after the other; from the end if negative.
+            axis: Along which they lie one after another; from the end if negative.
             whole: All of them.
 
         Returns:

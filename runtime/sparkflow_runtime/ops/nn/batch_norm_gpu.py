@@ -34,7 +34,7 @@ class _Form:
     """The dimensions of a kernel: [rows, channels], or [pictures, channels, places].
 
     Attributes:
-        dtype: Of everything.
+        dtype: The dtype of everything.
         last: Whether channels are the last dimension.
     """
 
@@ -156,7 +156,8 @@ def _back(form: _Form, count: int, epsilon: float, is_training: bool) -> Kernel:
 
 
 class _Kernels:
-    """Kernels for images of a shape, bound when they first come. Compiled ones are kept for good.
+    """Kernels for images of a shape, bound when they first come. Compiled ones are kept
+    permanently.
 
     Args:
         gpu: Where they run.
@@ -187,7 +188,7 @@ def bind(gpu: Gpu, dtype: DType, attrs: Mapping[str, Any], plain: Run) -> Run:
 
     Args:
         gpu: Where it runs.
-        dtype: Of images and vectors.
+        dtype: The dtype of images and vectors.
         attrs: The node's.
         plain: The kernel for what these do not take: images without elements, or of another rank.
     """
@@ -243,7 +244,7 @@ def bind_gradient(gpu: Gpu, dtype: DType, attrs: Mapping[str, Any], plain: Run) 
 
     Args:
         gpu: Where it runs.
-        dtype: Of images and vectors.
+        dtype: The dtype of images and vectors.
         attrs: The node's.
         plain: The kernel for what these do not take: images without elements.
     """

@@ -105,7 +105,7 @@ class _Known:
         self._kernels: dict[tuple[int, ...], Kernels | None] = {}
 
     def of(self, x: Any, channels: int) -> Kernels | None:
-        """Those for images; None where there are none, or channels are not as many."""
+        """Those for images; None if there are none, or channels are not as many."""
         if x.ndim != self._rank or x.shape[-1] != channels or not channels:
             return None
         try:

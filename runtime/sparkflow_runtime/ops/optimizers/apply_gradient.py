@@ -2,7 +2,7 @@
 
 Here are their checks and critical sections, and one row each at the end; the formulas are in
 `update_rules`. An update runs in place with the variable and all its slots locked (whatever
-`use_locking` says), so concurrent replicas apply one after the other; the kernels keep no state of
+`use_locking` says), so concurrent replicas apply one after another; the kernels keep no state of
 their own.
 
 Rows that appear several times in `indices` are summed first and applied once, which is what

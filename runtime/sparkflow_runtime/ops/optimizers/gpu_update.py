@@ -22,7 +22,7 @@ def bind(cupy: Any, op: DenseUpdate, dtype: DType, attrs: Mapping[str, Any]) -> 
     Args:
         cupy: The module.
         op: The op.
-        dtype: Of the variable.
+        dtype: The dtype of the variable.
         attrs: The node's.
 
     Returns:

@@ -34,11 +34,11 @@ def bind(op: DenseUpdate, dtype: DType, attrs: Mapping[str, Any]) -> Run | None:
 
     Args:
         op: The op, with references.
-        dtype: Of the variable.
+        dtype: The dtype of the variable.
         attrs: The node's.
 
     Returns:
-        It, to be called with the variables locked; None where there is none.
+        It, to be called with the variables locked; None if there is none.
     """
     found = arguments(op, dtype, attrs)
     if found is None:

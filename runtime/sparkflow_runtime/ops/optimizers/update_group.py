@@ -92,7 +92,7 @@ class _Group:
             lock.acquire()
         try:
             if len(held) < len(variables):
-                return False  # one of them twice: its updates come one after the other
+                return False  # one of them twice: its updates come one after another
             tables = [variable.array for variable in variables]
             updates = [inputs[grad] for inputs in sets]
             if any(map(operator.is_, tables, itertools.repeat(None))):

@@ -39,7 +39,7 @@ class Chooser:
         self._checked = checked
 
     def __call__(self, *inputs: Array) -> Chosen | None:
-        """The kernel for inputs like these; None where there is none.
+        """The kernel for inputs like these; None if there is none.
 
         Raises:
             InvalidArgumentError: They do not belong to one pooling.

@@ -121,7 +121,7 @@ class _PoolOp(Op):
         return chosen.kernel(plain) if chosen else plain
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., None] | None:
-        """The same in machine code; None where there is none."""
+        """The same in machine code; None if there is none."""
         native_kernels = self._native(node, context)
         if native_kernels is None:
             return None

@@ -35,7 +35,7 @@ from sparkflow_runtime.shapes import Dim, Shape
 
 
 class _Concatenation(Op):
-    """Tensors one after the other along one dimension; the rest of their shapes must agree.
+    """Tensors one after another along one dimension; the rest of their shapes must agree.
 
     Attributes:
         axis_index: Which input is the axis: the first or the last.

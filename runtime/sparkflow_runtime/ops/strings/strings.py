@@ -387,7 +387,7 @@ class StringNGrams(StringOp):
         pad_width: int,
         preserve_short_sequences: bool,
     ) -> tuple[Array, Array]:
-        """All widths of a row, one after the other."""
+        """All widths of a row, one after another."""
         strings, ends = strings_of(data), np.asarray(splits)
         if ends.size and (ends[0] != 0 or ends[-1] != len(strings) or np.any(np.diff(ends) < 0)):
             raise InvalidArgumentError(
