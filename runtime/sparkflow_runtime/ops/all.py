@@ -1,4 +1,4 @@
-"""Importing this module imports every op that sparkflow ships; see `registry.all_ops`."""
+"""Imports every op that sparkflow ships; see `registry.all_ops`."""
 
 from sparkflow_runtime.ops.registry import all_ops
 

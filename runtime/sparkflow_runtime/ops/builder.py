@@ -43,11 +43,11 @@ class GraphBuilder(Protocol):
     """Adds nodes to the graph under construction."""
 
     def __getattr__(self, op_type: str) -> Callable[..., Any]:
-        """A function adding one node of `op_type`.
+        """Returns a function that adds one node of `op_type`.
 
-        It takes the inputs in order (a Python list for list arguments; numbers and arrays become
+        It accepts the inputs in order (a Python list for list arguments; numbers and arrays become
         constants of the dtype the signature implies), attributes by keyword, and returns the output
-        tensor, a tuple of them, or the operation when there is none.
+        tensor, a tuple of them, or the operation if it has no outputs.
         """
 
     def const(self, value: Any, dtype: DType) -> Tensor:
@@ -57,7 +57,7 @@ class GraphBuilder(Protocol):
         """The static shape of a tensor."""
 
     def value(self, tensor: Tensor) -> Any:
-        """The constant value of a tensor where the graph tells it, else None."""
+        """The constant value of a tensor if the graph determines it, else None."""
 
     def indexed_slices(self, values: Tensor, indices: Tensor, dense_shape: Tensor) -> Any:
         """A sparse gradient: rows `values[i]` belong at `indices[i]` of the first dimension."""

@@ -1,4 +1,4 @@
-"""Ops that are formulas of other ops: `define` says which, and everything else follows from it.
+"""Ops that are compositions of other ops: `define` gives the formula, the rest follows from it.
 
     @register
     class EuclideanNorm(Composed):
@@ -7,11 +7,11 @@
         def define(self, g, x, axes, *, keep_dims):
             return g.Sqrt(g.Sum(g.Square(x), axes, keep_dims=keep_dims))
 
-`g` takes what a gradient's builder takes. The formula is written out once per combination of
-attributes, as a recipe of steps; shapes, kernels on the host and on cards, instructions of fused
-kernels and gradients of every order are the recipe, read by whoever asks. The node stays one node
-with its own name and type, in graphs as in plans. What a class says itself counts before what
-follows, as a gradient that is made from the output does.
+`g` has the interface of a gradient's builder. The formula is traced once per combination of
+attributes, to a sequence of steps from which shapes, CPU and GPU kernels, fused kernels and
+gradients of any order are derived. The node stays one node with its own name and type, in graphs as
+in plans. What a class defines itself takes precedence over what is derived, such as a gradient
+computed from the output.
 """
 
 from __future__ import annotations
@@ -41,24 +41,24 @@ _MAX_RECIPES: Final = 512
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One op of a formula; registers are numbered through, the inputs of the formula first."""
+    """One op of a formula; registers are numbered consecutively, the formula's inputs first."""
 
     op: Op
     node: NamedNode
     inputs: tuple[int, ...]
     outputs: range
     is_of_sizes: bool
-    """Whether it makes integers, as sizes and axes are: these may be known with the shapes."""
+    """Whether its results are integers, such as sizes and axes, which shapes may determine."""
 
 
 @dataclass(slots=True)
 class Recipe:
-    """A formula written out.
+    """A traced formula.
 
     Attributes:
-        dtypes: Of every register.
-        constants: The registers that are numbers of the formula.
-        steps: In order.
+        dtypes: The dtype of every register.
+        constants: The registers that hold constants of the formula.
+        steps: The steps, in order.
         outputs: The registers of the results.
     """
 
@@ -70,14 +70,14 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class _Register:
-    """A tensor of a formula that is being written out."""
+    """A tensor of a formula that is being traced."""
 
     number: int
     dtype: DType
 
 
 class Composed(Op):
-    """An op that other ops are put together to. Subclasses say how in `define`."""
+    """An op that is composed of other ops. Subclasses define the formula in `define`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -85,10 +85,10 @@ class Composed(Op):
         self._recipe_of = functools.lru_cache(_MAX_RECIPES)(self._written_out)
 
     def define(self, g: Any, *inputs: Any, **attrs: Any) -> Any:
-        """The result, or a tuple of the results, as `g` makes them.
+        """Returns the result, or a tuple of results, built with `g`.
 
-        Attributes are given where they are named as keyword arguments. Of the inputs the dtypes
-        are known, and neither shapes nor values.
+        Attributes are passed if they are named as keyword arguments. The inputs' dtypes are known,
+        but neither their shapes nor their values.
         """
         raise NotImplementedError(self.op_type)
 
@@ -97,13 +97,13 @@ class Composed(Op):
         return self._recipe_of(tuple((name, attrs[name]) for name in self.signature.attrs))
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """What the steps infer."""
+        """The shapes that the steps infer."""
         recipe = self.recipe(node.attrs)
         found, _ = _inferred(recipe, node.shapes, node.known)
         return [found[register] for register in recipe.outputs]
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """One step's kernel after the other."""
+        """Runs the steps' kernels one after another."""
         recipe = self.recipe(node.attrs)
         last = {register: step for step in recipe.steps for register in step.inputs}
         calls = [
@@ -133,7 +133,7 @@ class Composed(Op):
             registers = [*inputs, *rest]
             for kernel, taken, given, done in calls:
                 result = kernel(*[registers[i] for i in taken])
-                for i in done:  # its memory is the next step's: new pages cost more than the step
+                for i in done:  # frees memory for the next step
                     registers[i] = None
                 if isinstance(given, int):
                     registers[given] = result
@@ -146,7 +146,7 @@ class Composed(Op):
         return run
 
     def is_fusable(self, node: NodeView) -> bool:
-        """Where all steps are but those that shapes may tell."""
+        """The devices that support all steps except those that shapes may determine."""
         try:
             steps = self.recipe(node.attrs).steps
         except InvalidArgumentError:
@@ -154,7 +154,7 @@ class Composed(Op):
         return all(step.op.is_fusable(step.node) or step.is_of_sizes for step in steps)
 
     def fuse(self, fusion: Fusion) -> Sequence[Fused]:
-        """The steps in one kernel."""
+        """Fuses the steps into one kernel."""
         recipe = self.recipe(fusion.attrs)
         count = len(fusion.shapes)
         inside: list[Fused | None] = [*fusion.inside, *[None] * (len(recipe.dtypes) - count)]
@@ -196,7 +196,7 @@ class Composed(Op):
     def gradient(
         self, g: GraphBuilder, op: OperationView, *grads: Tensor | None
     ) -> Sequence[Tensor | None]:
-        """By the chain rule through the steps, which are put into the graph for it."""
+        """Applies the chain rule to the steps, which are added to the graph for it."""
         attrs = {name: op.attr(name) for name in self.signature.attrs}
         taken = {name: attrs[name] for name in self._define_attrs}
 
@@ -223,13 +223,13 @@ def chain_rule(
     inputs: Sequence[Tensor],
     grads: Sequence[Tensor | None],
 ) -> list[Tensor | None]:
-    """The gradients of a formula's inputs. Its steps are put into the graph once more for it.
+    """Returns the gradients of a formula's inputs. Its steps are added to the graph again for it.
 
     Args:
         g: The builder.
-        formula: Takes a builder and the inputs; gives a tensor or several.
-        inputs: What it is taken of.
-        grads: What arrives at its results; None for nothing.
+        formula: A function of a builder and the inputs; returns one or several tensors.
+        inputs: Its inputs.
+        grads: The gradients of its results; None for none.
 
     Raises:
         LookupError: A step has no gradient.
@@ -239,7 +239,7 @@ def chain_rule(
 
 
 class _Writer:
-    """Writes a formula out: `GraphBuilder`, as far as formulas need it."""
+    """Traces a formula: the part of `GraphBuilder` that formulas need."""
 
     def __init__(self, name: str, recipe: Recipe) -> None:
         self._name = name
@@ -249,7 +249,7 @@ class _Writer:
         return functools.partial(self._step, registry.lookup(op_type))
 
     def const(self, value: Any, dtype: DType) -> _Register:
-        """A number, or an array, of the formula."""
+        """Adds a constant of the formula."""
         number = len(self._recipe.dtypes)
         self._recipe.dtypes.append(dtype)
         self._recipe.constants[number] = np.asarray(value, dtype.as_numpy_dtype)
@@ -283,7 +283,7 @@ class _Writer:
         if found is None:
             is_of_sizes = all(dtype.is_integer for dtype in dtypes)
             recipe.steps.append(_Step(op, node, flat, outputs, is_of_sizes))
-        else:  # numbers of the formula alone: once, not in every run
+        else:  # constants only: computed once, not in every run
             recipe.constants.update(zip(outputs, found, strict=True))
         made = [_Register(i, dtype) for i, dtype in zip(outputs, dtypes, strict=True)]
         is_one = len(signature.outputs) == 1 and not signature.outputs[0].is_list
@@ -304,7 +304,7 @@ class _Writer:
 
 
 class _Recording:
-    """A builder that remembers what it adds, to go back through it."""
+    """A builder that records the nodes it adds, for differentiation."""
 
     def __init__(self, g: GraphBuilder) -> None:
         self._g = g
@@ -361,7 +361,7 @@ def _several(made: Any) -> Sequence[Any]:
 
 
 def _grouped(signature: Signature, attrs: Mapping[str, Any], flat: Sequence[Any]) -> Iterator[Any]:
-    """Inputs as arguments: lists where the signature has lists."""
+    """Groups inputs into arguments: lists where the signature has lists."""
     names = signature.input_names(attrs)
     for arg in signature.inputs:
         chosen = [each for each, name in zip(flat, names, strict=True) if name == arg.name]
@@ -371,7 +371,7 @@ def _grouped(signature: Signature, attrs: Mapping[str, Any], flat: Sequence[Any]
 def _inferred(
     recipe: Recipe, inputs: Sequence[Shape], known: Callable[[int], Value | None]
 ) -> tuple[list[Shape], Callable[[int], Value | None]]:
-    """The static shape of every register, and what is known of its value."""
+    """The static shape of every register, and its value as far as known."""
     found: list[Shape] = [*inputs, *[None] * (len(recipe.dtypes) - len(inputs))]
     values: dict[int, Value | None] = {}
     for register, array in recipe.constants.items():
@@ -397,7 +397,7 @@ def _inferred(
 
 
 def _on_host(recipe: Recipe) -> Iterator[int]:
-    """The registers that steps want on the host."""
+    """The registers that steps need on the host."""
     for step in recipe.steps:
         names = step.op.signature.input_names(step.node.attrs)
         yield from (
@@ -408,7 +408,7 @@ def _on_host(recipe: Recipe) -> Iterator[int]:
 
 
 def _outer(check: Check, taken: tuple[int, ...], count: int) -> Check:
-    """What a step checks, of the inputs of the formula."""
+    """A step's check, in terms of the formula's inputs."""
     inputs = tuple(taken[i] for i in check.inputs)
     if any(i >= count for i in inputs):
         raise NotFusableError("what is checked is computed in the kernel")

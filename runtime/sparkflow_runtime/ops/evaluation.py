@@ -1,7 +1,7 @@
-"""Computes values before a step runs. The one place that does: what walks a graph asks here.
+"""Computes values before a step runs; the only place that does, for everything that walks a graph.
 
-The front end follows values while a graph is built (`sparkflow.graph.constant_value`),
-`passes.fold` replaces nodes by them, `compiler.known` looks for them once shapes are known.
+The front end evaluates values while a graph is built (`sparkflow.graph.constant_value`),
+`passes.fold` replaces nodes by them, `compiler.known` determines them once shapes are known.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from sparkflow_runtime.resources.container import Resources
 from sparkflow_runtime.shapes import Shape
 
 MAX_VALUE_BYTES: Final = 1 << 16
-"""Values that are only looked at may not be larger: computing them costs more than they tell."""
+"""Maximum size of values that are only inspected: larger ones cost more than they are worth."""
 _CONTEXT: Final = KernelContext(np, "CPU", "known values", Resources(), Resources())
-"""Where kernels are bound that have no state and call nothing."""
+"""The context for kernels that have no state and call no functions."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedNode:
-    """A node as a kernel sees it, for who has none.
+    """A stand-in for a node, as a kernel sees it.
 
     Attributes:
         name: Its name.
@@ -54,7 +54,7 @@ def is_computable(op: Op, attrs: Mapping[str, Any]) -> bool:
 
 
 def is_small(outputs: Sequence[Shape]) -> bool:
-    """Whether tensors of these shapes are known to be small enough to be computed."""
+    """Whether tensors of these shapes are known to be small enough to compute."""
     return all(_is_small(shape) for shape in outputs)
 
 
@@ -64,10 +64,10 @@ def _is_small(shape: Shape) -> bool:
 
 
 def is_worth_following(shape: Shape, dtype: DType) -> bool:
-    """Whether the value of such a tensor may be looked for while a graph is built.
+    """Whether the value of a tensor of this dtype and shape may be searched while a graph is built.
 
-    A tensor of integers whose shape follows from its value (`Where`, `ListDiff`) may, one of
-    numbers may not: it is what a network computes, and the walk would go through all of that.
+    An integer tensor whose shape depends on its value (`Where`, `ListDiff`) may, a floating-point
+    one may not: a network computes those, and the search would traverse all of it.
     """
     return _is_small(shape) or (
         (dtype.is_integer or dtype.is_bool) and not shapes.is_fully_defined(shape)
@@ -75,18 +75,18 @@ def is_worth_following(shape: Shape, dtype: DType) -> bool:
 
 
 def computed(op: Op, node: NodeView, inputs: Sequence[HostArray]) -> tuple[HostArray, ...] | None:
-    """The outputs of a node that `is_computable`; None where its kernel fails.
+    """The outputs of a node that `is_computable`; None if its kernel fails.
 
-    A node that fails here fails again when it runs, with its place in the text.
+    A node that fails here fails again when it runs, with its location in the message.
     """
     try:
         return _run(op, node, inputs)
-    except Exception:  # whatever it is, the node raises it again when it runs
+    except Exception:  # any error: the node raises it again when it runs
         return None
 
 
 def inferred(op: Op, node: NodeView, inputs: Sequence[HostArray]) -> Sequence[Shape] | None:
-    """The shapes of a node's outputs, by its inputs; None where they do not fit."""
+    """The shapes of a node's outputs from its inputs; None if they do not fit."""
     sizes, kinds = [each.shape for each in inputs], [dtypes.as_dtype(each.dtype) for each in inputs]
     known = Inference(sizes, kinds, node.attrs, lambda index: Value(inputs[index]))
     try:
@@ -96,15 +96,15 @@ def inferred(op: Op, node: NodeView, inputs: Sequence[HostArray]) -> Sequence[Sh
 
 
 def origins(op: Op, node: NodeView, marked: Sequence[HostArray]) -> tuple[HostArray, ...] | None:
-    """Where the elements of a node's outputs come from, if its rule is `value.moving`.
+    """The origins of the elements of a node's outputs, if its rule is `value.moving`.
 
     Args:
         op: The op, whose node `is_computable`.
         node: The node.
-        marked: The inputs; those that are moved with int64 marks instead of their elements.
+        marked: The inputs; moved ones hold int64 marks instead of their elements.
 
     Returns:
-        The marks at their new places, 0 where there is a zero; None where the kernel fails.
+        The marks at their new positions, 0 for zeros; None if the kernel fails.
     """
     try:
         result = bind_kernel(op, node, _CONTEXT)(*marked)
@@ -120,7 +120,7 @@ def _run(op: Op, node: NodeView, inputs: Sequence[HostArray]) -> tuple[HostArray
         result = bind_kernel(op, node, _CONTEXT)(*inputs)
     several = tuple(result) if isinstance(result, tuple | list) else (result,)
     outputs = op.signature.output_dtypes(node.attrs)
-    kept = np.array if op.aliases is None else np.asarray  # it may fill its array anew
+    kept = np.array if op.aliases is None else np.asarray  # it may refill its array
     return tuple(
         kept(value, dtype.as_numpy_dtype) for value, dtype in zip(several, outputs, strict=True)
     )
@@ -133,14 +133,14 @@ def evaluate(
     kinds: Sequence[DType],
     values: Sequence[Value | None],
 ) -> Found:
-    """What is known of the outputs of a node that `is_computable`.
+    """The known values of the outputs of a node that `is_computable`.
 
     Args:
         op: The op.
         node: The node.
         static: The shapes of its inputs.
         kinds: Their dtypes.
-        values: What is known of their values, as far as the op's rule reads them.
+        values: Their known values, as far as the op's rule reads them.
     """
     rule = op.value_rule
     whole = [each.array for each in values if each is not None and each.unknown is None]

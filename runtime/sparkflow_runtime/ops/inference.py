@@ -1,4 +1,4 @@
-"""Answers that many ops share: `infer = same_as(0)` in the class, in place of a method."""
+"""Common shape rules: `infer = same_as(0)` in a class, instead of a method."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def scalars(op: Op, node: Inference) -> Sequence[Shape]:
 
 
 def unknown(op: Op, node: Inference) -> Sequence[Shape]:
-    """Nothing is known of any output."""
+    """Nothing is known about any output."""
     return [None] * _count(op, node)
 
 
@@ -45,9 +45,9 @@ def same_as(index: int, rank: int | None = None, name: str = "") -> Any:
     """The output has the shape of an input.
 
     Args:
-        index: Of the input.
-        rank: What it must have; anything when None.
-        name: Of the input, for the error.
+        index: Number of the input.
+        rank: Its required rank; None for any.
+        name: Name of the input, for the error.
     """
 
     def infer(op: Op, node: Inference) -> Sequence[Shape]:
@@ -57,10 +57,10 @@ def same_as(index: int, rank: int | None = None, name: str = "") -> Any:
 
 
 def value_of(index: int, name: str) -> Any:
-    """The output has the shape that an input tells.
+    """The output has the shape that an input specifies.
 
     Args:
-        index: Of the input, a vector of sizes.
+        index: Number of the input, a vector of sizes.
         name: Its name, for the error.
     """
 

@@ -1,4 +1,4 @@
-"""What kernels are given: the array module, resources, the running step, and how numpy computes."""
+"""The environment of kernels: array module, resources, running step, numpy's error state."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ class StepContext(Protocol):
 
     @property
     def iteration(self) -> int:
-        """Which turn of the step loop this is, from 0."""
+        """The iteration of the step loop, from 0."""
 
     @property
     def number(self) -> int:
-        """The training step's number: where the loop began plus the turn."""
+        """The training step's number: the loop's start plus the iteration."""
 
     def check_cancelled(self) -> None:
-        """Raises the error that ended the step, if something did."""
+        """Raises the error that ended the step, if there is one."""
 
     def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Calls `callback` once if the step is cancelled; the returned function takes it back."""
+        """Calls `callback` once if the step is cancelled; the returned function unregisters it."""
 
     def stop(self) -> None:
-        """Ends whatever the partition waits for, because a part of it has failed."""
+        """Ends all waits of the partition, because a part of it has failed."""
 
     def send(
         self, key: str, destination: str, values: tuple[Any, ...], lent: Sequence[int] = ()
@@ -49,23 +49,24 @@ class StepContext(Protocol):
         """Sends host arrays under a key of this step and iteration to a device.
 
         Args:
-            key: What they go under.
-            destination: The device.
-            values: They may change once this returns.
-            lent: The numbers of those that may be read where they are, see `passes.lend`.
+            key: The key.
+            destination: The receiving device.
+            values: The arrays, which may change after this returns.
+            lent: The numbers of those that may be read in place, see `passes.lend`.
         """
 
     def receive(self, key: str, source: str) -> tuple[Any, ...]:
         """Waits for the tensors sent under `key` by the device `source`."""
 
     def transport(self, key: str, source: str) -> str:
-        """How these tensors come: "memory" within a task, else see `transport.channel.address`."""
+        """How these tensors arrive: "memory" within a task, else see
+        `transport.channel.address`."""
 
     def meeting(self) -> Meeting:
-        """Where the ranks of a collective meet that are all in this step."""
+        """The meeting point of the ranks of a collective that are all in this step."""
 
     def join(self, group: str, rank: int, devices: tuple[str, ...], timeout_s: float) -> Meeting:
-        """Where ranks meet that are in sessions of their own; waits until all have come."""
+        """The meeting point of ranks in separate sessions; waits until all have arrived."""
 
 
 class BoundFunction(Protocol):
@@ -73,18 +74,18 @@ class BoundFunction(Protocol):
 
     @property
     def needs_step(self) -> bool:
-        """Whether a kernel in it takes the running step."""
+        """Whether any of its kernels needs the running step."""
 
     @property
     def loops(self) -> bool:
-        """Whether it may run for ever, see `Op.is_loop`."""
+        """Whether it may run forever, see `Op.is_loop`."""
 
     @property
     def taped(self) -> tuple[str, ...] | None:
-        """Which tensors of its body the results end with, see `ir.function.Function`."""
+        """The recorded body tensors at the end of the results, see `ir.function.Function`."""
 
     def __call__(self, step: StepContext | None, *args: Any) -> tuple[Any, ...]:
-        """Runs it: arrays (or variables) in, results out."""
+        """Runs it on arrays (or variables) and returns the results."""
 
 
 class FunctionTable(Protocol):
@@ -94,7 +95,7 @@ class FunctionTable(Protocol):
         """The function of that name, compiled on first use.
 
         Raises:
-            NotFoundError: There is none.
+            NotFoundError: It does not exist.
         """
 
     def taped(self, name: str) -> tuple[str, ...]:
@@ -103,17 +104,17 @@ class FunctionTable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class KernelContext:
-    """Where a kernel is bound.
+    """The context in which a kernel is bound.
 
     Attributes:
         xp: numpy or cupy.
         device_type: `CPU` or `GPU`.
-        device_name: The full device name, for messages.
-        resources: What outlives a step on this task: variables, queues, batch sources.
-        session: What outlives a step of one session only: random generators by node name.
-        functions: The graph's functions; None where nodes cannot call any.
-        gpu: What partitions on this GPU share; None on a CPU.
-        observe: Puts something around each node's kernel, such as a clock; None for nothing.
+        device_name: The full device name, for error messages.
+        resources: State of this task that outlives a step: variables, queues, batch sources.
+        session: State of one session that outlives a step: random generators by node name.
+        functions: The graph's functions; None if nodes cannot call any.
+        gpu: State shared by partitions on this GPU; None on a CPU.
+        observe: Wraps each node's kernel, e.g. to time it; None for nothing.
     """
 
     xp: Any
@@ -129,7 +130,7 @@ class KernelContext:
         """The function of that name.
 
         Raises:
-            NotFoundError: There is none.
+            NotFoundError: It does not exist.
         """
         if self.functions is None:
             raise NotFoundError(
@@ -142,16 +143,16 @@ _MACHINE: Final = "sparkflow_runtime.codegen.machine.denormals"
 
 
 def _silence() -> tuple[Callable[[], Any], Callable[[Any], Any]]:
-    """What makes numpy silent, and what takes what that gives and makes it as before.
+    """Functions that silence numpy's warnings, and restore the state that the first returned.
 
-    `np.errstate` reads its arguments anew each time, most of a microsecond.
+    `np.errstate` parses its arguments each time, which takes most of a microsecond.
     """
     try:
         from numpy._core import umath
 
         variable = umath._extobj_contextvar
         return partial(variable.set, umath._make_extobj(all="ignore")), variable.reset
-    except (ImportError, AttributeError):  # numpy 1, or one that keeps it elsewhere
+    except (ImportError, AttributeError):  # numpy 1, or a version that keeps it elsewhere
         return partial(np.seterr, all="ignore"), lambda before: np.seterr(**before)
 
 
@@ -159,10 +160,10 @@ _silent, _as_before = _silence()
 
 
 class StepArithmetic:
-    """A context in which numpy computes as kernels do: without warnings, denormals being zero.
+    """A context in which numpy computes like kernels: without warnings, flushing denormals.
 
-    Before a process has any machine code denormals stay as they are: to load it takes longer than
-    the first step of a small graph.
+    Until a process has loaded machine code, denormals are kept: loading takes longer than the first
+    step of a small graph.
     """
 
     __slots__ = ("_before", "_keep")

@@ -1,4 +1,4 @@
-"""What an op does with lists of tensors, said so that a loop can do it in machine code."""
+"""How an op accesses lists of tensors, so that loops can do it in machine code."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from enum import Enum, auto
 
 
 class Access(Enum):
-    """What becomes of the list that is the first input.
+    """The access to the list that is the first input.
 
     Attributes:
-        LENGTH: The output is how many elements it has.
-        NEW: There is no such input: the output is a list of as many elements as the second input
-            says, none of them set.
-        READ: The output is the element at the second input, zeros where none is set.
-        WRITE: The output is the list whose element at the second input is the third one.
-        CLEAR: The output is the list whose element at the second input is not set.
-        SUM: The output is the sum of all inputs, element by element; what is not set is left out.
+        LENGTH: The output is its number of elements.
+        NEW: The first input is not a list: the output is a list of unset elements, whose number is
+            the second input.
+        READ: The output is the element at the second input, zeros if it is not set.
+        WRITE: The output is the list with its element at the second input set to the third.
+        CLEAR: The output is the list with its element at the second input unset.
+        SUM: The output is the elementwise sum of all inputs, skipping unset elements.
     """
 
     LENGTH = auto()
@@ -29,12 +29,12 @@ class Access(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ListAccess:
-    """What a node does with a list.
+    """A node's access to a list.
 
     Attributes:
-        access: What.
-        once: Whether it fails to write where something is set.
-        grows: Whether the list becomes longer by what is written past its end.
+        access: The kind of access.
+        once: Whether writing to a set element fails.
+        grows: Whether a write past the end extends the list.
     """
 
     access: Access

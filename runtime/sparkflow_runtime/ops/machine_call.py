@@ -1,4 +1,4 @@
-"""What an op does as one call of machine code, said so that a loop in machine code can do it."""
+"""An op as one call of machine code, so that compiled loops can run it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class Stream(Protocol):
-    """What a call draws from, so that calls that did not count can be taken back.
+    """The random stream that a call draws from, so that discarded calls can be undone.
 
     Attributes:
-        lock: Held while it is drawn from.
-        state: Where it is; may be set.
+        lock: Held while drawing.
+        state: Its state, which can be set.
     """
 
     lock: threading.Lock
@@ -27,14 +27,14 @@ class Stream(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CallSite:
-    """What is known of the node that is to be called.
+    """What is known about the node to call.
 
     Attributes:
-        shapes: Of the inputs.
-        constants: Values of the inputs that are known, else None.
-        dtypes: Of the inputs.
-        output_shapes: Of the outputs.
-        session: What outlives a step of the session, see `ops.kernel.KernelContext`.
+        shapes: Shapes of the inputs.
+        constants: Known values of the inputs, else None.
+        dtypes: Dtypes of the inputs.
+        output_shapes: Shapes of the outputs.
+        session: The session's state, see `ops.kernel.KernelContext`.
     """
 
     shapes: Sequence[tuple[int, ...]]
@@ -49,14 +49,14 @@ class MachineCall:
     """A call.
 
     Attributes:
-        kernel: Bound, see `codegen.machine.native.Body.bind`. It takes the inputs that it reads,
-            the outputs, all in C order, and an int32 if it `can_fail`.
+        kernel: The bound kernel, see `codegen.machine.native.Body.bind`: a function of the inputs
+            that it reads and the outputs, all in C order, and an int32 if it `can_fail`.
         inputs: Numbers of the inputs that it reads.
-        can_fail: Whether it says by its last array, with other than 0, that it refuses what it
-            was given: the op's own kernel says why.
-        stream: What it draws from; None for nothing.
-        adding: The same kernel, but that the only output grows by what the call gives; None for no
-            such kernel. It leaves the elements alone to which zero is added.
+        can_fail: Whether a non-zero last array reports that it rejected its inputs: the op's own
+            kernel then finds out why.
+        stream: The random stream it draws from; None for none.
+        adding: A variant of the kernel that adds its result to the only output; None if there is
+            none. It leaves elements alone to which zero is added.
     """
 
     kernel: Callable[..., bool]

@@ -314,9 +314,9 @@ class Schedule:
         return Reduction(value, argument, instruction, level, start, first, free, is_shared)
 
     def column_level(self, turn: int) -> int | None:
-        """The number of loops outside which a pass may hoist the one over the last dimension.
+        """The level at which a pass may run the last dimension's loop, outside those in between.
 
-        Reductions over all loops in between then stay in registers, one vector of columns after
+        Reductions over all of those then stay in registers, one vector of columns after
         another. None for a pass without such reductions, or with others.
         """
         rank = self.kernel.rank

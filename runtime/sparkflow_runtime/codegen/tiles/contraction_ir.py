@@ -4,7 +4,7 @@
     otherwise:  out[row, column] = Σ over depth of left[row + depth, column] · right[depth, column]
 
 Rows and depth each iterate over three nested loops. A tile of rows and vectors of columns stays in
-registers while the depth is traversed (batch-reduce GEMM; Georganas et al., "High- Performance Deep
+registers while the depth is traversed (batch-reduce GEMM; Georganas et al., "High-Performance Deep
 Learning via a Single Building Block", 2019), so nothing is ever rearranged into a matrix (no
 im2col). All sizes are runtime numbers, see `Field`: one body handles convolutions of all sizes,
 strides and batches.

@@ -1,1 +1,1 @@
-"""Branches, loops, calls of functions, and ops that look at values on the way."""
+"""Branches, loops, function calls, and ops that inspect values during a step."""

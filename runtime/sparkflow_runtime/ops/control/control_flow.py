@@ -1,8 +1,8 @@
 """Branches, loops and calls: ops that run functions of the graph's library.
 
 Each has TensorFlow's name, inputs and attributes, and a last output of our own, `tape`: what the
-functions recorded for the gradient (see `ops.tape`), empty unless a gradient reads it. The forms
-without state are called `StatelessIf` and so on, as in TensorFlow. Their gradients need to build
+functions recorded for the gradient (see `ops.tape`), empty unless a gradient reads it. The
+stateless forms are called `StatelessIf` and so on, as in TensorFlow. Their gradients have to build
 functions, so they are in the front end, `sparkflow.differentiation.control_flow`.
 """
 
@@ -30,14 +30,14 @@ FUNCTION = Attr("func")
 
 
 def is_true(value: Any) -> bool:
-    """What a condition means: a scalar that is not zero or empty, or any tensor with elements."""
+    """The truth value of a condition: a scalar that is not zero or empty, or a non-empty tensor."""
     if np.ndim(value):
         return bool(value.size)
     return bool(value)
 
 
 class _Calling(Op):
-    """What ops that call functions share. The kernel passes the step on to the functions."""
+    """The base of ops that call functions. The kernel passes the step to the functions."""
 
     takes_step = True
 
@@ -91,7 +91,7 @@ class If(_Calling):
 
 
 class Case(_Calling):
-    """Runs one of several functions; the last one where the index is out of range."""
+    """Runs one of several functions; the last one if the index is out of range."""
 
     inputs = "branch_index: int32, input: Tin"
     outputs = "output: Tout, tape: variant"
@@ -118,7 +118,7 @@ class Case(_Calling):
 
 
 class While(Op):
-    """Runs `body` on its own results as long as `cond` says so."""
+    """Runs `body` on its own results as long as `cond` is true."""
 
     inputs = "input: T"
     outputs = "output: T, tape: variant"
@@ -133,14 +133,14 @@ class While(Op):
     stateful = True
     takes_step = True
     is_loop = True
-    quiet = True  # its turns are, as far as Python runs them
+    quiet = True  # its iterations are, as far as Python runs them
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shapes the front end found to hold in every iteration."""
         return _shapes(node, len(node.attrs["T"]))
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """Loops without leaving Python's locals."""
+        """The loop, with its state in Python locals."""
         condition = context.function(node.attrs["cond"])
         body = context.function(node.attrs["body"])
         count = len(node.attrs["T"])
@@ -187,7 +187,7 @@ class PartitionedCall(_Calling):
     }
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """Unknown: the shapes are the function's business."""
+        """Unknown: the shapes depend on the function."""
         return [*([None] * len(node.attrs["Tout"])), shapes.SCALAR]
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:

@@ -1,6 +1,6 @@
-"""Ops that look at values while a step runs: `Assert`, `Print`, and texts of tensors.
+"""Ops that inspect values while a step runs: `Assert`, `Print`, and formatting of tensors.
 
-Texts of tensors are in `tensor_text`; `CheckNumerics` is in `constants`.
+Tensors are formatted in `tensor_text`; `CheckNumerics` is in `constants`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _host(value: Array) -> np.ndarray[Any, Any]:
 
 @register
 class Assert(Op):
-    """Fails with the values of `data` unless the condition holds."""
+    """Raises an error with the values of `data` unless the condition holds."""
 
     copyable = True
     inputs = "condition: bool, data: T"
@@ -63,7 +63,7 @@ class Assert(Op):
 
 @register
 class Print(Op):
-    """Its input; writes `message` and the values of `data` to standard error when it runs."""
+    """The identity; writes `message` and the values of `data` to standard error when it runs."""
 
     inputs = "input: T, data: U"
     outputs = "output: T"
@@ -81,7 +81,7 @@ class Print(Op):
     infer = same_as(0)
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """The kernel, with the session's count of how often the node has written."""
+        """The kernel, with the session's count of the node's messages."""
         attrs = node.attrs
         first_n, count = attrs["first_n"], attrs["summarize"]
         written = context.session.get_or_create("", node.name, itertools.count, itertools.count)
@@ -103,7 +103,7 @@ class Print(Op):
 
 @register
 class PrintV2(Op):
-    """Writes a text to standard error, standard output, a log level's stream or a file."""
+    """Writes a string to standard error, standard output, a log level's stream or a file."""
 
     inputs = "input: string"
     attrs = {"output_stream": string_attr("stderr"), "end": string_attr("\n")}
@@ -119,7 +119,7 @@ class PrintV2(Op):
         return []
 
     def reach(self, attrs: Mapping[str, Any]) -> Set[str]:
-        """No file where it writes to a stream."""
+        """The file that is written; none for a stream."""
         is_file = attrs["output_stream"].startswith(_FILE)
         return self.reaches or frozenset() if is_file else frozenset()
 
@@ -152,7 +152,7 @@ _LEVELS = ("log(info)", "log(warning)", "log(error)")
 
 @register
 class StringFormat(Op):
-    """A template with its placeholders replaced by the texts of tensors."""
+    """A template whose placeholders are replaced by formatted tensors."""
 
     inputs = "inputs: T"
     outputs = "output: string"
@@ -169,7 +169,7 @@ class StringFormat(Op):
         """A scalar.
 
         Raises:
-            InvalidArgumentError: Another number of placeholders than of tensors.
+            InvalidArgumentError: The numbers of placeholders and tensors differ.
         """
         count = node.attrs["template"].count(node.attrs["placeholder"])
         if count != len(node.shapes):

@@ -1,8 +1,9 @@
-"""Control flow of TensorFlow's first releases, as far as graphs from there can be read.
+"""Control flow of TensorFlow's first releases, for reading their graphs.
 
 `cond` was Switch and Merge, `while_loop` these with Enter, Exit and NextIteration. The nodes are
-known here with their types and shapes, so that such graphs can be imported, cut and exported. They
-have no kernels: `passes.raise_control_flow` makes `If` and `While` of them before a step runs.
+defined here with their types and shapes, so that such graphs can be imported, cut and exported.
+They have no kernels: `passes.raise_control_flow` converts them to `If` and `While` before a step
+runs.
 """
 
 from __future__ import annotations
@@ -59,14 +60,14 @@ class RefSwitch(Switch):
 
 @register
 class Merge(_Frame):
-    """The input that is there, and its number."""
+    """The input that is available, and its number."""
 
     inputs = "inputs: N * T"
     outputs = "output: T, value_index: int32"
     attrs = {"T": type_attr(), "N": int_attr(minimum=1)}
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape of the inputs where they agree; a scalar."""
+        """The shape of the inputs if they agree; a scalar."""
         first = node.shapes[0]
         return [first if all(each == first for each in node.shapes) else None, shapes.SCALAR]
 
@@ -81,7 +82,7 @@ class RefMerge(Merge):
 
 @register
 class Enter(_Frame):
-    """Takes a tensor into a loop."""
+    """Passes a tensor into a loop."""
 
     inputs = "data: T"
     outputs = "output: T"
@@ -98,7 +99,7 @@ class RefEnter(Enter):
 
 @register
 class Exit(_Frame):
-    """Takes a tensor out of a loop."""
+    """Passes a tensor out of a loop."""
 
     inputs = "data: T"
     outputs = "output: T"
@@ -106,7 +107,7 @@ class Exit(_Frame):
 
 @register
 class NextIteration(_Frame):
-    """Takes a tensor to the next turn of a loop."""
+    """Passes a tensor to the next iteration of a loop."""
 
     inputs = "data: T"
     outputs = "output: T"
@@ -114,7 +115,7 @@ class NextIteration(_Frame):
 
 @register
 class LoopCond(_Frame):
-    """Whether there is another turn."""
+    """Whether there is another iteration."""
 
     inputs = "input: bool"
     outputs = "output: bool"
@@ -139,7 +140,7 @@ class RefNextIteration(NextIteration):
 
 @register
 class ControlTrigger(Op):
-    """Something to wait for that runs also where what it waits for does not."""
+    """A control dependency that runs even if its inputs do not."""
 
     stateful = True
 
@@ -149,7 +150,7 @@ class ControlTrigger(Op):
 
 @register
 class FakeParam(Op):
-    """Stands for a tensor that the branch taken does not compute and nobody reads."""
+    """A placeholder for a tensor that the chosen branch does not compute and nothing reads."""
 
     outputs = "output: dtype"
     attrs = {"dtype": type_attr(), "shape": shape_attr()}
@@ -158,7 +159,7 @@ class FakeParam(Op):
     infer = attribute("shape")
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """Zeros, as few as the shape allows; nothing for handles."""
+        """As few zeros as the shape allows; nothing for handles."""
         dtype, shape = node.attrs["dtype"], node.attrs["shape"] or ()
         if dtype in (dtypes.variant, dtypes.resource):
             return lambda: None
@@ -170,7 +171,7 @@ class FakeParam(Op):
 
 @register
 class NoValue(Op):
-    """Fails: a fetch asks for what the branch taken does not compute. Ours."""
+    """Raises an error: a fetch needs a tensor that the chosen branch does not compute. Ours."""
 
     type = "_NoValue"
     outputs = "output: dtype"

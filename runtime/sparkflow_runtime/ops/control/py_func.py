@@ -1,4 +1,4 @@
-"""Calls of Python functions of the process that built the graph."""
+"""Ops that call Python functions of the process that built the graph."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PyFunc(Op):
     infer = unknown
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """Looks the function up when it runs: it may be gone by then."""
+        """Looks up the function when it runs, since it may no longer exist."""
         token, wanted = node.attrs["token"], node.attrs["Tout"]
 
         def run(*inputs: Any) -> tuple[Any, ...]:
@@ -90,7 +90,7 @@ def _bytes(value: Any) -> bytes:
 
 
 def _as_status(error: Exception) -> OpError:
-    """TensorFlow's status for an exception of a Python function."""
+    """TensorFlow's error for an exception of a Python function."""
     text = f"{type(error).__name__}: {error}"
     if isinstance(error, TypeError | ValueError):
         return InvalidArgumentError(message=text)
@@ -104,12 +104,12 @@ def _as_status(error: Exception) -> OpError:
 
 
 class PyFuncStateless(PyFunc):
-    """The same for a function without effects, whose result depends on its inputs only."""
+    """The same for a pure function, whose result depends on its inputs only."""
 
     stateful = False
 
     def hands_on(self, node: NodeView) -> bool:
-        """As any Python function may."""
+        """True, as for any Python function."""
         return True
 
     def outlives_step(self, node: NodeView) -> bool:

@@ -1,10 +1,9 @@
-"""What gradients of branches and loops read of the forward run.
+"""What gradients of branches and loops read from the forward run.
 
 A tape is a list with one entry per call of a function: the values of the body's tensors that
-`passes.functions` found to be read. Of our own, not TensorFlow's; tapes never leave their device.
-
-The gradient of a reading is a tape too: `TapeGradient` holds, by iteration and tensor, what is to
-be added where the forward tensor was made.
+`passes.functions` found to be read. It is ours, not TensorFlow's; tapes never leave their device.
+The gradient of a read is a tape too: `TapeGradient` holds, by iteration and tensor, the gradient to
+add where the forward tensor was computed.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class TapeRead(Op):
     infer = attribute("output_shapes")
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """Picks from the entry of the call."""
+        """Selects from the entry of the call."""
         assert context.functions is not None, "a tape is read where its function is known"
         recorded = context.functions.taped(node.attrs["function"])
         places = [recorded.index(name) for name in node.attrs["names"]]
@@ -50,7 +49,7 @@ class TapeRead(Op):
         return read
 
     def gradient(self, g: Any, op: Any, *grads: Any) -> tuple[Any, None]:
-        """Remembers the gradients under the iteration and the tensors' names."""
+        """Stores the gradients under the iteration and the tensors' names."""
         known = [(n, d) for n, d in zip(op.attr("names"), grads, strict=True) if d is not None]
         if not known:
             return None, None
@@ -60,7 +59,7 @@ class TapeRead(Op):
 
 @register
 class TapeLength(Op):
-    """How often the function of a tape was called."""
+    """The number of calls of a tape's function."""
 
     type = "_TapeLength"
     quiet = True
@@ -77,7 +76,7 @@ class TapeLength(Op):
 
 @register
 class TapeGradient(Op):
-    """Gradients of tensors that one `_TapeRead` gave, under their names and iteration."""
+    """Gradients of tensors that one `_TapeRead` returned, under their names and iteration."""
 
     type = "_TapeGradient"
     inputs = "index: int32, values: Tin"
@@ -92,7 +91,7 @@ class TapeGradient(Op):
 
 @register
 class TapeGradientRead(Op):
-    """The gradient kept for one tensor and iteration; zeros where there is none."""
+    """The gradient stored for one tensor and iteration; zeros if there is none."""
 
     type = "_TapeGradientRead"
     inputs = "gradient: variant, index: int32, like: T"

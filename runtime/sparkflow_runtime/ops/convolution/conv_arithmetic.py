@@ -2,8 +2,8 @@
 
 Written for any number of spatial dimensions, here called [...].
 
-Every function cuts the batch into blocks of images whose windows, laid out as a matrix (im2col),
-stay in the cache, and multiplies block by block through one buffer that is used again.
+Every function splits the batch into blocks of images whose window matrix (im2col) fits in cache,
+and multiplies block by block through one reused buffer.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Measured 2026-11-21 (two AVX-512 cores, 64 images of 28×28×32, 64 filters of 3
 against 59 with 256 KB and 82 with the whole batch in one.
 """
 DEVICE_BLOCK_BYTES = 1 << 28
-"""The same where one large product is better than many: on a GPU."""
+"""The same on a GPU, where one large product is faster than many."""
 
 
 def convolve(xp: Any, images: Array, filters: Array, windows: Windows, groups: int = 1) -> Array:
-    """Every window of every image times the filters.
+    """Multiplies every window of every image by the filters.
 
     out[n, i, j] = Σ over window elements (y, x) of image[n, at(i, y), at(j, x)] @ filters[y, x]
 
@@ -37,7 +37,7 @@ def convolve(xp: Any, images: Array, filters: Array, windows: Windows, groups: i
         images: [batch, ..., channels].
         filters: [..., channels / groups, outputs] of the same dtype.
         windows: Geometry over the spatial dimensions.
-        groups: Into how many groups channels and outputs are divided.
+        groups: Number of groups of channels and outputs.
 
     Returns:
         [batch, counts of windows..., outputs].
@@ -87,7 +87,7 @@ def input_gradient(
     """The gradient of the images of `convolve`.
 
     With strides of 1 it is a convolution of dy with the mirrored filters (18 against 30 ms in the
-    case of `BLOCK_BYTES`), else the windows' gradients are added up where they lie; so too where dy
+    case of `BLOCK_BYTES`), otherwise the windows' gradients are scattered and added; so too if dy
     has many more channels than the images and its windows are large (2 against 6 ms for 1 and 32).
 
     Args:
@@ -124,7 +124,7 @@ def _cells(windows: Windows) -> int:
 
 
 def _mirrored(window: Window, dim: int) -> Window | None:
-    """The windows over dy whose convolution gives back `dim` elements, None without any."""
+    """The windows over dy whose convolution yields `dim` elements; None if there are none."""
     before = window.extent - 1 - window.before
     after = dim - window.count + window.extent - 1 - before
     if window.stride != 1 or before < 0 or after < 0:
@@ -152,7 +152,7 @@ def _folded(xp: Any, dy: Array, filters: Array, windows: Windows, size: Sequence
 
 
 def _blocks(xp: Any, images: Array, windows: Windows) -> Iterator[tuple[int, int, Array]]:
-    """(first image, one past the last, their windows as a matrix) for one block after another.
+    """Yields (first image, one past the last, their window matrix) for each block.
 
     The matrix has a row per window and is valid until the next block.
     """

@@ -1,4 +1,4 @@
-"""What convolutions and their gradients share as ops: geometry from attributes, float16 in float32.
+"""The base of convolution ops and their gradients: geometry from attributes, float16 in float32.
 
 The arithmetic is in `convolution`, the ops are in `conv` and `depthwise`.
 """
@@ -31,14 +31,14 @@ from sparkflow_runtime.ops.windows import Layout, from_channels_last
 
 
 class ConvolutionOp(Op):
-    """A convolution, its gradient by images or that by filters.
+    """A convolution, its gradient by images or its gradient by filters.
 
     Attributes:
-        family: The types of the convolution, of its gradient by images, of that by filters.
-        run: The kernel: from xp, the layout and the inputs, with channels last.
-        geometry: From the layout and the inputs, which it checks, what they describe.
-        of_filter: Whether it gives filters, which have no data format.
-        depthwise: Whether every channel has filters of its own.
+        family: The types of the convolution, its gradient by images and its gradient by filters.
+        run: The kernel: a function of xp, the layout and the inputs, with channels last.
+        geometry: Returns what the layout and the inputs describe, after checking them.
+        of_filter: Whether it returns filters, which have no data format.
+        depthwise: Whether every channel has its own filters.
     """
 
     widens = NARROW
@@ -60,7 +60,7 @@ class ConvolutionOp(Op):
         return native_kernels.kernel(plain) if native_kernels else plain
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., None] | None:
-        """The same in machine code; None if there is none."""
+        """The kernel in machine code; None if there is none."""
         native_kernels = self._native(node, context)
         if native_kernels is None:
             return None

@@ -1,4 +1,4 @@
-"""Convolution nodes on a GPU by cuDNN, where there is one and it takes them."""
+"""Convolution nodes on a GPU by cuDNN, where it is available and supports them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sparkflow_runtime.ops.op import Array
 from sparkflow_runtime.ops.windows import has_channels_last
 
 _KINDS: Final = ("forward", "input_gradient", "filter_gradient")
-"""By member of a family, see `convolution_native`."""
-# Filters [height, width, channels, outputs] as cuDNN has them, in the order of the images.
+"""cuDNN's functions by member of a family, see `convolution_native`."""
+# Filters [height, width, channels, outputs] in cuDNN's order, which follows the images'.
 _TO_LAST: Final = (3, 0, 1, 2)
 _FROM_LAST: Final = (1, 2, 3, 0)
 _TO_FIRST: Final = (3, 2, 0, 1)
@@ -28,14 +28,14 @@ def bind(
     geometry: Callable[..., Geometry],
     plain: Callable[..., Array],
 ) -> Callable[..., Array]:
-    """The kernel of a convolution of images, or of one of its gradients.
+    """Returns the kernel of a convolution of images, or of one of its gradients.
 
     Args:
-        gpu: Where it runs.
-        member: Of its family.
+        gpu: The GPU it runs on.
+        member: Which member of its family.
         data_format: `NHWC` or `NCHW`.
-        geometry: Checks the inputs and tells what they describe.
-        plain: The kernel for what cuDNN does not take.
+        geometry: Checks the inputs and returns what they describe.
+        plain: The kernel for what cuDNN does not support.
     """
     convolutions = gpu.convolutions()
     if convolutions is None:
@@ -63,7 +63,7 @@ def bind(
 
 
 def _described(kind: str, geometry: Geometry, last: bool, dtype: str) -> Convolution | None:
-    """The convolution in cuDNN's order of sizes; None where it has no words for it."""
+    """The convolution in cuDNN's order of sizes; None if it cannot be expressed."""
     batch, height, width, channels = geometry.images
     rows, columns, depth, outputs = geometry.filters
     along = geometry.windows

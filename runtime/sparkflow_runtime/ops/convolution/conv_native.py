@@ -1,9 +1,9 @@
-"""Machine code for convolution nodes, chosen by the shapes of the inputs, and where not to use it.
+"""Machine code for convolution nodes, chosen by input shapes, and when not to use it.
 
-A convolution of single pixels is a product of matrices. Others have kernels of their own: minimal
-filtering where that pays (`codegen.winograd.winograd_kernels`), else sums over windows
-(`codegen.tiles.convolution_kernels`), but for what numpy's way does better: gradients by filters
-that are too large to be kept near, and gradients by images of very few channels.
+A 1 × 1 convolution is a matrix product. Others have their own kernels: Winograd where it pays off
+(`codegen.winograd.winograd_kernels`), else direct convolution
+(`codegen.tiles.convolution_kernels`), except where numpy is faster: gradients by filters that are
+too large for the cache, and gradients by images of very few channels.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from sparkflow_runtime.ops.op import Array
 from sparkflow_runtime.ops.windows import Windows, in_format
 
 FORWARD, BY_IMAGE, BY_FILTER = range(3)
-"""The members of a family: the convolution, its gradient by images, that by filters."""
+"""The members of a family: the convolution, its gradient by images and by filters."""
 SUMS_BYTES: Final = 4 << 20
-"""Of larger filters, the gradient is faster as one large product.
+"""For larger filters, the gradient is faster as one large product.
 
 Measured 2026-11-21 for 8 images of 7×7×512 and 512 filters of 3×3: 63 GFLOP/s, against 55.
 """
 FEW_CHANNELS: Final = 2
-"""Up to so many channels, numpy's gradient by images is faster."""
+"""Up to this many channels, numpy's gradient by images is faster."""
 VARIABLE: Final = "TF_ENABLE_WINOGRAD_NONFUSED"
-"""TensorFlow's name for this choice, which it asks for on GPUs: 0 or false switches it off."""
+"""TensorFlow's variable for this choice, which it reads for GPUs: 0 or false disables it."""
 
 _DIRECT = (convolution.forward, convolution.input_gradient, convolution.filter_gradient)
 _FILTERED = (winograd.forward, winograd.input_gradient, winograd.filter_gradient)
 
 
 def filtering_is_wanted(environ: Mapping[str, str]) -> bool:
-    """Whether an environment lets convolutions be computed by minimal filtering."""
+    """Whether an environment allows Winograd convolutions."""
     return environ.get(VARIABLE, "").strip().lower() not in ("0", "false")
 
 
@@ -62,7 +62,7 @@ class Geometry:
 
     @property
     def groups(self) -> int:
-        """Into how many groups the channels are divided, each with outputs of its own."""
+        """Number of groups of channels, each with its own outputs."""
         depth = self.filters[-2]
         return self.images[-1] // depth if depth else 1
 
@@ -74,8 +74,8 @@ class Chooser:
         member: `FORWARD`, `BY_IMAGE` or `BY_FILTER`.
         dtype: float32 or float64.
         data_format: The node's.
-        depthwise: Whether every channel has filters of its own.
-        geometry: Checks the inputs and tells what they describe.
+        depthwise: Whether every channel has its own filters.
+        geometry: Checks the inputs and returns what they describe.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Chooser:
         self._geometry = geometry
 
     def __call__(self, *inputs: Array) -> Chosen | None:
-        """The kernel for inputs like these; None where numpy's way is taken.
+        """Returns the kernel for inputs of these shapes; None if numpy should do it.
 
         Raises:
             InvalidArgumentError: They do not describe a convolution.

@@ -58,10 +58,10 @@ _SOLID: Mapping[str, Attr] = {
 
 
 def _check_groups(images: Shape, filters: Shape) -> None:
-    """Passes where the channels are as many as filters are deep, or groups of so many.
+    """Checks that the channels equal the filters' depth or are a multiple of it (groups).
 
     Raises:
-        InvalidArgumentError: They are no groups, or these share no equal part of the outputs.
+        InvalidArgumentError: They are not, or the outputs cannot be divided among the groups.
     """
     assert images is not None
     assert filters is not None
@@ -144,7 +144,7 @@ class _Forward(Forward):
         return convolve(xp, images, filters, geometry.windows, geometry.groups)
 
     def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
-        """A product and a sum per weight of a filter and element of the output."""
+        """A multiplication and an addition per filter weight and output element."""
         return 2 * math.prod(shapes.sizes(node.shapes[1])[:-1]) * shapes.size(outputs[0])
 
 
@@ -218,12 +218,12 @@ _SOLID_FAMILY = ("Conv3D", "Conv3DBackpropInputV2", "Conv3DBackpropFilterV2")
 
 @register
 class Conv2D(_Forward):
-    """Every output is the product sum of a filter and the window of the image below it.
+    """Every output is the dot product of a filter and the image window under it.
 
     out[b, i, j, k] = Σ over y, x, c of input[b, i·stride + y, j·stride + x, c] · f[y, x, c, k]
 
-    Filters that are less deep than the images divide the channels into groups, each of which has
-    an equal share of the outputs.
+    If filters are less deep than the images, channels are divided into groups, each with an equal
+    share of the outputs.
     """
 
     capturable = True
@@ -243,7 +243,7 @@ class Conv2DBackpropInput(_BackpropInput):
     attrs = {"T": type_attr(FLOATING | {int32}), **_FLAT}
 
     def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
-        """As many as the convolution has, of whose output the gradient is."""
+        """As many as the convolution itself."""
         return 2 * math.prod(shapes.sizes(node.shapes[1])[:-1]) * shapes.size(node.shapes[2])
 
 
@@ -258,7 +258,7 @@ class Conv2DBackpropFilter(_BackpropFilter):
     attrs = {"T": type_attr(FLOATING), **_FLAT}
 
     def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
-        """As many as the convolution has, of whose output the gradient is."""
+        """As many as the convolution itself."""
         return 2 * math.prod(shapes.sizes(outputs[0])[:-1]) * shapes.size(node.shapes[2])
 
 

@@ -1,8 +1,8 @@
-"""Convolution of every channel with filters of its own, and the gradients.
+"""Depthwise convolution, in which every channel has its own filters, and its gradients.
 
 out[b, i, j, c·m + q] = Σ over y, x of input[b, i·stride + y, j·stride + x, c] · f[y, x, c, q]
 
-The kernels walk over the few places within a filter and handle all windows and channels at once.
+The kernels loop over the few positions within a filter and handle all windows and channels at once.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _windows(layout: Layout, images: Sequence[int], filters: Sequence[int]) -> W
 
 @register
 class DepthwiseConv2dNative(_Depthwise, Forward):
-    """Each channel convolved with `multiplier` filters, the results side by side."""
+    """Convolves each channel with `multiplier` filters and concatenates the results."""
 
     capturable = True
     images = Images((0,), is_convolution=True)
@@ -112,7 +112,7 @@ class DepthwiseConv2dNative(_Depthwise, Forward):
         return result.reshape(*result.shape[:3], depth * multiplier)
 
     def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
-        """A product and a sum per weight of a filter and element of the output."""
+        """A multiplication and an addition per filter weight and output element."""
         return 2 * math.prod(shapes.sizes(node.shapes[1])[:-2]) * shapes.size(outputs[0])
 
 

@@ -1,7 +1,8 @@
-"""Datasets as ops: sources, and what arranges elements without calling functions.
+"""Datasets as ops: sources, and transformations that call no functions.
 
-The handle is, at run time, the `resources.dataset.Dataset` itself. Names, inputs and attributes are
-TensorFlow's. What calls functions is in `dataset_functions`, files are in `dataset_files`.
+At run time, the handle is the `resources.dataset.Dataset` itself. Names, inputs and attributes are
+TensorFlow's. Transformations that call functions are in `dataset_functions`, files are in
+`dataset_files`.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ _METADATA = {"metadata": string_attr("")}
 
 
 class DatasetOp(Op):
-    """What ops that make datasets share.
+    """The base of ops that create datasets.
 
-    They count as stateful, so that equal ones are not merged: a cache or a shuffle is its own.
+    They count as stateful, so that equal ones are not merged: each has its own cache or shuffle.
     """
 
     copyable = True
@@ -49,7 +50,7 @@ class DatasetOp(Op):
 
 
 def integer(value: Array, name: str) -> int:
-    """The value of an input that must be a scalar integer.
+    """Returns the value of an input that must be a scalar integer.
 
     Raises:
         InvalidArgumentError: It is not of rank 0.
@@ -61,7 +62,7 @@ def integer(value: Array, name: str) -> int:
 
 @register
 class TensorDataset(DatasetOp):
-    """One element."""
+    """A dataset of one element."""
 
     inputs = "components: Toutput_types"
     attrs = {
@@ -77,7 +78,7 @@ class TensorDataset(DatasetOp):
 
 @register
 class TensorSliceDataset(DatasetOp):
-    """The rows of tensors."""
+    """A dataset of the rows of tensors."""
 
     inputs = "components: Toutput_types"
     attrs = {
@@ -95,7 +96,7 @@ class TensorSliceDataset(DatasetOp):
 
 @register
 class RangeDataset(DatasetOp):
-    """Numbers."""
+    """A dataset of a range of numbers."""
 
     inputs = "start: int64, stop: int64, step: int64"
     attrs = {**OUTPUTS, **_METADATA, "replicate_on_split": bool_attr(False)}
@@ -112,7 +113,7 @@ class RangeDataset(DatasetOp):
 
 @register
 class RandomDataset(DatasetOp):
-    """Random numbers without end."""
+    """An infinite dataset of random numbers."""
 
     inputs = "seed: int64, seed2: int64"
     attrs = {**OUTPUTS, **_METADATA}
@@ -124,31 +125,31 @@ class RandomDataset(DatasetOp):
 
 @register
 class BatchDataset(DatasetOp):
-    """Stacks, with a shorter one at the end."""
+    """Batches, with a shorter one at the end."""
 
     inputs = "input_dataset: variant, batch_size: int64"
     attrs = {**OUTPUTS, **_METADATA}
 
     def compute(self, xp: Any, source: Dataset, size: Array) -> Dataset:
-        """Stacks."""
+        """The batches."""
         return dataset_transforms.batched(source, integer(size, "batch_size"), False)
 
 
 @register
 class BatchDatasetV2(DatasetOp):
-    """Stacks."""
+    """The batches."""
 
     inputs = "input_dataset: variant, batch_size: int64, drop_remainder: bool"
     attrs = {"parallel_copy": bool_attr(False), **OUTPUTS, **_METADATA}
 
     def compute(self, xp: Any, source: Dataset, size: Array, drop: Array) -> Dataset:
-        """Stacks."""
+        """The batches."""
         return dataset_transforms.batched(source, integer(size, "batch_size"), bool(drop))
 
 
 @register
 class PaddedBatchDataset(DatasetOp):
-    """Stacks of elements that are made equally large."""
+    """Batches of elements that are padded to equal sizes."""
 
     inputs = (
         "input_dataset: variant, batch_size: int64, padded_shapes: N * int64, "
@@ -162,7 +163,7 @@ class PaddedBatchDataset(DatasetOp):
     }
 
     def compute(self, xp: Any, source: Dataset, size: Array, *rest: Array, N: int) -> Dataset:
-        """Stacks."""
+        """The batches."""
         return dataset_transforms.padded_batched(
             source, integer(size, "batch_size"), False, rest[:N], rest[N:]
         )
@@ -170,7 +171,7 @@ class PaddedBatchDataset(DatasetOp):
 
 @register
 class PaddedBatchDatasetV2(DatasetOp):
-    """The same, where a short last one may be left out."""
+    """The same, optionally dropping a short last batch."""
 
     inputs = f"{PaddedBatchDataset.inputs}, drop_remainder: bool"
     attrs = {
@@ -179,7 +180,7 @@ class PaddedBatchDatasetV2(DatasetOp):
     }
 
     def compute(self, xp: Any, source: Dataset, size: Array, *rest: Array, N: int) -> Dataset:
-        """Stacks."""
+        """The batches."""
         return dataset_transforms.padded_batched(
             source, integer(size, "batch_size"), bool(rest[-1]), rest[:N], rest[N:-1]
         )
@@ -200,7 +201,7 @@ class DenseToSparseBatchDataset(DatasetOp):
 
 @register
 class RepeatDataset(DatasetOp):
-    """All elements again and again."""
+    """All elements, repeated."""
 
     inputs = "input_dataset: variant, count: int64"
     attrs = {**OUTPUTS, **_METADATA}
@@ -250,7 +251,7 @@ class ShardDataset(DatasetOp):
 
 @register
 class PrefetchDataset(DatasetOp):
-    """Elements computed in advance."""
+    """Elements that are computed ahead of time."""
 
     inputs = "input_dataset: variant, buffer_size: int64"
     attrs = {
@@ -273,7 +274,7 @@ class PrefetchDataset(DatasetOp):
 
 @register
 class ConcatenateDataset(DatasetOp):
-    """One dataset after the other."""
+    """The concatenation of two datasets."""
 
     inputs = "input_dataset: variant, another_dataset: variant"
     attrs = {**OUTPUTS, **_METADATA}
@@ -285,13 +286,13 @@ class ConcatenateDataset(DatasetOp):
 
 @register
 class ZipDataset(DatasetOp):
-    """Elements side by side."""
+    """Tuples of elements of several datasets."""
 
     inputs = "input_datasets: N * variant"
     attrs = {**OUTPUTS, "N": int_attr(minimum=1), **_METADATA}
 
     def compute(self, xp: Any, *sources: Dataset) -> Dataset:
-        """As many as the shortest has."""
+        """As many elements as the shortest dataset has."""
         return dataset_transforms.zipped(sources)
 
 
@@ -305,12 +306,12 @@ class CacheDataset(DatasetOp):
     attrs = {**OUTPUTS, **_METADATA}
 
     def compute(self, xp: Any, source: Dataset, filename: Array) -> Dataset:
-        """Kept in memory where the name is empty."""
+        """Kept in memory if the name is empty."""
         return cached(source, filename)
 
 
 def cached(source: Dataset, filename: Array) -> Dataset:
-    """The elements kept in a file, in memory where its name is empty."""
+    """Returns the elements cached in a file, or in memory if its name is empty."""
     prefix = np.asarray(filename, object).item()
     if not prefix:
         return dataset_cache.cached_in_memory(source)
@@ -324,7 +325,7 @@ class CacheDatasetV2(CacheDataset):
     inputs = f"{CacheDataset.inputs}, cache: resource"
 
     def compute(self, xp: Any, source: Dataset, filename: Array, _: Any = None) -> Dataset:
-        """Kept in memory where the name is empty."""
+        """Kept in memory if the name is empty."""
         return cached(source, filename)
 
 
@@ -333,7 +334,7 @@ class _Nothing(DatasetOp):
     attrs: ClassVar = {}
 
     def compute(self, xp: Any) -> None:
-        """A handle that stands for nothing: what TensorFlow keeps in it is kept by datasets."""
+        """A dummy handle: the state that TensorFlow keeps in it is kept by datasets."""
 
 
 class DummyMemoryCache(_Nothing):
@@ -377,7 +378,7 @@ def _buffer(size: Array) -> int:
 
 @register
 class ShuffleDatasetV2(DatasetOp):
-    """Elements in random order, other each time."""
+    """Elements in random order, different in each iteration."""
 
     inputs = "input_dataset: variant, buffer_size: int64, seed_generator: resource"
     attrs = {**OUTPUTS, **_METADATA}
@@ -390,7 +391,7 @@ class ShuffleDatasetV2(DatasetOp):
 
 @register
 class ShuffleDatasetV3(ShuffleDataset):
-    """The same; TensorFlow keeps the seeds in what a handle stands for."""
+    """The same; TensorFlow keeps the seeds in the handle's resource."""
 
     inputs = f"{ShuffleDataset.inputs}, seed_generator: resource"
 
@@ -401,7 +402,7 @@ class ShuffleDatasetV3(ShuffleDataset):
 
 @register
 class ShuffleAndRepeatDataset(ShuffleDataset):
-    """Elements in random order, again and again."""
+    """Elements in random order, repeated."""
 
     inputs = f"{ShuffleDataset.inputs}, count: int64"
     attrs = {**OUTPUTS, "reshuffle_each_iteration": bool_attr(True), **_METADATA}
@@ -414,7 +415,7 @@ class ShuffleAndRepeatDataset(ShuffleDataset):
 
 @register
 class WindowDataset(DatasetOp):
-    """Datasets of neighbouring elements."""
+    """Windows of consecutive elements, as datasets."""
 
     inputs = (
         "input_dataset: variant, size: int64, shift: int64, stride: int64, drop_remainder: bool"
@@ -448,7 +449,7 @@ class UnbatchDataset(DatasetOp):
 
 @register
 class IgnoreErrorsDataset(DatasetOp):
-    """The elements that can be computed."""
+    """The elements that can be computed without an error."""
 
     inputs = "input_dataset: variant"
     attrs = {**OUTPUTS, "log_warning": bool_attr(False)}
@@ -460,7 +461,7 @@ class IgnoreErrorsDataset(DatasetOp):
 
 @register
 class DirectedInterleaveDataset(DatasetOp):
-    """Elements of several datasets, as a further one says."""
+    """Elements of several datasets, in the order that another dataset gives."""
 
     inputs = "selector_input_dataset: variant, data_input_datasets: N * variant"
     attrs = {
@@ -477,7 +478,7 @@ class DirectedInterleaveDataset(DatasetOp):
 
 
 class _Same(DatasetOp):
-    """What only advises TensorFlow's runtime."""
+    """An op that only gives hints to TensorFlow's runtime."""
 
     inputs = "input_dataset: variant"
 
@@ -512,7 +513,7 @@ class OptimizeDataset(_Same):
 
 @register
 class DatasetCardinality(DatasetOp):
-    """How many elements there are; -1 for no end, -2 where it is not known."""
+    """The number of elements; -1 if infinite, -2 if unknown."""
 
     inputs = "input_dataset: variant"
     outputs = "cardinality: int64"

@@ -59,7 +59,7 @@ class TextLineDataset(DatasetOp):
 
 @register
 class FixedLengthRecordDataset(DatasetOp):
-    """Pieces of files."""
+    """Fixed-length records of files."""
 
     reaches = frozenset({FILES})
     inputs = (
@@ -77,7 +77,7 @@ class FixedLengthRecordDataset(DatasetOp):
 
 @register
 class FixedLengthRecordDatasetV2(DatasetOp):
-    """Pieces of files that may be compressed."""
+    """Fixed-length records of files that may be compressed."""
 
     reaches = frozenset({FILES})
     inputs = f"{FixedLengthRecordDataset.inputs}, compression_type: string"
@@ -153,10 +153,10 @@ class SparkflowArrowDataset(_Columns):
 
 @register
 class SparkflowHostedDataset(DatasetOp):
-    """Batches of rows that the process of the task hosts."""
+    """Batches of rows from the process that hosts the task."""
 
     is_ours = True
-    reaches = frozenset({FILES})  # its text may say where rows are
+    reaches = frozenset({FILES})  # its string may be the location of rows
     inputs = ""
     attrs = {"source": string_attr(), **OUTPUTS}
 

@@ -1,7 +1,7 @@
 """Iterators as ops: of datasets (`tf.data`), and of a task's own source of batches.
 
-The handle is, at run time, the `DatasetIterator` or `BatchSource` itself. Handles of other kinds
-are in `iterator_handles`.
+At run time, the handle is the `DatasetIterator` or `BatchSource` itself. Other kinds of handles are
+in `iterator_handles`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COMPONENTS = {
 
 
 def require_one_shape_each(node: Inference) -> None:
-    """Passes where there is a shape per type.
+    """Checks that there is one shape per type.
 
     Raises:
         InvalidArgumentError: There are more or fewer.
@@ -43,7 +43,7 @@ def require_one_shape_each(node: Inference) -> None:
 
 
 class IteratorOp(Op):
-    """What ops on iterators share."""
+    """The base of ops on iterators."""
 
     stateful = True
     kernels: ClassVar = {"CPU": None}
@@ -52,7 +52,7 @@ class IteratorOp(Op):
 
 @register
 class IteratorV2(IteratorOp):
-    """An iterator, or the data source the host of the task entered under `shared_name`."""
+    """An iterator, or the data source that the task's host registered under `shared_name`."""
 
     outputs = "handle: resource"
     attrs = {"shared_name": string_attr(), "container": string_attr(), **COMPONENTS}
@@ -63,9 +63,9 @@ class IteratorV2(IteratorOp):
         return [shapes.SCALAR]
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """An iterator of the task where it has a shared_name, else of its node in its session.
+        """An iterator of the task if it has a shared_name, else of its node in its session.
 
-        The kernel looks for it in each step: a data source may be entered after the graph.
+        The kernel looks it up in each step: a data source may be registered after the graph.
         """
         container, shared = node.attrs["container"], node.attrs["shared_name"]
         scope = context.resources if shared else context.session
@@ -99,10 +99,10 @@ class IteratorGetNext(IteratorOp):
         return list(node.attrs["output_shapes"])
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """The kernel: gives the element.
+        """The kernel: returns the element.
 
-        It raises OutOfRangeError at the end of the data, and InvalidArgumentError where a component
-        has another dtype or shape than the graph expects.
+        It raises OutOfRangeError at the end of the data, and InvalidArgumentError if a component's
+        dtype or shape is not what the graph expects.
         """
         check = element_check(node)
 
@@ -119,7 +119,7 @@ class IteratorGetNext(IteratorOp):
 
 
 def element_check(node: NodeView) -> Callable[[Sequence[Array]], None]:
-    """Fails for elements that are not of the types and shapes a node expects."""
+    """Checks that an element has the types and shapes that a node expects."""
     expected = node.attrs["output_shapes"]
     types = [
         None if dtype in (dtypes.variant, dtypes.resource) else np.dtype(dtype.as_numpy_dtype)

@@ -1,4 +1,4 @@
-"""Iterators that are begun, passed on as texts, or asked whether there is more."""
+"""Iterators that are initialised, passed as strings, or read as optionals."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ class _Handle(IteratorOp):
 
 @register
 class AnonymousIterator(_Handle):
-    """A new iterator whenever it runs."""
+    """A new iterator in each run."""
 
     outputs = "handle: resource"
     attrs = COMPONENTS
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """The kernel makes it; it lives as long as the handle."""
+        """The kernel creates it; it lives as long as the handle."""
         return lambda: DatasetIterator(node.name)
 
 
 @register
 class OneShotIterator(_Handle):
-    """An iterator over the dataset that a function makes, begun when it is first used."""
+    """An iterator over the dataset that a function returns, initialised at first use."""
 
     outputs = "handle: resource"
     attrs = {
@@ -56,7 +56,7 @@ class OneShotIterator(_Handle):
     takes_step = True
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """The kernel begins it in the first step."""
+        """The kernel initialises it in the first step."""
         shared = node.attrs["shared_name"]
         scope = context.resources if shared else context.session
         name = shared or node.name
@@ -76,12 +76,12 @@ class OneShotIterator(_Handle):
 
 @register
 class MakeIterator(IteratorOp):
-    """Begins an iterator."""
+    """Initialises an iterator."""
 
     inputs = "dataset: variant, iterator: resource"
 
     def compute(self, xp: Any, dataset: Dataset, iterator: Any) -> None:
-        """Goes to the first element.
+        """Moves to the first element.
 
         Raises:
             InvalidArgumentError: The iterator is a data source of the task.
@@ -96,7 +96,7 @@ class MakeIterator(IteratorOp):
 
 @register
 class DeleteIterator(IteratorOp):
-    """Ends an iterator."""
+    """Deletes an iterator."""
 
     inputs = "handle: resource, deleter: variant"
 
@@ -107,7 +107,7 @@ class DeleteIterator(IteratorOp):
 
 @register
 class IteratorToStringHandle(_Handle):
-    """A text that stands for an iterator."""
+    """A string that identifies an iterator."""
 
     inputs = "resource_handle: resource"
     outputs = "string_handle: string"
@@ -125,7 +125,7 @@ def _handles(context: KernelContext) -> IteratorHandles:
 
 
 class IteratorFromStringHandle(_Handle):
-    """The iterator that a text stands for."""
+    """The iterator that a string identifies."""
 
     inputs = "string_handle: string"
     outputs = "resource_handle: resource"
@@ -149,7 +149,7 @@ class IteratorGetNextSync(IteratorGetNext):
 
 
 class Optional:
-    """An element, or that there is none."""
+    """An optional element, possibly empty."""
 
     __slots__ = ("element",)
 
@@ -159,7 +159,7 @@ class Optional:
 
 @register
 class IteratorGetNextAsOptional(_Handle):
-    """The next element, or that there is none."""
+    """The next element as an optional, empty at the end."""
 
     inputs = "iterator: resource"
     outputs = "optional: variant"
@@ -182,7 +182,7 @@ class IteratorGetNextAsOptional(_Handle):
 
 @register
 class OptionalFromValue(_Handle):
-    """These components as an element."""
+    """An optional with these components."""
 
     inputs = "components: Toutput_types"
     outputs = "optional: variant"
@@ -195,7 +195,7 @@ class OptionalFromValue(_Handle):
 
 @register
 class OptionalNone(_Handle):
-    """No element."""
+    """An empty optional."""
 
     outputs = "optional: variant"
 
@@ -206,7 +206,7 @@ class OptionalNone(_Handle):
 
 @register
 class OptionalHasValue(_Handle):
-    """Whether there is an element."""
+    """Whether an optional has a value."""
 
     inputs = "optional: variant"
     outputs = "has_value: bool"
@@ -218,7 +218,7 @@ class OptionalHasValue(_Handle):
 
 @register
 class OptionalGetValue(IteratorOp):
-    """The components of the element."""
+    """The components of an optional's value."""
 
     inputs = "optional: variant"
     outputs = "components: output_types"

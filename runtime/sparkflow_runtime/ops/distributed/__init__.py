@@ -1,1 +1,1 @@
-"""Ops that tasks work together by: transfers, collectives, rounds of gradients."""
+"""Ops for communication between tasks: transfers, collectives, rounds of gradients."""

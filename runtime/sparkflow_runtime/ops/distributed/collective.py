@@ -1,9 +1,9 @@
-"""Collectives: what several devices, or several sessions, do together.
+"""Collectives of several devices or several sessions.
 
-Ranks find each other by `group_key`, runs by `instance_key`; see `passes.collectives` for who is in
-a group. A pass splits every node of these types in two, `_CollectiveStart` and `_CollectiveWait`
-(`ops.collective_parts`), so that nothing waits before the result is needed. What lives here is what
-a graph says: TensorFlow's ops, and ours for the gradients and the values of variables.
+Ranks find each other by `group_key`, runs by `instance_key`; see `passes.collectives` for the
+members of a group. A pass splits every node of these types in two, `_CollectiveStart` and
+`_CollectiveWait` (`ops.collective_parts`), so that nothing waits before the result is needed. Here
+are the ops that a graph contains: TensorFlow's, and ours for gradients and values of variables.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ ON_CPU_AND_GPU: Final = {"CPU": None, "GPU": None}
 
 
 class CollectiveOp(Op):
-    """What collectives have in common."""
+    """The base of collectives."""
 
     is_collective = True
     reaches = frozenset({NETWORK})
@@ -66,7 +66,7 @@ class CollectiveOp(Op):
     infer = same_as(0)
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """Nothing runs here: a pass has split every node at the top of a graph.
+        """Never runs: a pass has split every node at the top level of a graph.
 
         Raises:
             UnimplementedError: Always.
@@ -79,7 +79,7 @@ class CollectiveOp(Op):
 
 @register
 class CollectiveReduce(CollectiveOp):
-    """The tensors of all ranks merged into one, on every rank. `subdiv_offsets` has no effect."""
+    """Reduces the tensors of all ranks to one, on every rank. `subdiv_offsets` has no effect."""
 
     inputs = "input: T"
     outputs = "data: T"
@@ -96,7 +96,7 @@ class CollectiveReduce(CollectiveOp):
 
 @register
 class CollectiveBcastSend(CollectiveOp):
-    """Gives its tensor to all other ranks, which run `CollectiveBcastRecv`."""
+    """Sends its tensor to all other ranks, which run `CollectiveBcastRecv`."""
 
     inputs = "input: T"
     outputs = "data: T"
@@ -116,10 +116,10 @@ class CollectiveBcastRecv(CollectiveOp):
     attrs = CollectiveBcastSend.attrs
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """As the attribute says; it must say it in full.
+        """The shape in the attribute, which must be fully defined.
 
         Raises:
-            InvalidArgumentError: It does not.
+            InvalidArgumentError: It is not.
         """
         shape = node.attrs["shape"]
         if not shapes.is_fully_defined(shape):
@@ -131,10 +131,10 @@ class CollectiveBcastRecv(CollectiveOp):
 
 @register
 class CollectiveBroadcast(CollectiveOp):
-    """The tensors of rank `root`, on every rank; ours. They travel as one.
+    """The tensors of rank `root`, on every rank; ours. They are sent as one.
 
-    Every rank gives tensors of the same dtype and shapes; only the root's values count. So the same
-    graph serves all ranks.
+    Every rank passes tensors of the same dtypes and shapes; only the root's values count. So all
+    ranks can run the same graph.
     """
 
     inputs = "tensors: N * T"
@@ -151,7 +151,7 @@ class CollectiveBroadcast(CollectiveOp):
 
 @register
 class CollectiveGather(CollectiveOp):
-    """The tensors of all ranks one after another along their first axis, in the order of ranks.
+    """The tensors of all ranks, concatenated along their first axis in rank order.
 
     Unlike TensorFlow's, ranks may have different numbers of rows.
     """
@@ -178,10 +178,10 @@ class CollectiveGather(CollectiveOp):
 
 @register
 class CollectiveWeightedMean(CollectiveOp):
-    """The means over all ranks of several tensors, by the weight of each rank; ours.
+    """The weighted means over all ranks of several tensors; ours.
 
-    They travel as one. A rank with weight 0 does not count, whatever its tensors are; where all
-    weights are 0 the means are.
+    They are sent as one. A rank with weight 0 does not count, whatever its tensors are; if all
+    weights are 0, so are the means.
     """
 
     inputs = "weight: float32, tensors: N * T"
@@ -200,9 +200,9 @@ class CollectiveWeightedMean(CollectiveOp):
 
 @register
 class CollectiveWeightedRows(CollectiveOp):
-    """The rows of all ranks, each multiplied by its rank's part of the weights; ours.
+    """The rows of all ranks, each multiplied by its rank's share of the weights; ours.
 
-    To add rows of equal index is to take the weighted mean of sparse gradients.
+    Adding rows of equal index gives the weighted mean of sparse gradients.
     """
 
     inputs = "weight: float32, indices: Tindices, values: T"

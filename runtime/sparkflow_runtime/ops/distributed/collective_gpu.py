@@ -1,7 +1,7 @@
-"""Collectives of tensors on GPUs: by NCCL where it can, else by way of the host.
+"""Collectives of tensors on GPUs: by NCCL if possible, else through the host.
 
-NCCL takes part where all ranks are GPUs, for sums, means and broadcasts of the dtypes it has. The
-ranks still greet each other first: so graphs that differ are told apart before any GPU waits.
+NCCL is used if all ranks are GPUs, for sums, means and broadcasts of the dtypes it supports. The
+ranks still do a handshake first, so that differing graphs are detected before any GPU waits.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Begin = Callable[..., Work]
 def bind_on_gpu(
     node: NodeView, context: KernelContext, group: Group, begin_on_host: Begin
 ) -> tuple[Begin, Callable[[], None] | None]:
-    """What begins a run with arrays of the GPU, and what ends it where it fails.
+    """Returns functions that start a run with GPU arrays, and end it if it fails.
 
     Args:
-        node: The start.
-        context: Of the GPU.
+        node: The start node.
+        context: The kernel context of the GPU.
         group: The ranks.
-        begin_on_host: The same for arrays of the host.
+        begin_on_host: The start function for host arrays.
     """
     communicator = _communicator(context, group) if _suits_nccl(node, group) else None
     if communicator is not None:
@@ -123,7 +123,7 @@ def _broadcast(node: NodeView, context: KernelContext, communicator: GpuCommunic
 
 
 def _packed(xp: Any, values: Sequence[Array]) -> tuple[Any, Any]:
-    """The values in one array, and an event after which they are there."""
+    """The values in one array, and an event that signals their arrival."""
     flat = xp.empty((sum(each.size for each in values),), values[0].dtype)
     start = 0
     for each in values:

@@ -1,8 +1,8 @@
-"""The two halves that a pass makes of every collective: it starts, and is waited for.
+"""The two halves into which a pass splits every collective: start and wait.
 
-`_CollectiveStart` takes the tensors as soon as they exist and returns at once; a thread of its own
-exchanges with the other ranks while the partition goes on. `_CollectiveWait` gives the result.
-On GPUs NCCL does the exchange where it can, see `ops.collective_gpu`.
+`_CollectiveStart` receives the tensors as soon as they exist and returns at once; a separate thread
+communicates with the other ranks while the partition continues. `_CollectiveWait` returns the
+result. On GPUs NCCL does the exchange if it can, see `ops.collective_gpu`.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ PART_ATTRS: Final[dict[str, Attr]] = {
     "between": bool_attr(),
     "timeout_seconds": float_attr(0.0),
 }
-"""What both halves know: the ranks, and which of them this is."""
+"""The base of both halves: the ranks, and which of them this is."""
 
 
 @register
 class CollectiveStart(Op):
-    """Begins a run of an instance with this rank's tensors, of which it keeps copies."""
+    """Starts a run of an instance with copies of this rank's tensors."""
 
     type = "_CollectiveStart"
     reaches = frozenset({NETWORK})
@@ -75,7 +75,7 @@ class CollectiveStart(Op):
     kernels = ON_CPU_AND_GPU
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """Copies the tensors and has a thread exchange them."""
+        """Copies the tensors and starts their exchange on a thread."""
         group, instance, timeout_s = _place(node)
         collectives = _collectives(context)
         begin = _KINDS[node.attrs["kind"]](node, context)
@@ -91,7 +91,7 @@ class CollectiveStart(Op):
 
 @register
 class CollectiveWait(Op):
-    """The result of the run that this step's `_CollectiveStart` of the same instance began."""
+    """The result of the run that this step's `_CollectiveStart` of the same instance started."""
 
     type = "_CollectiveWait"
     reaches = frozenset({NETWORK})
@@ -130,12 +130,12 @@ def _place(node: NodeView) -> tuple[Group, int, float]:
 
 
 class _Buffer:
-    """The memory in which a node's tensors are exchanged, the same in every other step.
+    """The buffers in which a node's tensors are exchanged, reused in every other step.
 
-    In every other, because the ranks may read what the last run left, see `run_lanes`.
+    Every other, because ranks may still read those of the last run, see `run_lanes`.
 
     Args:
-        context: Gives the memory; peers of this host can read it.
+        context: Allocates the memory, which peers on this host can read.
         dtype: The element type.
     """
 
@@ -146,7 +146,7 @@ class _Buffer:
         self._last: _Memory | None = None
 
     def take(self, count: int) -> Any:
-        """An array [count] that nobody else uses: that of the run before the last, if it is so."""
+        """Returns an array [count] that nobody else uses: the last run but one's, if possible."""
         found = self._next
         if found is None or len(found.array) != count or found.is_used:
             found = _Memory(self._allocate((count,), self._dtype))
@@ -156,7 +156,7 @@ class _Buffer:
 
 
 class _Memory:
-    """An array, and whether there are views of it."""
+    """An array, with detection of views of it."""
 
     __slots__ = ("_owner", "_unused", "array")
 
@@ -167,12 +167,12 @@ class _Memory:
         self._unused = 0
 
     def count_uses(self) -> None:
-        """Notes how many references there are while there are no views."""
+        """Records the number of references while there are no views."""
         self._unused = sys.getrefcount(self._owner)
 
     @property
     def is_used(self) -> bool:
-        """Whether somebody may still read it."""
+        """Whether it may still be read."""
         return sys.getrefcount(self._owner) > self._unused
 
 

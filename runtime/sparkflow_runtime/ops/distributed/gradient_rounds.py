@@ -1,9 +1,9 @@
-"""Rounds of gradients as ops: replicas meet in them, one of them makes the update for all.
+"""Rounds of gradients as ops: replicas meet in them, one of them applies the update for all.
 
-These ops are sparkflow's own: TensorFlow's ConditionalAccumulator knows no weights and no replicas.
-All gradients of one task meet in one node. A handle is, at run time, the object of
-`resources.gradient_rounds` itself; replicas whose graphs name the same rounds on the same task meet
-in it.
+These ops are sparkflow's own: TensorFlow's ConditionalAccumulator has neither weights nor replicas.
+All gradients of one task meet in one node. At run time, a handle is the object of
+`resources.gradient_rounds` itself; replicas whose graphs name the same rounds on the same task
+share it.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class _RoundsOp(Op):
 
 @dataclass(frozen=True, slots=True)
 class Gradients:
-    """What one replica brings for the variables of one task.
+    """One replica's contribution to the variables of one task.
 
     Attributes:
-        dense: Arrays.
-        sparse: Pairs of indices [n] and values [n, ...].
+        dense: Dense gradients.
+        sparse: Sparse gradients: pairs of indices [n] and values [n, ...].
     """
 
     dense: tuple[Array, ...]
@@ -58,12 +58,12 @@ class Gradients:
 
 
 class NoGradients(Gradients):
-    """What replicas without a row bring together."""
+    """The contribution of replicas without rows."""
 
 
 @register
 class GradientRounds(_RoundsOp):
-    """The rounds that replicas meet in, of the task where they have a shared_name."""
+    """The rounds that replicas meet in; those of the task if they have a shared_name."""
 
     is_ours = True
     outputs = "handle: resource"
@@ -78,7 +78,7 @@ class GradientRounds(_RoundsOp):
     infer = scalars
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """Finds or makes the rounds of the task; the kernel returns them.
+        """Finds or creates the task's rounds; the kernel returns them.
 
         Raises:
             InvalidArgumentError: More contributions are required than there are replicas.
@@ -111,10 +111,10 @@ class _Meets(_RoundsOp):
     first_mean: ClassVar[int]
 
     def infer(self, node: Inference) -> list[Shape]:
-        """Those of the dense gradients; the number of rows of the others is not known.
+        """The shapes of the dense gradients; the number of rows of the others is unknown.
 
         Raises:
-            InvalidArgumentError: The weight is no scalar, or indices and values do not fit.
+            InvalidArgumentError: The weight is not a scalar, or indices and values do not fit.
         """
         for index in range(1, self.first_gradient):
             node.with_rank(index, 0, self.signature.inputs[index].name)
@@ -148,12 +148,12 @@ def _flat(gradients: Gradients) -> tuple[Array, ...]:
 
 @register
 class GradientRoundsMeet(_Meets):
-    """Contributes gradients, and waits until the step's update is made or is this replica's.
+    """Contributes gradients, and waits until the step's update is applied or up to this replica.
 
-    `is_mine` says whether this replica has to make the update, with the means given; then it has to
-    run `GradientRoundsRelease`. For the others the update is done; what they get instead of means
-    has no meaning. A replica that is not `ready` contributes nothing and does not wait. Where no
-    replica has any weight, there is no update to make.
+    `is_mine` is true if this replica has to apply the update, with the returned means, and then run
+    `GradientRoundsRelease`. For the others the update has been applied, and the means are
+    undefined. A replica that is not `ready` contributes nothing and does not wait. If all weights
+    are 0, there is no update.
     """
 
     is_ours = True
@@ -213,9 +213,9 @@ class GradientRoundsMeet(_Meets):
 
 @register
 class ReplicaMean(_Meets):
-    """The means of what all replicas contribute, weighted, for every one of them.
+    """The weighted means of all replicas' contributions, for each replica.
 
-    All count alike where no replica has any weight.
+    All count equally if all weights are 0.
     """
 
     is_ours = True
@@ -240,7 +240,7 @@ class ReplicaMean(_Meets):
             *given: Array,
         ) -> tuple[Array, ...]:
             contribution = Contribution(replica, float(weight), self._gradients(attrs, given))
-            # Everybody gets an array of his own: nobody may write to another's.
+            # Each gets its own array, so that none can write to another's.
             means = _flat(handle.mean(contribution, _mean_of_any, running))
             return tuple([np.array(each) for each in means])
 
@@ -254,7 +254,7 @@ class _ByReplica(_RoundsOp):
 
 @register
 class GradientRoundsRelease(_ByReplica):
-    """Ends the round if it is this replica's to end, so that all go on."""
+    """Ends the round if this replica has to, so that all continue."""
 
     is_ours = True
 
@@ -265,7 +265,7 @@ class GradientRoundsRelease(_ByReplica):
 
 @register
 class GradientRoundsJoin(_ByReplica):
-    """Has a replica that is new, or starts anew, contribute to the open round."""
+    """Lets a new or restarted replica contribute to the open round."""
 
     is_ours = True
 
@@ -276,7 +276,7 @@ class GradientRoundsJoin(_ByReplica):
 
 @register
 class GradientRoundsLeave(_ByReplica):
-    """Takes a replica out: no round waits for it any more."""
+    """Removes a replica: no round waits for it any more."""
 
     is_ours = True
 
@@ -287,7 +287,7 @@ class GradientRoundsLeave(_ByReplica):
 
 @register
 class GradientRoundsStep(_ByReplica):
-    """The number of the round that a replica works for."""
+    """The number of the round that a replica works on."""
 
     is_ours = True
     outputs = "step: int64"
@@ -299,17 +299,17 @@ class GradientRoundsStep(_ByReplica):
 
 
 def _mean_of_some(contributions: Sequence[Contribution[Gradients]]) -> Gradients:
-    """`mean_of` for an update, which is not made of nothing."""
+    """`mean_of` for an update; raises an error if there are no contributions."""
     if not any(each.weight for each in contributions):
         return NoGradients((), ())
     return mean_of(contributions)
 
 
 def mean_of(contributions: Sequence[Contribution[Gradients]]) -> Gradients:
-    """The weighted means of what replicas contributed.
+    """Returns the weighted means of the replicas' contributions.
 
-    Of sparse gradients the rows of all replicas, one after another, times their shares of the
-    weights: summing rows of equal index gives the mean. No rows when all weights are 0.
+    For sparse gradients, the concatenated rows of all replicas times their shares of the weights:
+    summing rows of equal index gives the mean. No rows if all weights are 0.
 
     Raises:
         InvalidArgumentError: Dense gradients of one variable differ in shape.
@@ -327,7 +327,7 @@ def mean_of(contributions: Sequence[Contribution[Gradients]]) -> Gradients:
     dense = weighted_means([each.value.dense for each in contributions], weights)
     sparse = []
     for rows in zip(*[each.value.sparse for each in contributions], strict=True):
-        # A weight of 0 leaves no rows, whatever they hold.
+        # A weight of 0 drops the rows, whatever they hold.
         kept = [
             (indices, scaled(values, weight / total)) if weight else (indices[:0], values[:0])
             for (indices, values), weight in zip(rows, weights, strict=True)
@@ -344,7 +344,7 @@ def _mean_of_any(contributions: Sequence[Contribution[Gradients]]) -> Gradients:
 
 
 def _unused(gradients: Gradients) -> Gradients:
-    """What a replica gets that has no update to make: arrays of the right kind, not filled."""
+    """The results for a replica that applies no update: uninitialised arrays of the right kind."""
     return Gradients(
         tuple([np.empty(each.shape, each.dtype) for each in gradients.dense]),
         tuple(

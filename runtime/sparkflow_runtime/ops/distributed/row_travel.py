@@ -1,7 +1,7 @@
-"""Rows that travel between tasks once per id: the ops that the pass `distinct_rows` puts in.
+"""Transfer of rows between tasks once per id: the ops that the pass `distinct_rows` inserts.
 
-Few ids come twice in some batches. Then the three do nothing but look at the ids: `positions` is
-empty, ids and rows go as they are, and whoever gets them must accept ids that come several times.
+In some batches few ids are repeated. Then the three ops only inspect the ids: `positions` is empty,
+ids and rows are passed unchanged, and the receiver must accept repeated ids.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from sparkflow_runtime.ops.signature import type_attr
 from sparkflow_runtime.shapes import Shape
 
 WORTHWHILE: Final = 0.75
-"""Ids are made distinct where at most this share of them is left.
+"""Ids are deduplicated if at most this share of them remains.
 
-To expand the rows again, or to add them up, takes a worker as long as a loopback channel takes for
-a quarter to a third of them (2026-11-21: 1 MB of rows of 256 bytes gathered in 90 µs, sent in 250
-to 300 µs).
+Expanding the rows again, or summing them, takes a worker as long as a loopback channel needs for a
+quarter to a third of them (2026-11-21: 1 MB of rows of 256 bytes gathered in 90 µs, sent in 250 to
+300 µs).
 """
 
 
@@ -35,9 +35,9 @@ class _OnHost(Op):
 
 @register
 class DistinctRows(_OnHost):
-    """The different ids in order of appearance, and which of these each one is.
+    """The distinct ids in order of appearance, and the position of each id among them.
 
-    Where most ids are different: all of them as a vector, and no positions.
+    If most ids are distinct: all of them as a vector, and no positions.
     """
 
     type = "_DistinctRows"
@@ -58,7 +58,7 @@ class DistinctRows(_OnHost):
 
 @register
 class ExpandRows(_OnHost):
-    """The row of every id, from those of the distinct ones: `ids.shape + rows.shape[1:]`."""
+    """The row of every id, from the rows of the distinct ones: `ids.shape + rows.shape[1:]`."""
 
     type = "_ExpandRows"
     widens = ()
@@ -68,12 +68,12 @@ class ExpandRows(_OnHost):
     attrs = {"T": type_attr(None, float32), "Tindices": type_attr(INDEX, int64)}
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape of the ids and that of a row."""
+        """The shape of the ids followed by that of a row."""
         rows, _, ids = node.shapes
         return [None if rows is None or ids is None else (*ids, *rows[1:])]
 
     def compute(self, xp: Any, rows: Array, positions: Array, ids: Array) -> Array:
-        """Copies of rows; the rows themselves where there are no positions."""
+        """Copies of rows; the rows themselves if there are no positions."""
         shape = ids.shape + rows.shape[1:]
         if not positions.size:
             return rows.reshape(shape)
@@ -83,7 +83,7 @@ class ExpandRows(_OnHost):
 
 @register
 class SumRows(_OnHost):
-    """For each distinct id the sum of its rows, added up in the order in which they come."""
+    """The sum of the rows of each distinct id, added in order of appearance."""
 
     type = "_SumRows"
     inputs = "values: T, positions: int32, distinct: Tindices"
@@ -97,8 +97,8 @@ class SumRows(_OnHost):
         return [None if values is None or distinct is None else (*distinct, *values[1:])]
 
     def compute(self, xp: Any, values: Array, positions: Array, distinct: Array) -> Array:
-        """The sums; the values themselves where there are no positions."""
+        """The sums; the values themselves if there are no positions."""
         if not positions.size:
             return values
-        # Gradients are often one number broadcast, which machine code does not take.
+        # Gradients are often a broadcast scalar, which machine code does not accept.
         return sum_by_segment(np, np.ascontiguousarray(values), positions, distinct.size)

@@ -1,6 +1,6 @@
 """The clock of bounded staleness as ops; the rules are those of `resources.staleness`.
 
-These ops are sparkflow's own. Replicas whose graphs name the same clock on the same task share it.
+These ops are sparkflow's own. Replicas whose graphs name the same clock on a task share it.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class StalenessClock(_ClockOp):
     infer = scalars
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """Finds or makes the clock; the kernel returns it.
+        """Finds or creates the clock; the kernel returns it.
 
         Raises:
-            InvalidArgumentError: It exists with another bound.
+            InvalidArgumentError: It exists with a different bound.
         """
         attrs = node.attrs
         name = attrs["shared_name"] or node.name
@@ -70,7 +70,7 @@ class _ByReplica(_ClockOp):
 
 @register
 class StalenessClockAdvance(_ByReplica):
-    """Counts a step of this replica and waits until it may begin the next one."""
+    """Counts a step of this replica and waits until it may start the next one."""
 
     is_ours = True
     takes_step = True
@@ -87,7 +87,7 @@ class StalenessClockAdvance(_ByReplica):
 
 @register
 class StalenessClockJoin(_ByReplica):
-    """Has a replica take part that is new, or starts anew."""
+    """Adds a new or restarted replica."""
 
     is_ours = True
 
@@ -98,7 +98,7 @@ class StalenessClockJoin(_ByReplica):
 
 @register
 class StalenessClockLeave(_ByReplica):
-    """Takes a replica out that makes no more steps."""
+    """Removes a replica that runs no more steps."""
 
     is_ours = True
 

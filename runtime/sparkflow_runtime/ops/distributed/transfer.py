@@ -1,7 +1,8 @@
-"""The ops a master adds: feeds, fetches, and the ends of the edges between partitions.
+"""The ops that a master adds: feeds, fetches, and the ends of edges between partitions.
 
-One `_SendBundle` carries everything that crosses from one device to another at the same point of a
-step, `_RecvBundle` takes it. They replace TensorFlow's `_Send` and `_Recv`, one pair per tensor.
+One `_SendBundle` sends everything that crosses from one device to another at the same point of a
+step, `_RecvBundle` receives it. They replace TensorFlow's `_Send` and `_Recv`, of which there is
+one pair per tensor.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Arg(Op):
     infer = attribute("shape")
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """Takes the fed host array to the device."""
+        """Moves the fed host array to the device."""
         xp = context.xp
         return _same if xp is np else xp.asarray
 
@@ -50,8 +51,8 @@ class Arg(Op):
 class Retval(Op):
     """A fetched tensor: result `index` of the step, on the host.
 
-    It is a copy, unless `live`: then it is the memory of a variable, which leaves the process at
-    once (see `passes.lend.live_results`).
+    It is a copy, unless `live`: then it is the memory of a variable, which is sent out of the
+    process at once (see `passes.lend.live_results`).
     """
 
     quiet = True
@@ -74,10 +75,10 @@ class Retval(Op):
 
 @register
 class SendBundle(Op):
-    """Hands tensors to the rendezvous under `key`; never blocks.
+    """Passes tensors to the rendezvous under `key`; never blocks.
 
-    Attributes `key` and `destination` (a device name) were chosen by the partition pass, `lent`
-    (the numbers of tensors that the receiver may read where they are) by `passes.lend`.
+    The attributes `key` and `destination` (a device name) are set by the partition pass, `lent`
+    (the numbers of tensors that the receiver may read in place) by `passes.lend`.
     """
 
     type = "_SendBundle"
@@ -94,7 +95,7 @@ class SendBundle(Op):
     takes_step = True
 
     def lends(self, node: NodeView) -> Sequence[int]:
-        """Those that are `lent`."""
+        """The inputs that are `lent`."""
         lent: Sequence[int] = node.attrs["lent"]
         return lent
 
@@ -118,10 +119,11 @@ class SendBundle(Op):
 
 @register
 class RecvBundle(Op):
-    """Waits for the tensors a `_SendBundle` on the device `source` put under `key`.
+    """Waits for the tensors that a `_SendBundle` on the device `source` sent under `key`.
 
-    Attribute `behind`: the names of the ops there that may wait before, see `ir.strands`; `shapes`:
-    those that the tensors must have, None for any, or none at all where they may be of any.
+    Attribute `behind`: the names of the ops there that may block before it, see `ir.strands`;
+    `shapes`: the required shapes of the tensors, None for any shape, empty if there are no
+    requirements.
     """
 
     type = "_RecvBundle"
@@ -143,7 +145,7 @@ class RecvBundle(Op):
         return list(node.attrs.get("shapes") or [None] * len(node.attrs["T"]))
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """Receives and takes the arrays to the device."""
+        """Receives the arrays and moves them to the device."""
         key, source, count = node.attrs["key"], node.attrs["source"], len(node.attrs["T"])
         from_host = _same if context.xp is np else context.xp.asarray
         given = enumerate(node.attrs.get("shapes", ()))
@@ -172,13 +174,13 @@ def _same(value: Any) -> Any:
 
 
 def fetched(value: Any) -> Any:
-    """A value as the client gets it: numpy scalars as they are, arrays as copies."""
+    """Returns a value for the client: numpy scalars unchanged, arrays as copies."""
     if isinstance(value, np.ndarray):
         if not value.ndim:
             return value[()]
         if value.flags.c_contiguous:
             return value.copy()
-        from sparkflow_runtime.ops.native.transposing import contiguous  # few fetch a view
+        from sparkflow_runtime.ops.native.transposing import contiguous  # views are rarely fetched
 
         return contiguous(value)
     if isinstance(value, np.generic):

@@ -1,6 +1,6 @@
 """Elementwise arithmetic: importing this module registers the tables `unary` and `binary` too.
 
-What lives here is what fits no table row: sums of many tensors and conversion between dtypes.
+Here are the ops that fit no table row: sums of many tensors and conversion between dtypes.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class AddN(Op):
     attrs = {"N": int_attr(minimum=1), "T": type_attr(dtypes.NUMERIC)}
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """What all shapes together tell."""
+        """The merged static shape of all inputs."""
         merged = node.shapes[0]
         for shape in node.shapes[1:]:
             merged = shapes.merge(merged, shape)
         return [merged]
 
     def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
-        """A sum per element of all inputs but one."""
+        """One addition per element of all inputs but one."""
         return (len(node.shapes) - 1) * shapes.size(outputs[0])
 
     def compute(self, xp: Any, *inputs: Array) -> Any:
@@ -62,11 +62,11 @@ class AddN(Op):
         _check_same_shape(inputs)
         total = first + inputs[1]
         for each in inputs[2:]:
-            total += each  # in place for an array, a new scalar for a scalar
+            total += each  # in place for an array, a new one for a scalar
         return total
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """The same, in the array given."""
+        """The same, into a given array."""
         xp = context.xp
         if node.attrs["N"] == 1:
             return xp.positive  # type: ignore[no-any-return]  # an array module's function
@@ -85,7 +85,7 @@ class AddN(Op):
         return [dy] * len(op.inputs)
 
     def fuse(self, fusion: Fusion) -> Sequence[Fused]:
-        """One addition after the other."""
+        """A chain of additions."""
         shape = fusion.output_shapes[0]
         count = len(fusion.shapes)
         dims = fusion.align(shape, range(count))
@@ -107,19 +107,19 @@ def _check_same_shape(inputs: Sequence[Array]) -> None:
 
 @register
 class AccumulateNV2(AddN):
-    """As `AddN`; `shape` is what the caller knows of the result's."""
+    """As `AddN`; `shape` is the caller's partial shape of the result."""
 
     inputs = "inputs: N * T"
     attrs = {**AddN.attrs, "shape": shape_attr()}
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """What all shapes and the attribute together tell."""
+        """The merged static shape of all inputs and the attribute."""
         return [shapes.merge(super().infer(node)[0], node.attrs["shape"])]
 
 
 @register
 class Cast(Op):
-    """Converts to another dtype: towards zero for integers, non-zero is true, real part only."""
+    """Converts to another dtype: truncates to integers, non-zero is true, keeps the real part."""
 
     elementwise = True
     capturable = True
@@ -164,7 +164,7 @@ class Cast(Op):
         return fill
 
     def is_fusable(self, node: NodeView) -> bool:
-        """Between dtypes that kernels have."""
+        """Whether kernels support both dtypes."""
         return node.attrs["SrcT"] in DTYPES and node.attrs["DstT"] in DTYPES
 
     def fuse(self, fusion: Fusion) -> Sequence[Fused]:

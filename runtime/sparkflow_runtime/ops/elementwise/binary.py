@@ -42,12 +42,12 @@ if TYPE_CHECKING:
 
 _FIELD = FLOATING | COMPLEX
 _MOST_PRODUCTS = 16
-"""Powers of whole exponents up to this one, or less, are products."""
+"""Powers with integer exponents up to this one are computed as products."""
 _ADDABLE = _FIELD | SIGNED | {uint8}
 
 
 def _checked_division(ufunc: str) -> Callable[..., Array]:
-    """An integer kernel that refuses zero divisors; on a GPU the result is undefined, as in TF."""
+    """An integer kernel that rejects zero divisors; on a GPU the result is undefined, as in TF."""
 
     def kernel(xp: Any, x: Array, y: Array, out: Array | None = None) -> Array:
         if xp is np and x.size and not y.all():
@@ -76,7 +76,7 @@ def _floor_div(xp: Any, x: Array, y: Array, out: Array | None = None) -> Array:
 def _floor_mod(xp: Any, x: Array, y: Array, out: Array | None = None) -> Array:
     if xp is np:
         return np.remainder(x, y, out=out)
-    # cupy's is x - floor(x / y) y, which is NaN where y is infinite.
+    # cupy's is x - floor(x / y) y, which is NaN for infinite y.
     rest = xp.fmod(x, y)
     zero = rest == 0
     rest = xp.where(zero, xp.copysign(rest, y), rest)
@@ -84,12 +84,12 @@ def _floor_mod(xp: Any, x: Array, y: Array, out: Array | None = None) -> Array:
 
 
 def _has_own_kernel(op: Op, node: NodeView) -> bool:
-    """Whether kernels can divide this dtype: int32 also, if the divisor turns out to be known."""
+    """Whether kernels can divide this dtype: int32 too, if the divisor is a known constant."""
     return node.attrs["T"] is int32 or BinaryOp.is_fusable(op, node)  # type: ignore[arg-type]
 
 
 def _fuse_floor_div(op: Op, fusion: Fusion) -> Sequence[Fused]:
-    """Integers by way of float64, which has all quotients of int32."""
+    """Divides integers in float64, which represents all quotients of int32 exactly."""
     if fusion.dtypes[0] is not int32:
         return BinaryOp.fuse(op, fusion)  # type: ignore[arg-type]
     x, _, quotient = _divided(fusion)
@@ -108,7 +108,7 @@ def _divided(fusion: Fusion) -> tuple[Fused, int, Value]:
     """The int32 x, the constant y, and their quotient, rounded down.
 
     Raises:
-        NotFusableError: Nobody knows what y is, or it takes a kernel that looks at it.
+        NotFusableError: y is not known, or needs a kernel that checks it.
     """
     constant, shape = fusion.constants[1], fusion.output_shapes[0]
     if constant is None or not is_uniform(constant) or int(constant.flat[0]) in (0, -1):
@@ -121,7 +121,7 @@ def _divided(fusion: Fusion) -> tuple[Fused, int, Value]:
 
 
 def _fuse_pow(op: Op, fusion: Fusion) -> Sequence[Fused]:
-    """Products where the exponent is a small whole number that is known; nothing else."""
+    """Products, if the exponent is a known small integer; nothing else."""
     constant, shape = fusion.constants[1], fusion.output_shapes[0]
     if constant is None or not is_uniform(constant):
         raise NotFusableError("the exponent is not known")
@@ -135,7 +135,7 @@ def _fuse_pow(op: Op, fusion: Fusion) -> Sequence[Fused]:
 
 
 def _is_of_kernels(op: Op, node: NodeView) -> bool:
-    """Whether fused kernels have the dtype."""
+    """Whether fused kernels support the dtype."""
     return node.attrs["T"] in DTYPES
 
 
@@ -152,7 +152,7 @@ def _pow(xp: Any, x: Array, y: Array, out: Array | None = None) -> Array:
     if not exponent.is_integer() or not 2 <= abs(exponent) <= _MOST_PRODUCTS:
         return np.power(x, y, out=out)
     square, rest, result = x, int(abs(exponent)), None
-    while rest:  # a power of a negative number takes numpy 140 ns
+    while rest:  # numpy takes 140 ns for a power of a negative number
         if rest & 1:
             result = square if result is None else result * square
         rest >>= 1
@@ -183,7 +183,7 @@ def _div_no_nan_gradient(g: Any, x: Any, y: Any, z: Any, dz: Any) -> tuple[Any, 
 
 
 def _pow_gradient(g: Any, x: Any, y: Any, z: Any, dz: Any) -> tuple[Any, Any]:
-    """`y x^(y-1)` and `x^y log x`; the latter 0 where x^y has no real derivative or x is 0."""
+    """`y x^(y-1)` and `x^y log x`; the latter is 0 if x^y has no real derivative or x is 0."""
     safe = g.NotEqual(x, 0.0) if x.dtype.is_complex else g.Greater(x, 0.0)
     log = g.SelectV2(safe, g.Log(g.SelectV2(safe, x, 1.0)), 0.0)
     return g.Mul(g.Mul(dz, y), g.Pow(x, g.Sub(y, 1.0))), g.Mul(g.Mul(dz, z), log)
@@ -204,7 +204,7 @@ def _atan2_gradient(g: Any, y: Any, x: Any, z: Any, dz: Any) -> tuple[Any, Any]:
 
 
 def _chosen_gradient(comparison: str) -> Callable[..., tuple[Any, Any]]:
-    """The gradient goes to the operand that was chosen, to the first where they are equal."""
+    """The gradient goes to the chosen operand, to the first one if they are equal."""
 
     def gradient(g: Any, x: Any, y: Any, z: Any, dz: Any) -> tuple[Any, Any]:
         first = getattr(g, comparison)(x, y)
@@ -231,7 +231,7 @@ def _compute_add(op: Op, xp: Any, x: Array, y: Array) -> Array:
 
 binary(
     "Add",
-    _ADDABLE | {string},  # texts are joined
+    _ADDABLE | {string},  # strings are concatenated
     "x + y",
     lambda g, x, y, z, dz: (dz, dz),
     kernels={"CPU": None, "GPU": _ADDABLE},

@@ -20,7 +20,7 @@ _INTEGERS = {"T": type_attr(INTEGER)}
 
 
 def _bounded(x: Array, y: Array) -> Array:
-    """Numbers of places in [0, bits): what lies beyond has no meaning in C."""
+    """Clamps shift counts to [0, bits): others are undefined in C."""
     return y.clip(0, x.dtype.itemsize * 8 - 1).astype(x.dtype)
 
 
@@ -54,7 +54,7 @@ enter(UnaryOp, "PopulationCount", _INTEGERS, "", kernel=_population_count, outpu
 class Bitcast(Op):
     """The same bytes as elements of another type.
 
-    To a smaller type the shape gets a last dimension, to a larger one it loses it.
+    Casting to a smaller type adds a last dimension, to a larger one removes it.
     """
 
     takes_ragged = True
@@ -82,7 +82,7 @@ class Bitcast(Op):
         """A new array.
 
         Raises:
-            InvalidArgumentError: The last dimension does not make one element of the larger type.
+            InvalidArgumentError: The last dimension does not form one element of the larger type.
         """
         kind = np.dtype(type.as_numpy_dtype)
         source = value.dtype.itemsize

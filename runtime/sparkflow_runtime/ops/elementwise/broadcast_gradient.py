@@ -1,7 +1,7 @@
 """Undoes broadcasting in gradients: what was repeated in the forward op is summed in the gradient.
 
-What lives here: the function that gradients of broadcasting ops call, and the op it falls back on
-when static shapes do not tell which axes were repeated.
+Here are the function that gradients of broadcasting ops call, and the op it falls back on if static
+shapes do not determine which axes were repeated.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ def sum_to_operands(
     dy: Tensor | None,
     trailing_axes: int = 0,
 ) -> tuple[Tensor | None, Tensor | None]:
-    """The gradients of two broadcast operands, from gradients in the shape of the result.
+    """Returns the gradients of two broadcast operands, from gradients in the shape of the result.
 
     Adds no nodes where the shapes are known to be equal, a `Sum` over known axes where they are
     known to differ, else `BroadcastGradientArgs`, `Sum` and `Reshape`.
 
     Args:
-        g: Where nodes are added.
+        g: The builder that adds nodes.
         x: The first operand.
         y: The second operand.
         dx: The gradient of `x` in the shape of the broadcast result, or None, which stays None.
         dy: Likewise for `y`.
-        trailing_axes: How many axes at the end take no part in broadcasting.
+        trailing_axes: Number of last axes that are not broadcast.
     """
     if x is y:
         return dx, dy
@@ -62,8 +62,8 @@ def repeated_axes(own: Shape, other: Shape) -> tuple[int, tuple[int, ...]] | Non
     """How an operand of shape `own` is repeated when broadcast against `other`.
 
     Returns:
-        The number of leading axes of the result that it lacks, and those of its own axes that have
-        size 1 and are repeated. None when the shapes do not tell.
+        The number of leading axes of the result that it lacks, and its own axes of size 1 that are
+        repeated. None if the shapes do not determine them.
 
         >>> repeated_axes((3, 1), (2, 3, 4))
         (1, (1,))
@@ -90,7 +90,7 @@ def _leading(shape: Shape, trailing_axes: int) -> Shape:
 
 
 def _leading_sizes(g: GraphBuilder, shape: Tensor, trailing_axes: int) -> Tensor:
-    """A shape tensor less its last elements."""
+    """A shape tensor without its last elements."""
     if not trailing_axes:
         return shape
     begin, end, step = (np.array([n], np.int32) for n in (0, -trailing_axes, 1))
@@ -112,9 +112,9 @@ def _sum_over(
 
 @register
 class BroadcastGradientArgs(Op):
-    """The axes over which the gradients of two broadcast operands are to be summed.
+    """The axes over which the gradients of two broadcast operands have to be summed.
 
-    Its results are small vectors on the host, whatever the device: only `Sum` reads them.
+    Its results are small vectors on the host on any device: only `Sum` reads them.
     """
 
     inputs = "s0: T, s1: T"

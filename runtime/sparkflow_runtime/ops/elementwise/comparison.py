@@ -61,12 +61,12 @@ for _name in ("IsNan", "IsInf", "IsFinite"):
 
 
 class EqualityOp(BinaryOp):
-    """`==` or `!=`, for every dtype; of tensors that cannot be broadcast on request too."""
+    """`==` or `!=`, for every dtype; optionally also for tensors that cannot be broadcast."""
 
     outputs = "z: bool"
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """The broadcast shape; a scalar for shapes that do not fit where that is no error."""
+        """The broadcast shape; a scalar for incompatible shapes if that is not an error."""
         if node.attrs["incompatible_shape_error"]:
             return super().infer(node)
         if not all(map(shapes.is_fully_defined, node.shapes)):
@@ -77,11 +77,11 @@ class EqualityOp(BinaryOp):
             return [()]
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
-        """The bare ufunc, where shapes must fit."""
+        """The bare ufunc, if shapes must be compatible."""
         return super().bind_out(node, context) if node.attrs["incompatible_shape_error"] else None
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """The bare ufunc, unless shapes that do not fit are to mean: not equal."""
+        """The bare ufunc, unless incompatible shapes mean "not equal"."""
         compare = super().bind(node, context)
         if node.attrs["incompatible_shape_error"]:
             return compare
@@ -154,7 +154,7 @@ class Select(Op):
     value_rule = moving(1, 2, alike=True)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """What the shapes of `t` and `e` together tell."""
+        """The merged static shape of `t` and `e`."""
         condition = node.shapes[0]
         result = shapes.merge(node.shapes[1], node.shapes[2])
         if condition == () or condition is None or result is None:
@@ -178,7 +178,7 @@ class Select(Op):
         return run
 
     def fuse(self, fusion: Fusion) -> Sequence[Fused]:
-        """A choice, of elements or of rows."""
+        """A selection of elements or rows."""
         if len(fusion.shapes[0]) in (0, len(fusion.shapes[1])):
             return _fused_choice(fusion)
         shape = fusion.output_shapes[0]
@@ -197,7 +197,7 @@ class Select(Op):
 
 
 def _fitting_condition(condition: Array, t: Array, e: Array) -> Array:
-    """The condition such that it broadcasts against both."""
+    """Reshapes the condition to broadcast against both."""
     if t.shape != e.shape:
         raise InvalidArgumentError(
             message=f"Select needs t and e of the same shape, got {shapes.text(t.shape)} "
@@ -228,7 +228,7 @@ def _fused_choice(fusion: Fusion) -> Sequence[Fused]:
 
 @register
 class SelectV2(Op):
-    """`t` where the condition holds, `e` elsewhere; the three are broadcast as numpy does."""
+    """`t` where the condition holds, `e` elsewhere; all three are broadcast as in numpy."""
 
     elementwise = True
     broadcasts = True

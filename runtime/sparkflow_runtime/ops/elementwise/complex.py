@@ -22,7 +22,7 @@ _PARTS = frozenset({float32, float64})
 
 
 class _PartOp(Op):
-    """A real number of each complex one; `Tout` must be the type of the parts of `T`."""
+    """A real number from each complex one; `Tout` must be the type of the parts of `T`."""
 
     inputs = "input: T"
     outputs = "output: Tout"
@@ -92,7 +92,7 @@ class Angle(Composed):
     infer = _PartOp.infer
 
     def define(self, g: Any, x: Tensor) -> Tensor:
-        """That of the point whose coordinates are the parts."""
+        """`atan2` of the parts."""
         parts = {"Tout": x.dtype.real_dtype}
         return g.Atan2(g.Imag(x, **parts), g.Real(x, **parts))
 
@@ -110,7 +110,7 @@ class ComplexAbs(_PartOp):
         return xp.absolute(x)
 
     def gradient(self, g: Any, op: OperationView, dy: Tensor) -> Sequence[Tensor]:
-        """Along the direction of the number; 0 at 0."""
+        """In the direction of the number; 0 at 0."""
         zeros = g.ZerosLike(dy)
         size = _complex(g, op.outputs[0], zeros)
         return [g.DivNoNan(g.Mul(_complex(g, dy, zeros), op.inputs[0]), size)]
@@ -118,7 +118,7 @@ class ComplexAbs(_PartOp):
 
 @register
 class Complex(Op):
-    """Complex numbers of real and imaginary parts, which are broadcast."""
+    """Complex numbers from real and imaginary parts, which are broadcast."""
 
     inputs = "real: T, imag: T"
     outputs = "out: Tout"
@@ -126,14 +126,14 @@ class Complex(Op):
     infer = broadcast
 
     def compute(self, xp: Any, real: Array, imag: Array, *, Tout: Any) -> Array:
-        """A new array; infinite parts stay apart."""
+        """A new array; infinite parts do not mix."""
         result = xp.empty(np.broadcast_shapes(real.shape, imag.shape), Tout.as_numpy_dtype)
         result.real = real
         result.imag = imag
         return result
 
     def gradient(self, g: Any, op: OperationView, dz: Tensor) -> Sequence[Tensor | None]:
-        """The parts of what arrives."""
+        """The parts of the gradient."""
         real, imag = op.inputs
         parts = {"Tout": real.dtype.base}
         return sum_to_operands(g, real, imag, g.Real(dz, **parts), g.Imag(dz, **parts))

@@ -1,21 +1,20 @@
-"""How a table row becomes an elementwise op: `unary` and `binary` enter one op each.
+"""Turns table rows into elementwise ops: `unary` and `binary` register one op each.
 
-A row gives the type name, the allowed dtypes, a scalar expression and the gradient:
+A row has the type name, the allowed dtypes, a scalar expression and the gradient:
 
     unary("Exp", FLOATING | COMPLEX, "exp(x)", lambda g, x, y, dy: g.Mul(dy, y))
 
-In the expression are Python's operators, numpy's functions by name, `where(condition, a, b)`, `erf`
-and `sigmoid`. Fused kernels are generated from it where `codegen.ir.expressions` knows all of it,
-and the kernel for arrays is made of it: a ufunc, which `bind` returns bare, or a function.
+The expression may use Python's operators, numpy's functions by name, `where(condition, a, b)`,
+`erf` and `sigmoid`. Fused kernels are generated from it if `codegen.ir.expressions` supports all of
+it, and so is the kernel for arrays: a ufunc, which `bind` returns bare, or a function.
 
-A row has a kernel of its own where that is faster, needs less memory or does more than floating
-point: the name of a ufunc that numpy and cupy share, or a function of the array module and the
-inputs. Where the function has one more argument, `out`, it writes the result there, unless that is
-None, and needs no other memory for real numbers. The expression then says for floating-point
-numbers the same as the kernel, and for integers where there is no kernel for integers.
+A row has its own kernel if that is faster, needs less memory or supports more than floating point:
+the name of a ufunc that numpy and cupy share, or a function of the array module and the inputs. If
+the function has another argument, `out`, it writes the result there, unless that is None, and needs
+no other memory for real numbers. The expression must then agree with the kernel for floating-point
+numbers, and for integers if there is no integer kernel.
 
-What lives here: the two op classes. The rows are in `unary`, `binary`, `comparison` and
-`activation`.
+Here are the two op classes. The rows are in `unary`, `binary`, `comparison` and `activation`.
 """
 
 from __future__ import annotations
@@ -42,21 +41,22 @@ from sparkflow_runtime.ops.value import ELEMENTWISE
 Kernel: TypeAlias = str | Callable[..., Array]
 """The name of a ufunc, or a function `(xp, *inputs)` or `(xp, *inputs, out=None)`."""
 UnaryGradient: TypeAlias = Callable[[Any, Tensor, Tensor, Tensor], Tensor]
-"""Of the builder, x, y and the gradient of y; x and y come conjugated where they are complex."""
+"""A function of the builder, x, y and the gradient of y; complex x and y are passed conjugated."""
 BinaryGradient: TypeAlias = Callable[
     [Any, Tensor, Tensor, Tensor, Tensor], tuple[Tensor | None, Tensor | None]
 ]
-"""Of the builder, x, y, z and the gradient of z; the same shape as z, conjugated likewise."""
+"""A function of the builder, x, y, z and the gradient of z; results in z's shape, conjugated
+likewise."""
 
 
 class ElementwiseOp(Op):
-    """An op that treats every element (of broadcast inputs) alike.
+    """An op that computes every element (of broadcast inputs) independently.
 
     Attributes:
-        expression: What is computed, as a scalar expression over the names of the inputs; "" where
-            it takes more than the functions that expressions have.
-        kernel: What runs.
-        integer_kernel: What runs for integers, where that differs.
+        expression: The computation, as a scalar expression over the names of the inputs; "" if
+            expressions cannot express it.
+        kernel: The kernel.
+        integer_kernel: The kernel for integers, if it differs.
     """
 
     widens = NARROW
@@ -68,18 +68,18 @@ class ElementwiseOp(Op):
     value_rule = ELEMENTWISE
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """The bare ufunc where there is one."""
+        """The bare ufunc if there is one."""
         return self._kernel_for(context.xp, "T" in node.attrs and node.attrs["T"].is_integer)
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
-        """The bare ufunc, or the function where it takes an array for its result."""
+        """The bare ufunc, or the function if it accepts `out`."""
         dtype = node.attrs.get("T")
         kernel = self._kernel_for(context.xp, dtype is not None and dtype.is_integer)
         if isinstance(kernel, functools.partial) and (
             not _takes_out(kernel.func) or (dtype is not None and dtype.is_complex)
         ):
             return None
-        if kernel in (np.maximum, np.minimum):  # numpy warns of a third argument without a name
+        if kernel in (np.maximum, np.minimum):  # numpy warns about a positional third argument
             return lambda x, y, out: kernel(x, y, out=out)
         return kernel
 
@@ -88,7 +88,7 @@ class ElementwiseOp(Op):
         return self._kernel_for(xp, inputs[0].dtype.kind in "iu")(*inputs)
 
     def is_fusable(self, node: NodeView) -> bool:
-        """Whether the expression is one that kernels can compute, for this dtype."""
+        """Whether fused kernels can compute the expression for this dtype."""
         op: Any = type(self)
         return _is_fusable(op, node.attrs.get("T"))
 
@@ -132,7 +132,7 @@ class UnaryOp(ElementwiseOp):
 
 
 class BinaryOp(ElementwiseOp):
-    """Two inputs of one dtype, broadcast against each other as numpy does."""
+    """Two inputs of one dtype, broadcast against each other as in numpy."""
 
     inputs = "x: T, y: T"
     outputs = "z: T"
@@ -151,18 +151,18 @@ def unary(
     kernels: Mapping[str, frozenset[DType] | None] | None = None,
     **members: Any,
 ) -> None:
-    """Enters a `UnaryOp`.
+    """Registers a `UnaryOp`.
 
     Args:
         name: The op type.
         allowed: The dtypes of `T`.
         expression: See `ElementwiseOp`.
-        gradient: A function, the name of an op that takes y and the gradient of y, or None for an
-            op through which no gradient flows.
+        gradient: A function, the name of an op of y and the gradient of y, or None if no gradient
+            flows through the op.
         kernel: See `ElementwiseOp`; that of the expression when None.
         integer_kernel: See `ElementwiseOp`.
-        kernels: The dtypes with a kernel per device type, where not every allowed one has.
-        members: Class attributes that are not those of `UnaryOp`.
+        kernels: The dtypes with a kernel per device type, if not all allowed ones have one.
+        members: Class attributes that differ from those of `UnaryOp`.
     """
     rule = not_differentiable if gradient is None else _unary_gradient(gradient)
     taken = UnaryOp.kernels if kernels is None else kernels
@@ -182,7 +182,7 @@ def binary(
     kernels: Mapping[str, frozenset[DType] | None] | None = None,
     **members: Any,
 ) -> None:
-    """Enters a `BinaryOp`; arguments as for `unary`."""
+    """Registers a `BinaryOp`; arguments as for `unary`."""
     rule = not_differentiable if gradient is None else _binary_gradient(gradient)
     taken = BinaryOp.kernels if kernels is None else kernels
     own: dict[str, Any] = {"gradient": rule, "integer_kernel": integer_kernel, "kernels": taken}
@@ -191,7 +191,7 @@ def binary(
 
 
 def conjugated(g: GraphBuilder, tensor: Tensor) -> Tensor:
-    """The complex conjugate; the tensor itself where it is real."""
+    """The complex conjugate; the tensor itself if it is real."""
     return g.Conj(tensor) if tensor.dtype.base in COMPLEX else tensor
 
 
@@ -204,7 +204,7 @@ def enter(
     kernel: Kernel | None = None,
     **members: Any,
 ) -> None:
-    """Enters an op that is not quite like its base; `members` are class attributes of `Op`."""
+    """Registers an op that differs from its base in `members`, class attributes of `Op`."""
     documented = {"__doc__": f"Elementwise `{expression}`.", "gradient": not_differentiable}
     if kernel is None:
         inputs = parse_args(members.get("inputs", base.inputs), attrs)
@@ -237,4 +237,4 @@ def _binary_gradient(rule: BinaryGradient) -> Callable[..., Any]:
 
 
 REAL_KERNELS_ON_GPU: Mapping[str, frozenset[DType] | None] = {"CPU": None, "GPU": FLOATING}
-"""For functions that cupy has for real numbers only."""
+"""The kernels of functions that cupy supports for real numbers only."""

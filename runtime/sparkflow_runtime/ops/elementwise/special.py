@@ -1,6 +1,6 @@
-"""Special functions: gamma, beta, error, zeta, Bessel functions and integrals, after SciPy.
+"""Special functions from SciPy: gamma, beta, error, zeta and Bessel functions, and integrals.
 
-Rows as in `unary` and `binary`, without a scalar expression: SciPy's functions run as they are.
+Rows as in `unary` and `binary`, without a scalar expression: SciPy's functions are called directly.
 float16 is computed in float32.
 """
 
@@ -30,7 +30,7 @@ _AX = "a: T, x: T"
 
 
 def _scipy(name: str) -> Callable[..., Array]:
-    """The kernel that calls a function of SciPy."""
+    """Returns a kernel that calls a function of SciPy."""
 
     def kernel(xp: Any, *inputs: Array) -> Array:
         dtype = inputs[0].dtype
@@ -42,12 +42,12 @@ def _scipy(name: str) -> Callable[..., Array]:
 
 
 def _times(derivative: Callable[..., Any]) -> Callable[..., Any]:
-    """The gradient rule of a derivative, a function of the builder, x and y."""
+    """Returns the gradient rule for a derivative, a function of the builder, x and y."""
     return lambda g, x, y, dy: g.Mul(dy, derivative(g, x, y))
 
 
 def _over_x(limit: float, derivative: Callable[..., Any]) -> Callable[..., Any]:
-    """Likewise of a derivative that divides by x, with its limit at 0."""
+    """The same for a derivative that divides by x, with its limit at 0."""
 
     def rule(g: Any, x: Any, y: Any, dy: Any) -> Any:
         at_zero = g.Equal(x, 0.0)
@@ -177,7 +177,7 @@ def _zeta_gradient(g: Any, x: Any, q: Any, z: Any, dz: Any) -> tuple[Any, Any]:
 
 
 def _gamma_density(g: Any, a: Any, x: Any) -> Any:
-    """The derivative of the lower incomplete gamma function by its limit."""
+    """The derivative of the lower incomplete gamma function by its upper limit."""
     power = g.Mul(g.Sub(a, 1.0), g.Log(x))
     return g.Exp(g.Sub(g.Sub(power, x), g.Lgamma(a)))
 
@@ -198,7 +198,7 @@ def igamma_gradient_by_a(a: Array, x: Array) -> Array:
 
     Args:
         a: Positive float64.
-        x: Not negative float64, of the same shape.
+        x: Non-negative float64, of the same shape.
     """
     special = special_functions(np)
     a, x = np.broadcast_arrays(np.asarray(a, np.float64), np.asarray(x, np.float64))
@@ -232,14 +232,14 @@ binary("IgammaGradA", FLOATING, "", kernel=_igamma_grad_a, inputs=_AX, kernels=_
 
 @register
 class Betainc(Op):
-    """The regularised incomplete beta function I_x(a, b); scalars stand for any shape."""
+    """The regularised incomplete beta function I_x(a, b); scalars are broadcast."""
 
     inputs = "a: T, b: T, x: T"
     outputs = "z: T"
     attrs = {"T": type_attr(FLOATING)}
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape of the inputs that are no scalars."""
+        """The shape of the non-scalar inputs."""
         merged: Shape = ()
         for shape in node.shapes:
             if shape is None:
@@ -252,7 +252,7 @@ class Betainc(Op):
         """A new array.
 
         Raises:
-            InvalidArgumentError: Two shapes differ and neither is a scalar's.
+            InvalidArgumentError: Two shapes differ and neither is a scalar.
         """
         found = {each.shape for each in (a, b, x) if each.ndim}
         if len(found) > 1:
@@ -263,7 +263,7 @@ class Betainc(Op):
         return _scipy("betainc")(xp, a, b, x)
 
     def gradient(self, g: Any, op: OperationView, dz: Tensor) -> Sequence[Tensor | None]:
-        """By x only, as in TensorFlow."""
+        """With respect to x only, as in TensorFlow."""
         a, b, x = op.inputs
         beta = g.Sub(g.Add(g.Lgamma(a), g.Lgamma(b)), g.Lgamma(g.Add(a, b)))
         above = g.Mul(g.Sub(b, 1.0), g.Log1p(g.Neg(x)))

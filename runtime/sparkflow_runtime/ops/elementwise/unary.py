@@ -47,7 +47,7 @@ def _erf(xp: Any, x: Array) -> Array:
     if x.dtype.itemsize == 2:
         return _erf(xp, x.astype("float32")).astype(x.dtype)
     kind = x.dtype.type
-    size = xp.minimum(xp.abs(x), kind(6.0))  # where float64 rounds to 1; keeps powers finite
+    size = xp.minimum(xp.abs(x), kind(6.0))  # from here float64 rounds to 1; keeps powers finite
     square = size * size
     near = x * _polynomial(square, _ERF_NEAR[0]) / _polynomial(square, _ERF_NEAR[1])
     complement = xp.exp(-square)
@@ -163,7 +163,7 @@ unary("Sign", _SIGNED | COMPLEX, "sign(x)", lambda g, x, y, dy: g.ZerosLike(x), 
 
 
 def _sine_call(is_cosine: bool) -> Callable[[Op, NodeView, CallSite], MachineCall | None]:
-    """`Op.machine_call` of the sine or of the cosine."""
+    """`Op.machine_call` of the sine or the cosine."""
 
     def call(self: Op, node: NodeView, site: CallSite) -> MachineCall | None:
         from sparkflow_runtime.codegen.cpu import trigonometry
@@ -252,7 +252,7 @@ unary(
 
 
 def _conjugate(xp: Any, y: Array) -> Array:
-    """The conjugate of complex numbers; of others the array itself, not a copy."""
+    """The conjugate of complex numbers; for others the array itself, not a copy."""
     return xp.conj(y) if y.dtype.kind == "c" else y
 
 

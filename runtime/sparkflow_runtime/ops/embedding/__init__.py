@@ -1,1 +1,1 @@
-"""Tables of embeddings that grow with the ids they see."""
+"""Embedding tables that grow with the ids they see."""

@@ -1,8 +1,8 @@
-"""Which row of its arrays a table of embeddings keeps for which id: admission, growth, eviction.
+"""The mapping of ids to rows of an embedding table: admission, growth, eviction.
 
-The arrays themselves are ordinary variables (the values, and the slots of optimizers beside them),
-see `embedding_table`. Row `FRESH_ROW` of each holds what a row starts from and is never trained;
-gradients of ids that have no row go to `SPARE_ROW`, which nobody reads.
+The arrays themselves are ordinary variables (the values, and the slots of optimizers), see
+`embedding_table`. Row `FRESH_ROW` of each holds the initial value of rows and is never trained;
+gradients of ids without a row go to `SPARE_ROW`, which is never read.
 """
 
 from __future__ import annotations
@@ -22,24 +22,25 @@ SPARE_ROW: Final = 1
 FIRST_ROW: Final = 2
 """The first row that belongs to an id."""
 _SLACK: Final = 16
-"""One in so many rows is free after a table that was full evicted."""
+"""One in this many rows is free after a full table has evicted."""
 _WAITING_PER_ROW: Final = 4
-"""How many ids per row of its capacity a table counts that are not admitted."""
+"""Number of ids not yet admitted that a table counts, per row of its capacity."""
 _CHECKS_PER_LIFE: Final = 4
-"""How often in the time an unused row lives a table looks for those that are older."""
+"""How often a table searches for expired rows within their time to live."""
 _DEAD: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Who gets a row, and who loses it.
+    """Which ids get a row, and which lose it.
 
     Attributes:
-        admit_after: How often an id is looked up before it gets one.
-        capacity: How many rows there are at most; 0 for no limit.
-        evict_oldest: Whether the rows unused for longest go when they are too many; otherwise those
-            looked up least.
-        steps_to_live: After how many lookups by others a row goes; 0 for never.
+        admit_after: Number of lookups after which an id gets a row.
+        capacity: Maximum number of rows; 0 for no limit.
+        evict_oldest: Whether a full table evicts the least recently used rows; otherwise the least
+            frequently used.
+        steps_to_live: Number of lookups of the table after which an unused row is evicted; 0 for
+    never.
     """
 
     admit_after: int = 1
@@ -50,11 +51,11 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a lookup found.
+    """The result of a lookup.
 
     Attributes:
-        rows: [n] the row of each id, `FRESH_ROW` for those that have none.
-        new_rows: [m] rows that were given out just now: they must be filled.
+        rows: [n] the row of each id, `FRESH_ROW` for ids without one.
+        new_rows: [m] rows that were just assigned and must be filled.
         new_keys: [m] the ids they belong to.
     """
 
@@ -65,13 +66,13 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """All that a table knows of its ids, those with a row first.
+    """The state of a table's ids, those with a row first.
 
     Attributes:
         keys: [n] int64.
         rows: [m] the rows of the first m ids.
-        counts: [n] how often each was looked up.
-        ages: [n] how many lookups of the table ago that was.
+        counts: [n] the number of lookups of each.
+        ages: [n] the number of lookups of the table since each one's last.
     """
 
     keys: Array
@@ -81,17 +82,17 @@ class Contents:
 
 
 class EmbeddingRows:
-    """The rows of one table. `lock` guards all of it: whoever calls a method holds it.
+    """The rows of one table. `lock` guards all of it: callers of methods must hold it.
 
-    A row that an id lost is given to another one after the next eviction at the earliest, so that
-    the gradient of a step that looked it up before finds it as it was.
+    A row that an id lost is reassigned after the next eviction at the earliest, so that gradients
+    of steps that looked it up before still apply to the old row.
 
     Attributes:
-        name: Of the table.
-        policy: As given.
-        clock: How many lookups there were.
-        evicted: How many rows were evicted.
-        size: How many ids have a row.
+        name: The table's name.
+        policy: The policy as given.
+        clock: Number of lookups so far.
+        evicted: Number of evicted rows.
+        size: Number of ids with a row.
     """
 
     def __init__(self, name: str, policy: Policy) -> None:
@@ -106,7 +107,7 @@ class EmbeddingRows:
         self.clock = 0
         self.size = 0
         self._index = key_index.make()
-        self._used = 0  # entries, of dead ids too
+        self._used = 0  # entries, including those of dead ids
         self._keys = np.empty(0, np.int64)
         self._counts = np.empty(0, np.int64)
         self._seen = np.empty(0, np.int64)
@@ -118,16 +119,16 @@ class EmbeddingRows:
 
     @property
     def num_rows(self) -> int:
-        """How many rows the arrays must have."""
+        """Number of rows that the arrays must have."""
         return self._next_row
 
     @property
     def waiting(self) -> int:
-        """How many ids are counted that have no row."""
+        """Number of counted ids without a row."""
         return self._used - self._free_entries.size - self.size
 
     def find(self, ids: Array) -> Array:
-        """The rows of ids, `FRESH_ROW` for those that have none; changes nothing."""
+        """Returns the rows of ids, `FRESH_ROW` for ids without one; changes nothing."""
         entries = self._index.find(ids)
         rows = np.full(ids.size, FRESH_ROW, np.int64)
         known = entries >= 0
@@ -135,15 +136,15 @@ class EmbeddingRows:
         return rows
 
     def look_up(self, ids: Array, counts: Array) -> Found:
-        """The rows of ids, which count as looked up; unseen ones may get a row.
+        """Returns the rows of ids and counts the lookups; unseen ids may get a row.
 
         Args:
             ids: [n] int64.
-            counts: [n] integers: how often each is looked up.
+            counts: [n] integers: the number of lookups of each.
         """
         self.clock += 1
         entries = self._entries(ids)
-        np.add.at(self._counts, entries, counts.astype(np.int64))  # slow where the dtypes differ
+        np.add.at(self._counts, entries, counts.astype(np.int64))  # slow if the dtypes differ
         self._seen[entries] = self.clock
         new_rows, new_keys = self._admit(entries)
         policy = self.policy
@@ -156,14 +157,14 @@ class EmbeddingRows:
         return Found(self._row[entries], new_rows, new_keys)
 
     def drop_old(self) -> int:
-        """Takes away what was not looked up for as long as rows live; says how many rows."""
+        """Evicts rows that have expired; returns their number."""
         if not self.policy.steps_to_live:
             return 0
         age = self.clock - self._seen[: self._used]
         return self._drop(np.flatnonzero(self._alive() & (age > self.policy.steps_to_live)))
 
     def drop_rows(self, rows: Array) -> int:
-        """Takes these rows from their ids, and forgets the ids; says how many."""
+        """Evicts these rows and forgets their ids; returns their number."""
         doomed = np.zeros(self._next_row, np.bool_)
         doomed[rows] = True
         doomed[:FIRST_ROW] = False
@@ -181,10 +182,10 @@ class EmbeddingRows:
         )
 
     def restore(self, contents: Contents) -> Array:
-        """Holds these ids and no others.
+        """Replaces the state by these ids.
 
         Args:
-            contents: Its rows are not looked at but for their number.
+            contents: The new state; only the number of its rows is used.
 
         Returns:
             The row of each id that had one.
@@ -201,10 +202,10 @@ class EmbeddingRows:
         return rows
 
     def set_clock(self, clock: int) -> None:
-        """Has had so many lookups; ids were looked up as long ago as before.
+        """Sets the number of lookups; the ages of ids stay the same.
 
         Raises:
-            InvalidArgumentError: An id was looked up longer ago than that.
+            InvalidArgumentError: The age of an id exceeds it.
         """
         later = clock - self.clock
         seen = self._seen[: self._used]
@@ -222,7 +223,7 @@ class EmbeddingRows:
         return self._counts[: self._used] != _DEAD
 
     def _entries(self, ids: Array) -> Array:
-        """The entry of each id; made for unseen ones."""
+        """Returns the entry of each id, creating those of unseen ids."""
         lacking = max(0, ids.size - self._free_entries.size)
         free = np.concatenate(
             [self._free_entries[: ids.size], np.arange(self._used, self._used + lacking)]
@@ -245,12 +246,12 @@ class EmbeddingRows:
         return entries
 
     def _admit(self, entries: Array) -> tuple[Array, Array]:
-        """Gives rows to those of these entries that are due."""
+        """Assigns rows to those of these entries that qualify."""
         due = entries[
             (self._row[entries] == FRESH_ROW) & (self._counts[entries] >= self.policy.admit_after)
         ]
         if due.size:
-            due = due[np.sort(np.unique(due, return_index=True)[1])]  # each once, in their order
+            due = due[np.sort(np.unique(due, return_index=True)[1])]  # each once, in order
         recycled = self._free_rows[: due.size]
         self._free_rows = self._free_rows[due.size :]
         lacking = due.size - recycled.size
@@ -261,7 +262,7 @@ class EmbeddingRows:
         return rows, self._keys[due]
 
     def _make_room(self) -> None:
-        """Evicts when there are more rows than may be; never what was just looked up."""
+        """Evicts if there are too many rows; never those that were just looked up."""
         capacity = self.policy.capacity
         if self.size > capacity:
             wanted = self.size - capacity + capacity // _SLACK
@@ -270,7 +271,7 @@ class EmbeddingRows:
             self._drop(self._least(self._row[: self._used] == FRESH_ROW, self.waiting // 2))
 
     def _least(self, among: Array, wanted: int) -> Array:
-        """So many entries, the first to go first; fewer where fewer may go."""
+        """Returns up to a number of entries to evict, in eviction order."""
         seen, counts = self._seen[: self._used], self._counts[: self._used]
         able = np.flatnonzero(among & self._alive() & (seen < self.clock))
         if wanted >= able.size:
@@ -279,7 +280,7 @@ class EmbeddingRows:
         first, second = (each[able] for each in order)
         limit = np.partition(first, wanted)[wanted]
         sure, tied = able[first < limit], np.flatnonzero(first == limit)
-        # What is equal in all is told apart by its id, so that equal programs evict the same.
+        # Ties are broken by id, so that eviction is deterministic.
         places = np.lexsort((self._keys[able[tied]], second[tied]))
         return np.concatenate([sure, able[tied[places[: wanted - sure.size]]]])
 
@@ -301,7 +302,7 @@ class EmbeddingRows:
 
 
 def shards_of(ids: Array, count: int) -> Array:
-    """Which of `count` shards keeps each id: [n] int64 -> [n] int32.
+    """Returns the shard, out of `count`, of each id: [n] int64 -> [n] int32.
 
     The finishing step of splitmix64 (Steele, Lea, Flood 2014) spreads ids that have a pattern.
     """

@@ -1,9 +1,9 @@
-"""Tables of embeddings that grow with the ids they see. All are ours, TensorFlow has none.
+"""Embedding tables that grow with the ids they see. All are ours; TensorFlow has none.
 
-A table is a handle (`EmbeddingTable`, at run time an `EmbeddingRows`: which row belongs to which
-id) and variables on its device: the values, and the slots that optimizers make beside them, which
-are found by their names, `values/...`. A lookup gives unseen ids a row in all of them; what updates
-rows of variables then updates these. All have as many rows.
+A table is a handle (`EmbeddingTable`, at run time an `EmbeddingRows`: the mapping of ids to rows)
+and variables on its device: the values, and the slots that optimizers add, which are found by their
+names, `values/...`. A lookup assigns a row in all of them to unseen ids; the usual ops that update
+rows of variables then update these. All have the same number of rows.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _TableOp(Op):
 
 @register
 class EmbeddingTable(_TableOp):
-    """The table of this name on the task, made at the first mention."""
+    """The table of this name on the task, created at first use."""
 
     is_ours = True
     outputs = "handle: resource"
@@ -65,10 +65,10 @@ class EmbeddingTable(_TableOp):
     infer = scalars
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """Finds or makes the table; the kernel returns it.
+        """Finds or creates the table; the kernel returns it.
 
         Raises:
-            InvalidArgumentError: There is one with other rules for rows.
+            InvalidArgumentError: It exists with a different policy.
         """
         attrs = node.attrs
         name = attrs["shared_name"] or node.name
@@ -89,9 +89,9 @@ class EmbeddingTable(_TableOp):
 
 @register
 class EmbeddingLookup(_TableOp):
-    """The rows of distinct ids, and where they are; unseen ids may get one.
+    """The rows of distinct ids, and their numbers; unseen ids may get one.
 
-    `initial` are rows to start from: an id gets the one that its number says.
+    `initial` holds initial rows: an id gets the one that its number selects.
     """
 
     is_ours = True
@@ -106,7 +106,7 @@ class EmbeddingLookup(_TableOp):
         return [(count, node.attrs["dim"]), (count,)]
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """The kernel; it raises FailedPreconditionError where the values are uninitialised."""
+        """The kernel; it raises FailedPreconditionError if the values are uninitialised."""
         resources, inserts, locks = context.resources, node.attrs["insert"], LockOrder()
 
         def run(
@@ -150,7 +150,7 @@ def _fill(
     found: Found,
     initial: Array,
 ) -> None:
-    """Makes room in the arrays, and gives new rows what they start from."""
+    """Grows the arrays, and initialises new rows."""
     arrays = (values, *_slots(resources, values))
     count = values.read().shape[0]
     if num_rows > count:
@@ -176,7 +176,7 @@ def _slots(resources: Resources, values: Variable) -> list[Variable]:
 
 
 def _grown(variable: Variable, count: int) -> Array:
-    """The array of a variable whose lock is held, with so many rows."""
+    """Returns the array of a variable whose lock is held, grown to a number of rows."""
     array = variable.read()
     if array.shape[0] >= count:
         return array
@@ -188,13 +188,13 @@ def _grown(variable: Variable, count: int) -> Array:
 
 
 def _numbers(keys: Array, count: int) -> Array:
-    """Which of `count` rows each id starts from."""
+    """Returns which of `count` initial rows each id gets."""
     return shards_of(keys ^ np.int64(0x5555555555555555), count)
 
 
 @register
 class EmbeddingShard(Op):
-    """Which of `num_shards` tables keeps each id."""
+    """The table, out of `num_shards`, of each id."""
 
     is_ours = True
     inputs = "ids: int64"
@@ -211,7 +211,7 @@ class EmbeddingShard(Op):
 
 @register
 class EmbeddingEvict(_TableOp):
-    """Takes away rows that are too old, and those whose norm is too small; says how many."""
+    """Evicts rows that are too old or whose norm is too small; returns their number."""
 
     is_ours = True
     inputs = "handle: resource, values: Ref(T), least_norm: T"
@@ -233,7 +233,7 @@ class EmbeddingEvict(_TableOp):
 
 @register
 class EmbeddingStatistics(_TableOp):
-    """Ids with a row; ids counted without one; rows of the arrays; rows evicted; lookups."""
+    """The numbers of ids with a row, ids counted without one, array rows, evicted rows, lookups."""
 
     is_ours = True
     inputs = "handle: resource"
@@ -269,7 +269,7 @@ class EmbeddingExport(_TableOp):
 
 @register
 class EmbeddingImport(_TableOp):
-    """Holds the ids of one shard and no others; says which of their rows go where."""
+    """Replaces the ids by those of one shard; returns where their rows go."""
 
     is_ours = True
     inputs = "handle: resource, keys: int64, num_rows: int64, counts: int64, ages: int64"
@@ -292,7 +292,7 @@ class EmbeddingImport(_TableOp):
         shard: int,
         num_shards: int,
     ) -> tuple[Array, Array]:
-        """Rows of the table, and of what was saved: the first, `FRESH_ROW`, is that of all.
+        """Rows of the table, and of the checkpoint: the first, `FRESH_ROW`, is shared by all.
 
         Raises:
             InvalidArgumentError: The vectors do not belong together.
@@ -312,7 +312,7 @@ class EmbeddingImport(_TableOp):
 
 @register
 class EmbeddingSetClock(_TableOp):
-    """Sets how many lookups a table had, so that rows grow old when they would have."""
+    """Sets the number of lookups of a table, so that rows expire as they would have."""
 
     is_ours = True
     inputs = "handle: resource, clock: int64"
@@ -323,10 +323,10 @@ class EmbeddingSetClock(_TableOp):
         return []
 
     def compute(self, xp: Any, table: EmbeddingRows, clock: Array) -> None:
-        """How long ago ids were looked up stays as it is.
+        """The ages of ids stay the same.
 
         Raises:
-            InvalidArgumentError: An id was looked up longer ago than that.
+            InvalidArgumentError: The age of an id exceeds it.
         """
         with table.lock:
             table.set_clock(int(clock))
@@ -334,7 +334,7 @@ class EmbeddingSetClock(_TableOp):
 
 @register
 class EmbeddingRestore(_TableOp):
-    """Gives a variable of a table the rows that were saved."""
+    """Restores saved rows into a variable of a table."""
 
     is_ours = True
     inputs = "values: Ref(T), rows: int64, places: int64, saved: T"
@@ -345,10 +345,10 @@ class EmbeddingRestore(_TableOp):
     def compute(
         self, xp: Any, values: Variable, rows: Array, places: Array, saved: Array
     ) -> Variable:
-        """Rows that nobody has are as the first.
+        """Unassigned rows are copies of the first.
 
         Raises:
-            InvalidArgumentError: What was saved has not these rows.
+            InvalidArgumentError: The saved variable lacks these rows.
         """
         if saved.ndim != 2 or not saved.shape[0] or places.max(initial=0) >= saved.shape[0]:
             raise InvalidArgumentError(

@@ -1,1 +1,1 @@
-"""Ops that take, put, find and sort elements by position or value."""
+"""Ops that gather, scatter, find and sort elements by position or value."""

@@ -1,7 +1,7 @@
-"""Taking slices of a tensor by index, and the inverse: adding slices at indices.
+"""Gathering slices of a tensor by index, and the inverse: adding slices at indices.
 
-The gradient of a gather along the first dimension stays sparse, so that an optimizer touches only
-the rows of an embedding that a batch used.
+The gradient of a gather along the first dimension is sparse, so that an optimizer updates only the
+rows of an embedding that a batch used.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def gather_into(params: Array, indices: Array, out: Array) -> None:
     """Writes slices of the first dimension into a host array.
 
     Raises:
-        InvalidArgumentError: An index is outside of it, or there is none.
+        InvalidArgumentError: An index is out of bounds, or the tensor is a scalar.
     """
     if not params.ndim:
         raise InvalidArgumentError(message=_OF_SCALARS)
@@ -133,7 +133,7 @@ def _take(xp: Any, params: Array, indices: Array, axis: int) -> Array:
         return rows
     check_indices(xp, indices, params.shape[axis])
     flat = indices.reshape(-1)  # not a scalar, for which numpy would return a bare Python string
-    # Checked above, so numpy need not take its slower path that checks too.
+    # Checked above, so numpy need not take its slower, checking path.
     taken = np.take(params, flat, axis, mode="clip") if xp is np else xp.take(params, flat, axis)
     return taken.reshape(params.shape[:axis] + indices.shape + params.shape[axis + 1 :])
 
@@ -188,7 +188,7 @@ class GatherV2(Op):
         size = params.shape[position]
         check_indices(xp, indices, size)
         # (batch..., before..., size, after...) -> (batch * size, before..., after...), so that one
-        # gather along the first dimension does it all.
+        # gather along the first dimension is enough.
         lead = params.shape[:batch]
         count = int(np.prod(lead))
         front = xp.moveaxis(params, position, batch)
@@ -270,9 +270,9 @@ def _dense_gradient(
 ) -> Tensor:
     """The sums of dy by index.
 
-    Everything is seen as [batch, before, size, after] with one dimension for each group, whatever
-    the ranks: dy as [batch, before, index, after], moved to [batch, index, before, after] and
-    summed by index + size · batch.
+    Everything is reshaped to [batch, before, size, after] with one dimension per group: dy as
+    [batch, before, index, after], moved to [batch, index, before, after] and summed by index + size
+    · batch.
     """
     zero, one = (g.const(np.array(i, np.int32), int32) for i in (0, 1))
     shape, index_shape = shape_tensor(g, params), shape_tensor(g, indices)
@@ -362,10 +362,10 @@ class GatherNd(Op):
 
 
 def check_depth(depth: int, rank: int, name: str) -> None:
-    """Passes when index vectors are no longer than the rank of what they point into.
+    """Checks that index vectors are no longer than the rank of the indexed tensor.
 
     Raises:
-        InvalidArgumentError: They are.
+        InvalidArgumentError: They are longer.
     """
     if depth > rank:
         raise InvalidArgumentError(
@@ -378,7 +378,7 @@ def linear_rows(xp: Any, indices: Array, shape: Sequence[int], name: str) -> Arr
     """The row number of each index vector among all slices of its depth.
 
     Raises:
-        InvalidArgumentError: One points outside; the text shows it.
+        InvalidArgumentError: One is out of bounds; the message shows it.
     """
     depth = indices.shape[-1]
     count = int(np.prod(indices.shape[:-1]))
@@ -386,7 +386,7 @@ def linear_rows(xp: Any, indices: Array, shape: Sequence[int], name: str) -> Arr
         return xp.zeros(count, xp.int64)
     flat = indices.reshape(count, depth)
     if xp is np and flat.dtype.char in "il" and count:
-        # One pass for each column: negative numbers are large ones without a sign.
+        # One pass per column: as unsigned numbers, negative ones are large.
         columns = [np.ascontiguousarray(flat[:, axis]) for axis in range(depth)]
         sizes = zip(columns, shape, strict=False)
         if all(int(each.view(f"u{each.itemsize}").max()) < size for each, size in sizes):
@@ -452,7 +452,7 @@ class ScatterNd(Op):
             raise InvalidArgumentError(message=updates_text(updates.shape, expected))
         rows = linear_rows(xp, indices, dims, "")
         data = updates.reshape(rows.size, *dims[depth:])
-        if data.dtype.hasobject:  # texts that meet are joined
+        if data.dtype.hasobject:  # strings at the same index are concatenated
             texts = np.full((int(np.prod(dims[:depth])), *dims[depth:]), b"", object)
             np.add.at(texts, rows, data)
             return texts.reshape(dims)
@@ -464,7 +464,7 @@ class ScatterNd(Op):
 
 
 def updates_text(updates: Shape, expected: Shape) -> str:
-    """What is wrong with the shape of updates."""
+    """The error message for a wrong shape of updates."""
     return (
         f"updates must have shape indices.shape[:-1] + shape[depth:] = {bracketed(expected)}, "
         f"but has {bracketed(updates)}"

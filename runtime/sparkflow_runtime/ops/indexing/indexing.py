@@ -1,6 +1,6 @@
 """Ops that make or search indices: one-hot, where, top k, unique.
 
-Taking and adding slices at given indices is in `gather`.
+Gathering and adding slices at given indices is in `gather`.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from sparkflow_runtime.ops.static import (
 from sparkflow_runtime.shapes import Dim, Shape
 
 _ROW_PER_FEW = 8
-"""How many times k a row must be for a partition to beat sorting it."""
+"""The ratio of row length to k from which a partition beats sorting."""
 
 
 @register
 class OneHot(Op):
     """`on_value` at the index along a new dimension of size `depth`, `off_value` elsewhere.
 
-    An index outside [0, depth) gives `off_value` everywhere.
+    An index outside [0, depth) yields `off_value` everywhere.
     """
 
     capturable = True
@@ -91,7 +91,7 @@ class OneHot(Op):
         count = scalar(depth, "depth")
         _check_depth(count)
         position = _one_hot_axis(axis, indices.ndim)
-        if xp is not np:  # where it would take waiting for the device to look at the indices
+        if xp is not np:  # checking the indices would mean waiting for the device
             hot = xp.expand_dims(indices, -1) == xp.arange(count)
             return xp.moveaxis(xp.where(hot, on_value, off_value), -1, position)
         shape = (*indices.shape[:position], count, *indices.shape[position:])
@@ -112,7 +112,7 @@ class OneHot(Op):
         return run
 
     def is_fusable(self, node: NodeView) -> bool:
-        """Where kernels have both kinds of numbers."""
+        """Whether kernels support both dtypes."""
         return node.attrs["T"] in DTYPES and node.attrs["TI"] in INDEX
 
     def fuse(self, fusion: Fusion) -> Sequence[Fused]:
@@ -183,8 +183,8 @@ class Where(Op):
 class TopKV2(Op):
     """The k largest elements of every row, largest first, and where they are.
 
-    Of equal elements the one with the lower index comes first. `sorted` promises no other order
-    when False, so both give the same here.
+    Of equal elements the one with the lower index comes first. If `sorted` is False, the order is
+    unspecified, so both give the same result here.
     """
 
     inputs = "input: T, k: Tk"
@@ -223,7 +223,7 @@ class TopKV2(Op):
             candidates = _candidates(value, count)
             found = np.take_along_axis(value, candidates, axis=-1)
             indices = np.take_along_axis(candidates, _descending(np, found), axis=-1)
-        else:  # not a number sorts as larger than all numbers
+        else:  # NaN sorts as larger than all numbers
             indices = _descending(xp, value)[..., :count]
         return xp.take_along_axis(value, indices, axis=-1), indices.astype(index_type.numpy)
 
@@ -257,7 +257,7 @@ class TopKV2(Op):
 
 
 def _descending(xp: Any, value: Array) -> Array:
-    """The indices that sort each row, largest first, equal elements in their order."""
+    """The indices that sort each row, largest first; stable."""
     # A stable ascending sort of the reversed row, read backwards.
     last = value.shape[-1] - 1
     return last - xp.argsort(value[..., ::-1], axis=-1, kind="stable")[..., ::-1]
@@ -332,8 +332,8 @@ class Unique(Op):
 class _InTopK(Op):
     """Whether the prediction for the target class is among the k largest of its row.
 
-    Classes tied at the k-th place all count as in; a target outside the classes, or a row with an
-    infinite or missing prediction, does not.
+    Classes tied at the k-th place all count; a target outside the classes, or a row with an
+    infinite or NaN prediction, does not.
     """
 
     outputs = "precision: bool"

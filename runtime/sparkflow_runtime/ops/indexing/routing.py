@@ -1,6 +1,6 @@
-"""Sending rows to several tensors by number and putting them together again.
+"""Partitioning rows into several tensors by number and merging them again.
 
-What a lookup in a table sharded over several variables is made of.
+The building blocks of lookups in tables sharded over several variables.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class DynamicPartition(Op):
     def gradient(
         self, g: GraphBuilder, op: OperationView, *grads: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        """The parts' gradients, put back where the parts came from."""
+        """The parts' gradients, stitched back together."""
         data, partitions = op.inputs
         zero, one, everything = (np.array(i, np.int32) for i in (0, 1, [-1]))
         count = g.Size(partitions)
@@ -143,7 +143,7 @@ def _merged_size(indices: Sequence[Array]) -> int:
 
 
 def _common_row(row: Shape, indices: Shape, data: Shape) -> Shape:
-    """The shape of one row, given what is known of it and one more pair."""
+    """The shape of one row, refined by one more pair."""
     assert indices is not None
     assert data is not None
     if not shapes.is_compatible(data[: len(indices)], indices):

@@ -1,4 +1,4 @@
-"""Slices of a variable set or changed in place where vectors of coordinates point.
+"""Slices of a variable set or updated in place at index vectors.
 
 The same on tensors is in `tensor_scatter`.
 """
@@ -30,13 +30,13 @@ def scatter_nd(xp: Any, whole: Array, indices: Array, updates: Array, how: str) 
 
     Args:
         xp: numpy or cupy.
-        whole: What is changed.
+        whole: The array to change.
         indices: [..., depth].
-        updates: Of shape indices.shape[:-1] + whole.shape[depth:].
+        updates: indices.shape[:-1] + whole.shape[depth:].
         how: `update`, or the name of a ufunc.
 
     Raises:
-        InvalidArgumentError: An index vector points outside.
+        InvalidArgumentError: An index vector is out of bounds.
     """
     depth = indices.shape[-1]
     rows = linear_rows(xp, indices, whole.shape, "")
@@ -136,7 +136,7 @@ class ScatterNdSub(_ScatterNdRef):
 
 @register
 class ScatterNdMax(_ScatterNdRef):
-    """Raises slices of a variable."""
+    """Raises slices of a variable to the maximum of the two."""
 
     attrs = {**_ScatterNdRef.attrs, "T": type_attr(dtypes.REAL)}
     how = "maximum"
@@ -144,7 +144,7 @@ class ScatterNdMax(_ScatterNdRef):
 
 @register
 class ScatterNdMin(_ScatterNdRef):
-    """Lowers slices of a variable."""
+    """Lowers slices of a variable to the minimum of the two."""
 
     attrs = {**_ScatterNdRef.attrs, "T": type_attr(dtypes.REAL)}
     how = "minimum"

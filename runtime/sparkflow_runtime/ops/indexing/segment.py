@@ -1,4 +1,4 @@
-"""Rows that share a segment number, combined: sums, means, products and extremes.
+"""Segment reductions: sums, means, products and extremes of rows with the same segment id.
 
 Lookups followed by such sums are in `sparse_segment`.
 """
@@ -33,7 +33,7 @@ from sparkflow_runtime.shapes import Shape
 
 ON_HOST: Mapping[str, frozenset[DType] | None] = {"CPU": None}
 SUMMED_BY_INDEX: Mapping[str, frozenset[DType] | None] = {"CPU": None, "GPU": FLOATING | INDEX}
-"""The kernels of ops made of `sum_by_segment`: a GPU adds atomically in these types only."""
+"""The kernels of ops based on `sum_by_segment`: a GPU adds atomically in these types only."""
 
 
 def mean_by_segment(
@@ -44,10 +44,10 @@ def mean_by_segment(
     sources: Array | None = None,
     root: bool = False,
 ) -> Array:
-    """Likewise of means, of integers rounded towards zero; with `root` over the root of counts."""
+    """The same for means, truncated for integers; `root` divides by the root of counts."""
     sums = sum_by_segment(xp, data, ids, count, sources)
     counts = xp.bincount(ids, minlength=count)
-    # Of a kind with the sums: numpy divides uint64 by int64 in floating point.
+    # Same signedness as the sums: numpy divides uint64 by int64 in floating point.
     counts = counts.astype(xp.uint64 if data.dtype.kind == "u" else xp.int64, copy=False)
     counts = xp.maximum(counts, 1).reshape(-1, *(1,) * (data.ndim - 1))
     if data.dtype.kind in "iu":
@@ -66,7 +66,7 @@ class _Segment(Op):
     kernels = SUMMED_BY_INDEX
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """(last id + 1, ...); a wrong number of ids is found when it runs."""
+        """(last id + 1, ...); a wrong number of ids is detected at run time."""
         data = node.shapes[0]
         node.with_rank(1, 1, "segment_ids")
         if data == ():
@@ -91,7 +91,7 @@ class _Segment(Op):
 
 
 def rows_text(ids: int | None, rows: int | None) -> str:
-    """What is said of another number of ids than rows."""
+    """The error for a number of ids that differs from the number of rows."""
     return (
         "segment_ids should be the same size as dimension 0 of input, "
         f"but has {ids} ids for {rows} rows"
@@ -119,7 +119,7 @@ def sorted_count(xp: Any, ids: Array) -> int:
 
 
 def count_if_sorted(ids: Array) -> int | None:
-    """The number of segments of constant ids, None where only the kernel may refuse them."""
+    """The number of segments of constant ids; None if only the kernel may reject them."""
     try:
         return sorted_count(np, ids)
     except InvalidArgumentError:
@@ -148,7 +148,7 @@ class SegmentMean(_Segment):
         return mean_by_segment(xp, data, ids, count)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
-        """Each row gets its part of the gradient of its segment."""
+        """Each row gets its share of the gradient of its segment."""
         data, ids = op.inputs
         zero, one = np.array([0], np.int32), np.array([1], np.int32)
         # [rows, 1, 1, ...] ones, whose sums are the numbers of rows.
@@ -160,7 +160,7 @@ class SegmentMean(_Segment):
 
 
 class _UnsortedSegment(Op):
-    """Slices of `data` with the same id combined, in any order; negative ids are dropped.
+    """Combines slices of `data` with the same id, in any order; negative ids are dropped.
 
     `segment_ids` has the shape of the leading dimensions of `data`.
     """
@@ -242,7 +242,7 @@ class UnsortedSegmentSum(_UnsortedSegment):
 
 
 def _taken(g: GraphBuilder, op: OperationView, per_segment: Tensor) -> tuple[Tensor, Tensor]:
-    """For every slice what `per_segment` has at its id, and whether the id is not negative.
+    """For every slice the row of `per_segment` at its id, and whether the id is non-negative.
 
     The second is bool, with as many axes as the first.
     """
@@ -292,7 +292,7 @@ class _SegmentExtreme(_Segment):
         return found
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
-        """To the extreme element; elements that tie get equal shares."""
+        """Goes to the extreme element, in equal shares to ties."""
         data, ids = op.inputs
         chosen = g.Equal(data, g.Gather(op.outputs[0], ids))
         ties = g.SegmentSum(g.Cast(chosen, DstT=dy.dtype), ids)
@@ -327,7 +327,7 @@ class SegmentProd(_Segment):
         return _by_element(xp, "multiply", data, ids, _filled(xp, data, count, 1))
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
-        """The product of the others, also where one of them is zero."""
+        """The product of the others, even if one of them is zero."""
         data, ids = op.inputs
         is_zero = g.Equal(data, g.const(0, data.dtype.base))
         zeros = g.Gather(g.SegmentSum(g.Cast(is_zero, DstT=int32), ids), ids)
@@ -344,7 +344,7 @@ def _product_gradient(
     others: Tensor,
     arriving: Tensor,
 ) -> Tensor:
-    """Of products, from the number of zeros and the product of all else in each one's segment."""
+    """The gradient of products, from the number of zeros and the other elements' product."""
     one, none = g.const(1, int32), g.const(0, int32)
     divided = g.RealDiv(others, g.SelectV2(is_zero, g.OnesLike(data), data))
     divided = g.SelectV2(g.Equal(zeros, none), divided, g.ZerosLike(data))
@@ -354,7 +354,7 @@ def _product_gradient(
 
 
 class _UnsortedExtreme(_UnsortedSegment):
-    """The extreme of each segment; the farthest finite number for ids that do not occur."""
+    """The extreme of each segment; the lowest or highest finite number for absent ids."""
 
     attrs = {**_UnsortedSegment.attrs, "T": type_attr(REAL)}
     ufunc: ClassVar[str]
@@ -366,7 +366,7 @@ class _UnsortedExtreme(_UnsortedSegment):
         return _by_element(xp, self.ufunc, rows, ids, first)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
-        """To the extreme element; elements that tie get equal shares."""
+        """Goes to the extreme element, in equal shares to ties."""
         data, ids, count = op.inputs
         found, kept = _taken(g, op, op.outputs[0])
         chosen = g.LogicalAnd(g.Equal(data, found), kept)
@@ -402,7 +402,7 @@ class UnsortedSegmentProd(_UnsortedSegment):
         return _by_element(xp, "multiply", rows, ids, _filled(xp, rows, count, 1))
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
-        """The product of the others, also where one of them is zero; none to dropped slices."""
+        """The product of the others, even if one of them is zero; none to dropped slices."""
         data, ids, count = op.inputs
         is_zero = g.Equal(data, g.const(0, data.dtype.base))
         per_segment = g.UnsortedSegmentSum(g.Cast(is_zero, DstT=int32), ids, count)

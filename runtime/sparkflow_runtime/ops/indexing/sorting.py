@@ -1,6 +1,6 @@
-"""Searching sorted rows, differences and counts of sets of numbers, coordinates of flat indices.
+"""Searching sorted rows, set differences, unique elements with counts, unravelled indices.
 
-`Unique` itself and `TopKV2`, of which sorting is made, are in `indexing`.
+`Unique` itself and `TopKV2`, which sorting uses, are in `indexing`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OUT = type_attr(INDEX, int32)
 
 
 class _Bound(Op):
-    """The place of each value in the sorted row of the same number."""
+    """The insertion point of each value in the corresponding sorted row."""
 
     inputs = "sorted_inputs: T, values: T"
     outputs = "output: out_type"
@@ -44,7 +44,7 @@ class _Bound(Op):
         """[rows, values per row].
 
         Raises:
-            InvalidArgumentError: Not two matrices with as many rows.
+            InvalidArgumentError: Not two matrices with the same number of rows.
         """
         if not sorted_inputs.ndim == values.ndim == 2 or len(sorted_inputs) != len(values):
             raise InvalidArgumentError(
@@ -64,7 +64,7 @@ class LowerBound(_Bound):
 
 @register
 class UpperBound(_Bound):
-    """The number of elements in the sorted row that are not greater than the value."""
+    """The number of elements in the sorted row that are at most the value."""
 
     side = "right"
 
@@ -177,7 +177,7 @@ def _unique_axis(axes: Array, rank: int) -> int:
 
 @register
 class UniqueWithCounts(_UniqueOp):
-    """The distinct elements of a vector, which each is, and how often they appear."""
+    """The distinct elements of a vector, the index of each among them, and their counts."""
 
     inputs = "x: T"
     attrs = {"T": type_attr(), "out_idx": _OUT}
@@ -205,7 +205,7 @@ class UniqueWithCounts(_UniqueOp):
 
 @register
 class UniqueWithCountsV2(_UniqueOp):
-    """The distinct slices along an axis, which each is, and how often they appear."""
+    """The distinct slices along an axis, the index of each among them, and their counts."""
 
     inputs = "x: T, axis: Taxis"
     attrs = {"T": type_attr(), "Taxis": type_attr(INDEX, int64), "out_idx": _OUT}
@@ -219,7 +219,7 @@ class UniqueWithCountsV2(_UniqueOp):
 
 @register
 class UniqueV2(_UniqueOp):
-    """The distinct slices along an axis, and which each is."""
+    """The distinct slices along an axis, and the index of each among them."""
 
     inputs = "x: T, axis: Taxis"
     outputs = "y: T, idx: out_idx"

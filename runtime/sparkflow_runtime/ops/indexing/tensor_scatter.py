@@ -1,4 +1,4 @@
-"""A copy of a tensor with slices set, added or compared where vectors of coordinates point.
+"""A copy of a tensor with slices set, added or compared at index vectors.
 
 `ScatterNd`, which starts from zeros, is in `gather`; updates of variables are in `scatter_nd`.
 """
@@ -110,7 +110,7 @@ class TensorScatterSub(_TensorScatter):
 
 class _TensorScatterExtremum(_TensorScatter):
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Any, ...]:
-        """Shared among all that equal the result: the tensor's element and the updates."""
+        """Shared among all elements equal to the result: the tensor's and the updates'."""
         tensor, indices, updates = op.inputs
         result = op.outputs[0]
         kind = dy.dtype.base

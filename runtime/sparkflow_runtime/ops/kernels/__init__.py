@@ -1,1 +1,1 @@
-"""Ops: how kernels are chosen, and what they have in common."""
+"""How the kernels of ops are chosen, and what they share."""

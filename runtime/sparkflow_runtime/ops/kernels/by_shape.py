@@ -1,4 +1,4 @@
-"""What a node chooses by the shapes of its inputs, remembered for the latest shapes."""
+"""Kernels that a node chooses by input shapes, cached for the latest shapes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from sparkflow_runtime.ops.op import Array
 
 REMEMBERED: Final = 16
-"""Shapes per node."""
+"""Maximum cached shapes per node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +19,8 @@ class Chosen:
     """The kernel for inputs of certain shapes.
 
     Attributes:
-        shape: Of the result.
-        fill: Computes from the inputs into a contiguous array; False where it cannot.
+        shape: Shape of the result.
+        fill: Computes the result into a contiguous array; returns False if it cannot.
     """
 
     shape: Sequence[int]
@@ -28,11 +28,11 @@ class Chosen:
 
 
 class ByShape:
-    """The kernels of one node. Several threads may use it at once.
+    """The kernels of one node. Thread-safe.
 
     Args:
-        choose: The kernel for inputs like these; None if there is none.
-        sizes: The number of the input that holds sizes, whose values count as its shape does.
+        choose: Returns the kernel for inputs of these shapes; None if there is none.
+        sizes: The number of the input that holds sizes, whose values are part of the cache key.
         xp: The module of the arrays.
     """
 
@@ -63,7 +63,7 @@ class ByShape:
         """A kernel as `Op.bind` gives it.
 
         Args:
-            plain: Does it where nothing is chosen.
+            plain: The fallback kernel.
         """
 
         def kernel(*inputs: Array) -> Array:

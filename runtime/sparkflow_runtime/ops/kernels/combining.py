@@ -1,4 +1,4 @@
-"""Values combined into elements of an array, where several may go to one element."""
+"""Values combined into elements of an array, several possibly into the same element."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def elements_of_rows(xp: Any, indices: Array, row_size: int) -> Array:
 
 
 def combine_at(xp: Any, how: str, whole: Array, places: Array, values: Array) -> None:
-    """Does `whole[place] = how(whole[place], value)` for each value, in place.
+    """Computes `whole[place] = how(whole[place], value)` for each value, in place.
 
-    On a CPU values come to an element in their order; on a GPU in any.
+    On a CPU values are applied to an element in order; on a GPU in any order.
 
     Args:
         xp: numpy or cupy.

@@ -1,6 +1,6 @@
-"""What kernels that fill given arrays share; see `Op.bind_out`.
+"""Support for kernels that fill given arrays; see `Op.bind_out`.
 
-`bind_filling_kernel` says which nodes have such a kernel. The rest helps ops to write theirs.
+`bind_filling_kernel` returns such a kernel for a node. The rest helps ops to implement theirs.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _R = TypeVar("_R")
 def bind_filling_kernel(
     op: Op, node: NodeView, context: KernelContext
 ) -> Callable[..., Any] | None:
-    """What `Op.bind_out` gives, for every dtype and device.
+    """Returns the kernel of `Op.bind_out`, for every dtype and device.
 
     Returns:
-        None on a GPU, whose pool has memory at no cost, and for what is computed in a wider type.
+        None on a GPU, where pooled memory costs nothing, and for dtypes computed in a wider type.
     """
     if context.xp is not np or is_widened(op, node):
         return None
@@ -31,7 +31,7 @@ def bind_filling_kernel(
 
 
 def copying(kernel: Callable[..., Any], inputs: int) -> Callable[..., None]:
-    """From a kernel that returns views of its so many inputs, one that copies them into arrays."""
+    """Turns a kernel that returns views of its inputs into one that copies them into arrays."""
 
     def run(*arrays: Array) -> None:
         views = kernel(*arrays[:inputs])
@@ -45,10 +45,10 @@ def copying(kernel: Callable[..., Any], inputs: int) -> Callable[..., None]:
 
 
 def remembering(read: Callable[..., _R]) -> Callable[..., _R]:
-    """`read(shape, *numbers)` that remembers what it made of constants.
+    """Caches the result of `read(shape, *numbers)` for constants.
 
-    It tells constants by identity and by being read-only, as arrays of `Const` are. It is for
-    indexes, axes and sizes, whose reading can take longer than what is done with them.
+    Constants are recognised by identity and by being read-only, like arrays of `Const`. It is for
+    indices, axes and sizes, which can take longer to read than to use.
     """
     last: tuple[tuple[int, ...], tuple[Array, ...], _R] | None = None
 

@@ -1,7 +1,7 @@
-"""Arrays joined in a way that can be recorded in a CUDA graph.
+"""Concatenation and stacking that a CUDA graph can capture.
 
-cupy's `concatenate` and `stack` (14.2 looked at) take the addresses of their arrays to the card,
-which is no work of the card alone.
+cupy's `concatenate` and `stack` (14.2 looked at) copy the addresses of their arrays to the GPU,
+which cannot be captured.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from sparkflow_runtime.ops.op import Array
 
 
 def concatenated(xp: Any, arrays: Sequence[Array], axis: int = 0) -> Array:
-    """One after the other along a dimension, in a new array.
+    """Concatenates arrays along a dimension, into a new array.
 
     Args:
         xp: numpy or cupy.
         arrays: At least one, of the same dtype and of the same sizes in other dimensions.
-        axis: The dimension; from the end if negative.
+        axis: The dimension; negative ones count from the end.
     """
     if xp is np:
         return np.concatenate(arrays, axis)
@@ -38,12 +38,12 @@ def concatenated(xp: Any, arrays: Sequence[Array], axis: int = 0) -> Array:
 
 
 def stacked(xp: Any, arrays: Sequence[Array], axis: int = 0) -> Array:
-    """One after the other along a new dimension, in a new array.
+    """Stacks arrays along a new dimension, into a new array.
 
     Args:
         xp: numpy or cupy.
         arrays: At least one, of the same dtype and shape.
-        axis: The new dimension; from the end if negative.
+        axis: The new dimension; negative ones count from the end.
     """
     if xp is np:
         return np.stack(arrays, axis)

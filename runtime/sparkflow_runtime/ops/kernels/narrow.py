@@ -1,9 +1,9 @@
-"""How kernels meet float16 and bfloat16: they compute in float32, and the result is rounded once.
+"""How kernels handle float16 and bfloat16: they compute in float32 and round the result once.
 
 numpy has few loops for ml_dtypes' bfloat16, computes with float16 one number at a time, and sums in
-either lose their small terms. So the kernel of a pure op is bound as that of float32, between
-conversions. Ops that only move elements, and those with state, keep arrays as they are: a lookup
-reads the rows it wants, not the whole table. Cards compute with float16 themselves.
+either lose small terms. So a pure op is bound to its float32 kernel, between conversions. Ops that
+only move elements, and stateful ones, use arrays unconverted: a lookup reads only the rows it
+needs, not the whole table. GPUs compute with float16 natively.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BY_NUMPY = {np.dtype(dtype.as_numpy_dtype): dtype for dtype in NARROW}
 
 @dataclass(frozen=True, slots=True)
 class _WidenedNode:
-    """A node as its kernel sees it: float32 stands where something narrow was."""
+    """A node as its kernel sees it, with float32 in place of narrow dtypes."""
 
     name: str
     op: str
@@ -33,7 +33,7 @@ class _WidenedNode:
 
 
 def widened(node: NodeView, narrow: Collection[DType]) -> NodeView:
-    """The node as a kernel sees it that computes in float32 what is of one of these dtypes."""
+    """The node as seen by a kernel that computes these dtypes in float32."""
     if not any(value in narrow for value in node.attrs.values() if isinstance(value, DType)):
         return node
     attrs = {
@@ -44,7 +44,7 @@ def widened(node: NodeView, narrow: Collection[DType]) -> NodeView:
 
 
 def is_fusable(op: Op, node: NodeView) -> bool:
-    """Whether `Op.fuse` may be asked about this node, see there; for every dtype."""
+    """Whether `Op.fuse` applies to this node, see there; for every dtype."""
     return op.is_fusable(widened(node, NARROW))
 
 
@@ -78,14 +78,14 @@ def _rounded(result: Any, dtype: DType | None) -> Any:
 
 
 def _converted(array: Array, source: DType, target: DType) -> Array:
-    # Here: few programs compute in 16 bits, and these import the machinery of machine code.
+    # Imported here: few programs compute in 16 bits, and this imports the code generator.
     from sparkflow_runtime.ops.kernels.narrow_kernels import converted
 
     return converted(array, source, target)
 
 
 def is_widened(op: Op, node: NodeView) -> bool:
-    """Whether the node's kernel is bound as that of float32, between conversions, on a host."""
+    """Whether the node uses its float32 kernel, between conversions, on a host."""
     return (
         bool(op.widens)
         and not op.value_rule.moves

@@ -16,16 +16,16 @@ from sparkflow_runtime.once import once
 from sparkflow_runtime.ops.op import Array
 
 _SHARED_SIZE: Final = 1 << 20
-"""Arrays of fewer elements are converted by one thread."""
+"""Smaller arrays are converted by a single thread."""
 _SHORT_SIZE: Final = 1 << 12
-"""More are worth letting other Python threads run meanwhile."""
+"""Larger arrays are converted without holding the GIL."""
 
 
 def kernel(source: DType, target: DType) -> Callable[[Array, Array], bool] | None:
-    """A function that fills its second array with the first, converted; None if there is none.
+    """Returns a function that converts the first array into the second; None if there is none.
 
-    It answers False, and does nothing, where the arrays are not contiguous arrays of numpy. That
-    they are of these dtypes and one shape is the promise of whoever calls.
+    It returns False, without doing anything, unless both are contiguous numpy arrays. The caller
+    guarantees their dtypes and equal shapes.
     """
     if (source, target) not in narrow.PAIRS or not native.available():
         return None
@@ -42,7 +42,7 @@ def kernel(source: DType, target: DType) -> Callable[[Array, Array], bool] | Non
 
 
 def converted(x: Array, source: DType, target: DType) -> Array:
-    """A new array of the other dtype, from float32 or to it, of any shape and layout."""
+    """Converts from or to float32 into a new array; any shape and layout."""
     convert = kernel(source, target) if x.dtype == source.as_numpy_dtype else None
     out = np.empty(x.shape, target.as_numpy_dtype)
     return out if convert is not None and convert(x, out) else x.astype(out.dtype)
@@ -63,10 +63,10 @@ def rounded(x: Array) -> Array:
 
 
 def rounded_by_chance(x: Array, seed: int) -> Array:
-    """float32 as one of the two bfloat16 beside it, the nearer the likelier.
+    """float32 stochastically rounded to bfloat16: up or down, the nearer the likelier.
 
-    The mean over many seeds is the number itself. Not-a-numbers stay; the result depends on the
-    seed, the values and their places alone.
+    The mean over many seeds is the number itself. NaNs are kept; the result depends only on the
+    seed, the values and their positions.
 
     Args:
         x: Contiguous.
@@ -90,7 +90,7 @@ def rounded_by_chance(x: Array, seed: int) -> Array:
 
 
 def _chances(count: int, seed: int) -> Array:
-    """16 random bits per place, as `narrowing.by_chance` makes them."""
+    """16 random bits per position, as `narrowing.by_chance` generates them."""
     bits = np.arange(count, dtype=np.uint32) * np.uint32(narrow.SPREAD) + np.uint32(seed)
     for shift, factor in narrow.MIXES:
         bits ^= bits >> np.uint32(shift)

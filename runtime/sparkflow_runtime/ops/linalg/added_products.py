@@ -1,8 +1,8 @@
-"""Products of matrices with what becomes of them: what plans make of two nodes and more.
+"""Matrix products with a fused epilogue, into which plans merge two or more nodes.
 
-A gradient that is only added to another one, or applied to its variable, need not be written and
-read again: the product's kernel adds each tile where it belongs while it is in registers. Graphs do
-not have these ops; `compiler.products` puts them into plans.
+A gradient that is only added to another one, or applied to its variable, need not be stored and
+loaded again: the product's kernel adds each tile to its target while it is in registers. Graphs do
+not contain these ops; `compiler.products` inserts them into plans.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _product(node: NodeView, adds: bool) -> Callable[..., None]:
 
 
 class _Product(Op):
-    """A product of two matrices, maybe scaled, maybe added to a sum."""
+    """A product of two matrices, optionally scaled and added to a sum."""
 
     outputs = "product: T"
     attrs = _ATTRS
@@ -66,7 +66,7 @@ class _Product(Op):
         return multiply
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """The product into a given array, which may be that of the sum."""
+        """The product into a given array, which may be the sum's."""
         product = _product(node, self.has_total)
         if not self.has_total:
             return product
@@ -127,9 +127,9 @@ class AppliedProduct(Op):
         return [node.shapes[0]]
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """The kernel: takes the variable and arrays, returns the variable.
+        """The kernel: a function of the variable and arrays that returns the variable.
 
-        It raises what `ApplyGradientDescent` does.
+        It raises the same errors as `ApplyGradientDescent`.
         """
         dtype = node.attrs["T"].as_numpy_dtype
         subtract, multiply = _product(node, adds=True), _product(node, adds=False)

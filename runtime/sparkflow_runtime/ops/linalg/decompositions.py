@@ -46,7 +46,7 @@ def _lower(g: GraphBuilder, x: Tensor) -> Tensor:
 
 
 def _factor(matrices: Array) -> Array | None:
-    """Cholesky's; None where a matrix is not positive definite."""
+    """Cholesky factors; None if a matrix is not positive definite."""
     if matrices.size:
         stacked = np.ascontiguousarray(matrices).reshape(-1, *matrices.shape[-2:])
         quick = cholesky(stacked)
@@ -61,7 +61,7 @@ def _factor(matrices: Array) -> Array | None:
 
 @register
 class Cholesky(Op):
-    """The lower triangular L with L L' = input; the upper triangle is not read."""
+    """The lower triangular L with L L' = input; the upper triangle is ignored."""
 
     inputs = "input: T"
     outputs = "output: T"
@@ -141,7 +141,7 @@ class Qr(Op):
                 "columns"
             )
         dq, dr = every_gradient(g, op, grads)
-        # The columns beyond the square part are Q times a matrix that is free of conditions.
+        # The columns beyond the square part are Q times an unconstrained matrix.
         rest_of_a, rest_of_dr = (_columns(g, each, q, beyond=True) for each in (a, dr))
         square, d_square = (_columns(g, each, q, beyond=False) for each in (r, dr))
         dq = g.Add(dq, multiply(g, rest_of_a, rest_of_dr, adj_y=True))
@@ -433,7 +433,7 @@ class MatrixSquareRoot(_MatrixFunction):
         """The roots.
 
         Raises:
-            InvalidArgumentError: A real matrix has no real root.
+            InvalidArgumentError: A real matrix has no real square root.
         """
 
         def root(matrix: Array) -> Array:

@@ -72,7 +72,7 @@ def _diagonal(matrices: Array, k: int) -> Array:
 
 
 def _first(size: int, length: int, k: int, align: str) -> int:
-    """Where a diagonal of this size begins among so many places."""
+    """The start of a diagonal of this size within a row, by alignment."""
     superdiagonal, subdiagonal = (side == "LEFT" for side in align.split("_"))
     is_left = (k >= 0 and superdiagonal) or (k <= 0 and subdiagonal)
     return 0 if is_left else length - size
@@ -97,10 +97,10 @@ class _DiagonalOp(Op):
 
 
 def _square_minimum(low: int, high: int, length: int, rows: int, columns: int) -> tuple[int, int]:
-    """The size of a matrix that has such diagonals, -1 standing for as small as possible.
+    """The size of a matrix with such diagonals; -1 means as small as possible.
 
     Raises:
-        InvalidArgumentError: The size asked for is too small, or larger both ways.
+        InvalidArgumentError: The requested size is too small, or larger in both dimensions.
     """
     least_rows, least_columns = length - min(high, 0), length + max(low, 0)
     if rows == columns == -1:
@@ -177,7 +177,7 @@ class _MatrixDiag(_DiagonalOp):
         return result
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Any, ...]:
-        """The diagonals of what arrives."""
+        """The diagonals of the gradient."""
         if len(op.inputs) == 1:
             return (g.MatrixDiagPart(dy),)
         zero = g.const(np.array(0, dy.dtype.base.as_numpy_dtype), dy.dtype.base)
@@ -266,7 +266,7 @@ class _MatrixDiagPart(_DiagonalOp):
         return result
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Any, ...]:
-        """What arrives on the diagonals, zero elsewhere."""
+        """The gradient on the diagonals, zero elsewhere."""
         zeros = g.ZerosLike(op.inputs[0])
         if len(op.inputs) == 1:
             return (g.MatrixSetDiag(zeros, dy),)

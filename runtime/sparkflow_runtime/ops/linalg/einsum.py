@@ -32,7 +32,7 @@ class Subscripts:
 
     Attributes:
         before: The labels before the ellipsis, or all of them.
-        after: Those after it.
+        after: The labels after it.
         has_ellipsis: Whether there is one.
     """
 
@@ -45,7 +45,7 @@ class Subscripts:
         """Reads `ab...c`.
 
         Raises:
-            InvalidArgumentError: Something that is neither letter nor a single ellipsis.
+            InvalidArgumentError: It has something other than letters and a single ellipsis.
         """
         before, ellipsis, after = text.replace(" ", "").partition(_ELLIPSIS)
         labels = before + after
@@ -69,7 +69,7 @@ class Subscripts:
         """(label and size of the named dimensions, sizes under the ellipsis).
 
         Raises:
-            InvalidArgumentError: The rank does not fit.
+            InvalidArgumentError: The rank does not match.
         """
         covered = len(shape) - len(self.labels)
         if covered < 0 or (covered and not self.has_ellipsis):
@@ -108,7 +108,7 @@ def parse(equation: str, count: int) -> tuple[list[Subscripts], Subscripts]:
 
 @register
 class Einsum(Op):
-    """The sum over all labels that the output lacks of the product of the inputs."""
+    """The product of the inputs, summed over all labels that the output lacks."""
 
     widens = NARROW
     inputs = "inputs: N * T"
@@ -146,7 +146,7 @@ class Einsum(Op):
         """The sums.
 
         Raises:
-            InvalidArgumentError: Ranks or sizes do not fit the equation.
+            InvalidArgumentError: Ranks or sizes do not match the equation.
         """
         inputs, output = parse(equation, len(values))
         sizes: dict[str, int] = {}
@@ -183,15 +183,14 @@ class Einsum(Op):
 
 @dataclass(frozen=True, slots=True)
 class _Product:
-    """An equation that is a stack of products of matrices.
+    """An equation that is a batched matrix product.
 
     Attributes:
-        left, right: The order of the factors' dimensions: those of the stack, then those of the
-            matrices, which are turned where their last dimension is not the one summed over (left)
-            or is (right).
-        counts: How many dimensions stand for the stack, for rows, for columns, and are summed over.
-        turns: Whether the factors are turned.
-        order: That of the output's dimensions among stack, rows and columns.
+        left, right: The order of the factors' dimensions: batch, then matrix dimensions; a factor
+            is transposed if its last dimension is not the one summed over (left) or is (right).
+        counts: Numbers of batch, row, column and summed dimensions.
+        turns: Whether the factors are transposed.
+        order: The order of the output's dimensions among batch, rows and columns.
     """
 
     left: tuple[int, ...]
@@ -220,7 +219,7 @@ class _Product:
 
 
 def _grouped(array: Array, counts: Sequence[int]) -> Array:
-    """The array with one dimension for so many each."""
+    """Reshapes the array, merging groups of dimensions."""
     sizes, place = [], 0
     for count in counts:
         sizes.append(math.prod(array.shape[place : place + count]))
@@ -241,7 +240,7 @@ def _multiply(
 
 @latest(256)
 def _product_of(equation: str) -> _Product | None:
-    """How an equation of two inputs is products of matrices; None where it is something else."""
+    """The equation of two inputs as a batched matrix product; None if it is not one."""
     if equation.count(",") != 1:
         return None
     (first, second), output = parse(equation, 2)
@@ -255,7 +254,7 @@ def _product_of(equation: str) -> _Product | None:
     columns = [label for label in z if label not in x]
     summed = [label for label in x if label not in z]
     if not summed or set(summed) != set(y) - set(z):
-        return None  # nothing is multiplied in the way of matrices, or something summed before
+        return None  # no matrix product, or something is summed before
     turns = x[-1] not in summed, y[-1] in summed
     left = [*stack, *summed, *rows] if turns[0] else [*stack, *rows, *summed]
     right = [*stack, *columns, *summed] if turns[1] else [*stack, *summed, *columns]
@@ -282,7 +281,7 @@ def _spread(
 ) -> Array:
     """`value` with dimensions (ellipsis, unique labels) in the output's order.
 
-    A label that the output repeats runs along a diagonal, with zeros beside it.
+    A label that the output repeats runs along a diagonal, with zeros elsewhere.
     """
     if len(unique) != len(output.labels):
         whole = xp.zeros(
@@ -351,7 +350,7 @@ def _size(g: GraphBuilder, shape: Tensor, own: Subscripts, place: int) -> Tensor
 
 
 def _repeated(g: GraphBuilder, x: Tensor, sizes: Sequence[Tensor]) -> Tensor:
-    """`x` with new last dimensions of these sizes, along which nothing changes."""
+    """`x` broadcast along new last dimensions of these sizes."""
     last = np.array(-1, np.int32)
     old = g.Shape(x)
     for _ in sizes:

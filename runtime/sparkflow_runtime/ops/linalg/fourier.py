@@ -1,6 +1,6 @@
 """Discrete Fourier transforms of the last one, two or three axes, by SciPy.
 
-Cosine transforms and the like are made of them in the front end.
+Cosine transforms and similar ones are built on them in the front end.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _ComplexTransform(Op):
         return transform(value, axes=_last(self.rank))
 
     def gradient(self, g: Any, op: OperationView, dy: Tensor) -> Sequence[Tensor]:
-        """The other transform, times or over the number of elements."""
+        """The inverse transform, times or divided by the number of elements."""
         x = op.inputs[0]
         sizes = g.StridedSlice(g.Shape(x), *_tail(self.rank), end_mask=1)
         kind = x.dtype.base
@@ -78,7 +78,7 @@ def _tail(rank: int) -> tuple[Any, Any, Any]:
 
 
 class _RealTransform(Op):
-    """Between real numbers and the half of a spectrum that tells all; cropped or padded first."""
+    """Between real numbers and the non-redundant half of a spectrum; cropped or padded first."""
 
     rank: ClassVar[int]
 
@@ -112,7 +112,7 @@ class _RealTransform(Op):
         return run
 
     def transform(self, xp: Any, value: Array, lengths: tuple[int, ...]) -> Array:
-        """The transform of what is cropped or padded to these lengths."""
+        """The transform after cropping or padding to these lengths."""
         raise NotImplementedError(self.op_type)
 
 
@@ -124,7 +124,7 @@ class _ToSpectrum(_RealTransform):
     attrs = {"Treal": _REAL, "Tcomplex": _COMPLEX}
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """The lengths in place of the last sizes, half of the last and one more."""
+        """The lengths in place of the last sizes, with half of the last plus one."""
         lengths = self._lengths(node)
         shape = node.shapes[0]
         if shape is None:
@@ -143,12 +143,12 @@ class _ToSpectrum(_RealTransform):
         return module.rfftn(value, s=lengths, axes=_last(self.rank))
 
     def gradient(self, g: Any, op: OperationView, dy: Tensor) -> Sequence[Tensor | None]:
-        """The real part of the inverse transform of what arrives for half a spectrum."""
+        """The real part of the inverse transform of the gradient of half a spectrum."""
         x, lengths = op.inputs
         kind = op.outputs[0].dtype.base
         name = "FFT" + ("" if self.rank == 1 else f"{self.rank}D")
         last = g.StridedSlice(lengths, *_tail(1), end_mask=1, shrink_axis_mask=0)
-        # The other half of the spectrum takes no part: zeros.
+        # The other half of the spectrum does not contribute: zeros.
         missing = g.Sub(last, g.StridedSlice(g.Shape(dy), *_tail(1), end_mask=1))
         rank = g.Rank(dy)
         paddings = g.Pad(
@@ -199,7 +199,7 @@ class _FromSpectrum(_RealTransform):
         return module.irfftn(value, s=lengths, axes=_last(self.rank))
 
     def gradient(self, g: Any, op: OperationView, dy: Tensor) -> Sequence[Tensor | None]:
-        """The transform of what arrives; an element that stands for two counts twice."""
+        """The transform of the gradient; an element that represents two counts twice."""
         x, lengths = op.inputs
         kind = x.dtype.base
         name = "RFFT" + ("" if self.rank == 1 else f"{self.rank}D")
@@ -208,7 +208,7 @@ class _FromSpectrum(_RealTransform):
         last = g.StridedSlice(lengths, *_tail(1), end_mask=1, shrink_axis_mask=1)
         half = g.StridedSlice(g.Shape(spectrum), *_tail(1), end_mask=1, shrink_axis_mask=1)
         place = g.Range(np.array(0, np.int32), half, one)
-        # The first element and, of an even length, the middle one stand for themselves.
+        # The first element and, for even lengths, the middle one represent only themselves.
         single = g.LogicalOr(
             g.Equal(place, np.array(0, np.int32)),
             g.Equal(g.Mul(place, np.array(2, np.int32)), last),

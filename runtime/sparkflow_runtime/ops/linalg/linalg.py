@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 _MATRIX = FLOATING | COMPLEX | {int32, int64}
 _GRAPHS_OF_TF2 = bool_attr(False)
-"""`grad_a` and so on: graphs of newer TensorFlow versions carry them; they change nothing."""
+"""`grad_a` and so on: newer TensorFlow graphs contain them; they have no effect."""
 
 
 def _inner(op_type: str, node: Inference, x: Dim, y: Dim) -> None:
@@ -91,7 +91,7 @@ class MatMul(Op):
         return [(rows, columns)]
 
     def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
-        """A product and a sum per pair of elements."""
+        """A multiplication and an addition per pair of elements."""
         inner = shapes.sizes(node.shapes[0])[-2 if node.attrs["transpose_a"] else -1]
         return 2 * inner * shapes.size(outputs[0])
 
@@ -116,11 +116,11 @@ class MatMul(Op):
         return multiply
 
     def bind_out_gpu(self, node: NodeView, gpu: Gpu) -> Callable[..., Any] | None:
-        """The same into a given array, where the GPU's library has it."""
+        """The same into a given array, if the GPU's library supports it."""
         return _bind_out_gpu(node, gpu, node.attrs["transpose_a"], node.attrs["transpose_b"])
 
     def matrix_product(self, node: NodeView) -> tuple[bool, bool]:
-        """What the attributes say."""
+        """The transposes from the attributes."""
         return node.attrs["transpose_a"], node.attrs["transpose_b"]
 
     @staticmethod
@@ -205,7 +205,7 @@ class _BatchMatMulOp(Op):
         return multiply
 
     def bind_out_gpu(self, node: NodeView, gpu: Gpu) -> Callable[..., Any] | None:
-        """The same into a given array, where the GPU's library has it."""
+        """The same into a given array, if the GPU's library supports it."""
         product = _bind_out_gpu(node, gpu, node.attrs["adj_x"], node.attrs["adj_y"])
         if product is None:
             return None
@@ -218,7 +218,7 @@ class _BatchMatMulOp(Op):
         return multiply
 
     def matrix_product(self, node: NodeView) -> tuple[bool, bool]:
-        """What the attributes say: the adjoint of a real matrix is the transposed one."""
+        """The transposes from the attributes: the adjoint of a real matrix is its transpose."""
         return node.attrs["adj_x"], node.attrs["adj_y"]
 
     @staticmethod
@@ -229,7 +229,7 @@ class _BatchMatMulOp(Op):
         return turn if node.attrs["adj_x"] else None, turn if node.attrs["adj_y"] else None
 
     def _require_stacks(self, x: Array, y: Array) -> None:
-        """Passes when the arrays are stacks of matrices that may be multiplied."""
+        """Checks that the arrays are stacks of compatible matrices."""
         if x.ndim < 2 or y.ndim < 2:
             raise InvalidArgumentError(
                 message=f"{self.op_type} takes tensors of rank 2 or more, got shapes "
@@ -239,7 +239,7 @@ class _BatchMatMulOp(Op):
     def gradient(
         self, g: GraphBuilder, op: OperationView, dz: Tensor
     ) -> tuple[Tensor | None, Tensor | None]:
-        """As for `MatMul`, and summed over batch dimensions that were broadcast."""
+        """As for `MatMul`, summed over broadcast batch dimensions."""
         x, y = op.inputs
         adj_x, adj_y = op.attr("adj_x"), op.attr("adj_y")
         multiply = getattr(g, self.op_type)
@@ -267,7 +267,7 @@ def _bind_out_gpu(
 
 
 def _as_stack(x: Array, like: Array, spread: Callable[..., Array]) -> Array:
-    """[count, rows, columns]; a count of 1 where one matrix goes with all of the others."""
+    """[count, rows, columns]; a count of 1 for one matrix that is broadcast."""
     matrix = x.shape[-2:]
     if x.shape[:-2] != like.shape[:-2]:
         if x.size == matrix[0] * matrix[1]:
@@ -296,7 +296,7 @@ class BatchMatMul(_BatchMatMulOp):
         return shapes.merge(x, y)
 
     def _require_stacks(self, x: Array, y: Array) -> None:
-        """Passes when the stacks have the same shape."""
+        """Checks that the stacks have the same shape."""
         if x.shape[:-2] != y.shape[:-2]:
             raise InvalidArgumentError(
                 message=f"BatchMatMul needs equal batch dimensions, got shapes "
@@ -344,7 +344,7 @@ class Diag(Op):
         return xp.diag(diagonal.ravel()).reshape(diagonal.shape * 2)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor]:
-        """The diagonal of what arrives."""
+        """The diagonal of the gradient."""
         return [g.DiagPart(dy)]
 
 
@@ -368,7 +368,7 @@ class DiagPart(Op):
         return xp.diagonal(value.reshape(size, size)).reshape(half).copy()
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor]:
-        """What arrives, on a diagonal."""
+        """The gradient on a diagonal."""
         return [g.Diag(dy)]
 
 

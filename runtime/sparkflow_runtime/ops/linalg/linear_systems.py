@@ -72,7 +72,7 @@ class MatrixDeterminant(Op):
 
 @register
 class LogMatrixDeterminant(Op):
-    """The signs of determinants, and the logarithms of their sizes."""
+    """The signs of determinants, and the logarithms of their absolute values."""
 
     inputs = "input: T"
     outputs = "sign: T, log_abs_determinant: T"
@@ -177,7 +177,7 @@ class MatrixSolve(Op):
 
 @register
 class MatrixTriangularSolve(Op):
-    """x with `matrix x = rhs` for triangular matrices; the other triangle is not read."""
+    """x with `matrix x = rhs` for triangular matrices; the other triangle is ignored."""
 
     inputs = "matrix: T, rhs: T"
     outputs = "output: T"
@@ -231,7 +231,7 @@ class MatrixTriangularSolve(Op):
 
 @register
 class MatrixSolveLs(Op):
-    """x that minimises |matrix x - rhs|² + l2_regularizer |x|²; the shortest one of several.
+    """x that minimises |matrix x - rhs|² + l2_regularizer |x|²; the one of least norm.
 
     With `fast`, by the normal equations; without, by a rank-revealing decomposition that ignores
     the regularizer.
@@ -279,7 +279,7 @@ class MatrixSolveLs(Op):
         """Of the normal equations, for either shape of the matrix.
 
         Raises:
-            NotImplementedError: `fast` is False, or it is not known which of the shapes it is.
+            NotImplementedError: `fast` is False, or it is not known which case applies.
         """
         if not op.attr("fast"):
             raise NotImplementedError("Gradient not defined for fast=False")
@@ -313,16 +313,16 @@ def _regularized(g: GraphBuilder, gram: Tensor, regularizer: Tensor) -> Tensor:
 
 
 def _solve_positive(gram: Array, rhs: Array) -> Array:
-    """The solution for positive definite matrices; LinAlgError where they are not."""
+    """The solution for positive definite matrices; LinAlgError if they are not."""
     factor = np.linalg.cholesky(gram)
     return np.linalg.solve(adjoint_of(np, factor), np.linalg.solve(factor, rhs))
 
 
 @register
 class TridiagonalSolve(Op):
-    """x with `A x = rhs`, the superdiagonal, diagonal and subdiagonal of A being rows.
+    """x with `A x = rhs`, where A is given by its superdiagonal, diagonal and subdiagonal as rows.
 
-    The last element of the first row and the first one of the third are not read.
+    The last element of the first row and the first one of the third are ignored.
     """
 
     inputs = "diagonals: T, rhs: T"
@@ -350,7 +350,7 @@ class TridiagonalSolve(Op):
         size = rhs.shape[-2]
         if not rhs.size:
             return np.zeros(rhs.shape, rhs.dtype)
-        # One row further right above the diagonal, one further left below it.
+        # The superdiagonal is shifted right by one, the subdiagonal left.
         bands = diagonals.reshape(-1, 3, size).copy()
         bands[:, 0] = np.roll(bands[:, 0], 1, axis=-1)
         bands[:, 2] = np.roll(bands[:, 2], -1, axis=-1)
@@ -386,7 +386,7 @@ class TridiagonalSolve(Op):
 
 
 def _without(g: GraphBuilder, x: Tensor, place: int) -> Tensor:
-    """The rows with 0 in the first (0) or last (-1) place."""
+    """The rows with 0 in the first (0) or last (-1) position."""
     zeros = g.ZerosLike(x)
     if place == 0:
         head = g.StridedSlice(zeros, *_bounds(0, 1), ellipsis_mask=1)

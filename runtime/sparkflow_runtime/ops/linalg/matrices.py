@@ -16,13 +16,13 @@ from sparkflow_runtime.ops.static import bracketed, static_rank
 from sparkflow_runtime.shapes import Dim, Shape
 
 MATRIX_TYPES: Final[frozenset[DType]] = frozenset({float32, float64, complex64, complex128})
-"""The element types that LAPACK has."""
+"""The element types that LAPACK supports."""
 ON_HOST: Final = {"CPU": None}
-"""The kernels of ops whose library works on the host only."""
+"""The kernels of ops whose library runs on the host only."""
 
 
 def require_matrices(op_type: str, shape: Sequence[Dim], square: bool = False) -> None:
-    """Passes when the last two dimensions are (square) matrices.
+    """Checks that the last two dimensions are (square) matrices.
 
     Raises:
         InvalidArgumentError: Too few dimensions, or not square.
@@ -41,7 +41,7 @@ def require_matrices(op_type: str, shape: Sequence[Dim], square: bool = False) -
 
 
 def square_shape(op_type: str, shape: Shape) -> Shape:
-    """The static shape of a stack of square matrices, with what one size tells of the other."""
+    """The static shape of a stack of square matrices, with each size inferred from the other."""
     if shape is None:
         return None
     require_matrices(op_type, shape, square=True)
@@ -58,7 +58,7 @@ def adjoint_of(xp: Any, value: Array) -> Array:
 def stacked(
     values: Sequence[Array], lead: tuple[int, ...], shape: tuple[int, ...], dtype: Any
 ) -> Array:
-    """Results of a loop over matrices as one array."""
+    """Stacks the results of a loop over matrices into one array."""
     result = np.empty((len(values), *shape), dtype)
     for index, value in enumerate(values):
         result[index] = value
@@ -97,13 +97,13 @@ def scaled(g: GraphBuilder, x: Tensor, factor: float) -> Tensor:
 
 
 def per_matrix(g: GraphBuilder, x: Tensor) -> Tensor:
-    """One number per matrix as something that broadcasts against the matrices."""
+    """Reshapes one number per matrix to broadcast against the matrices."""
     minus_one = np.array(-1, np.int32)
     return g.ExpandDims(g.ExpandDims(x, minus_one), minus_one)
 
 
 def spread_reciprocal(g: GraphBuilder, x: Tensor) -> Tensor:
-    """1 / (x[j] - x[i]) as a matrix; 0 on the diagonal and where the two are equal."""
+    """The matrix 1 / (x[j] - x[i]); 0 on the diagonal and for equal elements."""
     columns, rows = (g.ExpandDims(x, np.array(axis, np.int32)) for axis in (-2, -1))
     gaps = g.Sub(columns, rows)
     return g.DivNoNan(g.OnesLike(gaps), gaps)

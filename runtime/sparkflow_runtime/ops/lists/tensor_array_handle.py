@@ -1,9 +1,9 @@
-"""Arrays and stacks of tensors that are changed in place, as graphs of TensorFlow 1 have them.
+"""Mutable arrays and stacks of tensors, as in graphs of TensorFlow 1.
 
-`tf.TensorArray` was an array on the device, known by a handle; "flow" is a number that carries
-nothing but the order of what reads and writes it. The gradient of what was read is written to
-another array, which belongs to the first and adds up what is written twice. Loops kept what their
-gradients need on stacks. An array or stack belongs to the step that made it.
+`tf.TensorArray` was an array on the device, identified by a handle; "flow" is a scalar that only
+orders reads and writes. The gradient of a read is written to another array, which belongs to the
+first and sums repeated writes. Loops kept values for their gradients on stacks. An array or stack
+belongs to the step that created it.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _FLOW = "handle: resource, flow_in: float"
 
 
 class ArrayOfTensors:
-    """An array; `_lock` guards `_gradients`, all else is used in the order the flow gives.
+    """An array; `_lock` guards `_gradients`, all else is accessed in flow order.
 
     Args:
         dtype: The numpy dtype of the elements.
-        size: How many there are.
-        element_shape: What is known of their shape.
-        dynamic: Whether a write past the end makes it longer.
+        size: Number of elements.
+        element_shape: Their shape as far as known.
+        dynamic: Whether a write past the end extends it.
         clear_after_read: Whether an element can be read only once.
-        adds: Whether a second write adds to the first; else it fails.
+        adds: Whether a second write adds to the first; otherwise it fails.
     """
 
     def __init__(
@@ -78,7 +78,8 @@ class ArrayOfTensors:
         """Sets or adds to an element.
 
         Raises:
-            InvalidArgumentError: There is no such place, it is taken, or the dtype is another.
+            InvalidArgumentError: The index is out of bounds or already written, or the dtype
+        differs.
         """
         if item.dtype != self.dtype:
             raise InvalidArgumentError(
@@ -108,10 +109,10 @@ class ArrayOfTensors:
         self._shapes[place] = tuple(item.shape)
 
     def read(self, xp: Any, place: int) -> Any:
-        """An element; zeros where none was written and the shape is known.
+        """An element; zeros if it was not written and the shape is known.
 
         Raises:
-            InvalidArgumentError: There is no such element, or it was read and is gone.
+            InvalidArgumentError: The index is out of bounds, or the element was cleared by a read.
         """
         if not 0 <= place < len(self.items):
             raise InvalidArgumentError(
@@ -134,7 +135,7 @@ class ArrayOfTensors:
         return item
 
     def empty(self, xp: Any, element_shape: Shape) -> Any:
-        """No element at all, as one tensor.
+        """A tensor of no elements.
 
         Raises:
             UnimplementedError: The shape of the elements is not known.
@@ -157,7 +158,7 @@ class _ArrayOp(Op):
 
 
 class _ElementsOp(_ArrayOp):
-    """What is written comes out where the flow says that it was written before."""
+    """Written values may come out of any later op in the flow."""
 
     ends_with_step = True
 
@@ -209,7 +210,7 @@ class TensorArrayGradV3(_ElementsOp):
     attrs = {"source": string_attr()}
 
     def compute(self, xp: Any, array: ArrayOfTensors, flow: Any, *, source: str) -> Any:
-        """Made at the first mention in a step."""
+        """Created at first use in a step."""
         return array.gradient(source), _FLOW_OUT
 
 
@@ -223,7 +224,7 @@ class TensorArrayWriteV3(_ElementsOp):
     attrs = {"T": type_attr()}
 
     def compute(self, xp: Any, array: ArrayOfTensors, index: Any, value: Any, flow: Any) -> Any:
-        """Keeps the value, not a copy: kernels do not change their inputs."""
+        """Keeps the value without copying: kernels do not change their inputs."""
         array.write(int(index), value)
         return _FLOW_OUT
 
@@ -245,7 +246,7 @@ class TensorArrayReadV3(_ElementsOp):
 
 @register
 class TensorArraySizeV3(_ElementsOp):
-    """How many elements there are."""
+    """The number of elements."""
 
     inputs = _FLOW
     outputs = "size: int32"
@@ -271,7 +272,7 @@ class TensorArrayGatherV3(_ElementsOp):
     def compute(
         self, xp: Any, array: ArrayOfTensors, indices: Any, flow: Any, *, element_shape: Shape
     ) -> Any:
-        """Stacks what is chosen."""
+        """Stacks the selected elements."""
         items = [array.read(xp, place) for place in np.asarray(indices).tolist()]
         if not items:
             return array.empty(xp, element_shape)
@@ -308,7 +309,7 @@ class TensorArrayScatterV3(_ElementsOp):
 
 @register
 class TensorArrayConcatV3(_ElementsOp):
-    """All elements joined along their first dimension, and how long each was."""
+    """All elements concatenated along their first dimension, and their lengths."""
 
     inputs = _FLOW
     outputs = "value: dtype, lengths: int64"
@@ -357,12 +358,12 @@ class TensorArraySplitV3(_ElementsOp):
 
 @register
 class TensorArrayCloseV3(_ElementsOp):
-    """Forgets the elements."""
+    """Clears the elements."""
 
     inputs = "handle: resource"
 
     def compute(self, xp: Any, array: ArrayOfTensors) -> None:
-        """What follows finds nothing written."""
+        """Later ops find nothing written."""
         array.items = [None] * len(array.items)
 
 
@@ -381,7 +382,7 @@ class StackV2(_ArrayOp):
 
 @register
 class StackPushV2(_ArrayOp):
-    """Puts a tensor on a stack, and passes it on."""
+    """Pushes a tensor onto a stack, and returns it."""
 
     inputs = "handle: resource, elem: T"
     outputs = "output: T"
@@ -390,14 +391,14 @@ class StackPushV2(_ArrayOp):
     infer = same_as(1)
 
     def compute(self, xp: Any, stack: list[Any], elem: Any) -> Any:
-        """The tensor itself is kept: kernels do not change their inputs."""
+        """Keeps the tensor without copying: kernels do not change their inputs."""
         stack.append(elem)
         return elem
 
 
 @register
 class StackPopV2(_ArrayOp):
-    """Takes the last tensor from a stack."""
+    """Pops the last tensor from a stack."""
 
     inputs = "handle: resource"
     outputs = "elem: elem_type"
@@ -405,7 +406,7 @@ class StackPopV2(_ArrayOp):
     infer = unknown
 
     def compute(self, xp: Any, stack: list[Any]) -> Any:
-        """Fails where there is none."""
+        """Fails if the stack is empty."""
         if not stack:
             raise InvalidArgumentError(message="Stack is empty when calling Pop()")
         return stack.pop()
@@ -413,7 +414,7 @@ class StackPopV2(_ArrayOp):
 
 @register
 class StackCloseV2(_ArrayOp):
-    """Forgets what is on a stack."""
+    """Closes a stack."""
 
     inputs = "handle: resource"
 

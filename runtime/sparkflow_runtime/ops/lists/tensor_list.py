@@ -1,7 +1,7 @@
-"""Lists of tensors as values: what a `TensorArray` is made of.
+"""Lists of tensors as values, on which `TensorArray` is built.
 
-The ops have TensorFlow's names. A list is never changed: setting an element makes a new list, whose
-other elements are shared.
+The ops have TensorFlow's names. Lists are immutable: setting an element creates a new list that
+shares the other elements.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class TensorList:
     """The value of a list.
 
     Args:
-        items: The elements; None where nothing was set.
+        items: The elements; None for unset ones.
         dtype: The element type.
 
     Attributes:
         dtype: The numpy dtype of the elements.
         block: An array whose rows the elements are, from the first to the last; None where there
             is none.
-        is_unset: Whether it is known that nothing was set.
+        is_unset: Whether it is known that no element is set.
     """
 
     __slots__ = ("_count", "_items", "_make", "block", "dtype", "is_unset")
@@ -49,7 +49,7 @@ class TensorList:
 
     @classmethod
     def rows_of(cls, block: Any) -> TensorList:
-        """A list of the rows of an array: views, which are made when they are asked for."""
+        """A list of the rows of an array: views, created on demand."""
         made = cls.__new__(cls)
         made._items, made._count, made.block = None, len(block), block
         made._make, made.dtype, made.is_unset = None, block.dtype, False
@@ -57,14 +57,14 @@ class TensorList:
 
     @classmethod
     def made_by(cls, make: Callable[[], list[Any]], count: int, dtype: Any) -> TensorList:
-        """A list of so many elements, which are made when they are asked for."""
+        """A list of a given length whose elements are created on demand."""
         made = cls([], dtype)
         made._items, made._count, made._make = None, count, make
         return made
 
     @classmethod
     def unset(cls, count: int, dtype: Any) -> TensorList:
-        """A list of so many elements that are not set."""
+        """A list of a given length without set elements."""
         made = cls([], dtype)
         made._items, made._count, made.is_unset = None, count, True
         return made
@@ -74,7 +74,7 @@ class TensorList:
 
     @property
     def items(self) -> list[Any]:
-        """The elements; None where nothing was set."""
+        """The elements; None for unset ones."""
         make = self._make
         if self._items is None and make is not None:
             self._items, self._make = make(), None
@@ -86,14 +86,14 @@ class TensorList:
 
 
 def element_shape_of(given: Any) -> Shape:
-    """An element shape as the graph carries it: -1 for what is unknown."""
+    """An element shape in the graph's encoding: -1 for unknown."""
     if np.ndim(given) == 0:
         return None
     return tuple(None if size < 0 else int(size) for size in np.asarray(given).tolist())
 
 
 def _complete(items: Sequence[Any], element_shape: Any) -> Shape:
-    """The shape of the elements: what the node says, or that of all that are set if it is one."""
+    """The shape of the elements: the node's, or the common shape of all set elements."""
     shape = element_shape_of(element_shape)
     if shapes.is_fully_defined(shape):
         return shape
@@ -102,10 +102,10 @@ def _complete(items: Sequence[Any], element_shape: Any) -> Shape:
 
 
 def filled(xp: Any, value: TensorList, element_shape: Any) -> list[Any]:
-    """The elements, zeros where nothing was set.
+    """The elements, zeros for unset ones.
 
     Raises:
-        InvalidArgumentError: Something is not set and the shape of the elements is not known.
+        InvalidArgumentError: An element is not set and their shape is not known.
     """
     if all(item is not None for item in value.items):
         return value.items
@@ -118,7 +118,7 @@ def filled(xp: Any, value: TensorList, element_shape: Any) -> list[Any]:
 
 
 def unwritten(place: int, shape: Shape) -> InvalidArgumentError:
-    """What reading an element ends with that nobody wrote and whose shape nobody knows."""
+    """The error for reading an unset element of unknown shape."""
     return InvalidArgumentError(
         message=f"Could not read from TensorArray index {place}.  Furthermore, the element shape "
         f"is not fully defined: {shapes.text(shape)}. It is possible you are working with a "
@@ -129,7 +129,7 @@ def unwritten(place: int, shape: Shape) -> InvalidArgumentError:
 
 
 class ListOp(Op):
-    """What the ops below share: handles have no shape, and lists never change."""
+    """The base of the ops below: handles have no shape, and lists never change."""
 
     quiet = True
     infer = scalars
@@ -152,7 +152,7 @@ class EmptyTensorList(ListOp):
 
 @register
 class TensorListReserve(ListOp):
-    """A list of so many elements that are not set."""
+    """A list of a given length without set elements."""
 
     lasting = True
     inputs = "element_shape: shape_type, num_elements: int32"
@@ -161,7 +161,7 @@ class TensorListReserve(ListOp):
     gradient = not_differentiable
 
     def list_access(self, node: NodeView) -> ListAccess:
-        """A list of which nothing is set."""
+        """A list without set elements."""
         return ListAccess(Access.NEW)
 
     def compute(self, xp: Any, element_shape: Any, size: Any, *, element_dtype: Any) -> Any:
@@ -175,7 +175,7 @@ class TensorListReserve(ListOp):
 
 @register
 class TensorListLength(ListOp):
-    """How many elements a list has."""
+    """The number of elements of a list."""
 
     inputs = "input_handle: variant"
     outputs = "length: int32"
@@ -192,10 +192,10 @@ class TensorListLength(ListOp):
 
 @register
 class TensorListSetItem(ListOp):
-    """The list with one element exchanged.
+    """The list with one element replaced.
 
-    `growing` and `write_once` are ours, for `TensorArray`: an index past the end makes the list
-    longer, and an element that is set cannot be set again.
+    `growing` and `write_once` are ours, for `TensorArray`: an index past the end extends the list,
+    and a set element cannot be set again.
     """
 
     inputs = "input_handle: variant, index: int32, item: element_dtype"
@@ -207,7 +207,7 @@ class TensorListSetItem(ListOp):
     }
 
     def list_access(self, node: NodeView) -> ListAccess:
-        """A writing, as the attributes have it."""
+        """A write, according to the attributes."""
         attrs = node.attrs
         return ListAccess(
             Access.WRITE, attrs["_write_once"], attrs["resize_if_index_out_of_bounds"]
@@ -247,7 +247,7 @@ class TensorListSetItem(ListOp):
         return TensorList(items, value.dtype)
 
     def gradient(self, g: Any, op: Any, dlist: Any) -> tuple[Any, None, Any]:
-        """The element's gradient is the list's at its place, which gets none from before."""
+        """The element's gradient is the list's at its index; the old element gets none."""
         _, index, item = op.inputs
         dtype = op.attr("element_dtype")
         ditem = g.TensorListGetItem(dlist, index, g.Shape(item), element_dtype=dtype)
@@ -256,7 +256,7 @@ class TensorListSetItem(ListOp):
 
 @register
 class TensorListUnset(ListOp):
-    """The list with one element not set; ours, for the gradient of setting it."""
+    """The list with one element unset; ours, for the gradient of setting it."""
 
     type = "_TensorListUnset"
     inputs = "input_handle: variant, index: int32"
@@ -264,7 +264,7 @@ class TensorListUnset(ListOp):
     attrs = {"element_dtype": type_attr()}
 
     def list_access(self, node: NodeView) -> ListAccess:
-        """An element is not set any more."""
+        """Unsets an element."""
         return ListAccess(Access.CLEAR)
 
     def compute(self, xp: Any, value: TensorList, index: Any) -> Any:
@@ -282,18 +282,18 @@ class TensorListUnset(ListOp):
 
 @register
 class TensorListGetItem(ListOp):
-    """One element; zeros where nothing was set and the shape is known."""
+    """One element; zeros if it is not set and the shape is known."""
 
     inputs = "input_handle: variant, index: int32, element_shape: Tshape"
     outputs = "item: element_dtype"
     attrs = {"element_dtype": type_attr(), "Tshape": type_attr(dtypes.INDEX, dtypes.int32)}
 
     def list_access(self, node: NodeView) -> ListAccess:
-        """A reading."""
+        """A read."""
         return ListAccess(Access.READ)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape the node says."""
+        """The shape that the node specifies."""
         given = node.value(2)
         return [None if given is None else element_shape_of(given)]
 
@@ -313,7 +313,7 @@ class TensorListGetItem(ListOp):
         return item
 
     def gradient(self, g: Any, op: Any, ditem: Any) -> tuple[Any, None, None]:
-        """A list in which only this element is set."""
+        """A list with only this element set."""
         value, index, _ = op.inputs
         dtype = op.attr("element_dtype")
         empty = g.TensorListReserve(g.Shape(ditem), g.TensorListLength(value), element_dtype=dtype)
@@ -322,7 +322,7 @@ class TensorListGetItem(ListOp):
 
 @register
 class TensorListStack(ListOp):
-    """All elements as one tensor with a new first dimension: where they lie, if as one block."""
+    """All elements as one tensor with a new first dimension; a view if they are one block."""
 
     inputs = "input_handle: variant, element_shape: int32"
     outputs = "tensor: element_dtype"
@@ -410,7 +410,7 @@ class TensorListGather(ListOp):
         return [(None if indices is None else indices[0], *shape)]
 
     def compute(self, xp: Any, value: TensorList, indices: Any, element_shape: Any) -> Any:
-        """Stacks what is chosen."""
+        """Stacks the selected elements."""
         places = np.asarray(indices).tolist()
         for place in places:
             if not 0 <= place < len(value.items):
@@ -426,7 +426,7 @@ class TensorListGather(ListOp):
         return xp.stack(items)
 
     def gradient(self, g: Any, op: Any, dvalues: Any) -> tuple[Any, None, None]:
-        """The rows put back at their places."""
+        """The rows scattered back to their indices."""
         value, indices, shape = op.inputs
         dtype = op.attr("element_dtype")
         dlist = g.TensorListScatterV2(
@@ -439,7 +439,7 @@ class TensorListGather(ListOp):
 class TensorListScatterV2(ListOp):
     """A list whose elements at `indices` are the rows of a tensor; repeated ones add up."""
 
-    quiet = False  # rows that are put at the same place are added
+    quiet = False  # rows at the same index are added
     inputs = "tensor: element_dtype, indices: int32, element_shape: shape_type, num_elements: int32"
     outputs = "output_handle: variant"
     attrs = {"element_dtype": type_attr(), "shape_type": SHAPE_TYPE}
@@ -464,7 +464,7 @@ class TensorListScatterV2(ListOp):
 
 @register
 class TensorListScatterIntoExistingList(ListOp):
-    """The list with the elements at `indices` exchanged for the rows of a tensor."""
+    """The list with the elements at `indices` replaced by the rows of a tensor."""
 
     inputs = "input_handle: variant, tensor: element_dtype, indices: int32"
     outputs = "output_handle: variant"
@@ -487,18 +487,18 @@ class TensorListScatterIntoExistingList(ListOp):
         return TensorList(items, value.dtype)
 
     def gradient(self, g: Any, op: Any, dlist: Any) -> tuple[Any, Any, None]:
-        """The rows read back; the list before gets none for those."""
+        """The rows read back; the old list gets none for those."""
         _, tensor, indices = op.inputs
         dtype = op.attr("element_dtype")
         shape = g.StridedSlice(g.Shape(tensor), [1], [0], [1], end_mask=1)
         dtensor = g.TensorListGather(dlist, indices, shape, element_dtype=dtype)
-        # What was there before lost its place: its gradient is that of the other elements.
+        # The replaced elements get no gradient, only the others do.
         return g._TensorListUnsetMany(dlist, indices, element_dtype=dtype), dtensor, None
 
 
 @register
 class TensorListUnsetMany(ListOp):
-    """The list with some elements not set; ours, for the gradient of setting them."""
+    """The list with some elements unset; ours, for the gradient of setting them."""
 
     type = "_TensorListUnsetMany"
     inputs = "input_handle: variant, indices: int32"
@@ -516,7 +516,7 @@ class TensorListUnsetMany(ListOp):
 
 @register
 class TensorListPushBack(ListOp):
-    """The list with one element more."""
+    """The list with one element appended."""
 
     inputs = "input_handle: variant, tensor: element_dtype"
     outputs = "output_handle: variant"
@@ -542,7 +542,7 @@ class TensorListPopBack(ListOp):
     attrs = {"element_dtype": type_attr()}
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """The element's shape as the node says."""
+        """The element's shape that the node specifies."""
         given = node.value(1)
         return [shapes.SCALAR, None if given is None else element_shape_of(given)]
 

@@ -1,4 +1,4 @@
-"""Lists of tensors whose elements have different lengths: joined, and cut again."""
+"""Concatenating and splitting lists of tensors whose elements have different lengths."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from sparkflow_runtime.shapes import Shape
 
 
 def _filled_lengths(xp: Any, value: TensorList, element_shape: Any, leading_dims: Any) -> list[Any]:
-    """The elements to join; zeros where nothing was set, as many rows as the node says.
+    """The elements to concatenate; zeros for unset ones, with as many rows as the node specifies.
 
     Raises:
-        InvalidArgumentError: Nobody says how many, nor the shape of the elements.
+        InvalidArgumentError: Neither that number nor the shape of the elements is known.
     """
     lengths = np.asarray(leading_dims).tolist()
     if len(lengths) != len(value.items):
@@ -39,7 +39,7 @@ def _filled_lengths(xp: Any, value: TensorList, element_shape: Any, leading_dims
 
 
 def check_joinable(items: Sequence[Any]) -> None:
-    """Passes for elements that differ in their first dimension only.
+    """Checks that elements differ in their first dimension only.
 
     Raises:
         InvalidArgumentError: One is a scalar, or they differ otherwise.
@@ -60,7 +60,7 @@ def check_joinable(items: Sequence[Any]) -> None:
 
 @register
 class TensorListConcatV2(ListOp):
-    """All elements joined along their first dimension, and how long each was."""
+    """All elements concatenated along their first dimension, and their lengths."""
 
     inputs = "input_handle: variant, element_shape: shape_type, leading_dims: int64"
     outputs = "tensor: element_dtype, lengths: int64"
@@ -86,7 +86,7 @@ class TensorListConcatV2(ListOp):
         return xp.concatenate(items), lengths
 
     def gradient(self, g: Any, op: Any, dtensor: Any, _: Any) -> tuple[Any, None, None]:
-        """Cut at the same places."""
+        """Splits at the same positions."""
         dtype = op.attr("element_dtype")
         cut = g.TensorListSplit(dtensor, op.inputs[1], op.outputs[1], element_dtype=dtype)
         return cut, None, None

@@ -1,4 +1,4 @@
-"""Sums and zeros of values that are no arrays: the gradients of lists and of tapes."""
+"""Sums and zeros of non-array values: the gradients of lists and tapes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sparkflow_runtime.ops.signature import int_attr
 
 @register
 class AddVariants(ListOp):
-    """The sum of gradients that are lists or tapes: element by element, unset ones left out."""
+    """The elementwise sum of gradients that are lists or tapes, skipping unset elements."""
 
     type = "_AddVariants"
     inputs = "inputs: N * variant"
@@ -23,7 +23,7 @@ class AddVariants(ListOp):
     attrs = {"N": int_attr(minimum=1)}
 
     def list_access(self, node: NodeView) -> ListAccess:
-        """The sum, where the values are lists."""
+        """The sum, if the values are lists."""
         return ListAccess(Access.SUM)
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
@@ -53,13 +53,13 @@ def _added(a: Any, b: Any) -> Any:
         ]
         return TensorList(items, a.dtype)
     if isinstance(a, TensorList) or isinstance(b, TensorList):
-        return a if isinstance(a, TensorList) else b  # the other is a list nobody wrote to
+        return a if isinstance(a, TensorList) else b  # the other is a list without writes
     return {**a, **{key: a[key] + value if key in a else value for key, value in b.items()}}
 
 
 @register
 class UnsetLike(ListOp):
-    """A list as long as the given one with nothing set: the zero among gradients of lists."""
+    """A list of the same length without set elements: the zero gradient of lists."""
 
     type = "_UnsetLike"
     inputs = "value: variant"

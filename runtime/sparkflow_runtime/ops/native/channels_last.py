@@ -14,7 +14,7 @@ from sparkflow_runtime.ops.op import Array
 from sparkflow_runtime.ops.windows import has_channels_last
 
 Fill = Callable[[Sequence[Array], Array], bool]
-"""Computes from inputs into an array; False, and nothing of use done, where it cannot."""
+"""Computes from inputs into an array; returns False, leaving the array undefined, if it cannot."""
 
 
 def in_data_format(
@@ -24,13 +24,13 @@ def in_data_format(
     inputs: Sequence[Sequence[int] | None],
     result: Sequence[int] | None,
 ) -> Fill:
-    """A kernel for arrays in this data format from one for channels last.
+    """Adapts a channels-last kernel to arrays in this data format.
 
     Args:
-        kernel: Takes contiguous arrays: inputs, then the result.
+        kernel: A function of contiguous arrays: inputs, then the result.
         data_format: `NHWC` or `NCHW`.
         dtype: The dtype of all arrays.
-        inputs: Per input its shape with channels last; None where it has no data format.
+        inputs: Per input its shape with channels last; None if it has no data format.
         result: The same for the result.
     """
     take = np.ascontiguousarray

@@ -1,4 +1,4 @@
-"""Rows of equal index added up, in machine code where it takes such arrays."""
+"""Sums of rows of equal index, in machine code if it supports the arrays."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def sum_by_segment(
         data: [rows, ...].
         ids: [rows] integers in [0, count).
         count: The number of segments.
-        sources: [rows] numbers of the rows to take instead of all of `data` in turn.
+        sources: [rows] the row numbers of `data` to use, instead of all in order.
     """
     if xp is np and (found := row_kernels.sum_rows(data, ids, count, sources)) is not None:
         return found
@@ -42,9 +42,9 @@ def sum_by_segment(
 
 
 def numbered(xp: Any, indices: Array) -> tuple[Array, Array]:
-    """The distinct ones of [n] integers, and for each of the n which of these it is.
+    """The distinct ones of [n] integers, and the index of each among them.
 
-    They are in order of appearance where machine code finds them, else ascending.
+    They are in order of appearance if machine code finds them, else ascending.
     """
     if xp is np and (found := row_kernels.distinct(indices)) is not None:
         first, number = found
@@ -62,7 +62,7 @@ def sum_duplicates(xp: Any, indices: Array, values: Array) -> tuple[Array, Array
         values: [n, ...].
 
     Returns:
-        Both in the order of `numbered`; both arguments as they are when no index appears twice.
+        Both in the order of `numbered`; the arguments unchanged if no index is repeated.
     """
     distinct, number = numbered(xp, indices)
     if distinct.size == indices.size:
@@ -74,7 +74,7 @@ def sum_equal(indices: Array, values: Array) -> tuple[Array, Array, Array]:
     """As `sum_duplicates` in numpy, but always into new arrays.
 
     Returns:
-        The distinct indices, the sums, and which of them each of the indices is.
+        The distinct indices, the sums, and the number of each index among the distinct ones.
     """
     distinct, number = numbered(np, indices)
     return distinct, sum_by_segment(np, values, number, distinct.size), number

@@ -1,4 +1,4 @@
-"""Copies of transposed arrays on a GPU, in CUDA where they are made of transposed matrices."""
+"""Copies of transposed arrays on a GPU, in CUDA if they consist of transposed matrices."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from sparkflow_runtime.ops.native.transposing import matrices
 from sparkflow_runtime.ops.op import Array
 
 _LEAST: Final = 8
-"""Rows and columns of matrices from which tiles are worth it: fewer fill too little of one."""
+"""Minimum rows and columns of matrices for tiling: fewer fill too little of a tile."""
 
 
 class GpuTransposer:
-    """Transposes arrays on the current stream. Safe to use from several threads.
+    """Transposes arrays on the current stream. Thread-safe.
 
     Args:
         cupy: The module.

@@ -1,4 +1,4 @@
-"""Which entry each 64-bit key has, by machine code where there is a generator for it."""
+"""The entry of each 64-bit key, by machine code if there is a code generator."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ _NOTHING: Final = np.empty(0, np.int64)
 
 
 class KeyIndex(Protocol):
-    """Keys and their entries. Its owner keeps threads apart."""
+    """Keys and their entries. Not thread-safe: its owner synchronises."""
 
     def find(self, keys: Array) -> Array:
-        """The entry of each key, -1 where it has none: [n] int64 -> [n] int64."""
+        """Returns the entry of each key, -1 for none: [n] int64 -> [n] int64."""
 
     def add(self, keys: Array, free: Array) -> tuple[Array, Array]:
-        """The entry of each key; new ones get one of `free`, in order of appearance.
+        """Returns the entry of each key; new ones get one of `free`, in order of appearance.
 
         Args:
             keys: [n] int64.
-            free: [m] int64, as many as may be needed: n are always enough.
+            free: [m] int64, enough for all new keys: n always suffice.
 
         Returns:
-            [n] entries, and the place of each new key among the keys.
+            [n] entries, and the index of each new key among the keys.
         """
 
 
 def make(keys: Array = _NOTHING, entries: Array = _NOTHING) -> KeyIndex:
-    """An index of these keys, which differ, with these entries."""
+    """Creates an index of these distinct keys with these entries."""
     index: KeyIndex = NativeKeyIndex() if native.available() else DictKeyIndex()
     index.add(keys, entries)
     return index
 
 
 class NativeKeyIndex:
-    """By machine code: a table that is never more than half full."""
+    """In machine code: a table that is never more than half full."""
 
     def __init__(self) -> None:
         self._bits = _LEAST_BITS
@@ -82,7 +82,7 @@ class NativeKeyIndex:
 
 
 class DictKeyIndex:
-    """By a dictionary, where no machine code can be made."""
+    """With a dictionary, if machine code is not available."""
 
     def __init__(self) -> None:
         self._entries: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Products of matrices for kernels: machine code where there is some, else the array module's."""
+"""Matrix products for kernels: machine code if available, else the array module's."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from sparkflow_runtime.ops.op import Array
 from sparkflow_runtime.ops.static import bracketed
 
 Turn = Callable[[Array], Array]
-"""What is done with a factor before it is multiplied: the transposed or the adjoint matrix."""
+"""How a factor is transformed before multiplication: transposed or adjoint."""
 _LEAST_EXACT: Final = 64
-"""Integers of a factor; of fewer, numpy takes no longer."""
+"""Minimum size of an integer factor; below it, numpy is as fast."""
 _FEW_PRODUCTS: Final = 1 << 14
-"""Likewise products of all."""
+"""The same for the number of multiplications."""
 
 
 def product(
     xp: Any, a: Array, b: Array, transpose_a: bool = False, transpose_b: bool = False
 ) -> Array:
-    """The product of two matrices, either of them transposed first, by BLAS.
+    """The product of two matrices, either optionally transposed, by BLAS.
 
     Args:
         xp: numpy or cupy.
@@ -69,14 +69,14 @@ def multiply_into(
 def bind_product(
     xp: Any, dtype: DType, turn_left: Turn | None, turn_right: Turn | None
 ) -> Callable[[Array, Array], Array]:
-    """A function of two stacks of matrices that gives their products.
+    """Returns a function that multiplies two stacks of matrices.
 
-    It raises InvalidArgumentError where sizes do not fit.
+    It raises InvalidArgumentError if sizes do not match.
 
     Args:
         xp: The array module.
-        dtype: The dtype of the factors. Real factors that are turned are not copied.
-        turn_left: None where the left factor is taken as it is.
+        dtype: The dtype of the factors. Transposed real factors are not copied.
+        turn_left: How the left factor is transformed; None for not at all.
         turn_right: The same for the right one.
     """
     native = _native(dtype, turn_left, turn_right) if xp is np else None
@@ -111,7 +111,7 @@ def bind_product(
 
 
 def _are_exact_as_floats(first: Array, second: Array) -> bool:
-    """Whether every sum of products of these integers is exact in float64, and pays there."""
+    """Whether all sums of products of these integers are exact in float64, and faster there."""
     if first.dtype.kind not in "iu" or first.ndim < 2 or second.ndim < 2:
         return False
     inner = int(first.shape[-1])
@@ -122,9 +122,9 @@ def _are_exact_as_floats(first: Array, second: Array) -> bool:
 
 
 def _as_floats(first: Array, second: Array) -> Array:
-    """The product of integers by the library's of float64, sixteen times as fast as numpy's."""
+    """The product of integers through BLAS in float64, sixteen times as fast as numpy's."""
     made = np.matmul(first.astype(np.float64), second.astype(np.float64))
-    return made.astype(np.int64).astype(first.dtype)  # by way of int64, where sums wrap around
+    return made.astype(np.int64).astype(first.dtype)  # through int64, in which sums wrap around
 
 
 def bind_product_out(
@@ -139,7 +139,7 @@ def bind_product_out(
             if _are_exact_as_floats(first, second):
                 np.copyto(out, _as_floats(first, second))
             elif first.ndim == second.ndim == 2:
-                np.dot(first, second, out)  # half of what `matmul` takes on small ones
+                np.dot(first, second, out)  # takes half of `matmul`'s time on small ones
             else:
                 np.matmul(first, second, out)
         except ValueError as error:
@@ -156,7 +156,7 @@ def bind_product_out(
 
 
 def _in_order(native: Callable[..., bool], left: Array, right: Array, out: Array) -> bool:
-    """Tries again with copies where a stack of matrices lies as machine code cannot go through."""
+    """Retries with copies if machine code does not support the strides of a stack."""
     factors = left, right
     if out.ndim < 3 or any(type(each) is not np.ndarray for each in factors):
         return False
@@ -169,16 +169,15 @@ def _in_order(native: Callable[..., bool], left: Array, right: Array, out: Array
 def bind_product_into(
     dtype: DType, turns_left: bool, turns_right: bool, adds: bool
 ) -> Callable[..., None]:
-    """A function of two matrices, a number or nothing, and a numpy array that the product goes to.
+    """Returns a function of two matrices, an optional scale, and a numpy array for the product.
 
-    The number is what the product is multiplied by, an array of one element. The function does not
-    check sizes.
+    The scale is an array of one element. The function does not check sizes.
 
     Args:
         dtype: float32 or float64, of all of them.
-        turns_left: Whether the left matrix is transposed first.
+        turns_left: Whether the left matrix is transposed.
         turns_right: The same for the right one.
-        adds: Whether the array grows by the product instead of becoming it.
+        adds: Whether the product is added to the array instead of replacing it.
     """
     native = bind_gemm(dtype, turns_left, turns_right, adds)
 
@@ -201,7 +200,7 @@ def bind_product_into(
 def _native(
     dtype: DType, turn_left: Turn | None, turn_right: Turn | None
 ) -> Callable[..., bool] | None:
-    # Kernels are given float32 for it, see `bfloat16`.
+    # Its kernels receive float32, see `bfloat16`.
     dtype = float32 if dtype is bfloat16 else dtype
     return bind_gemm(dtype, turn_left is not None, turn_right is not None)
 

@@ -1,10 +1,10 @@
-"""Rows of host tables by machine code: gathered, summed, changed in place, told apart.
+"""Gathers, sums, updates and deduplication of rows of host tables by machine code.
 
-Ops try these functions first. Where the arrays are none for machine code (no code generator, other
-dtypes, gaps between rows) they answer None and the op does it with numpy. An index out of bounds is
-answered likewise, or with False, and the op then says what is wrong with it.
+Ops try these functions first. If machine code does not support the arrays (no code generator, other
+dtypes, gaps between rows), they return None and the op uses numpy. For an index out of bounds they
+return None or False, and the op then reports the error.
 
-What the kernels need beside their arguments is kept per thread and grows to what was needed most.
+The kernels' scratch memory is kept per thread and grows to the largest size needed.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ _MOST_INDICES: Final = 2**31 - 1
 _SHARED_BYTES: Final = 1 << 20
 """Smaller inputs are processed by a single thread."""
 _SHARED_COPY_BYTES: Final = 1 << 22
-"""Likewise of gathers: 1 MB takes two threads as long as one (2026-11-21)."""
+"""The same for gathers: 1 MB takes two threads as long as one (2026-11-21)."""
 _KNOWN_ROW_BYTES: Final = 512
-"""Rows of more bytes share one kernel to gather them."""
+"""Larger rows share one gathering kernel."""
 _MOST_KERNELS: Final = 256
 _SHARED_COLUMNS: Final = 32
-"""Rows of fewer elements are not split."""
+"""Smaller rows are not split."""
 _SHORT_BYTES: Final = 1 << 14
 """Larger inputs are processed without holding the GIL."""
 _SHORT_COUNT: Final = 1 << 11
 _MOST_KEPT: Final = 1 << 20
-"""Memory for more indices, or for rows of more bytes, is not kept."""
+"""Scratch memory for more indices, or for larger rows, is not kept."""
 _PACK_HEADER: Final = struct.Struct(f"{HEADER_SIZE}q").pack_into
 
 
 SET: Final = "set"
-"""For `scatter`: the new row is the update."""
+"""The function for `scatter` that replaces the row by the update."""
 
 
 class _Memory(threading.local):
-    """What kernels of one thread need beside their arguments.
+    """The scratch memory of one thread's kernels.
 
     Attributes:
         header: See `sparse_rows.Header`.
@@ -96,7 +96,7 @@ class _Memory(threading.local):
         return self._parts
 
     def row(self, size_bytes: int) -> Array:
-        """So many bytes."""
+        """Scratch bytes of at least this size."""
         if size_bytes > _MOST_KEPT:
             return np.empty(size_bytes, np.uint8)
         if self._row.size < size_bytes:
@@ -108,16 +108,16 @@ _memory = _Memory()
 
 
 def gather(table: Array, indices: Array, out: Array | None = None) -> Array | None:
-    """Rows of a table: `table[indices]`.
+    """Gathers rows of a table: `table[indices]`.
 
     Args:
         table: [rows, ...] of any dtype but object.
         indices: Integers of any shape.
-        out: `indices.shape + table.shape[1:]` of the table's dtype, contiguous and apart from the
-            table; made when not given.
+        out: `indices.shape + table.shape[1:]` of the table's dtype, contiguous, not overlapping the
+            table; created if not given.
 
     Returns:
-        `out`; None where an index is out of bounds or the arrays are none for machine code.
+        `out`; None if an index is out of bounds or machine code does not support the arrays.
     """
     index = _index_of(indices)
     if index is None or not _is_plain(table) or indices.size > _MOST_INDICES:
@@ -135,13 +135,13 @@ def gather(table: Array, indices: Array, out: Array | None = None) -> Array | No
 
 
 def distinct(values: Array) -> tuple[Array, Array] | None:
-    """The first places of the different elements of a vector, and which of these each one is.
+    """The first positions of the distinct elements of a vector, and the number of each among them.
 
     Args:
         values: [n] integers.
 
     Returns:
-        Two int32 vectors, in order of appearance and [n]; None where machine code takes no such
+        Two int32 vectors, in order of appearance and [n]; None if machine code does not support the
         values.
     """
     index = _index_of(values)
@@ -158,18 +158,18 @@ def distinct(values: Array) -> tuple[Array, Array] | None:
 def update(
     rule: Rule, tables: Sequence[Array], indices: Array, updates: Array, scalars: Sequence[Array]
 ) -> bool | None:
-    """Applies a rule to rows, once to each with the sum of its updates.
+    """Applies a rule once to each distinct row, with the sum of its updates.
 
     Args:
-        rule: See `codegen.sparse_rows_update`; for arrays of these dtypes.
+        rule: A rule for these dtypes, see `codegen.sparse_rows_update`.
         tables: [rows, ...] each, of one shape and dtype, float32 or float64; changed in place.
         indices: [n] integers.
         updates: [n, ...] of that dtype and shape of rows.
-        scalars: Numbers of the dtypes that the rule wants, as arrays of one element.
+        scalars: Numbers of the rule's dtypes, as arrays of one element.
 
     Returns:
-        True when it is done; False where an index is out of bounds, and None where the arrays are
-        none for machine code. Nothing is changed then.
+        True on success; False if an index is out of bounds, None if machine code does not support
+        the arrays. Nothing is changed then.
     """
     first_table = tables[0]
     index, dtype = _index_of(indices), _FLOATS.get(first_table.dtype)
@@ -196,15 +196,15 @@ def update(
 def scatter(
     function: str, table: Array, indices: Array, updates: Array, sources: Array | None = None
 ) -> bool | None:
-    """Changes one row per index, in their order: `table[indices[i]] = f(that row, updates[i])`.
+    """Updates one row per index, in order: `table[indices[i]] = f(that row, updates[i])`.
 
     Args:
-        function: Of two numbers: `add`, ..., see `codegen.kernel.ARITHMETIC`; or `SET`.
+        function: A binary function: `add`, ..., see `codegen.kernel.ARITHMETIC`; or `SET`.
         table: [rows, ...], changed in place.
         indices: Integers of any shape.
-        updates: `indices.shape + table.shape[1:]` of the table's dtype, or one number; with
-            `sources` any number of rows.
-        sources: Which row of `updates` to take for each index.
+        updates: `indices.shape + table.shape[1:]` of the table's dtype, or a scalar; with `sources`
+            any number of rows.
+        sources: The row of `updates` to use for each index.
 
     Returns:
         As `update`.
@@ -214,7 +214,7 @@ def scatter(
     is_scalar = not updates.ndim
     if index is None or dtype is None or (sources is not None and source is None):
         return None
-    if function == SET and is_scalar:  # numpy does that best
+    if function == SET and is_scalar:  # numpy is faster at that
         return None
     if not _is_plain(table) or not _is_plain(updates) or updates.dtype != table.dtype:
         return None
@@ -233,16 +233,16 @@ def scatter(
 
 
 def sum_rows(data: Array, ids: Array, count: int, sources: Array | None = None) -> Array | None:
-    """Row s of the result is the sum of the rows of `data` whose id is s, in their order.
+    """Row s of the result is the sum of the rows of `data` whose id is s, in order.
 
     Args:
         data: [rows, ...].
         ids: [rows] integers in [0, count).
         count: Rows of the result.
-        sources: [rows] integers: takes `data[sources]` instead.
+        sources: [rows] integers: sums `data[sources]` instead.
 
     Returns:
-        [count, ...]; None where the arrays are none for machine code.
+        [count, ...]; None if machine code does not support the arrays.
     """
     if data.dtype not in _NUMBERS or not data.ndim:
         return None
@@ -251,7 +251,7 @@ def sum_rows(data: Array, ids: Array, count: int, sources: Array | None = None) 
 
 
 def _index_of(indices: Array) -> DType | None:
-    """The dtype of indices that machine code can read."""
+    """The dtype of indices, if machine code supports it."""
     if type(indices) is not np.ndarray or not indices.flags.c_contiguous or not native.available():
         return None
     return _INDICES.get(indices.dtype)

@@ -1,7 +1,7 @@
-"""A tensor joined from parts along a dimension, or cut into them, by machine code.
+"""Concatenating and splitting tensors along a dimension, by machine code.
 
-Each part is a strip of every row. numpy goes from row to row in 10 to 20 ns, which is most of the
-time where strips are short.
+Each part is a strip of every row. numpy takes 10 to 20 ns to go from row to row, which dominates
+for short strips.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.ops.op import Array
 
 _MOST_BYTES: Final = 1 << 20
-"""With more, numpy lets other Python threads run meanwhile."""
+"""Above this, numpy is used, which releases the GIL."""
 _SHAPE: Final = operator.attrgetter("shape")
 
 
 class Strips:
-    """Copies of one node, bound to the shapes that it saw last.
+    """The copies of one node, bound to the shapes that it saw last.
 
     Args:
-        is_cut: Whether the parts are made of the whole, not the whole of the parts.
-        is_stacked: Whether the dimension is a new one, which parts have not.
+        is_cut: Whether it splits the whole into parts rather than concatenating.
+        is_stacked: Whether the dimension is new, so that parts lack it.
     """
 
     def __init__(self, is_cut: bool = False, is_stacked: bool = False) -> None:
@@ -39,12 +39,12 @@ class Strips:
         """Copies between arrays that do not overlap.
 
         Args:
-            parts: Of one dtype.
-            axis: Along which they lie one after another; from the end if negative.
-            whole: All of them.
+            parts: The parts, of one dtype.
+            axis: The dimension along which they are concatenated; negative ones count from the end.
+            whole: The concatenated array.
 
         Returns:
-            Whether it is done: not where arrays have gaps or shapes that do not fit.
+            Whether it succeeded: False if arrays have gaps or shapes do not fit.
         """
         known = (axis, whole.shape, list(map(_SHAPE, parts)))
         if known != self._known:

@@ -1,4 +1,4 @@
-"""Copies of transposed arrays, by machine code where they are made of transposed matrices."""
+"""Copies of transposed arrays, by machine code if they consist of transposed matrices."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sparkflow_runtime.codegen.tiles import transposition
 from sparkflow_runtime.ops.op import Array
 
 _FEW: Final = 1024
-"""Elements below which numpy takes no longer than finding the machine code."""
+"""Elements below which numpy is as fast as looking up the machine code."""
 _MANY: Final = 1 << 14
-"""From so many elements on it pays to go there in two steps."""
+"""Elements from which two steps pay off."""
 _LEAST_ROW_BYTES: Final = 16
-"""Shorter rows are moved no faster than element by element."""
+"""Shorter rows are not faster to move than single elements."""
 
 
 def fill_transposed(x: Array, axes: tuple[int, ...], out: Array) -> None:
@@ -40,7 +40,7 @@ def fill_transposed(x: Array, axes: tuple[int, ...], out: Array) -> None:
 
 
 def _kept(axes: tuple[int, ...]) -> int:
-    """How many of the last axes stay where they are: what lies along these moves as one."""
+    """The number of last axes that stay in place: elements along these move as one."""
     count = 0
     while count < len(axes) and axes[-1 - count] == len(axes) - 1 - count:
         count += 1
@@ -50,14 +50,14 @@ def _kept(axes: tuple[int, ...]) -> int:
 def _by_two_steps(
     x: Array, shape: tuple[int, ...], axes: tuple[int, ...], numbers: int, out: Array
 ) -> bool:
-    """Brings the axis that becomes the last one there, and then moves whole rows of it.
+    """Moves the new last axis into place first, and then whole rows of it.
 
     Args:
-        x: Contiguous elements.
-        shape: How they lie.
-        axes: Their new order; the last one is another.
-        numbers: Of an element.
-        out: As many elements.
+        x: The elements, contiguous.
+        shape: Their shape.
+        axes: Their new order, in which the last one differs.
+        numbers: Numbers per element.
+        out: The result, of the same number of elements.
     """
     if not axes:
         return False
@@ -76,7 +76,7 @@ def _by_two_steps(
 
 
 def contiguous(x: Array) -> Array:
-    """The host array, or a copy of it, its elements in order."""
+    """The host array, or a contiguous copy of it."""
     if x.flags.c_contiguous:
         return x
     order = sorted(range(x.ndim), key=lambda axis: -x.strides[axis])
@@ -90,9 +90,9 @@ def contiguous(x: Array) -> Array:
 
 @functools.lru_cache(maxsize=1024)
 def matrices(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, int, int] | None:
-    """(count, rows, columns) of the matrices that are transposed; None where it is something else.
+    """(count, rows, columns) of the transposed matrices; None if it is another permutation.
 
-    Dimensions that stay together count as one, those of size 1 not at all.
+    Dimensions that stay together are merged, those of size 1 ignored.
     """
     groups: list[list[int]] = []
     places = [axis for axis in range(len(shape)) if shape[axis] != 1]

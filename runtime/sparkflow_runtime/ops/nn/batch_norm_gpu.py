@@ -1,8 +1,8 @@
-"""Batch normalisation on a GPU: a walk through the images for each thing that has to come before.
+"""Batch normalisation on a GPU: one pass over the images per dependent reduction.
 
-In training the images are read for their mean, for their variance (the mean of squares less the
-square of the mean would lose what they have in common), and to be normalised; going back they are
-read for the sums and once more.
+In training the images are read for their mean, for their variance (the mean of squares minus the
+square of the mean would cancel), and to be normalised; the gradient reads them for the sums and
+once more.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Form:
     """The dimensions of a kernel: [rows, channels], or [pictures, channels, places].
 
     Attributes:
-        dtype: The dtype of everything.
+        dtype: The dtype of all arrays.
         last: Whether channels are the last dimension.
     """
 
@@ -78,7 +78,7 @@ class _Maker:
         self._known[name] = self._builder.constant(value, self._form.dtype)
 
     def name(self, name: str, expression: str) -> None:
-        """What expressions after it call so."""
+        """The name that later expressions use for it."""
         self._known[name] = apply(self._builder, expression, self._known)
 
     def sum(self, expression: str) -> None:
@@ -108,7 +108,7 @@ def _squares(form: _Form, count: int) -> Kernel:
 
 
 def _normalised(form: _Form, count: int, epsilon: float, average: float) -> Kernel:
-    """The images; then mean and variance as shown and as kept for the gradient."""
+    """The images; then mean and variance as returned and as kept for the gradient."""
     given = [] if average == 1 else ["given_mean", "given_variance"]
     made = _Maker(form, ["x"], ["total", "squares", "scale", "offset", *given])
     made.constant("share", 1 / count)
@@ -156,13 +156,12 @@ def _back(form: _Form, count: int, epsilon: float, is_training: bool) -> Kernel:
 
 
 class _Kernels:
-    """Kernels for images of a shape, bound when they first come. Compiled ones are kept
-    permanently.
+    """Kernels for images of a shape, bound at first use. Compiled ones are kept.
 
     Args:
-        gpu: Where they run.
-        form: What they run over.
-        make: Their descriptions, given the elements of a channel.
+        gpu: The GPU they run on.
+        form: Their dimensions.
+        make: Returns their descriptions, given the elements of a channel.
     """
 
     def __init__(self, gpu: Gpu, form: _Form, make: Callable[[int], Sequence[Kernel]]) -> None:
@@ -184,13 +183,13 @@ class _Kernels:
 
 
 def bind(gpu: Gpu, dtype: DType, attrs: Mapping[str, Any], plain: Run) -> Run:
-    """The kernel that fills given arrays with normalised images and statistics.
+    """Returns the kernel that fills given arrays with normalised images and statistics.
 
     Args:
-        gpu: Where it runs.
+        gpu: The GPU it runs on.
         dtype: The dtype of images and vectors.
-        attrs: The node's.
-        plain: The kernel for what these do not take: images without elements, or of another rank.
+        attrs: The node's attributes.
+        plain: The fallback kernel: for images without elements, or of another rank.
     """
     form = _Form(dtype, has_channels_last(attrs["data_format"]))
     epsilon, contiguous, empty = attrs["epsilon"], gpu.cupy.ascontiguousarray, gpu.cupy.empty
@@ -240,13 +239,13 @@ def bind(gpu: Gpu, dtype: DType, attrs: Mapping[str, Any], plain: Run) -> Run:
 
 
 def bind_gradient(gpu: Gpu, dtype: DType, attrs: Mapping[str, Any], plain: Run) -> Run:
-    """The kernel that fills given arrays with the gradients of images, scale and offset.
+    """Returns the kernel that fills given arrays with the gradients of images, scale and offset.
 
     Args:
-        gpu: Where it runs.
+        gpu: The GPU it runs on.
         dtype: The dtype of images and vectors.
-        attrs: The node's.
-        plain: The kernel for what these do not take: images without elements.
+        attrs: The node's attributes.
+        plain: The fallback kernel: for images without elements.
     """
     form = _Form(dtype, has_channels_last(attrs["data_format"]))
     epsilon, contiguous = attrs["epsilon"], gpu.cupy.ascontiguousarray
