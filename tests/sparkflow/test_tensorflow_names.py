@@ -201,7 +201,7 @@ def compared(name, theirs, function):
 
 
 PARAMETERS = {
-    *("Graph.as_graph_def", "get_static_value", "data.experimental.make_csv_dataset"),
+    *("Graph.as_graph_def", "data.experimental.make_csv_dataset"),
     *(f"data.{kind}.zip" for kind in ("Dataset", "TextLineDataset", "TFRecordDataset")),
     "data.FixedLengthRecordDataset.zip",
     *(f"data.experimental.{kind}.zip" for kind in ("CsvDataset", "RandomDataset")),
