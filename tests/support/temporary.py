@@ -19,8 +19,9 @@ import pytest
 from support import java
 
 _GOES_S: Final = 5.0
-_OF_THE_PROCESS: Final = ("java", "cuda")
-"""How what begins that is there until its process ends: JVMs' files, and a compiled header."""
+_OF_THE_PROCESS: Final = ("java", "cuda", ".")
+"""How what begins that is there until its process ends: JVMs' files, a compiled header, and what
+libraries hide, such as onnxruntime's `.ses`."""
 
 _OF_USERS_TESTS: Final = "absl_testing"
 """Where `tf.test.get_temp_dir` is: it stays, what a test puts there does not."""

@@ -22,6 +22,7 @@ def test_files_of_the_process_and_of_those_it_starts_are_there(tmp_path: Path) -
 def test_what_is_left_is_told_once(tmp_path: Path) -> None:
     (tmp_path / "java").mkdir()
     (tmp_path / "cuda1234").mkdir()
+    (tmp_path / ".ses").touch()
     (tmp_path / "absl_testing").mkdir()
     assert taken_left(tmp_path) == []
     (tmp_path / "tmpabc" / "model").mkdir(parents=True)
@@ -35,7 +36,7 @@ def test_what_is_left_is_told_once(tmp_path: Path) -> None:
         "words.txt",
     ]
     assert taken_left(tmp_path, within_s=0.0) == []
-    assert {each.name for each in tmp_path.iterdir()} == {"java", "cuda1234"}
+    assert {each.name for each in tmp_path.iterdir()} == {"java", "cuda1234", ".ses"}
 
 
 def test_this_run_has_one(temporary_directory: Path) -> None:
