@@ -42,12 +42,12 @@ def ListDirectory(dirname: Any) -> list[str]:
 
 
 def MakeDirs(dirname: Any) -> None:
-    """Makes a directory and its parents, where they are missing."""
+    """Creates a directory, and its parents if they are missing."""
     system.make_dirs(dirname)
 
 
 def MkDir(dirname: Any) -> None:
-    """Makes a directory in one that exists."""
+    """Creates a directory; its parent must exist."""
     system.make_dir(dirname)
 
 

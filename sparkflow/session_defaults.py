@@ -1,4 +1,4 @@
-"""What sessions without a ConfigProto do, as `tf.config` says."""
+"""Settings of sessions without a ConfigProto, made through `tf.config`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Defaults:
 
     @property
     def config(self) -> ConfigProto:
-        """What is set now, to be changed."""
+        """The current settings, to be changed in place."""
         if self._config is None:
             from sparkflow_runtime.protos.config_pb2 import ConfigProto
 

@@ -1,4 +1,4 @@
-"""`tf.version`: which TensorFlow the interface is that of, and which sparkflow this is.
+"""`tf.version`: the TensorFlow version of the interface, and the version of sparkflow.
 
 Programs compare `tf.VERSION` and `tf.__version__` to choose between spellings of TensorFlow 1, so
 both say 1.15.0: the newest release whose interface sparkflow offers. The version of sparkflow

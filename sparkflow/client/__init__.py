@@ -1,1 +1,1 @@
-"""What a client sees of a run and of its machine: time lines and devices."""
+"""Time lines of runs and the devices of this machine."""

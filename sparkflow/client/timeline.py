@@ -30,7 +30,7 @@ class AllocationMaximum(NamedTuple):
 
 @export("python.client.timeline.StepStatsAnalysis")
 class StepStatsAnalysis(NamedTuple):
-    """What `Timeline.analyze_step_stats` gives.
+    """The result of `Timeline.analyze_step_stats`.
 
     Attributes:
         chrome_trace: The events.

@@ -92,5 +92,5 @@ def get_soft_device_placement() -> bool:
 
 
 def set_soft_device_placement(enabled: bool) -> None:
-    """Says whether sessions without a ConfigProto fall back to the CPU."""
+    """Sets whether sessions without a ConfigProto fall back to the CPU."""
     defaults.config.allow_soft_placement = enabled

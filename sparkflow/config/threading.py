@@ -6,12 +6,12 @@ from sparkflow.session_defaults import defaults
 
 
 def get_inter_op_parallelism_threads() -> int:
-    """What was set, 0 if nothing was; it changes nothing."""
+    """The value that was set, 0 if none was; it has no effect."""
     return defaults.config.inter_op_parallelism_threads
 
 
 def set_inter_op_parallelism_threads(num_threads: int) -> None:
-    """Is kept for programs that set it, and changes nothing.
+    """Stores the value, for programs that set it; it has no effect.
 
     Nodes of a device run one after the other and divide their work among the threads of
     `set_intra_op_parallelism_threads`; only what waits lets others go on.
@@ -20,10 +20,10 @@ def set_inter_op_parallelism_threads(num_threads: int) -> None:
 
 
 def get_intra_op_parallelism_threads() -> int:
-    """How many threads one node may use; 0 leaves it to the runtime."""
+    """Maximum number of threads that one node uses; 0 leaves it to the runtime."""
     return defaults.config.intra_op_parallelism_threads
 
 
 def set_intra_op_parallelism_threads(num_threads: int) -> None:
-    """Says how many threads one node may use."""
+    """Sets the maximum number of threads that one node uses."""
     defaults.config.intra_op_parallelism_threads = num_threads

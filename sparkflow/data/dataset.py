@@ -53,7 +53,7 @@ class Dataset(DatasetMethods):
 
     @property
     def output_shapes(self) -> Any:
-        """What is known of the shape of each component."""
+        """The static shape of each component."""
         return structure.static_shapes(self._structure)
 
     @property
@@ -128,7 +128,7 @@ class Dataset(DatasetMethods):
         use_unbounded_threadpool: bool = False,
         name: str | None = None,
     ) -> Dataset:
-        """What a function makes of each element.
+        """A dataset of the results of a function applied to each element.
 
         Args:
             map_func: From the components of an element to tensors; called once, to build a graph.
@@ -178,7 +178,7 @@ class Dataset(DatasetMethods):
         deterministic: Any = None,
         name: str | None = None,
     ) -> Dataset:
-        """The elements of the datasets that a function makes, in turn.
+        """The elements of the datasets that a function returns, interleaved.
 
         Args:
             map_func: From an element to a dataset.
@@ -221,7 +221,7 @@ class Dataset(DatasetMethods):
     def reduce(
         self, initial_state: Any, reduce_func: Callable[..., Any], name: str | None = None
     ) -> Any:
-        """A state after a function was called with it and each element in turn.
+        """The final state after calling a function with the state and each element in order.
 
         Args:
             initial_state: A nested structure of tensors.
@@ -247,7 +247,7 @@ class Dataset(DatasetMethods):
         return structure.of_flat(state, op.outputs)
 
     def apply(self, transformation_func: Callable[[Dataset], Any]) -> Dataset:
-        """What a function makes of the dataset.
+        """The result of applying a function to the dataset.
 
         Raises:
             TypeError: It is no dataset.
@@ -510,7 +510,7 @@ def known_batch(size: Tensor, drop: Tensor) -> int | None:
 
 
 def seeds(seed: Any) -> tuple[Tensor, Tensor]:
-    """The two seeds of a dataset, from the seed it is given and that of the graph."""
+    """The two seeds of a dataset, derived from its own seed and the graph's."""
     if isinstance(seed, Symbolic):
         first = op_seeds(None)[0]
         return convert_to_tensor(first, int64, "seed"), convert_to_tensor(seed, int64, "seed2")

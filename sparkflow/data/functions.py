@@ -49,7 +49,7 @@ def build(
     what: str,
     further: Any = None,
 ) -> ElementFunction:
-    """Makes a function of the graph from a Python function of an element.
+    """Creates a graph function from a Python function of an element.
 
     Args:
         function: Called once, with tensors. A tuple is passed as several arguments.

@@ -69,7 +69,7 @@ class Iterator:
 
     @property
     def initializer(self) -> Operation:
-        """What goes to the first element.
+        """The operation that moves to the first element.
 
         Raises:
             ValueError: It has none: see `make_initializer`.
@@ -79,7 +79,7 @@ class Iterator:
         return self._initializer
 
     def make_initializer(self, dataset: Dataset, name: str | None = None) -> Operation:
-        """What goes to the first element of a dataset.
+        """Returns the operation that moves to the first element of a dataset.
 
         Raises:
             TypeError: Its elements do not fit.
@@ -114,7 +114,7 @@ class Iterator:
 
     @property
     def element_spec(self) -> Any:
-        """What the elements are: nested `TensorSpec` and its like."""
+        """The type of the elements: nested `TensorSpec` and the like."""
         return nest.mapped(structure.spec_of, self._structure)
 
     def get_next_as_optional(self, name: str | None = None) -> Any:
@@ -128,7 +128,7 @@ class Iterator:
 
     @property
     def output_shapes(self) -> Any:
-        """What is known of the shape of each component."""
+        """The static shape of each component."""
         return structure.static_shapes(self._structure)
 
     @property
@@ -293,7 +293,7 @@ class EagerIterator:
 
     @property
     def element_spec(self) -> Any:
-        """What the elements are: nested `TensorSpec` and its like."""
+        """The type of the elements: nested `TensorSpec` and the like."""
         return nest.mapped(structure.spec_of, self._structure)
 
     @property
@@ -303,7 +303,7 @@ class EagerIterator:
 
     @property
     def output_shapes(self) -> Any:
-        """What is known of the shape of each component."""
+        """The static shape of each component."""
         return structure.static_shapes(self._structure)
 
     @property
@@ -314,7 +314,7 @@ class EagerIterator:
 
 @of_datasets
 def eager(dataset: Dataset) -> EagerIterator:
-    """What `for element in dataset` goes through.
+    """The iterator behind `for element in dataset`.
 
     Raises:
         RuntimeError: This is no eager execution.
@@ -340,7 +340,7 @@ def get_output_types(dataset_or_iterator: Any) -> Any:
 
 
 def get_output_shapes(dataset_or_iterator: Any) -> Any:
-    """What is known of the shape of each component of a dataset or iterator."""
+    """The static shape of each component of a dataset or iterator."""
     return dataset_or_iterator.output_shapes
 
 

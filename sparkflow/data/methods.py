@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class DatasetMethods:
-    """What `Dataset` inherits; every method gives another dataset unless it says otherwise.
+    """Base of `Dataset`; every method returns another dataset unless stated otherwise.
 
     `name` is accepted everywhere for TensorFlow's sake.
     """
@@ -28,7 +28,7 @@ class DatasetMethods:
 
     @property
     def element_spec(self) -> Any:
-        """What the elements are: nested `TensorSpec`, `SparseTensorSpec`, `RaggedTensorSpec`."""
+        """The type of the elements: nested `TensorSpec`, `SparseTensorSpec`, `RaggedTensorSpec`."""
         return nest.mapped(structure.spec_of, self._structure)
 
     def as_numpy_iterator(self, name: str | None = None) -> Iterator[Any]:
@@ -179,7 +179,7 @@ class DatasetMethods:
         seed: Any = None,
         name: str | None = None,
     ) -> Dataset:
-        """Pairs of a class and an element, the classes distributed as `target_dist` says.
+        """Pairs of a class and an element, with the classes distributed as in `target_dist`.
 
         Elements of classes that are too frequent are left out at random.
 

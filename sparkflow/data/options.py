@@ -57,13 +57,13 @@ class OptimizationOptions(_Advice):
 
 
 class ThreadingOptions(_Advice):
-    """How many threads TensorFlow may use; here each transformation says that itself."""
+    """Thread counts of TensorFlow; here each transformation has its own argument for them."""
 
     _names = ("max_intra_op_parallelism", "private_threadpool_size")
 
 
 class StatsOptions(_Advice):
-    """What TensorFlow counts; nothing is counted here."""
+    """Statistics that TensorFlow collects; nothing is collected here."""
 
     _names = ("aggregator", "counter_prefix", "latency_all_edges", "prefix")
 

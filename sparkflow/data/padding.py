@@ -84,7 +84,7 @@ def _is_large_enough(shape: shapes.Shape, padded: shapes.Shape) -> bool:
 
 
 def padding_values(element: Any, wanted: Any) -> list[Tensor]:
-    """What to fill up each component with.
+    """The padding value of each component.
 
     Raises:
         TypeError: A value of another dtype.

@@ -81,7 +81,7 @@ def from_sparse_tensor_slices(sparse_tensor: Any) -> Dataset:
 
 
 def range_(*args: Any, output_type: Any = int64, name: str | None = None) -> Dataset:
-    """A dataset of numbers, as Python's `range` gives.
+    """A dataset of the numbers of Python's `range`.
 
     Args:
         args: `stop`, `start, stop` or `start, stop, step`; numbers or scalar tensors.

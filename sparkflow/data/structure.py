@@ -1,4 +1,4 @@
-"""What the elements of a dataset are: a nested structure of `Component`s.
+"""The element type of a dataset: a nested structure of `Component`s.
 
 At run time an element is a flat tuple. A sparse tensor travels as the three texts of
 `tf.serialize_sparse`, a dataset inside a dataset as itself.
@@ -121,12 +121,12 @@ def of_spec(spec: Any) -> Component:
 
 
 def types(structure: Any) -> Any:
-    """The nested structure of dtypes; for a dataset inside, those of its elements."""
+    """The nested structure of dtypes; a nested dataset counts as its elements."""
     return nest.mapped(lambda c: types(c.inner) if c.kind == "dataset" else c.dtype, structure)
 
 
 def static_shapes(structure: Any) -> Any:
-    """The nested structure of shapes; for a dataset inside, those of its elements."""
+    """The nested structure of shapes; a nested dataset counts as its elements."""
     return nest.mapped(
         lambda c: static_shapes(c.inner) if c.kind == "dataset" else TensorShape(c.shape), structure
     )

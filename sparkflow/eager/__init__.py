@@ -1,1 +1,1 @@
-"""Eager execution: functions compute at once instead of adding nodes."""
+"""Eager execution: functions compute immediately instead of adding nodes."""

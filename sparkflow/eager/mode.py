@@ -30,7 +30,7 @@ def executing_eagerly_outside_functions() -> bool:
 def enable_eager_execution(
     config: Any = None, device_policy: Any = None, execution_mode: Any = None
 ) -> None:
-    """Makes functions compute at once, for the rest of the program.
+    """Makes functions compute immediately, for the rest of the program.
 
     Args:
         config: Accepted for TensorFlow's sake, as the others.

@@ -31,7 +31,7 @@ def py_function(
     Tout: Any = None,
     name: str | None = None,
 ) -> Any:
-    """What a Python function of eager tensors returns when the graph runs.
+    """The result of a Python function that is called with eager tensors when the graph runs.
 
     The function runs in the process that built the graph, as that of `tf.py_func` does. Gradients
     flow through: the function runs a second time for them, recorded by a tape.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class EagerTensor(Tensor):
-    """What functions return in eager execution.
+    """The tensor that functions return in eager execution.
 
     Attributes:
         held: The array; the runtime's variable for a reference; whatever a handle stands for.

@@ -16,7 +16,7 @@ _ARGUMENTS = frozenset({"features", "labels", "predictions", "config", "self"})
 
 @export("estimator.add_metrics")
 def add_metrics(estimator: Estimator, metric_fn: Callable[..., Any]) -> Estimator:
-    """An estimator of the same model and directory whose evaluations give more.
+    """An estimator with the same model and directory whose evaluations return additional metrics.
 
     Args:
         estimator: The estimator.

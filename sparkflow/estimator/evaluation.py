@@ -20,7 +20,7 @@ from sparkflow_runtime.protos.summary_pb2 import Summary
 
 
 class StopAfterSteps(SessionRunHook):
-    """Asks to stop after so many runs.
+    """Requests a stop after a number of runs.
 
     Args:
         steps: How many.

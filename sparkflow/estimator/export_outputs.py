@@ -1,4 +1,4 @@
-"""What an exported model answers: predictions, classes with scores, or numbers."""
+"""Outputs of an exported model: predictions, classes with scores, or numbers."""
 
 from __future__ import annotations
 

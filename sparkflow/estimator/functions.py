@@ -1,4 +1,4 @@
-"""Calling the functions that users give an estimator: input_fn, model_fn."""
+"""Calls an estimator's user functions: input_fn and model_fn."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MODEL_FN_ARGUMENTS = frozenset({"features", "labels", "mode", "params", "self",
 
 
 class Inputs(NamedTuple):
-    """What an input_fn gives.
+    """The result of an input_fn.
 
     Attributes:
         features: A tensor, or tensors by name.

@@ -1,4 +1,4 @@
-"""What a model_fn is called for."""
+"""Modes in which a model_fn is called."""
 
 from __future__ import annotations
 

@@ -192,12 +192,12 @@ class RunConfig:
 
     @property
     def master(self) -> str:
-        """What sessions connect to."""
+        """The target that sessions connect to."""
         return self._environment.master
 
     @property
     def evaluation_master(self) -> str:
-        """What sessions that evaluate connect to."""
+        """The target that evaluation sessions connect to."""
         return self._environment.evaluation_master
 
     @property
@@ -212,7 +212,7 @@ class RunConfig:
 
     @property
     def service(self) -> Mapping[str, Any] | None:
-        """What else the platform says in TF_CONFIG."""
+        """The platform's other settings in TF_CONFIG."""
         return self._environment.service
 
 

@@ -277,7 +277,7 @@ class _Evaluation:
         return True
 
     def follow(self) -> tuple[Any, list[Any]]:
-        """Evaluates new checkpoints until that of the last step."""
+        """Evaluates new checkpoints until the one of the last step."""
         if self._max_steps is None:
             logging.info("max_steps is not set: the evaluator runs until it is ended")
         time.sleep(self.spec.start_delay_secs)

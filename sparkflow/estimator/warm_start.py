@@ -12,7 +12,7 @@ from sparkflow.train.checkpoints.warm_starting import VocabInfo, warm_start
 
 @export("estimator.WarmStartSettings")
 class WarmStartSettings(NamedTuple):
-    """What `warm_start` is called with before training.
+    """Arguments of the `warm_start` that precedes training.
 
     Attributes:
         ckpt_to_initialize_from: The prefix of a checkpoint, or a directory with one.
@@ -28,7 +28,7 @@ class WarmStartSettings(NamedTuple):
     var_name_to_prev_var_name: Mapping[str, str] | None = None
 
     def apply(self) -> None:
-        """Makes the variables of the default graph start there."""
+        """Initializes the variables of the default graph from the checkpoint."""
         warm_start(*self)
 
 

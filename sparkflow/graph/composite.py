@@ -11,7 +11,7 @@ from sparkflow.graph.tensor import Tensor
 
 
 class Composite(Operators):
-    """Base of such values; a subclass says what it is made of."""
+    """Base of composite values; a subclass defines their components."""
 
     __slots__ = ()
 

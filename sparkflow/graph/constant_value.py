@@ -1,4 +1,4 @@
-"""What the graph alone tells about a tensor's value, without running anything.
+"""Values of tensors that follow from the graph alone, without running anything.
 
 Shape inference needs the values of shape-like inputs (`Reshape`'s shape, `Sum`'s axes), which are
 often computed from static shapes. Ops say what follows from what (`Op.value_rule`) and compute it
@@ -20,7 +20,7 @@ from sparkflow_runtime.shapes import Shape
 
 
 def constant_value(tensor: Tensor) -> np.ndarray[Any, Any] | None:
-    """The value of `tensor` where the graph tells every element of it, else None."""
+    """The value of `tensor` if the graph determines every element, else None."""
     found = known_value(tensor)
     return None if found is None else found.whole
 

@@ -45,7 +45,7 @@ class DeviceSpec:
         return cls().parse_from_string(spec)
 
     def parse_from_string(self, spec: str) -> DeviceSpec:
-        """Takes all parts from a name; returns itself.
+        """Replaces all parts by those of a device name and returns itself.
 
         Raises:
             ValueError: It is no device's name.
@@ -76,14 +76,14 @@ class DeviceSpec:
         found["device_index"] = None if index == "*" else int(index)
 
     def merge_from(self, dev: DeviceSpec) -> None:
-        """Takes the parts that `dev` has."""
+        """Overwrites its parts with those set in `dev`."""
         for name in _PARTS:
             value = getattr(dev, name)
             if value is not None:
                 setattr(self, name, value)
 
     def make_merged_spec(self, dev: DeviceSpec) -> DeviceSpec:
-        """A new name with the parts that `dev` has, and for the others those of this one."""
+        """A new DeviceSpec with the parts set in `dev`, and otherwise those of this one."""
         merged = self.replace()
         merged.merge_from(dev)
         return merged

@@ -421,7 +421,7 @@ class Graph(GraphInterface):
         return self._placement.colocated(None if op is None else self._as_op(op), ignore_existing)
 
     def switch_to_thread_local(self) -> None:
-        """Gives every thread device scopes, colocations and control dependencies of its own.
+        """Makes device scopes, colocations and control dependencies local to each thread.
 
         Those that are open now stay open in this thread only. Name scopes are each thread's own in
         any case.
@@ -436,7 +436,7 @@ class Graph(GraphInterface):
     def control_dependencies(
         self, control_inputs: Sequence[Any] | None
     ) -> AbstractContextManager[None]:
-        """Makes nodes wait, see `sparkflow.control_dependencies`."""
+        """Makes nodes wait for others, see `sparkflow.control_dependencies`."""
         if control_inputs is None:
             return self._control.entered(None)
         return self._control.entered([self._as_op(each) for each in control_inputs])
@@ -449,7 +449,7 @@ class Graph(GraphInterface):
 
     @contextmanager
     def container(self, container_name: str) -> Iterator[str]:
-        """Gives stateful nodes made inside that resource container."""
+        """Creates stateful nodes inside the block in this resource container."""
         outer, self._container = self._container, container_name
         try:
             yield container_name
@@ -458,7 +458,7 @@ class Graph(GraphInterface):
 
     @contextmanager
     def gradient_override_map(self, op_type_map: Mapping[str, str]) -> Iterator[None]:
-        """Gives ops made inside other gradients.
+        """Uses other gradients for the ops created inside the block.
 
         Args:
             op_type_map: From op types to names given to `tf.RegisterGradient`.

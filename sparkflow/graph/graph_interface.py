@@ -1,4 +1,4 @@
-"""What `tf.Graph` offers beside adding and finding nodes, in TensorFlow's terms."""
+"""The methods of `tf.Graph` besides those that add and find nodes, in TensorFlow's terms."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class Operation:
             raise ValueError(f"Operation '{self.name}' has no attr named '{name}'.") from None
 
     def get_attr(self, name: str) -> Any:
-        """The value of an attribute as TensorFlow gives it.
+        """The value of an attribute, in TensorFlow's Python types.
 
         Texts are bytes; shapes, arrays and functions are messages (`TensorShapeProto`,
         `TensorProto`, `NameAttrList`); numbers, bools and dtypes are themselves.

@@ -64,7 +64,7 @@ class Tensor(Operators):
 
     @property
     def shape(self) -> TensorShape:
-        """What is known of the shape before anything runs."""
+        """The static shape."""
         return TensorShape(self._shape)
 
     @property

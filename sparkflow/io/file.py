@@ -116,7 +116,7 @@ class GFile:
                 self._stream.flush()
 
     def close(self) -> None:
-        """Closes it; may be called again. Reading or writing after it opens it anew."""
+        """Closes the file; may be called again. A later read or write reopens it."""
         stream, self._stream = self._stream, None
         if stream is not None:
             with translated(self._path):

@@ -1,4 +1,4 @@
-"""What all layers have in common: a name, a variable scope, variables, losses, updates."""
+"""The base of all layers: name, variable scope, variables, losses, updates."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Layer(Trackable):
 
     @property
     def input(self) -> Any:
-        """What the layer was called with last.
+        """The input of the last call of the layer.
 
         Raises:
             AttributeError: It was not called.
@@ -152,7 +152,7 @@ class Layer(Trackable):
 
     @property
     def output(self) -> Any:
-        """What the layer gave last.
+        """The output of the last call of the layer.
 
         Raises:
             AttributeError: It was not called.
@@ -175,7 +175,7 @@ class Layer(Trackable):
         return value
 
     def build(self, input_shape: Any) -> None:
-        """Makes the variables; overridden by layers that have some.
+        """Creates the variables; overridden by layers that have any.
 
         Args:
             input_shape: A `TensorShape`, or a list of them.

@@ -137,7 +137,7 @@ class Convolution(Layer):
             )
 
     def build(self, input_shape: Any) -> None:
-        """Makes `kernel` [..., channels, filters] and `bias` [filters]."""
+        """Creates `kernel` [..., channels, filters] and `bias` [filters]."""
         channels = self.channels_of(input_shape)
         self.kernel = self.add_weight(
             "kernel",

@@ -67,7 +67,7 @@ class Dense(Layer):
         self.bias: Any = None
 
     def build(self, input_shape: Any) -> None:
-        """Makes `kernel` [features, units] and `bias` [units].
+        """Creates `kernel` [features, units] and `bias` [units].
 
         Raises:
             TypeError: The inputs are not real or complex floating point.

@@ -1,4 +1,4 @@
-"""What the inputs of a layer must be like, and the arguments that layers share."""
+"""Requirements on the inputs of a layer, and checks of the arguments that layers share."""
 
 from __future__ import annotations
 

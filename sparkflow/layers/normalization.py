@@ -120,7 +120,7 @@ class BatchNormalization(Layer):
         self.renorm_stddev: Any = None
 
     def build(self, input_shape: Any) -> None:
-        """Makes `gamma`, `beta`, `moving_mean`, `moving_variance` and those of `renorm`.
+        """Creates `gamma`, `beta`, `moving_mean`, `moving_variance` and the variables of `renorm`.
 
         Raises:
             ValueError: The rank or the sizes along the axes are not known, an axis is wrong, or

@@ -55,7 +55,7 @@ class _Separable(Convolution):
         self.pointwise_kernel: Any = None
 
     def build(self, input_shape: Any) -> None:
-        """Makes `depthwise_kernel`, `pointwise_kernel` and `bias`."""
+        """Creates `depthwise_kernel`, `pointwise_kernel` and `bias`."""
         channels = self.channels_of(input_shape)
         self.depthwise_kernel = self.add_weight(
             "depthwise_kernel",

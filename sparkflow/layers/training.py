@@ -20,7 +20,7 @@ def known_flag(flag: Any) -> bool | None:
 
 
 def smart_cond(flag: Any, when_true: Callable[[], Any], when_false: Callable[[], Any]) -> Any:
-    """What one of two functions gives, chosen now where the flag is known, else in every step."""
+    """The result of one of two functions, chosen now if the flag is known, else in every step."""
     known = known_flag(flag)
     if known is None:
         return cond(flag, when_true, when_false)

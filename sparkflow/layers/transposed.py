@@ -42,7 +42,7 @@ class _Transposed(Convolution):
         )  # fmt: skip
 
     def build(self, input_shape: Any) -> None:
-        """Makes `kernel` [..., filters, channels] and `bias` [filters]."""
+        """Creates `kernel` [..., filters, channels] and `bias` [filters]."""
         channels = self.channels_of(input_shape)
         self.kernel = self.add_weight(
             "kernel",

@@ -64,7 +64,7 @@ class Barrier:
     def insert_many(
         self, component_index: int, keys: Any, values: Any, name: str | None = None
     ) -> Operation:
-        """An operation that gives component `component_index` to each of `keys`.
+        """An operation that inserts component `component_index` for each of `keys`.
 
         Args:
             component_index: Which component.

@@ -14,7 +14,7 @@ from sparkflow_runtime.dtypes import int64
 
 @export("FIFOQueue", "queue.FIFOQueue")
 class FIFOQueue(QueueBase):
-    """A queue that gives its elements in the order in which they came.
+    """A queue that returns its elements in first-in, first-out order.
 
     Args:
         capacity: The most elements it holds.
@@ -51,7 +51,7 @@ class FIFOQueue(QueueBase):
 
 @export("RandomShuffleQueue", "queue.RandomShuffleQueue", "io.RandomShuffleQueue")
 class RandomShuffleQueue(QueueBase):
-    """A queue that gives its elements in random order.
+    """A queue that returns its elements in random order.
 
     Args:
         capacity: The most elements it holds.
@@ -99,7 +99,7 @@ class RandomShuffleQueue(QueueBase):
 
 @export("PaddingFIFOQueue", "queue.PaddingFIFOQueue", "io.PaddingFIFOQueue")
 class PaddingFIFOQueue(QueueBase):
-    """A FIFOQueue that pads what it gives together: sizes that vary are None in `shapes`.
+    """A FIFOQueue that pads elements dequeued together: sizes that vary are None in `shapes`.
 
     Args:
         capacity: As for `FIFOQueue`; the following ones, too.
@@ -143,7 +143,7 @@ class PaddingFIFOQueue(QueueBase):
 
 @export("PriorityQueue", "queue.PriorityQueue", "io.PriorityQueue")
 class PriorityQueue(QueueBase):
-    """A queue that gives the element of least priority.
+    """A queue that returns the element with the smallest priority value first.
 
     What is put in and taken out has the priority, an int64, before the components.
 

@@ -131,7 +131,7 @@ class StagingArea:
         return self._taken("Unstage", (), name or f"{self._name}_get")
 
     def peek(self, index: Any, name: str | None = None) -> Any:
-        """The element at a place, which stays; waits until there are so many. See `get`."""
+        """The element at an index, without removing it; waits until it exists. See `get`."""
         return self._taken("StagePeek", (index,), name or f"{self._name}_peek")
 
     def size(self, name: str | None = None) -> Tensor:

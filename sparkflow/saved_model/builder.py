@@ -1,4 +1,4 @@
-"""Writes saved models: graphs by tags, variables once, assets beside them."""
+"""Writes saved models: graphs by tags, the variables once, and assets."""
 
 from __future__ import annotations
 

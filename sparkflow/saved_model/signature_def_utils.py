@@ -1,4 +1,4 @@
-"""Signatures: which tensors a model takes and gives, by the names serving systems use."""
+"""Signatures: a model's input and output tensors, under the names that serving systems use."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def predict_signature_def(inputs: Mapping[str, Any], outputs: Mapping[str, Any])
 
 
 def is_valid_signature(signature_def: SignatureDef | None) -> bool:
-    """Whether a signature fits the kind of request it says it serves."""
+    """Whether a signature has the inputs and outputs that its method name requires."""
     if signature_def is None:
         return False
     inputs, outputs = set(signature_def.inputs), set(signature_def.outputs)

@@ -1,1 +1,1 @@
-"""Running graphs: sessions, what they fetch, what they are fed."""
+"""Running graphs: sessions, fetches, feeds."""

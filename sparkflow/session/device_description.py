@@ -1,4 +1,4 @@
-"""What `Session.list_devices` tells of a device."""
+"""Description of a device, returned by `Session.list_devices`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is fed: any tensor, with its dtype and shape checked before anything runs."""
+"""Feeds: any tensor, with its dtype and shape checked before anything runs."""
 
 from __future__ import annotations
 

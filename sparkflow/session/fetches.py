@@ -18,7 +18,7 @@ Fill = Callable[[Sequence[Any]], Any]
 
 
 class Fetches:
-    """What one `run` asks for.
+    """The fetches of one `run`.
 
     Args:
         graph: The session's graph.

@@ -14,7 +14,7 @@ from sparkflow_runtime.dtypes import DType, as_dtype
 
 
 class TensorHandle:
-    """What fetching `get_session_handle(tensor)` gives: a tensor that the session keeps.
+    """The fetched value of `get_session_handle(tensor)`: a tensor that the session keeps.
 
     Args:
         handle: The name the runtime gave it.
@@ -50,7 +50,7 @@ class TensorHandle:
         return np.asarray(self.eval())
 
     def delete(self) -> None:
-        """Has the session forget the tensor.
+        """Removes the tensor from the session.
 
         Raises:
             InvalidArgumentError: It was deleted before.
@@ -67,7 +67,7 @@ class TensorHandle:
 
 @export("get_session_handle")
 def get_session_handle(data: Any, name: str | None = None) -> Tensor:
-    """A tensor that, when it is fetched, keeps `data` in the session and gives a `TensorHandle`.
+    """A tensor that, when fetched, keeps `data` in the session and returns a `TensorHandle`.
 
     Args:
         data: The tensor to keep.

@@ -16,7 +16,7 @@ from sparkflow_runtime.worker.loop import LoopEnd, LoopUpdate as RuntimeUpdate
 
 @export("train.LoopUpdate")
 class LoopUpdate:
-    """What some steps of a loop yielded.
+    """Results of some steps of a loop.
 
     Attributes:
         first_step: The number of the first of them.
@@ -65,7 +65,7 @@ class LoopUpdate:
 
     @property
     def last(self) -> Any:
-        """In the structure of the fetches the values of the last step, as `Session.run` gives."""
+        """The values of the last step in the structure of the fetches, as from `Session.run`."""
         return self._fill([column[-1] for column in self._columns])
 
     def narrowed(self, pick: Callable[[Any], Any]) -> LoopUpdate:
@@ -126,7 +126,7 @@ class StepLoop:
         return (update for update in self.poll(None) if update is not None)
 
     def poll(self, interval_s: float | None) -> Iterator[LoopUpdate | None]:
-        """As iteration, but yields None as well whenever nothing came for so many seconds."""
+        """Like iteration, but also yields None whenever nothing arrived for this many seconds."""
         try:
             for update in self._loop.poll(interval_s):
                 yield None if update is None else self._filled(update)
@@ -151,14 +151,14 @@ class StepLoop:
         return self.end(timeout_s).num_steps
 
     def end(self, timeout_s: float | None = None) -> LoopEnd:
-        """As `wait`, with the text of the error that told that the data have ended."""
+        """Like `wait`, with the text of the error that signalled the end of the data."""
         try:
             return self._loop.wait(timeout_s)
         except OpError as error:
             raise self._located(error) from error.__cause__
 
     def data_error(self, end: LoopEnd) -> OpError:
-        """The error that told that the data have ended."""
+        """The error that signalled the end of the data."""
         return self._located(OutOfRangeError(message=end.out_of_range))
 
     def stop(self) -> None:

@@ -69,7 +69,7 @@ class _Plan:
 
 
 class RunWatch(Protocol):
-    """What is told of a session's runs; see `train.sessions.late_runs.LateRuns`."""
+    """Receives notice of a session's runs; see `train.sessions.late_runs.LateRuns`."""
 
     def begin(self) -> object:
         """A run begins; what `end` is to be given."""
@@ -86,7 +86,7 @@ class RunWatch(Protocol):
 
 @export("python.client.session.BaseSession")
 class BaseSession:
-    """What `Session` and `InteractiveSession` share.
+    """Base of `Session` and `InteractiveSession`.
 
     Sessions may be used from several threads at once. `_lock` guards `_sent`, the number of nodes
     the master has, and `_plans`.

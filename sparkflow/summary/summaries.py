@@ -17,7 +17,7 @@ from sparkflow_runtime.protos.summary_pb2 import SummaryDescription, SummaryMeta
 
 
 def collect(summary: Tensor, collections: Sequence[str] | None, default: Sequence[str]) -> None:
-    """Adds a summary to collections, those of `default` when `collections` is None."""
+    """Adds a summary to `collections`, or to `default` if that is None."""
     add_to_collections(default if collections is None else collections, summary)
 
 

@@ -227,7 +227,7 @@ class SummaryWriter(FileWriter):
 
 
 class FileWriterCache:
-    """One writer per directory, for those who do not hand writers around. Thread-safe."""
+    """One shared writer per directory. Thread-safe."""
 
     _cache: ClassVar[dict[str, FileWriter]] = {}
     _lock: ClassVar[threading.RLock] = threading.RLock()

@@ -111,12 +111,12 @@ class QueueRunner:
 
     @property
     def queue_closed_exception_types(self) -> tuple[type[OpError], ...]:
-        """What tells that the data ended."""
+        """The exceptions that signal the end of the data."""
         return self._queue_closed_exception_types
 
     @property
     def exceptions_raised(self) -> list[BaseException]:
-        """What threads without a coordinator failed with since they were made."""
+        """Exceptions of threads without a coordinator since they were created."""
         return self._exceptions_raised
 
     @property
@@ -128,7 +128,7 @@ class QueueRunner:
     def create_threads(
         self, sess: Any, coord: Any = None, daemon: bool = False, start: bool = False
     ) -> list[threading.Thread]:
-        """Makes the threads for a session.
+        """Creates the threads for a session.
 
         Args:
             sess: The session.

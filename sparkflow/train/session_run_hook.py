@@ -1,4 +1,4 @@
-"""What hooks are and what they are given: `SessionRunHook` and the values around it."""
+"""The interface of hooks: `SessionRunHook` and the values passed to its methods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sparkflow_runtime.protos.config_pb2 import RunMetadata, RunOptions
 
 @export("train.SessionRunArgs", "estimator.SessionRunArgs")
 class SessionRunArgs(NamedTuple):
-    """What a run is asked for, by the caller or by a hook.
+    """Fetches, feeds and options of a run, requested by the caller or a hook.
 
     Attributes:
         fetches: As for `Session.run`.
@@ -29,7 +29,7 @@ class SessionRunArgs(NamedTuple):
 
 @export("train.SessionRunValues", "estimator.SessionRunValues")
 class SessionRunValues(NamedTuple):
-    """What a hook gets of a run.
+    """The results of a run that a hook receives.
 
     Attributes:
         results: Values in the structure of the fetches the hook asked for, else None.
@@ -65,7 +65,7 @@ EVERY_RUN: Final = LoopLimits(steps=1)
 
 @export("train.SessionRunContext", "estimator.SessionRunContext")
 class SessionRunContext:
-    """What hooks know of the run they are called for, and how they end the loop.
+    """The run that a hook is called for; also lets hooks end the loop.
 
     Args:
         original_args: What the caller asked for.
@@ -79,7 +79,7 @@ class SessionRunContext:
 
     @property
     def original_args(self) -> SessionRunArgs:
-        """What the caller asked for, without what hooks add."""
+        """The caller's request, without the additions of hooks."""
         return self._original_args
 
     @property
@@ -127,7 +127,7 @@ class SessionRunHook:
         """
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
-        """Called before each run; what it gives is fetched and fed as well."""
+        """Called before each run; may return further fetches and feeds."""
         return None
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
@@ -147,7 +147,7 @@ class SessionRunHook:
     def after_loop(
         self, run_context: SessionRunContext, run_values: SessionRunValues, num_steps: int
     ) -> None:
-        """Called in place of `after_run` after a loop of so many steps, with the last one's values.
+        """Called instead of `after_run` after a loop of `num_steps`, with the last step's values.
 
         It calls `after_run`, which is enough for hooks that do not count runs.
         """
@@ -155,7 +155,7 @@ class SessionRunHook:
 
 
 def limits_of(hook: Any) -> LoopLimits:
-    """What `loop_limits` of a hook says, if it knows of its `before_run` and `after_run`."""
+    """The hook's `loop_limits`, if they take its `before_run` and `after_run` into account."""
     calls = ("before_run", "after_run")
     if any(name in getattr(hook, "__dict__", ()) for name in calls):
         return EVERY_RUN
@@ -171,7 +171,7 @@ def limits_of(hook: Any) -> LoopLimits:
 
 
 def narrowest(limits: Iterable[LoopLimits]) -> LoopLimits:
-    """What keeps within all of the limits."""
+    """The limits that satisfy all of the given ones."""
     found = list(limits)
     bounds: dict[Any, float] = {}
     for each in found:

@@ -41,7 +41,7 @@ def get_global_step(graph: Graph | None = None) -> Any:
 
 @export("train.create_global_step")
 def create_global_step(graph: Graph | None = None) -> Any:
-    """Makes the graph's step counter: a variable `global_step`, int64, 0 at first, not trainable.
+    """Creates the graph's step counter: a variable `global_step`, int64, 0, not trainable.
 
     Raises:
         ValueError: It has one.

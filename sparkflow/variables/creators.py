@@ -1,4 +1,4 @@
-"""Who makes variables: `variable_creator_scope`, and what a variable says about replicas."""
+"""Creators of variables: `variable_creator_scope`, and a variable's replica attributes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _KEY = ("sparkflow", "variable creators")
 @export("variable_creator_scope")
 @contextmanager
 def variable_creator_scope(variable_creator: Creator) -> Iterator[None]:
-    """Lets a function make the variables of the default graph inside the block.
+    """Lets a function create the variables of the default graph inside the block.
 
     Args:
         variable_creator: Called as `variable_creator(next_creator, **kwargs)` with the arguments of

@@ -57,7 +57,7 @@ def all_variables() -> list[Variable]:
 
 @export("variables_initializer", "initializers.variables", "initializers.variables_initializer")
 def variables_initializer(var_list: Sequence[Variable], name: str = "init") -> Operation:
-    """An operation that gives each of the variables its initial value."""
+    """An operation that sets each variable to its initial value."""
     return group(*[variable.initializer for variable in var_list or ()], name=name)
 
 

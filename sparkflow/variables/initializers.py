@@ -18,7 +18,7 @@ from sparkflow_runtime.dtypes import DType, as_dtype, float32
 
 @export("initializers.Initializer")
 class Initializer:
-    """What all initializers have in common: the dtype used when none is asked for."""
+    """Base of all initializers: the dtype used if none is requested."""
 
     def __init__(self, dtype: Any = float32) -> None:
         self.dtype = as_dtype(dtype)

@@ -200,7 +200,7 @@ def _offset(variable: Variable) -> list[int]:
 
 
 class PartitionInfo:
-    """What an initializer is told of the part it makes.
+    """The part of a variable that an initializer is called for.
 
     Attributes:
         full_shape: The shape of the whole.

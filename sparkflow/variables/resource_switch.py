@@ -17,13 +17,13 @@ _chosen = _Chosen()
 
 @export("enable_resource_variables")
 def enable_resource_variables() -> None:
-    """Has `Variable` and `get_variable` make `ResourceVariable`s where `use_resource` is None."""
+    """Makes `Variable` and `get_variable` create `ResourceVariable`s if `use_resource` is None."""
     _chosen.enabled = True
 
 
 @export("disable_resource_variables")
 def disable_resource_variables() -> None:
-    """Has them make reference variables again, as at the start."""
+    """Makes them create reference variables again, the default."""
     _chosen.enabled = False
 
 

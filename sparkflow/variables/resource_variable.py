@@ -1,4 +1,4 @@
-"""`ResourceVariable`: a variable behind a handle, which every reading reads anew."""
+"""`ResourceVariable`: a variable behind a handle; each use reads its current value."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class ResourceVariable(Variable, Held):
 
     @property
     def create(self) -> Operation:
-        """The operation that gives it its initial value, as `initializer`."""
+        """The operation that sets it to its initial value, same as `initializer`."""
         return self._initializer
 
     def is_initialized(self, name: str | None = None) -> Tensor:
@@ -255,7 +255,7 @@ class UnreadVariable(Operators, Held):
     read_value = value
 
     def eval(self, session: Any = None) -> Any:
-        """Makes the update and gives the value after it, by `session` or the default session."""
+        """Runs the update in `session` or the default session and returns the new value."""
         return self.value().eval(session=session)
 
     def _to_tensor(self, as_ref: bool = False) -> Tensor:

@@ -37,7 +37,7 @@ def make_template(
 
 
 class Template:
-    """What `make_template` returns: call it as the function.
+    """The result of `make_template`: call it like the function.
 
     Args:
         name: The name of the variable scope.

@@ -289,7 +289,7 @@ class Variable(Operators, metaclass=_Creating):
 
     @property
     def initializer(self) -> Operation:
-        """The operation that gives it its initial value."""
+        """The operation that sets it to its initial value."""
         return self._initializer
 
     @property
@@ -438,31 +438,31 @@ class Variable(Operators, metaclass=_Creating):
     def scatter_mul(
         self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
     ) -> Any:
-        """A node that multiplies rows by those of `IndexedSlices`."""
+        """A node that multiplies rows by the rows of `IndexedSlices`."""
         return self._scatter(state.scatter_mul, sparse_delta, use_locking, name)
 
     def scatter_div(
         self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
     ) -> Any:
-        """A node that divides rows by those of `IndexedSlices`."""
+        """A node that divides rows by the rows of `IndexedSlices`."""
         return self._scatter(state.scatter_div, sparse_delta, use_locking, name)
 
     def scatter_max(
         self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
     ) -> Any:
-        """A node that raises rows to those of `IndexedSlices`."""
+        """A node that sets rows to the elementwise maximum with the rows of `IndexedSlices`."""
         return self._scatter(state.scatter_max, sparse_delta, use_locking, name)
 
     def scatter_min(
         self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
     ) -> Any:
-        """A node that lowers rows to those of `IndexedSlices`."""
+        """A node that sets rows to the elementwise minimum with the rows of `IndexedSlices`."""
         return self._scatter(state.scatter_min, sparse_delta, use_locking, name)
 
     def scatter_update(
         self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
     ) -> Any:
-        """A node that replaces rows by those of `IndexedSlices`."""
+        """A node that replaces rows by the rows of `IndexedSlices`."""
         return self._scatter(state.scatter_update, sparse_delta, use_locking, name)
 
     def batch_scatter_update(
@@ -517,7 +517,7 @@ class Variable(Operators, metaclass=_Creating):
         return result
 
     def count_up_to(self, limit: int) -> Tensor:
-        """A node that adds 1 and gives the value before; OutOfRangeError at `limit`."""
+        """A node that adds 1 and returns the previous value; OutOfRangeError at `limit`."""
         return state.count_up_to(self, limit)
 
     # ------------------------------------------------------------------ as a message

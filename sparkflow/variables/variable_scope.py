@@ -76,7 +76,7 @@ class VariableScope:
         self.original_name_scope = name_scope
 
     def reuse_variables(self) -> None:
-        """Makes `get_variable` get existing variables from now on."""
+        """Makes `get_variable` return existing variables from now on."""
         self.reuse = True
 
     def set_initializer(self, initializer: Any) -> None:

@@ -25,7 +25,7 @@ class Optional:
 
     @property
     def element_spec(self) -> Any:
-        """What the element is: nested `TensorSpec` and its like."""
+        """The type of the element: nested `TensorSpec` and the like."""
         return nest.mapped(structure.spec_of, self._structure)
 
     def has_value(self, name: str | None = None) -> Tensor:

@@ -176,7 +176,7 @@ map_and_batch_with_legacy_function = map_and_batch
 
 @of_datasets
 def scan(initial_state: Any, scan_func: Callable[..., Any]) -> Transformation:
-    """What a function makes of each element and a state.
+    """A dataset of the results of a function applied to each element and a running state.
 
     Args:
         initial_state: A nested structure of tensors.

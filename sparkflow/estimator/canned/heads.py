@@ -1,4 +1,4 @@
-"""What is made of a model's logits: predictions, loss, metrics, signatures."""
+"""Heads: predictions, loss, metrics and signatures from a model's logits."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TrainOp = Callable[[Tensor], Any]
 
 
 class Head:
-    """What the heads share; a subclass makes losses, predictions and metrics.
+    """Base of the heads; a subclass creates losses, predictions and metrics.
 
     Args:
         logits_dimension: How many logits there are.
@@ -445,7 +445,7 @@ class MultiClassHead(_ClassifierHead):
 def classifier_head(
     n_classes: int, weight_column: Any, label_vocabulary: Any, loss_reduction: str
 ) -> Head:
-    """The head of so many classes.
+    """The head for this number of classes.
 
     Raises:
         ValueError: Fewer than two.

@@ -1,1 +1,1 @@
-"""What a node has beside its inputs: name, attributes, definition, line of the program."""
+"""Properties of a node besides its inputs: name, attributes, definition, source line."""

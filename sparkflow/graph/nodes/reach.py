@@ -1,4 +1,4 @@
-"""What the nodes of a graph reach beyond their step: files, other tasks, Python functions.
+"""What nodes of a graph access outside their step: files, other tasks, Python functions.
 
 A graph that comes from elsewhere may have such nodes only where the program names their ops
 (ADR 0034), or where what they do is known:

@@ -128,7 +128,7 @@ class TensorShape:
         return all(their in (None, size) for size, their in zip(mine, others, strict=True))
 
     def concatenate(self, other: Any) -> TensorShape:
-        """The sizes of this shape followed by those of `other`."""
+        """This shape followed by `other`."""
         return TensorShape(shapes.concatenate(self._shape, to_shape(other)))
 
     def with_rank(self, rank: int) -> TensorShape:

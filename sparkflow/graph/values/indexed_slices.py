@@ -94,7 +94,7 @@ class IndexedSlices(Symbolic):
 
 @export("IndexedSlicesValue")
 class IndexedSlicesValue(NamedTuple):
-    """What fetching `IndexedSlices` gives."""
+    """The result of fetching `IndexedSlices`."""
 
     values: np.ndarray[Any, Any]
     indices: np.ndarray[Any, Any]

@@ -19,7 +19,7 @@ from sparkflow_runtime.dtypes import DType, int64
 
 @export("SparseTensorValue")
 class SparseTensorValue(NamedTuple):
-    """A sparse tensor as arrays: what is fed for a `SparseTensor`, and what fetching one gives.
+    """A sparse tensor as arrays: the fed or fetched value of a `SparseTensor`.
 
     Attributes:
         indices: [n, rank] int64.
@@ -92,7 +92,7 @@ class SparseTensor(Symbolic):
 
     @property
     def shape(self) -> TensorShape:
-        """What is known of the shape of the whole before anything runs."""
+        """The static shape of the dense tensor."""
         if self._known_shape is not None:
             return self._known_shape
         return TensorShape(constant_value_as_shape(self._dense_shape))

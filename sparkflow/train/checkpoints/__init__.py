@@ -1,1 +1,1 @@
-"""What checkpoints are made of on the client: saveables, nodes, state files, readers."""
+"""The client's part of checkpoints: saveables, nodes, state files, readers."""

@@ -94,7 +94,7 @@ class CheckpointManager:
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """What is saved."""
+        """The object that is saved."""
         return self._checkpoint
 
     @property

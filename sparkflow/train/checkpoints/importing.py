@@ -53,7 +53,7 @@ def import_meta_graph_with_return_elements(
     input_map: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> tuple[Saver | None, Any]:
-    """`import_meta_graph`, with the tensors and operations asked for beside the saver."""
+    """`import_meta_graph`, returning the requested tensors and operations with the saver."""
     message = (
         meta_graph_or_file
         if isinstance(meta_graph_or_file, MetaGraphDef)

@@ -105,7 +105,7 @@ def _init_one(path: str, source: str, target: Any, shapes: Mapping[str, list[int
 
 
 def set_checkpoint_initializer(variable: Any, path: str, tensor_name: str, spec: str = "") -> None:
-    """Makes a variable start from a tensor of a checkpoint.
+    """Initializes a variable from a tensor of a checkpoint.
 
     Args:
         variable: The variable.

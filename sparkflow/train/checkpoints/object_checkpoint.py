@@ -71,7 +71,7 @@ class Checkpoint(Trackable):
     def save(
         self, file_prefix: str | os.PathLike[str], session: Any = None, options: Any = None
     ) -> str:
-        """Writes a checkpoint `file_prefix-number`, counts it, and says so in the state file.
+        """Writes a checkpoint `file_prefix-number`, counts it, and records it in the state file.
 
         Args:
             file_prefix: The start of the path; its directory is made where it is missing.

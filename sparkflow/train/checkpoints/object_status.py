@@ -1,4 +1,4 @@
-"""What `tf.train.Checkpoint.restore` gives: what was found, and how to run it."""
+"""The result of `tf.train.Checkpoint.restore`: what was found, and how to run it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class LoadStatus:
         return self
 
     def expect_partial(self) -> LoadStatus:
-        """Says that not all of the checkpoint is wanted; there are no warnings here anyway."""
+        """Accepts that parts of the checkpoint stay unused; there are no warnings here anyway."""
         return self
 
     def initialize_or_restore(self, session: Any = None) -> None:

@@ -1,4 +1,4 @@
-"""What a `Saver` saves: the tensors behind one name, and how they are put back."""
+"""The items that a `Saver` saves: the tensors of one name, and how they are restored."""
 
 from __future__ import annotations
 

@@ -282,7 +282,7 @@ class Saver:
     # ------------------------------------------------------------------ restoring
 
     def restore(self, sess: BaseSession, save_path: str | os.PathLike[str] | None) -> None:
-        """Gives the variables the values of a checkpoint; they need not be initialised before.
+        """Sets the variables to the values of a checkpoint; they need not be initialized before.
 
         Args:
             sess: Runs the nodes.

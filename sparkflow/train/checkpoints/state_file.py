@@ -48,7 +48,7 @@ def latest_checkpoint(
 def get_checkpoint_state(
     checkpoint_dir: str | os.PathLike[str], latest_filename: str | None = None
 ) -> CheckpointState | None:
-    """What the state file of a directory says, with paths that start from here.
+    """The content of a directory's state file, with `checkpoint_dir` before relative paths.
 
     Args:
         checkpoint_dir: Where the state file is.

@@ -44,7 +44,7 @@ def warm_start(
     var_name_to_vocab_info: Mapping[str, VocabInfo] | None = None,
     var_name_to_prev_var_name: Mapping[str, str] | None = None,
 ) -> None:
-    """Makes variables start from those of the same name in a checkpoint.
+    """Initializes variables from those of the same name in a checkpoint.
 
     Args:
         ckpt_to_initialize_from: The prefix of a checkpoint, or a directory with one.

@@ -1,1 +1,1 @@
-"""Servers, what a cluster consists of, and who places variables where."""
+"""Servers, cluster specifications, and the placement of variables."""

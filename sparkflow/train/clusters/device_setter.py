@@ -57,7 +57,7 @@ def replica_device_setter(
     ps_ops: Sequence[str] | None = None,
     ps_strategy: Strategy | None = None,
 ) -> Callable[[Operation], str] | None:
-    """A function for `tf.device` that puts variables on the ps tasks in turn.
+    """A function for `tf.device` that places variables on the ps tasks round-robin.
 
     Args:
         ps_tasks: How many ps tasks there are; not used when `cluster` is given.

@@ -1,4 +1,4 @@
-"""Which parameter server takes a variable: strategies for `replica_device_setter`."""
+"""Choice of a variable's parameter server: strategies for `replica_device_setter`."""
 
 from __future__ import annotations
 

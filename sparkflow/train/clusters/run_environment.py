@@ -1,4 +1,4 @@
-"""The place of this process in a cluster, as the environment variable TF_CONFIG tells it.
+"""The role of this process in a cluster, read from the environment variable TF_CONFIG.
 
 The one module that reads it. Its value is JSON: `cluster` (addresses by job), `task` (`type` and
 `index`), and optionally `environment`, `session_master`, `eval_session_master`, `service`.
@@ -48,7 +48,7 @@ class RunEnvironment:
 
     @property
     def is_chief(self) -> bool:
-        """Whether this task initialises, writes checkpoints and summaries."""
+        """Whether this task initializes, and writes checkpoints and summaries."""
         if not self.cluster_spec:
             return self.task_type == WORKER
         return self.task_type in (CHIEF, MASTER)
@@ -99,7 +99,7 @@ class RunEnvironment:
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> RunEnvironment:
-    """What TF_CONFIG says; a single process where it is not set.
+    """The environment described by TF_CONFIG; a single process if it is not set.
 
     Args:
         environ: The environment; the process's own when None.

@@ -107,12 +107,12 @@ class Server:
 
     @property
     def server_def(self) -> tensorflow_server_pb2.ServerDef:
-        """What the server was made from, as a message."""
+        """The server's definition, as a message."""
         return self._server_def
 
     @property
     def target(self) -> str:
-        """What `Session` connects to: `grpc://host:port`."""
+        """The target for `Session`: `grpc://host:port`."""
         return self._server.target
 
     def start(self) -> None:

@@ -1,1 +1,1 @@
-"""What is called around the steps of monitored sessions."""
+"""Hooks, called around the steps of monitored sessions."""

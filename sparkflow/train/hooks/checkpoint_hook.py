@@ -1,4 +1,4 @@
-"""`CheckpointSaverHook`: checkpoints while training, and those who listen to them."""
+"""`CheckpointSaverHook`, which writes checkpoints during training, and its listeners."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class CheckpointSaverListener:
 
 @export("train.CheckpointSaverHook", "estimator.CheckpointSaverHook")
 class CheckpointSaverHook(SessionRunHook):
-    """Saves a checkpoint at the start, every so many steps or seconds, and at the end.
+    """Saves a checkpoint at the start, every N steps or seconds, and at the end.
 
     Args:
         checkpoint_dir: The directory.

@@ -24,7 +24,7 @@ from sparkflow.train.session_run_hook import (
 
 @export("train.LoggingTensorHook", "estimator.LoggingTensorHook")
 class LoggingTensorHook(SessionRunHook):
-    """Logs values every so many runs or seconds, or at the end.
+    """Logs values every N runs or seconds, or at the end.
 
     Args:
         tensors: Tensors or names, by tag or as a list.

@@ -24,7 +24,7 @@ from sparkflow_runtime.protos.config_pb2 import RunOptions
 
 @export("train.ProfilerHook", "estimator.ProfilerHook")
 class ProfilerHook(SessionRunHook):
-    """Writes a Chrome trace `timeline-STEP.json` every so many steps or seconds.
+    """Writes a Chrome trace `timeline-STEP.json` every N steps or seconds.
 
     Args:
         save_steps: Steps between two traces.

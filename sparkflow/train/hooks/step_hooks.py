@@ -235,7 +235,7 @@ class FinalOpsHook(SessionRunHook):
 
 @export("train.FeedFnHook", "estimator.FeedFnHook")
 class FeedFnHook(SessionRunHook):
-    """Feeds every run with what a function gives.
+    """Feeds every run with the result of a function.
 
     Args:
         feed_fn: Gives a feed dictionary.

@@ -11,7 +11,7 @@ from sparkflow.train.session_run_hook import EVERY_RUN, NO_LIMITS, LoopLimits
 
 @export("train.SecondOrStepTimer", "estimator.SecondOrStepTimer")
 class SecondOrStepTimer:
-    """Due every so many seconds or every so many steps, and at first.
+    """Timer that is due at the first step and then every N steps or seconds.
 
     Args:
         every_secs: Seconds between two triggers.

@@ -21,7 +21,7 @@ from sparkflow_runtime.protos.event_pb2 import SessionLog
 
 @export("train.SummarySaverHook", "estimator.SummarySaverHook")
 class SummarySaverHook(SessionRunHook):
-    """Writes summaries every so many steps or seconds.
+    """Writes summaries every N steps or seconds.
 
     Args:
         save_steps: Steps between two summaries.

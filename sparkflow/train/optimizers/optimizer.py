@@ -40,7 +40,7 @@ _VALID_DTYPES: Final = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.
 
 @export("train.Optimizer")
 class Optimizer(Trackable):
-    """Base of the optimizers: subclasses give `_apply_dense` and `_apply_sparse`.
+    """Base of the optimizers: subclasses define `_apply_dense` and `_apply_sparse`.
 
     Subclasses written for TensorFlow 1 may use the protected methods below; they have its names.
 

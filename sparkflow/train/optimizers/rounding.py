@@ -24,7 +24,7 @@ _ATTR: Final = "_rounding"
 
 @export("train.set_rounding")
 def set_rounding(variables: Any, rounding: str) -> None:
-    """Says how optimizers round what they store in variables of bfloat16.
+    """Sets how optimizers round the values that they store in variables of bfloat16.
 
     They compute in float32, with slots of float32, and round once, when the new value is stored.
     Call it before the train op is made.

@@ -1,4 +1,4 @@
-"""Slots: variables an optimizer keeps beside each variable it trains."""
+"""Slots: variables that an optimizer keeps for each variable it trains."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Slots:
     def get_or_create(
         self, variable: Variable, name: str, op_name: str, initial_value: Callable[[], Any]
     ) -> Variable:
-        """The slot of that name, made beside `variable` when there is none.
+        """The slot of that name for `variable`, created if it does not exist.
 
         Args:
             variable: The variable it belongs to.
@@ -90,7 +90,7 @@ def filled_like(primary: Any, value: float, dtype: DType | None = None) -> Any:
 
 
 def arithmetic_dtype(primary: Any) -> DType:
-    """What an update of a variable is computed in, and its slots are stored as.
+    """The dtype in which a variable's update is computed and its slots are stored.
 
     That of the variable, and float32 where it is stored as bfloat16.
     """

@@ -31,7 +31,7 @@ TIMEOUT_S: Final = 1800.0
 
 
 class Replication:
-    """A way to combine what several replicas learn. Subclasses give `apply_gradients`.
+    """A way to combine the updates of several replicas. Subclasses define `apply_gradients`.
 
     Args:
         graph: The replica's graph; the default graph when None.
@@ -67,11 +67,11 @@ class Replication:
 
     @property
     def join_ops(self) -> list[Operation]:
-        """What a replica runs before its first step, when the whole graph is built."""
+        """Operations that a replica runs before its first step, once the whole graph is built."""
         return self._join_ops
 
     def scope(self) -> AbstractContextManager[Replication]:
-        """Has optimizers used inside a `with` block follow this strategy. Per thread."""
+        """Makes optimizers used inside a `with` block follow this strategy. Per thread."""
         return scope(self)
 
     @contextmanager
@@ -124,7 +124,7 @@ class Replication:
         raise NotImplementedError(type(self).__name__)
 
     def make_session_run_hook(self) -> SessionRunHook:
-        """What a `MonitoredTrainingSession` of a replica needs, the chief's too."""
+        """The hook that a replica's `MonitoredTrainingSession` needs, also the chief's."""
         return _TakesPart(self)
 
     def specialised(self, graph_def: GraphDef, replica: int, num_replicas: int) -> GraphDef:
@@ -174,7 +174,7 @@ class Wrapping(Replication):
 
 
 def nodes_of(graph_def: GraphDef) -> Iterator[NodeDef]:
-    """All nodes of a graph, those of its functions too."""
+    """All nodes of a graph, including those of its functions."""
     yield from graph_def.node
     for function in graph_def.library.function:
         yield from function.node_def
@@ -218,11 +218,11 @@ class _TakesPart(SessionRunHook):
         self._strategy = strategy
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Has the replica take part from here."""
+        """Makes the replica take part from now on."""
         session.run(self._strategy.join_ops)
 
     def end(self, session: Any) -> None:
-        """Has the others wait for it no more."""
+        """Makes the other replicas stop waiting for this one."""
         session.run(self._strategy.leave_ops)
 
 
@@ -230,7 +230,7 @@ _strategies: DefaultStack[Replication] = DefaultStack("replication strategy")
 
 
 def scope(strategy: Replication) -> AbstractContextManager[Replication]:
-    """Has optimizers used inside a `with` block follow `strategy`. Per thread."""
+    """Makes optimizers used inside a `with` block follow `strategy`. Per thread."""
     return _strategies.entered(strategy)
 
 

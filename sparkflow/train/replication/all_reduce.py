@@ -104,7 +104,7 @@ class AllReduceReplication(Replication):
 
     @property
     def join_ops(self) -> list[Operation]:
-        """The operation that gives all variables there are now the values of worker 0."""
+        """The operation that sets all variables that exist now to the values of worker 0."""
         if not self._updated:
             return []
         variables = tuple(self._variables())
@@ -126,7 +126,7 @@ class AllReduceReplication(Replication):
         return total
 
     def broadcast_variables(self, variables: Iterable[Any] | None = None) -> Operation:
-        """The operation that gives every worker the values that worker 0 has.
+        """The operation that broadcasts the values of worker 0 to all workers.
 
         All workers run it together, when their variables have some values.
 
@@ -159,7 +159,7 @@ class AllReduceReplication(Replication):
             return gathered
 
     def make_session_run_hook(self, check_every_steps: int = 0) -> SessionRunHook:
-        """What a `MonitoredTrainingSession` of every worker needs.
+        """The hook that every worker's `MonitoredTrainingSession` needs.
 
         Variables begin with the values of worker 0, also when a session had to begin again.
 

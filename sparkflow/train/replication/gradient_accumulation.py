@@ -29,7 +29,7 @@ from sparkflow_runtime import dtypes
 
 @export("train.GradientAccumulationOptimizer")
 class GradientAccumulationOptimizer(Optimizer):
-    """Has another optimizer make one update of the gradients of `num_batches` steps.
+    """Makes another optimizer apply the gradients of `num_batches` steps as one update.
 
     The update is that of one step on all rows of these batches, where the loss is a mean over rows.
     Steps that make no update leave variables, slots and `global_step` as they are. What was summed
@@ -170,7 +170,7 @@ class Collected:
 
 
 def collected(optimizer: Optimizer, pairs: Sequence[tuple[Any, Any]], weight: Tensor) -> Collected:
-    """The gradients of a step, or those of several where the optimizer accumulates them."""
+    """The gradients of a step, or of several if the optimizer accumulates them."""
     if isinstance(optimizer, GradientAccumulationOptimizer):
         return optimizer.collect(pairs, weight)
     return Collected(optimizer, pairs, weight, None)

@@ -91,7 +91,7 @@ class LocalSgd(Replication):
 
     @contextmanager
     def scope(self) -> Iterator[Replication]:
-        """Has optimizers follow this strategy, and `tf.get_variable` give copies. Per thread."""
+        """Makes optimizers follow this strategy and `tf.get_variable` return copies. Per thread."""
         with scope(self), variable_scope(get_variable_scope(), custom_getter=self._get):
             yield self
 
@@ -150,7 +150,7 @@ class LocalSgd(Replication):
             return group(update, *counted, name="local_step")
 
     def make_session_run_hook(self) -> SessionRunHook:
-        """What a `MonitoredTrainingSession` of a replica needs: it averages."""
+        """The hook that a replica's `MonitoredTrainingSession` needs: it averages."""
         return _Averages(self)
 
     def _get(self, getter: Any, name: str, *args: Any, **kwargs: Any) -> Any:
@@ -243,7 +243,7 @@ class _Averages(SessionRunHook):
         self._averaged = 0
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Has the replica take part from here."""
+        """Makes the replica take part from now on."""
         session.run(self._strategy.join_ops)
         self._averaged = int(session.run(self._strategy.steps))
 

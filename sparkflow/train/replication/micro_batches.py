@@ -39,7 +39,7 @@ Stage = Callable[[Operation], int | None]
 
 
 class MicroBatches(Wrapping):
-    """Has another strategy get the gradients of whole batches, computed by micro-batches.
+    """Passes another strategy the gradients of whole batches, computed by micro-batches.
 
     The loss is taken for a mean over rows, as replicas that train in step do: the gradients of a
     batch are the means of its micro-batches' weighted by their rows.
@@ -100,7 +100,7 @@ class MicroBatches(Wrapping):
     def compute_gradients(
         self, loss: Any, compute: Callable[[bool], list[tuple[Any, Any]]]
     ) -> list[tuple[Any, Any]]:
-        """See `Replication`: those of the whole batch."""
+        """See `Replication`: the gradients of the whole batch."""
         self.is_used = True
         names = self._between([self.graph.convert(loss)])
         if self._place is not None:

@@ -21,7 +21,7 @@ _LOOK_S = 0.05
 
 @export("train.Coordinator")
 class Coordinator:
-    """Lets any of several threads ask all to stop, and hands the first exception to who joins.
+    """Lets any of several threads stop all of them; `join` raises the first exception.
 
     Safe to use from several threads: `_lock` guards what is below it.
 
@@ -87,7 +87,7 @@ class Coordinator:
         return None if isinstance(info[1], self._clean_stop_exception_types) else info
 
     def call_when_failed(self, call: Callable[[], None]) -> None:
-        """Has something called when an exception stops the threads, at once if one has.
+        """Calls a function when an exception stops the threads, immediately if one already has.
 
         Not of TensorFlow's.
 
@@ -102,7 +102,7 @@ class Coordinator:
             call()
 
     def clear_stop(self) -> None:
-        """Makes it ready to be used again."""
+        """Makes the coordinator ready to be used again."""
         with self._lock:
             self._joined = False
             self._exc_info_to_raise = None

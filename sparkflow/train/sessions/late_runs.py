@@ -15,7 +15,7 @@ _LEAST_GRACE_S: Final = 1.0
 
 
 class LateRuns:
-    """Closes a session when a run has not come to an end long after a thread has failed.
+    """Closes a session if a run has not ended a long time after a thread failed.
 
     A run may wait for what that thread has made, such as for the tokens of `SyncReplicasOptimizer`,
     and would hear nothing. Runs of any thread are told by `begin` and `end`; those of queue runners

@@ -1,4 +1,4 @@
-"""What `run_loop` asks for, how far it has come, and how one step loop is followed."""
+"""The request of `run_loop`, its progress, and how one step loop is followed."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ class _CoordinatedSessionCreator:
 
 @export("train.MonitoredSession")
 class MonitoredSession(_MonitoredSession):
-    """A session for a training loop, made anew when a task is lost.
+    """A session for a training loop, recreated when a task is lost.
 
     On entry, hooks' `begin` is called, the scaffold is finalised, variables are initialised or
     restored, queue runners started. On exit hooks' `end` is called and threads are stopped.

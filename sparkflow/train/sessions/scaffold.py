@@ -1,4 +1,4 @@
-"""`Scaffold`: what a training session needs beside its train op, with defaults for all of it."""
+"""`Scaffold`: what a training session needs besides its train op, with defaults."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Scaffold:
             self._init_fn = chosen(None, "init_fn")
 
     def finalize(self) -> Scaffold:
-        """Makes what is missing, and the default graph final."""
+        """Creates the parts that are missing, and finalizes the default graph."""
         if self._init_op is None:
             self._init_op = self.get_or_default(
                 "init_op", GraphKeys.INIT_OP, lambda: group(global_variables_initializer())

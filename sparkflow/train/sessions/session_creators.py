@@ -1,4 +1,4 @@
-"""What makes the sessions of monitored sessions: as the chief, or as one of its workers."""
+"""Creates the sessions inside monitored sessions, for the chief or a worker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sparkflow_runtime.protos.config_pb2 import ConfigProto
 
 @export("train.SessionCreator")
 class SessionCreator:
-    """Makes sessions. Override `create_session`."""
+    """Creates sessions. Override `create_session`."""
 
     def create_session(self) -> Any:
         """A session that is ready."""
@@ -21,7 +21,7 @@ class SessionCreator:
 
 @export("train.ChiefSessionCreator")
 class ChiefSessionCreator(SessionCreator):
-    """Makes the chief's session: restores a checkpoint or initialises.
+    """Creates the chief's session: restores a checkpoint or initializes the model.
 
     Args:
         scaffold: What to initialise and restore with.
@@ -65,7 +65,7 @@ class ChiefSessionCreator(SessionCreator):
 
 @export("train.WorkerSessionCreator")
 class WorkerSessionCreator(SessionCreator):
-    """Makes a worker's session, once the chief has made the model ready.
+    """Creates a worker's session once the chief has made the model ready.
 
     Args:
         scaffold: How to see whether it is.

@@ -27,7 +27,7 @@ _FIRST_PAUSE_S: Final = 0.25
 
 @export("train.SessionManager")
 class SessionManager:
-    """Makes sessions that are ready to train.
+    """Creates sessions that are ready to train.
 
     The chief restores a checkpoint or runs the init op (`prepare_session`), others wait until it
     has (`wait_for_session`). A model is ready when `ready_op` gives no names of variables.
@@ -287,7 +287,7 @@ class SessionManager:
 
 
 def model_is_ready(op: Any, session: Session, what: str) -> tuple[bool, str | None]:
-    """Whether `op` gives no names, and the text that says why not.
+    """Whether `op` returns no names, and if it does, a text that says why not.
 
     Args:
         op: Gives the names of variables without a value; None: always ready.

@@ -1,4 +1,4 @@
-"""Sessions around a session: with hooks, with threads beside it, made anew after a failure.
+"""Sessions around a session: with hooks, with threads, recreated after a failure.
 
 `MonitoredSession` stacks them: recoverable(coordinated(hooked(session))).
 """
@@ -32,14 +32,14 @@ _RETRY_WAIT_S: Final = 0.2
 
 
 class SessionCreator(Protocol):
-    """Makes sessions."""
+    """Creates sessions."""
 
     def create_session(self) -> Any:
         """A session that is ready."""
 
 
 class StepContext:
-    """What the function of `run_step_fn` is given.
+    """The argument of the function of `run_step_fn`.
 
     Args:
         session: The session without hooks.
@@ -136,7 +136,7 @@ class WrappedSession:
 
 
 class RecoverableSession(WrappedSession):
-    """Makes its session anew when a task was lost, and runs again.
+    """Recreates its session when a task was lost, and runs again.
 
     Args:
         session_creator: Makes the session.
@@ -273,7 +273,7 @@ class CoordinatedSession(WrappedSession):
     def run_steps(
         self, request: LoopRequest, should_stop: Callable[[], bool] | None = None
     ) -> None:
-        """Runs steps until a thread asks to stop; errors are told as `run` does."""
+        """Runs steps until a thread asks to stop; errors are reported as by `run`."""
         self._attributed(lambda: self._session.run_steps(request, self._coord.should_stop))
 
     def run_step_fn(
@@ -282,7 +282,7 @@ class CoordinatedSession(WrappedSession):
         raw_session: Callable[[], Any],
         run_with_hooks: Callable[..., Any] | None,
     ) -> Any:
-        """Calls a step function; errors are told as `run` does."""
+        """Calls a step function; errors are reported as by `run`."""
         context = StepContext(raw_session(), run_with_hooks or self.run)
         return self._told(lambda: step_fn(context))
 
