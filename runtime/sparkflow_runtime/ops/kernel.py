@@ -59,8 +59,7 @@ class StepContext(Protocol):
         """Waits for the tensors sent under `key` by the device `source`."""
 
     def transport(self, key: str, source: str) -> str:
-        """How these tensors arrive: "memory" within a task, else see
-        `transport.channel.address`."""
+        """How tensors arrive: "memory" within a task, else see `transport.channel.address`."""
 
     def meeting(self) -> Meeting:
         """The meeting point of the ranks of a collective that are all in this step."""

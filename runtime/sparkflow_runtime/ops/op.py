@@ -1,8 +1,9 @@
 """The contract of an op: one class holds attributes, inference, kernel and gradient.
 
-Subclasses live one family per file in this package and enter the registry by `@register`.
+Subclasses, one family per file in this package, are registered by `@register`.
 `compute` is written once for numpy and cupy through `xp`. Ops whose kernel keeps state between
-steps, or needs the running step, override `bind`. What an op may say besides is in `traits`.
+steps, or needs the running step, override `bind`. Everything else that an op may declare is in
+`traits`.
 """
 
 from __future__ import annotations
@@ -54,19 +55,18 @@ Array = Any
 class Op(Memory, Arithmetic, Training, Structure, Execution):
     """One op type. Subclass, set the class attributes, implement the methods, `@register` it.
 
-    This is what every op says. What it may say besides is inherited, each with an answer that is
-    right for any op: effects (`stateful`, ...) and memory (`aliases`, ...), arithmetic
-    (`elementwise`, ...), training, structure, and how its kernels run; see `ops.traits`.
+    This is what every op defines. The rest is inherited, with defaults that are right for any op:
+    effects (`stateful`, ...) and memory (`aliases`, ...), arithmetic (`elementwise`, ...),
+    training, structure, and how its kernels run; see `ops.traits`.
 
     Attributes:
         type: TensorFlow's op type name; the class name when not set.
         inputs, outputs: Argument lists, see `signature`.
         attrs: Attributes by name, in TensorFlow's order.
-        kernels: Device types with a kernel, each with the dtypes it takes (None: all allowed).
+        kernels: Device types with a kernel, each with the dtypes it supports (None: all allowed).
         gradient: Builds the gradient; None where no gradient is defined. `not_differentiable`
             where gradients stop.
-        is_ours: Whether TensorFlow has no op of that name; those that begin with `_` are ours,
-            too.
+        is_ours: Whether TensorFlow has no op of that name; names that start with `_` are ours, too.
     """
 
     type: ClassVar[str] = ""
@@ -88,17 +88,17 @@ class Op(Memory, Arithmetic, Training, Structure, Execution):
         self._compute_attrs = keyword_names(self.compute) & self.attrs.keys()
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """The static shape of every output; `ops.inference` has what many ops say.
+        """Returns the static shape of every output; `ops.inference` has common rules.
 
         Raises:
-            InvalidArgumentError: The input shapes do not fit; the text shows them.
+            InvalidArgumentError: The input shapes are incompatible; the message shows them.
         """
         if self.outputs:
             raise NotImplementedError(self.op_type)
         return []
 
     def compute(self, xp: Any, *inputs: Array, **attrs: Any) -> Any:
-        """One array, or a tuple of arrays where the op has several outputs.
+        """Returns one array, or a tuple of arrays if the op has several outputs.
 
         Implementations name the attributes they need as keyword arguments:
         `def compute(self, xp, a, b, *, transpose_a, transpose_b)`.
@@ -106,7 +106,7 @@ class Op(Memory, Arithmetic, Training, Structure, Execution):
         raise NotImplementedError(self.op_type)
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """The function that runs this node: takes the input arrays, returns as `compute` does."""
+        """Returns the function that runs this node: input arrays to the results of `compute`."""
         xp = context.xp
         compute = self.compute
         attrs = {name: node.attrs[name] for name in self._compute_attrs}
@@ -116,9 +116,9 @@ class Op(Memory, Arithmetic, Training, Structure, Execution):
 
     @property
     def with_references(self) -> Op:
-        """The op that does with references to variables what this one does with their handles.
+        """The op that does the same with references to variables instead of handles.
 
-        Arguments have the same order. An op without such a form is its own.
+        Arguments have the same order. An op without such a form returns itself.
         """
         return self
 
@@ -126,11 +126,11 @@ class Op(Memory, Arithmetic, Training, Structure, Execution):
 def not_differentiable(
     op: Op, graph: GraphBuilder, node: OperationView, *grads: Any
 ) -> tuple[None, ...]:
-    """The gradient of ops through which none flows (comparisons, shapes, integers)."""
+    """The gradient of non-differentiable ops (comparisons, shapes, integers)."""
     return (None,) * len(node.inputs)
 
 
 def keyword_names(function: Callable[..., Any]) -> set[str]:
-    """The arguments that a function takes by keyword only."""
+    """The keyword-only arguments of a function."""
     parameters = inspect.signature(function).parameters.values()
     return {p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}

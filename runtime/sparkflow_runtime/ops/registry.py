@@ -1,6 +1,6 @@
-"""The table of ops: by type name, with the devices and dtypes that have a kernel.
+"""The registry of ops: by type name, with the devices and dtypes that have a kernel.
 
-A module of ops is imported when an op of its is first asked for: `index` says where an op type is.
+A module of ops is imported when one of its ops is first used: `index` maps op types to modules.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OpClass = TypeVar("OpClass", bound=type[Op])
 
 
 def register(op_class: OpClass) -> OpClass:
-    """Class decorator for ops of sparkflow: enters one instance under its type name; see `add`.
+    """Class decorator for ops of sparkflow: registers one instance under its type name; see `add`.
 
     Raises:
         AlreadyExistsError: The name is taken.
@@ -38,11 +38,10 @@ def register(op_class: OpClass) -> OpClass:
 
 
 def add(op: Op) -> None:
-    """Enters an op of sparkflow.
+    """Registers an op of sparkflow.
 
-    Its outputs are arrays of their own unless it says otherwise in `aliases`, but for variants:
-    they hold what is put in, and it may come out again. It reaches nothing beyond the step unless
-    it says so.
+    Its outputs are separate arrays unless it declares otherwise in `aliases`, except for variants,
+    which hold inputs that may come out again. It has no effects beyond the step unless declared.
 
     Raises:
         AlreadyExistsError: The name is taken.
@@ -57,7 +56,7 @@ def add(op: Op) -> None:
 
 
 def add_own(op: Op) -> None:
-    """Enters a user's op, whose outputs may share memory with any input unless it says otherwise.
+    """Registers a user's op, whose outputs may alias any input unless it declares otherwise.
 
     Raises:
         AlreadyExistsError: The name is taken.
@@ -74,7 +73,7 @@ def _enter(op: Op) -> None:
 
 
 def lookup(op_type: str) -> Op:
-    """The op of that type.
+    """Returns the op of that type.
 
     Raises:
         NotFoundError: There is none.
@@ -99,12 +98,12 @@ def _imported(op_type: str) -> Op:
 
 
 def find(op_type: str) -> Op:
-    """The op of that type; one that says nothing of itself where it is not registered here."""
+    """The op of that type; one that declares nothing if it is not registered here."""
     return lookup(op_type) if contains(op_type) else _UNKNOWN
 
 
 def contains(op_type: str) -> bool:
-    """Whether there is such an op."""
+    """Whether the op exists."""
     return op_type in _OPS or op_type in _HOMES
 
 
@@ -126,15 +125,15 @@ def has_kernel(op: Op, device_type: str, attrs: Mapping[str, Any]) -> bool:
         return False
     accepted = op.kernels[device_type]
     if device_type != "CPU" and dtypes.bfloat16 in _types(attrs):
-        return False  # cupy has no arrays of bfloat16
+        return False  # cupy has no bfloat16 arrays
     return accepted is None or all(dtype in accepted for dtype in _types(attrs))
 
 
 def require_kernel(op: Op, device_type: str, attrs: Mapping[str, Any]) -> None:
-    """Passes when there is a kernel.
+    """Checks that there is a kernel.
 
     Raises:
-        UnimplementedError: There is none; the text lists the devices and dtypes that have one.
+        UnimplementedError: There is none; the message lists the devices and dtypes that have one.
     """
     if has_kernel(op, device_type, attrs):
         return

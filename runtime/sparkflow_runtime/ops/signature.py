@@ -1,8 +1,9 @@
-"""What an op takes and gives: arguments, attributes, and how dtypes follow from one another.
+"""The signatures of ops: arguments, attributes, and how dtypes follow from one another.
 
-Argument lists are written as TensorFlow's op registrations write them: `"a: T, b: T"`,
+Argument lists have the syntax of TensorFlow's op registrations: `"a: T, b: T"`,
 `"x: float32"`, `"ref: Ref(T)"`, `"values: N * T"` (N tensors of one type) and `"components: Tlist"`
-(one tensor per type of a list attribute). Attributes are made with `type_attr` and its like.
+(one tensor per type of a list attribute). Attributes are created with `type_attr` and similar
+functions.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.shapes import as_shape
 
 REQUIRED: Final = object()
-"""The default of an attribute that has none."""
+"""Marks an attribute without a default."""
 MAX_LIST: Final = 1 << 16
-"""The most tensors in a list: what a graph that arrives may ask for must have a bound."""
+"""Maximum tensors in a list: graphs from outside need a bound."""
 
 
 class AttributeValueError(InvalidArgumentError):
-    """An attribute of the right kind with a value that the op does not take."""
+    """Raised for an attribute of the right kind with a value that the op does not accept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +36,9 @@ class Attr:
 
     Attributes:
         kind: `int`, `float`, `bool`, `string`, `type`, `shape`, `tensor`, `func` or `list(...)`.
-        default: The value when not given; `REQUIRED` when there is none.
-        allowed: The values that may be given (dtypes, strings); None for any.
-        minimum: The least integer, or the least length of a list.
+        default: The value if not given; `REQUIRED` if there is none.
+        allowed: The allowed values (dtypes, strings); None for any.
+        minimum: The minimum integer, or the minimum length of a list.
     """
 
     kind: str
@@ -62,17 +63,17 @@ def float_attr(default: Any = REQUIRED) -> Attr:
 
 
 def bool_attr(default: Any = REQUIRED) -> Attr:
-    """A truth value."""
+    """A boolean."""
     return Attr("bool", default)
 
 
 def string_attr(default: Any = REQUIRED, allowed: frozenset[str] | None = None) -> Attr:
-    """A text."""
+    """A string."""
     return Attr("string", default, allowed)
 
 
 def shape_attr(default: Any = REQUIRED) -> Attr:
-    """A static shape: a tuple, or None when the rank is unknown."""
+    """A static shape: a tuple, or None if the rank is unknown."""
     return Attr("shape", default)
 
 
@@ -107,7 +108,7 @@ _ARG = re.compile(r"(\w+): (?:(\w+) \* )?(?:Ref\((\w+)\)|(\w+))")
 
 
 def parse_args(text: str, attrs: Mapping[str, Attr]) -> tuple[Arg, ...]:
-    """The arguments written in `text`, see the module's docstring."""
+    """Parses the arguments in `text`, see the module docstring."""
     args = []
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         match = _ARG.fullmatch(part)
@@ -127,7 +128,7 @@ def parse_args(text: str, attrs: Mapping[str, Attr]) -> tuple[Arg, ...]:
 
 
 _Plan: TypeAlias = tuple[DType | str, ...] | None
-"""Per tensor its dtype or the attribute that names it; None where there are lists or references."""
+"""Per tensor its dtype or the attribute that names it; None if there are lists or references."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,7 @@ class Signature:
     _restricted: tuple[tuple[str, Attr], ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Finds out once what passes ask of every node."""
+        """Precomputes what passes query for every node."""
         has_lists = any(arg.list_attr is not None for arg in self.outputs)
         has_references = any(arg.is_ref for arg in self.outputs)
         # Arguments of functions have references as their type, see `ir.function`.
@@ -180,11 +181,11 @@ class Signature:
     def complete_attrs(
         self, inputs: Sequence[DType | Sequence[DType]], given: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """All attributes: those given, those the inputs imply, the defaults of the rest.
+        """Returns all attributes: those given, those implied by the inputs, and defaults.
 
         Args:
-            inputs: Per input argument its dtype, or its dtypes where the argument is a list.
-            given: Attributes the caller names; names starting with `_` pass unchecked.
+            inputs: Per input argument its dtype, or its dtypes if the argument is a list.
+            given: Attributes from the caller; names starting with `_` are not checked.
 
         Raises:
             InvalidArgumentError: A wrong number of inputs, dtypes that contradict each other, an
@@ -217,10 +218,10 @@ class Signature:
         return attrs
 
     def read_attrs(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The attributes of a node that arrived: kinds checked, defaults filled in.
+        """Returns the attributes of a received node: kinds checked, defaults filled in.
 
-        Unknown ones pass, and so do values that no kernel takes: newer clients send both in nodes
-        that never run here. `check_attrs` refuses such values.
+        Unknown ones are accepted, and so are values that no kernel supports: newer clients send
+        both in nodes that never run here. `check_attrs` rejects such values.
 
         Raises:
             InvalidArgumentError: An attribute is missing or of another kind.
@@ -238,10 +239,10 @@ class Signature:
         return attrs
 
     def check_attrs(self, attrs: Mapping[str, Any]) -> None:
-        """Passes when every attribute has an allowed value.
+        """Checks that every attribute has an allowed value.
 
         Raises:
-            InvalidArgumentError: One is not; the text lists what is allowed.
+            InvalidArgumentError: One has not; the message lists the allowed values.
         """
         for name, attr in self._restricted:
             value = attrs[name]
@@ -252,7 +253,7 @@ class Signature:
         given = value if isinstance(value, list) else [value]
         if attr.allowed is not None and not attr.allowed.issuperset(given):
             args = [arg.name for arg in self.inputs if name in (arg.type_attr, arg.list_attr)]
-            # TensorFlow's words, which its own tests look for.
+            # TensorFlow's message, which its own tests check.
             subject = (
                 f"Value passed to parameter {args[0]!r} has DataType {', '.join(map(_name, given))}"
                 if args
@@ -292,7 +293,7 @@ class Signature:
         return tuple([attrs[each] if isinstance(each, str) else each for each in plan])
 
     def input_dtypes(self, attrs: Mapping[str, Any]) -> tuple[DType, ...]:
-        """The dtype of every input, lists flattened; `_ref` where a variable is asked for."""
+        """The dtype of every input, lists flattened; `_ref` if a variable is required."""
         plan = self._input_plan
         if plan is None:
             return self._flat(self.inputs, attrs)
@@ -305,7 +306,7 @@ class Signature:
         return [arg.name for arg in self.inputs for _ in self._flat([arg], attrs)]
 
     def output_names(self, attrs: Mapping[str, Any]) -> list[tuple[str, int]]:
-        """Per output its argument's name and its place in that argument's list."""
+        """Per output its argument's name and its position in that argument's list."""
         names: list[tuple[str, int]] = []
         for arg in self.outputs:
             names += [(arg.name, place) for place in range(len(self._flat((arg,), attrs)))]
@@ -355,7 +356,7 @@ class Signature:
             found = [dtype.base for dtype in given]
             if arg.list_attr is not None:
                 known = attrs.get(arg.list_attr)
-                # Functions take variables where their types say so; elsewhere values are read.
+                # Functions accept variables if their types say so; elsewhere values are read.
                 if known is None or [dtypes.as_dtype(each).base for each in known] != found:
                     self._agree(arg, arg.list_attr, found, attrs)
                 return
@@ -419,9 +420,9 @@ def _converted(op_type: str, name: str, attr: Attr, value: Any) -> Any:
 
 
 def convert_attr(kind: str, value: Any) -> Any:
-    """`value` as the canonical Python form of an attribute of `kind`.
+    """Converts `value` to the canonical Python form of an attribute of `kind`.
 
-    ints, floats, bools, texts and dtypes are themselves; a shape is a tuple (None: unknown rank);
+    ints, floats, bools, strings and dtypes are themselves; a shape is a tuple (None: unknown rank);
     a tensor is a numpy array; a list is a list.
     """
     if kind.startswith("list("):

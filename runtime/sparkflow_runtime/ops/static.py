@@ -1,7 +1,7 @@
 """What is known before a step runs: integer inputs as Python ints, static shapes as constants.
 
-Ops read shapes, axes and paddings from tensors. Inference sees them when they are constants,
-kernels see them as small arrays; both use the functions below. Gradients use the last few.
+Ops read shapes, axes and paddings from tensors. Inference sees them if they are constants, kernels
+see them as small arrays; both use the functions below. Gradients use the last few.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sparkflow_runtime.ops.op import Array, Inference
 from sparkflow_runtime.shapes import Dim, Shape
 
 STRINGS_ON_HOST: Final[Mapping[str, frozenset[DType] | None]] = {"CPU": None, "GPU": PLAIN}
-"""The kernels of ops that take every dtype: there are no strings on a GPU."""
+"""The kernels of ops that support every dtype: there are no strings on a GPU."""
 
 
 def ints(array: Array) -> tuple[int, ...]:
@@ -55,7 +55,7 @@ def scalar(array: Array, name: str) -> int:
 
 
 def constant_vector(node: Inference, index: int, name: str) -> tuple[int, ...] | None:
-    """The elements of a vector input where the graph tells them, else None.
+    """The elements of a vector input if the graph determines them, else None.
 
     Raises:
         InvalidArgumentError: The static rank is known and not 1.
@@ -66,10 +66,10 @@ def constant_vector(node: Inference, index: int, name: str) -> tuple[int, ...] |
 
 
 def known_sizes(node: Inference, index: int, name: str) -> tuple[Dim, ...] | None:
-    """The elements of a vector input, None for each that the graph does not tell.
+    """The elements of a vector input, None for unknown ones.
 
     Returns:
-        None where not even their number is known.
+        None if not even their number is known.
 
     Raises:
         InvalidArgumentError: The static rank is known and not 1.
@@ -82,7 +82,7 @@ def known_sizes(node: Inference, index: int, name: str) -> tuple[Dim, ...] | Non
 
 
 def constant_scalar(node: Inference, index: int, name: str) -> Any:
-    """The value of a scalar input where the graph tells it, else None.
+    """The value of a scalar input if the graph determines it, else None.
 
     Raises:
         InvalidArgumentError: The static rank is known and not 0.
@@ -117,7 +117,7 @@ def _check_sizes(dims: Sequence[Dim], name: str) -> None:
 
 
 def constant_shape(node: Inference, index: int, name: str) -> Shape:
-    """The shape that a vector input gives, as far as the graph tells it."""
+    """The shape in a vector input, as far as the graph determines it."""
     dims = known_sizes(node, index, name)
     if dims is not None:
         _check_sizes(dims, name)
@@ -125,10 +125,10 @@ def constant_shape(node: Inference, index: int, name: str) -> Shape:
 
 
 def check_indices(xp: Any, indices: Array, bound: int) -> None:
-    """Passes when every index is in [0, bound).
+    """Checks that every index is in [0, bound).
 
     Raises:
-        InvalidArgumentError: One is not; the text names the first, its place and the range.
+        InvalidArgumentError: One is not; the message has the first one, its position and the range.
     """
     if not indices.size or (int(indices.min()) >= 0 and int(indices.max()) < bound):
         return
@@ -151,7 +151,7 @@ def static_rank(g: GraphBuilder, tensor: Tensor) -> int | None:
 
 
 def shape_tensor(g: GraphBuilder, tensor: Tensor, dtype: DType = int32) -> Tensor:
-    """The shape of a tensor as a tensor: a constant where the static shape is complete."""
+    """The shape of a tensor as a tensor: a constant if the static shape is fully defined."""
     shape = g.shape(tensor)
     if shape is not None and None not in shape:
         return g.const(np.array(shape, dtype.as_numpy_dtype), dtype)

@@ -1,4 +1,4 @@
-"""What a kernel can ask about the running step."""
+"""Ops that query the running step."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from sparkflow_runtime.ops.registry import register
 
 @register
 class StepNumber(Op):
-    """The number of the running training step: where its loop began plus the turns done.
+    """The number of the running training step: its loop's start plus the completed iterations.
 
-    The same on every device of a step, without any tensor crossing between them. Ours, not
+    It is the same on every device of a step, without any transfer between them. Ours, not
     TensorFlow's.
     """
 

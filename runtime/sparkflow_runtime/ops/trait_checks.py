@@ -1,7 +1,7 @@
-"""Whether what an op says of itself can be true: types of its traits, names and numbers of inputs.
+"""Consistency checks of an op's traits: their types, and names and numbers of inputs.
 
-A wrong name or number would otherwise come out in the middle of a pass, as an error about something
-else, or not at all.
+A wrong name or number would otherwise surface in the middle of a pass, as an unrelated error, or
+not at all.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ _LEAST_INPUTS: Final = {
     "looks_up_rows": 2,
     "applies_gradients": 2,
 }
-"""Traits that speak of the first inputs, with how many."""
+"""Traits that refer to the first inputs, with their number."""
 
 
 def check(op: Op) -> None:
-    """Passes when every trait has the right type and speaks of inputs that there are.
+    """Checks that every trait has the right type and refers to existing inputs.
 
     Raises:
-        TypeError: A trait has another type.
-        ValueError: It names or numbers an input that the op does not have, or contradicts another.
+        TypeError: A trait has the wrong type.
+        ValueError: A trait refers to an input that the op does not have, or contradicts another
+    trait.
     """
     for name in _FLAGS:
         _require(op, name, bool, "True or False")

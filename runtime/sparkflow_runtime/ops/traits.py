@@ -1,8 +1,8 @@
-"""What an op may say of itself beside shapes, kernel and gradient, by what it concerns.
+"""What an op may declare besides shapes, kernel and gradient, by subject.
 
-Passes and compilers know no op by its name: they ask these. Every trait has a default that is right
-for any op, and only costs speed, so that an op says what it gains from. `trait_checks` tells
-whether what an op says can be true; docs/own_ops.md has a table of what each is good for.
+Passes and compilers know no op by its name: they query these. Every trait has a default that is
+right for any op, and only costs speed, so that an op declares what it gains from. `trait_checks`
+checks declarations for consistency; docs/own_ops.md has a table of what each trait is for.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ REACHES: Final[Mapping[str, str]] = {
     NETWORK: "talks to other tasks",
     PYTHON: "calls Python functions of the process",
 }
-"""What an op may reach beyond its step, in words."""
+"""What an op may access beyond its step."""
 
 Item = TypeVar("Item")
 
 
 class NodeView(Protocol):
-    """What a kernel may know of the node it serves."""
+    """A node as its kernel sees it."""
 
     @property
     def name(self) -> str:
@@ -62,7 +62,7 @@ class NodeView(Protocol):
 
 @dataclass(slots=True)
 class Inference:
-    """What shape inference may look at: static shapes, dtypes, attributes, known inputs."""
+    """A node as shape inference sees it: static shapes, dtypes, attributes, known inputs."""
 
     shapes: Sequence[Shape]
     dtypes: Sequence[DType]
@@ -71,19 +71,19 @@ class Inference:
     variable: Callable[[int], Shape] = field(default=lambda _: None)
 
     def value(self, index: int) -> np.ndarray[Any, Any] | None:
-        """The value of input `index` where the graph tells every element of it, else None."""
+        """The value of input `index` if the graph determines all of its elements, else None."""
         found = self.known(index)
         return None if found is None else found.whole
 
     def variable_shape(self, index: int) -> Shape:
-        """What the graph tells of the shape of the variable whose handle is input `index`."""
+        """The static shape of the variable whose handle is input `index`."""
         return self.variable(index)
 
     def with_rank(self, index: int, rank: int, name: str) -> tuple[int | None, ...]:
-        """The shape of an input that must have this rank.
+        """Returns the shape of an input that must have this rank.
 
         Raises:
-            InvalidArgumentError: The rank is known and another one.
+            InvalidArgumentError: The rank is known and differs.
         """
         shape = self.shapes[index]
         if shape is None:
@@ -97,35 +97,35 @@ class Inference:
 
 
 class _Described:
-    """What all of them may look at; `Op` makes it."""
+    """The base of all traits; `Op` provides the members."""
 
     op_type: str
     signature: Signature
 
 
 class Effects(_Described):
-    """What a node does beside computing its outputs, and what it may wait for.
+    """What a node does besides computing its outputs, and what it may wait for.
 
     Attributes:
         stateful: Runs whenever fetched: never folded, merged or moved across steps.
-        only_reads: Takes references or handles and changes nothing behind them.
+        only_reads: Accepts references or handles and changes nothing behind them.
         takes_step: The bound kernel's first argument is the running `StepContext`.
-        is_loop: Whether it may run for ever by itself: its kernel takes the step, and, where there
-            is one, asks again and again whether the step was cancelled.
-        may_block: Whether the kernel may wait for what another step, or another node of its own,
-            does: then what does not depend on it goes on meanwhile. A kernel with `takes_step` has
-            to wait in `resources.waiting.wait_for`, or within `resources.turns.others_go_on`; of
-            others nobody sees when they wait.
-        parks: Whether it waits for nothing but a request of `resources.parking`, so that a run can
-            be left there.
-        checks: Whether it hands on its input as it is, or fails where that is not as it should be.
-        copyable: Whether a copy of the node does what the node does, although it is stateful.
+        is_loop: Whether it may run forever by itself: its kernel receives the step, if there is
+            one, and regularly checks whether it was cancelled.
+        may_block: Whether the kernel may wait for another step or another node of its own step:
+            independent nodes then go on. A kernel with `takes_step` has to wait in
+            `resources.waiting.wait_for`, or within `resources.turns.others_go_on`; the waits of
+            others are invisible.
+        parks: Whether it only waits for a request of `resources.parking`, so that a run can be left
+            there.
+        checks: Whether it passes its input through unchanged, or fails if that is invalid.
+        copyable: Whether a copy of the node is equivalent to the node, although it is stateful.
         draws: Whether it draws random numbers.
-        reaches: What beyond the step its kernel may reach, of `REACHES`: a graph from a file may
-            have such an op only where the program names it. None says nothing, and reaches all.
-            `registry.register` takes the silence of sparkflow's own ops for "nothing"; tests hold
-            them to that.
-        paths: Names of the inputs that name the files it reaches.
+        reaches: What its kernel may access beyond the step, of `REACHES`: a graph from a file may
+            have such an op only if the program names it. None is undeclared, which means
+            everything. `registry.register` treats undeclared as "nothing" for sparkflow's own ops;
+            tests verify that.
+        paths: Names of the inputs that name the files it accesses.
     """
 
     stateful: ClassVar[bool] = False
@@ -141,25 +141,26 @@ class Effects(_Described):
     paths: ClassVar[tuple[str, ...]] = ()
 
     def reach(self, attrs: Mapping[str, Any]) -> Set[str] | None:
-        """What a node with these attributes reaches of what the op `reaches`."""
+        """The part of `reaches` that applies to a node with these attributes."""
         return self.reaches
 
 
 class Memory(Effects):
-    """Whose memory the outputs may be, and what holds on to the inputs.
+    """Which memory the outputs may share, and whether inputs are kept.
 
     Attributes:
-        keeps_inputs: Whether the kernel of an op with state may hold on to the arrays it is given
-            after it returns; those of others do not.
-        ends_with_step: Whether what it holds on to ends with the step, and comes out by `aliases`.
-        aliases: Names of the inputs whose memory an output may share: views of them, or they
-            themselves. None says nothing: such an op may share any input, and hold on to it.
-            `registry.register` takes the silence of sparkflow's own ops for "none"; tests hold
-            them to that.
-        overwrites: The number of the input whose memory the output may be given where nobody reads
-            it afterwards: the kernel of `bind_out` takes it for both then. None for no input.
-        is_view: Where an output shares memory with an input, shapes and known inputs alone tell so,
-            and where it begins: the view is then made once, and not in every step.
+        keeps_inputs: Whether the kernel of a stateful op may keep its input arrays after it
+            returns; those of other ops do not.
+        ends_with_step: Whether kept inputs are released with the step, and only come out by
+            `aliases`.
+        aliases: Names of the inputs whose memory an output may share, as a view or the input
+            itself. None is undeclared: such an op may share any input, and keep it.
+            `registry.register` treats undeclared as "none" for sparkflow's own ops; tests verify
+            that.
+        overwrites: The number of the input whose memory the output may reuse if nothing reads it
+            afterwards: the kernel of `bind_out` then gets it for both. None for no input.
+        is_view: Whether shapes and known inputs alone determine if an output shares memory with an
+            input, and its offset: the view is then created once, not in every step.
     """
 
     keeps_inputs: ClassVar[bool] = True
@@ -169,7 +170,7 @@ class Memory(Effects):
     is_view: ClassVar[bool] = False
 
     def shared(self, node: NodeView, inputs: Sequence[Item]) -> Sequence[Item]:
-        """Those of a node's inputs whose memory its outputs may share.
+        """Returns the inputs of a node whose memory its outputs may share.
 
         Args:
             node: The node.
@@ -183,23 +184,23 @@ class Memory(Effects):
         return [item for item, name in zip(inputs, names, strict=True) if name in self.aliases]
 
     def may_keep_inputs(self, node: NodeView) -> bool:
-        """Whether something may hold on to the arrays after the node has run.
+        """Whether the arrays may be kept after the node has run.
 
-        So may those that `hands_on`, and ops that say nothing of the memory of their outputs.
+        True also for ops that `hands_on`, and ops that do not declare their outputs' memory.
         """
         return self.aliases is None or self.hands_on(node)
 
     def lends(self, node: NodeView) -> Sequence[int]:
-        """The numbers of inputs that are read where they are when the node has run.
+        """The numbers of inputs that are read in place after the node has run.
 
-        These are the memory of variables, or else nobody may use it for anything else.
+        They are the memory of variables, or else must not be reused.
         """
         return ()
 
     def hands_on(self, node: NodeView) -> bool:
-        """Whether others may find the inputs after the node has run, and may wait for them.
+        """Whether others may receive the inputs after the node has run, and may wait for them.
 
-        So it is with state, unless the op says otherwise, and with handles and variants.
+        True for stateful ops, unless declared otherwise, and for handles and variants.
         """
         if (self.stateful or self.takes_step) and self.keeps_inputs:
             return True
@@ -208,7 +209,7 @@ class Memory(Effects):
         )
 
     def outlives_step(self, node: NodeView) -> bool:
-        """Whether something may hold on to the inputs when the step is over."""
+        """Whether the inputs may be kept after the step."""
         if self.aliases is None:
             return True
         return (self.stateful or self.takes_step) and self.keeps_inputs and not self.ends_with_step
@@ -218,23 +219,23 @@ class Arithmetic(_Described):
     """How outputs follow from inputs, so that a node may be moved, merged, or left out.
 
     Attributes:
-        commutative: Whether the two inputs may change places: not where they are texts.
-        passes_on: Whether all that it does is to hand on each input as the output of that number.
+        commutative: Whether the two inputs may be swapped, except strings.
+        passes_on: Whether it only passes each input through as the output of the same number.
         reshapes: Whether the only output has the elements of the first input, in the same order.
-        elementwise: Whether an element of the output depends on the elements at its place of the
-            inputs alone.
-        broadcasts: Whether it is elementwise, and broadcasts its inputs as numpy does.
-        reduction: Whether it combines the elements along the axes that the second input names, and
-            of one element makes that element.
-        repeats: The input of whose elements alone the output consists, as numpy broadcasts them or
-            as often as they fit; its size follows from shapes and from other inputs.
-        fills: The number of which the output consists, where it is always the same.
-        by_segment: The op that does to rows of the same segment, which a second input tells, what
-            this reduction does to all; a third input is the number of segments.
-        takes_ragged: Whether a row of the output depends on the same row of the inputs alone, so
-            that a ragged tensor goes through by its innermost values, as through elementwise ops.
-        images: Which arguments are images in the order that the attribute `data_format` says.
-        value_rule: What is known of the outputs where the inputs' values are known in part.
+        elementwise: Whether an output element depends only on the input elements at the same
+            position.
+        broadcasts: Whether it is elementwise, and broadcasts its inputs as in numpy.
+        reduction: Whether it reduces along the axes in the second input, and a single element to
+            itself.
+        repeats: The input whose elements the output repeats, by broadcasting or tiling; its size
+            follows from shapes and from other inputs.
+        fills: The constant that fills the output, if it is always the same.
+        by_segment: The op that applies this reduction to rows of the same segment, given by a
+            second input; a third input is the number of segments.
+        takes_ragged: Whether a row of the output depends only on the same row of the inputs, so
+            that it can be applied to a ragged tensor's innermost values, like elementwise ops.
+        images: Which arguments are images in the attribute's `data_format`.
+        value_rule: What is known about the outputs if the inputs' values are partly known.
         flops: Floating-point operations per element of the first output, see `float_operations`.
     """
 
@@ -253,40 +254,40 @@ class Arithmetic(_Described):
     flops: ClassVar[int] = 0
 
     def matrix_product(self, node: NodeView) -> tuple[bool, bool] | None:
-        """Whether each factor is transposed first, where the node is a product of matrices.
+        """Whether each factor is transposed first, if the node is a matrix product.
 
         They may be stacks of matrices; complex ones may be conjugated as well.
         """
         return None
 
     def list_access(self, node: NodeView) -> ListAccess | None:
-        """What the node does with a list of tensors, where it does nothing else."""
+        """The node's access to a list of tensors, if it does nothing else."""
         return None
 
     def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
-        """How many floating-point operations a node needs, as TensorFlow's profiler counts them.
+        """The number of floating-point operations of a node, as counted by TensorFlow's profiler.
 
         Args:
-            node: What is known of the node.
+            node: The node.
             outputs: The static shapes of its outputs.
 
         Raises:
-            UnknownSizeError: They depend on a size that is not known.
+            UnknownSizeError: They depend on an unknown size.
         """
         return self.flops * shapes.size(outputs[0]) if self.flops and outputs else 0
 
 
 class Structure(_Described):
-    """What stands for something else than an operation in a step.
+    """Nodes that are not plain operations of a step.
 
     Attributes:
-        is_variable: Whether it gives the reference or handle of the variable that its attributes
-            `container` and `shared_name` name, of their `dtype` and `shape`.
-        is_placeholder: Whether a step is to feed its output.
-        is_collective: Whether several devices do it together, so that it is cut into a start and a
-            wait (`passes.collectives`).
-        is_frame: Whether it is control flow of TensorFlow's first releases, of which functions are
-            made before anything else (`passes.raising`).
+        is_variable: Whether it returns the reference or handle of the variable that its attributes
+            `container` and `shared_name` name, with their `dtype` and `shape`.
+        is_placeholder: Whether a step has to feed its output.
+        is_collective: Whether several devices run it together, so that it is split into a start and
+            a wait (`passes.collectives`).
+        is_frame: Whether it is control flow of TensorFlow's first releases, which is converted to
+            functions before anything else (`passes.raising`).
     """
 
     is_variable: ClassVar[bool] = False
@@ -301,21 +302,20 @@ class Training(_Described):
     Attributes:
         reads_variable: Whether the output is the value of the variable of which the first input is
             the reference or the handle.
-        applies_gradients: Whether it updates the variable of its first input by gradients, which
-            the other inputs are or belong to.
-        sums_rows: Names of the inputs that are rows and their ids, where rows of equal ids count as
+        applies_gradients: Whether it updates the variable of its first input by gradients among the
+            other inputs.
+        sums_rows: Names of the inputs that are rows and their ids, if rows of equal ids count as
             their sum.
-        adds_up_rows: Whether its kernel adds up rows of equal ids before it uses them.
-        collects_gradients: Whether it adds a gradient to what the first input's handle stands for,
-            which gathers those of several steps.
-        gives_collected: Whether its output is made of the gradients gathered there.
+        adds_up_rows: Whether its kernel sums rows of equal ids before it uses them.
+        collects_gradients: Whether it adds a gradient to the first input's resource, which
+            accumulates those of several steps.
+        gives_collected: Whether its output comes from the gradients accumulated there.
         looks_up_rows: Whether the output is the rows of the first input, or of its variable, for
             the ids in the second one.
-        reads_parts: Whether the first output is rows or slices of what the first input's handle
-            stands for.
-        tolerates_rounding: Whether its inputs may be rounded to 16 bits where its output is applied
-            to a variable that travels so (`passes.wire_dtypes`).
-        exact_inputs: Whether its inputs are not to be rounded, whatever they are read from.
+        reads_parts: Whether the first output is rows or slices of the first input's resource.
+        tolerates_rounding: Whether its inputs may be rounded to 16 bits if its output is applied to
+            a variable that is sent so (`passes.wire_dtypes`).
+        exact_inputs: Whether its inputs must not be rounded, whatever they are read from.
     """
 
     reads_variable: ClassVar[bool] = False
@@ -346,17 +346,16 @@ class Execution(_Described):
     """How its kernels run: on which devices, into given arrays, as part of a fused one.
 
     Attributes:
-        widens: The dtypes of `NARROW` instead of which `bind_kernel` gives the kernel float32, on a
-            host; where not, the kernel itself must take arrays of these. None where the bits count.
-        host_inputs: Names of the inputs that the kernel reads as Python's numbers: where they are
-            known they stay on the host, and no step waits for the card to send them.
-        capturable: Whether the kernel on a GPU does nothing but launch, and the same in every step,
-            so that a CUDA graph may replay it: it takes nothing from the host, and decides nothing
-            by values.
-        quiet: Whether it computes nothing, so that numpy has nothing to warn of.
-        lasting: Whether what it makes of the same inputs may be the same object in every step,
-            because nobody changes it: so it is with lists.
-        fuse_over: The input whose shape is the iteration space where the op is fused; None for the
+        widens: The dtypes of `NARROW` that `bind_kernel` replaces by float32 for the kernel, on a
+            host; otherwise the kernel itself must support them. None if the bits count.
+        host_inputs: Names of the inputs that the kernel reads as Python numbers: if known, they
+            stay on the host, so that no step waits for the GPU to send them.
+        capturable: Whether the GPU kernel only launches, and the same in every step, so that a CUDA
+            graph may replay it: it reads nothing from the host, and does not branch on values.
+        quiet: Whether it computes nothing that numpy could warn about.
+        lasting: Whether equal inputs may yield the same object in every step, because it is
+            immutable, like lists.
+        fuse_over: The input whose shape is the iteration space if the op is fused; None for the
             first output.
     """
 
@@ -368,11 +367,11 @@ class Execution(_Described):
     fuse_over: ClassVar[int | None] = None
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
-        """Like `bind`, for a kernel that fills arrays it is given, and allocates nothing big.
+        """Like `bind`, for a kernel that fills given arrays, without large allocations.
 
-        It takes the input arrays, then one C-contiguous array per output, of the output's shape
-        and dtype and apart from every input, but for the one it `overwrites`; what it returns is
-        not looked at.
+        Its arguments are the input arrays, then one C-contiguous array per output, with the
+        output's shape and dtype, not overlapping any input except the one it `overwrites`; its
+        result is ignored.
 
         Returns:
             The kernel; None if there is none, as here.
@@ -384,16 +383,16 @@ class Execution(_Described):
         return None
 
     def machine_call(self, node: NodeView, site: CallSite) -> MachineCall | None:
-        """The node as one call of machine code, for loops in machine code; None where it is none.
+        """The node as one call of machine code, for compiled loops; None if it is not one.
 
-        It is asked only where there is machine code for this processor.
+        It is queried only if machine code is available for this processor.
         """
         return None
 
     def is_fusable(self, node: NodeView) -> bool:
-        """Whether `fuse` may be asked about this node at all; cheap.
+        """Whether `fuse` may apply to this node; cheap.
 
-        Unless a subclass says otherwise, where there is a `fuse` and kernels have the dtype `T`.
+        By default, if there is a `fuse` and kernels support the dtype `T`.
         """
         return type(self).fuse is not Execution.fuse and node.attrs.get("T", float32) in DTYPES
 
@@ -401,6 +400,6 @@ class Execution(_Described):
         """The outputs as values of a kernel.
 
         Raises:
-            NotFusableError: It cannot be part of that kernel, as here of none.
+            NotFusableError: It cannot be part of that kernel; the default.
         """
         raise NotFusableError("the op has no instructions")

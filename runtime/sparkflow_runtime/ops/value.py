@@ -1,9 +1,9 @@
-"""What is known of tensors' values before anything runs, and how ops pass such knowledge on.
+"""Partially known tensor values before anything runs, and how ops propagate them.
 
-Shape inference reads values: the shape that a `Reshape` asks for, the axes of a sum, the depth of a
-one-hot encoding. Programs compute them from sizes, of which some may be unknown, so that a value is
-often known in part only: [?, 12]. An op says by its `value_rule` what then follows for its outputs;
-where all inputs are known, its kernel computes them (`evaluation`).
+Shape inference reads values: the target shape of a `Reshape`, the axes of a sum, the depth of a
+one-hot encoding. Programs compute them from sizes, some of which may be unknown, so that a value is
+often only partly known: [?, 12]. An op's `value_rule` derives its outputs from such values; if all
+inputs are known, its kernel computes them (`evaluation`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Value:
     """A tensor's value as far as it is known.
 
     Attributes:
-        array: The elements; arbitrary where they are not known.
-        unknown: A boolean array of the same shape; None where every element is known.
+        array: The elements; arbitrary where unknown.
+        unknown: A boolean array of the same shape; None if every element is known.
     """
 
     array: HostArray
@@ -36,11 +36,11 @@ class Value:
 
     @property
     def whole(self) -> HostArray | None:
-        """The array where every element is known, else None."""
+        """The array if every element is known, else None."""
         return self.array if self.unknown is None else None
 
     def elements(self) -> tuple[int | None, ...]:
-        """The elements of an integer tensor in row-major order, None for those not known."""
+        """The elements of an integer tensor in row-major order, None for unknown ones."""
         numbers: list[int] = self.array.reshape(-1).tolist()
         if self.unknown is None:
             return tuple(numbers)
@@ -49,12 +49,12 @@ class Value:
 
 
 def wholly(array: HostArray | None) -> Value | None:
-    """The value of which every element is known; None for None."""
+    """A fully known value; None for None."""
     return None if array is None else Value(array)
 
 
 def partly(array: HostArray, unknown: HostArray) -> Value | None:
-    """The value without the elements that are `unknown`; None where none is left."""
+    """The value with additional `unknown` elements; None if none is known."""
     if not unknown.any():
         return Value(array)
     return None if unknown.all() else Value(array, unknown)
@@ -70,14 +70,14 @@ def of_sizes(shape: Shape, dtype: DType) -> Value | None:
 
 @dataclass(frozen=True, slots=True)
 class Valuation:
-    """What a value rule may look at.
+    """The input of a value rule.
 
     Attributes:
         shapes: Static shapes of the inputs.
         dtypes: Their dtypes.
         attrs: The node's attributes.
-        values: What is known of the inputs; None: nothing.
-        run: The node's kernel; raises what it raises.
+        values: The known values of the inputs; None for unknown.
+        run: Runs the node's kernel, and raises its errors.
     """
 
     shapes: Sequence[Shape]
@@ -88,18 +88,18 @@ class Valuation:
 
 
 Found = Sequence[Value | None] | None
-"""Per output what is known of it; None where nothing is known of any."""
+"""Per output its known value; None if nothing is known about any."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueRule:
-    """What follows for an op's outputs where not every element of its inputs is known.
+    """How an op's outputs follow from partly known inputs.
 
     Attributes:
         find: The rule.
-        reads: Whether the outputs depend on the inputs' values, not on their shapes alone.
-        lenient: Whether anything can follow although an input is not known at all.
-        moves: The inputs of whose elements the outputs are made, and of zeros, see `moving`.
+        reads: Whether the outputs depend on the inputs' values, not only on their shapes.
+        lenient: Whether something can be derived even if an input is entirely unknown.
+        moves: The inputs whose elements, and zeros, make up the outputs, see `moving`.
     """
 
     find: Callable[[Valuation], Found]
@@ -109,22 +109,22 @@ class ValueRule:
 
 
 WHOLE: Final = ValueRule(lambda node: None)
-"""Nothing follows: the kernel needs all of its inputs. Right for every op."""
+"""Derives nothing: the kernel needs all of its inputs. Right for every op."""
 
 
 def of_shapes(find: Callable[[Valuation], Found]) -> ValueRule:
-    """The rule of an op that looks at the shapes of its inputs only."""
+    """The rule of an op that only reads the shapes of its inputs."""
     return ValueRule(find, reads=False)
 
 
 def moving(*data: int | slice, alike: bool = False) -> ValueRule:
-    """The rule of an op that copies elements of some inputs to places that its other inputs tell.
+    """The rule of an op that copies elements of some inputs to positions given by others.
 
-    The outputs are made of those elements, and of zeros. So the kernel runs twice: on the elements
-    and on marks of those that are not known, which thus travel the same way.
+    The outputs consist of those elements and zeros. So the kernel runs twice: on the elements and
+    on marks of the unknown ones, which thus move in the same way.
 
     Args:
-        data: Which inputs' elements are copied, as indices of the list of inputs.
+        data: The numbers of the inputs whose elements are copied.
         alike: Whether those inputs have one shape.
     """
     find = functools.partial(_moved, data=data, alike=alike)
@@ -161,7 +161,7 @@ def _moved(node: Valuation, data: Sequence[int | slice], alike: bool) -> Found:
 def _array(
     value: Value | None, shape: Shape, dtype: DType
 ) -> tuple[HostArray | None, HostArray | None]:
-    """The array and the marks of what is unknown; (None, None) where its shape is not known."""
+    """The array and the marks of unknown elements; (None, None) if its shape is unknown."""
     if value is not None:
         return value.array, value.unknown
     if shape is None or None in shape:
@@ -171,7 +171,7 @@ def _array(
 
 
 def _filled(value: Value) -> HostArray:
-    """The array with ones where it is not known, by which everything can be divided."""
+    """The array with ones for unknown elements, so that it can be a divisor."""
     if value.unknown is None:
         return value.array
     return np.where(value.unknown, value.array.dtype.type(1), value.array)
@@ -186,7 +186,7 @@ def _elementwise(node: Valuation) -> Found:
 
 
 ELEMENTWISE: Final = ValueRule(_elementwise)
-"""Each element of the output follows from those at its place in the inputs, which are broadcast."""
+"""The rule of an elementwise op whose inputs are broadcast."""
 
 
 def _reduced(node: Valuation) -> Found:
@@ -200,7 +200,7 @@ def _reduced(node: Valuation) -> Found:
 
 
 REDUCING: Final = ValueRule(_reduced)
-"""The elements along the axes that the second input names become one."""
+"""The rule of a reduction along the axes in the second input."""
 
 
 def _scanned(node: Valuation) -> Found:
@@ -218,4 +218,4 @@ def _scanned(node: Valuation) -> Found:
 
 
 SCANNING: Final = ValueRule(_scanned)
-"""Each element follows from those before it (after it: `reverse`) along the axis of input 1."""
+"""The rule of a scan along the axis in input 1 (from the end: `reverse`)."""

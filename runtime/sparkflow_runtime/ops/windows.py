@@ -1,7 +1,7 @@
 """Geometry of sliding windows: padding, strides, output sizes, for convolution and pooling.
 
 Everything is written for any number of spatial dimensions. Kernels see batches with the channels
-last (NHWC, NDHWC); with the channels second they are a transposed view of it.
+last (NHWC, NDHWC); with channels second, a transposed view is used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Sizes = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Where windows lie over one spatial dimension.
+    """The windows along one spatial dimension.
 
     Attributes:
         size: Elements per window.
@@ -46,7 +46,7 @@ class Window:
         return (self.size - 1) * self.dilation + 1
 
     def taken(self, offset: int) -> slice:
-        """The padded input's elements that lie at `offset` of each window."""
+        """The index of the padded input's elements at `offset` in each window."""
         start = offset * self.dilation
         if self.count == 0:
             return slice(start, start)
@@ -59,7 +59,7 @@ Windows = tuple[Window, ...]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The attributes that say how windows slide over the spatial dimensions.
+    """The attributes that describe how windows slide over the spatial dimensions.
 
     Attributes:
         strides, dilations: One per spatial dimension.
@@ -112,7 +112,8 @@ class Layout:
         """The static number of windows over spatial dimension `axis`.
 
         Raises:
-            InvalidArgumentError: No window fits; kernels let pass what lacks less than a stride.
+            InvalidArgumentError: No window fits; kernels tolerate a shortfall of less than a
+        stride.
         """
         if dim is None:
             return None
@@ -141,13 +142,13 @@ class Layout:
                 f"[input_size: {dim + before + after}, effective_filter_size: {extent}, "
                 f"stride: {stride}]"
             )
-        # As in TensorFlow there is no window, rather than an error, where only a bit is missing.
+        # As in TensorFlow, a small shortfall means no window rather than an error.
         count = max(left // stride, 0)
         return Window(size, stride, dilation, before, after, count)
 
 
 def spatial(values: Sequence[int], data_format: str, name: str) -> Sizes:
-    """The spatial ones of a number per dimension, which must be 1 for batch and channels.
+    """The spatial entries of one number per dimension, which must be 1 for batch and channels.
 
     Raises:
         InvalidArgumentError: Not one each, not positive, or not 1 where they must be.
@@ -245,13 +246,13 @@ def pad_images(xp: Any, images: Array, windows: Windows, border: Any = 0) -> Arr
 
 
 def within(windows: Windows, dims: Sequence[int]) -> tuple[slice, ...]:
-    """Where images with these spatial sizes lie in their padding."""
+    """The index of images with these spatial sizes within their padding."""
     pairs = zip(windows, dims, strict=True)
     return (slice(None), *(slice(window.before, window.before + dim) for window, dim in pairs))
 
 
 def offsets(windows: Windows) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
-    """(place, index) per place in a window: the index takes that element of all windows."""
+    """Yields (place, index) per position in a window: the index selects it in all windows."""
     for place in product(*(range(window.size) for window in windows)):
         pairs = zip(windows, place, strict=True)
         yield place, (slice(None), *(window.taken(offset) for window, offset in pairs))

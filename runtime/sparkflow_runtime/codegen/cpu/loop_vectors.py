@@ -48,7 +48,7 @@ class VectorLoops:
             high: One past the last index.
             step: Emits the work on a vector.
             registers: Registers per vector, a power of two; 0 if the loop is shorter than a
-            register.
+                register.
             has_rest: Whether the length may not be a multiple of the vector length.
             gathered: Accumulate the carried vectors, which start as identities.
         """

@@ -89,7 +89,7 @@ class Form:
         task: What is computed.
         dtype: The element type, one of `COMPUTED_IN`.
         pack: Adjacent elements per thread; `inner` is a multiple of it. sizes, strides: Sizes and
-        strides of the windows.
+            strides of the windows.
         whole: Whether all windows and cells are inside the image.
         cells: Whether gradients of max pooling take one launch: a thread reads a window and writes
             its cell, which extends to the next windows. Otherwise one launch finds the argmaxes,

@@ -1,7 +1,8 @@
 """Activation functions and the ops of their gradients, stable for large arguments.
 
-Gradients of `Tanh`, `Sigmoid`, `Relu`, `Relu6`, `Elu` and `Selu` are made from the output, so that
-the input need not be kept; the others from the input. Functions of whole rows are in `softmax`.
+Gradients of `Tanh`, `Sigmoid`, `Relu`, `Relu6`, `Elu` and `Selu` are computed from the output, so
+that the input need not be kept; the others from the input. Functions of whole rows are in
+`softmax`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _SELU_SCALE = 1.0507009873554804934193349852946
 _SELU_ALPHA = 1.6732632423543772848170429916717
 _SELU_FLOOR = _SELU_SCALE * _SELU_ALPHA
 
-# The kernels below make no use of `where`: on random signs numpy's takes ten times as long as a
+# The kernels below avoid `where`: on random signs numpy's takes ten times as long as a
 # minimum, a maximum or a product with a mask (0.65 against 0.07 ms for 128 x 1024 float32,
 # November 2026). Literals have the dtype of the array, since numpy 1 widens scalars otherwise.
 
@@ -51,7 +52,7 @@ def _tanh_grad_gradient(g: Any, y: Any, dy: Any, z: Any, grad: Any) -> tuple[Any
     return g.Mul(g.Mul(grad, dy), g.Mul(y, -2.0)), g.TanhGrad(y, grad)
 
 
-# Unlike `SqrtGrad` and its like, these two leave conjugating a complex y to their caller.
+# Unlike `SqrtGrad` and similar ops, these two leave conjugating a complex y to their caller.
 unary(
     "Tanh",
     _FIELD,
@@ -93,7 +94,7 @@ class ActivationOp(ElementwiseOp):
 
 
 class ActivationGradOp(ElementwiseOp):
-    """What arrives as gradient, times the derivative at the features."""
+    """The incoming gradient times the derivative at the features."""
 
     inputs = "gradients: T, features: T"
     outputs = "backprops: T"
@@ -148,7 +149,7 @@ def _softsign_grad(xp: Any, gradients: Array, features: Array, out: Array | None
 
 
 def _from_output(op_type: str) -> Any:
-    """The gradient of an activation as an op of what arrives and of the activation's output."""
+    """The gradient of an activation from the incoming gradient and the activation's output."""
 
     def gradient(op: Op, g: Any, node: OperationView, dy: Tensor) -> Sequence[Tensor]:
         return [getattr(g, op_type)(dy, node.outputs[0])]
@@ -157,7 +158,7 @@ def _from_output(op_type: str) -> Any:
 
 
 def _from_input(op_type: str) -> Any:
-    """Likewise of the activation's input."""
+    """The same with the activation's input."""
 
     def gradient(op: Op, g: Any, node: OperationView, dy: Tensor) -> Sequence[Tensor]:
         return [getattr(g, op_type)(dy, node.inputs[0])]
@@ -166,13 +167,13 @@ def _from_input(op_type: str) -> Any:
 
 
 def _mask_gradient(op: Op, g: Any, node: OperationView, grad: Tensor) -> Sequence[Tensor]:
-    """Of a gradient that is constant between the kinks of its features."""
+    """The gradient of a gradient op that is piecewise constant in the features."""
     features = node.inputs[1]
     return [getattr(g, op.op_type)(grad, features), g.ZerosLike(features)]
 
 
 def _output_gradient(op: Op, g: Any, node: OperationView, grad: Tensor) -> Sequence[Tensor]:
-    """Of `EluGrad` and `SeluGrad`, whose derivative by a negative output is 1."""
+    """The gradient of `EluGrad` and `SeluGrad`, whose derivative by a negative output is 1."""
     gradients, outputs = node.inputs
     slope = g.SelectV2(g.Less(outputs, 0.0), g.Mul(grad, gradients), 0.0)
     return [getattr(g, op.op_type)(grad, outputs), slope]

@@ -1,7 +1,7 @@
 """Batch normalisation in one op, for training and for inference, and its gradient.
 
-Ioffe and Szegedy, "Batch normalization", 2015. Statistics are of float32 where images are float16.
-In inference the mean and variance given are constants: no gradient flows to them.
+Ioffe and Szegedy, "Batch normalization", 2015. Statistics are float32 for float16 images.
+In inference the given mean and variance are constants: no gradient flows to them.
 """
 
 from __future__ import annotations
@@ -107,12 +107,12 @@ class _Normalisation(Op):
         return (y.astype(x.dtype, copy=False), *shown, *kept, *rest)
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """`compute`, in machine code where `bind_out` has it: the results are the same."""
+        """`compute`, or the equivalent machine code of `bind_out`."""
         rest = len(self.signature.outputs) - 5
         return _made(super().bind(node, context), self.bind_out, node, context, (0, 4, rest))
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
-        """The same, with the normalised images made in the array given; not of float16."""
+        """The same, with the normalised images in a given array; not for float16."""
         if not _is_of_one_type(node.attrs):
             return None
         plain = _filling(context.xp, node.attrs)
@@ -124,7 +124,7 @@ class _Normalisation(Op):
         return batch_norm_native.bind(rank, epsilon, _showing(node.attrs), plain)
 
     def bind_out_gpu(self, node: NodeView, gpu: Gpu) -> Callable[..., Any] | None:
-        """The same in few walks through the images."""
+        """The same in few passes over the images."""
         if not _is_of_one_type(node.attrs):
             return None
         from sparkflow_runtime.ops.nn import batch_norm_gpu
@@ -135,7 +135,7 @@ class _Normalisation(Op):
     def gradient(
         self, g: GraphBuilder, op: OperationView, dy: Tensor | None, *_: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        """One op gives those of images, scale and offset."""
+        """One op returns those of images, scale and offset."""
         if dy is None:
             return (None,) * 5
         x, scale, _, mean, variance = op.inputs
@@ -154,12 +154,12 @@ class _Normalisation(Op):
 
 
 def _is_of_one_type(attrs: Mapping[str, Any]) -> bool:
-    """Whether statistics are of the images' type, and that is not float16."""
+    """Whether statistics have the images' dtype, and that is not float16."""
     return attrs["T"] is attrs.get("U", attrs["T"]) and attrs["T"] is not float16
 
 
 def _scales_in_its_type(attrs: Mapping[str, Any]) -> bool:
-    """The same of a gradient, whose later versions take the scale in float32."""
+    """The same for a gradient, whose later versions have a float32 scale."""
     return _is_of_one_type(attrs) and ("U" not in attrs or attrs["T"] is float32)
 
 
@@ -174,15 +174,15 @@ def _made(
     context: KernelContext,
     form: tuple[int, int, int],
 ) -> Callable[..., Any]:
-    """A kernel that returns what machine code fills, and else what the general one does.
+    """Returns a kernel that uses machine code if it applies, and else the general kernel.
 
     Args:
         general: The kernel in numpy.
-        bind_out: Gives the kernel that fills arrays.
+        bind_out: Returns the kernel that fills arrays.
         node: The node.
         context: What kernels are bound to.
-        form: Which input is the images, before scale; how many outputs are vectors, behind the
-            images; how many are empty.
+        form: The number of the images' input, before scale; the numbers of vector outputs, after
+            the images, and of empty ones.
     """
     fill = bind_out(node, context) if _has_machine_code(context, node.attrs) else None
     if fill is None:
@@ -205,7 +205,7 @@ def _made(
 def _showing(
     attrs: Mapping[str, Any],
 ) -> Callable[[Sequence[Array], tuple[Array, Array]], tuple[Array, Array]] | None:
-    """What gives the outputs of mean and variance in training, of inputs and moments."""
+    """A function of inputs and moments that computes the training outputs of mean and variance."""
     if not attrs["is_training"]:
         return None
     share = attrs["exponential_avg_factor"]
@@ -249,12 +249,12 @@ def _check_rank(x: Array, data_format: str) -> None:
 
 
 def _center(xp: Any, x: Array, data_format: str, y: Array) -> tuple[Array, Array]:
-    """Writes the images less their mean; the mean and the variance per channel."""
+    """Writes the images minus their mean; returns mean and variance per channel."""
     axis = _channel_axis(x.ndim, data_format)
     count = x.dtype.type(max(x.size // max(x.shape[axis], 1), 1))
     mean = sum_per_channel(xp, x, axis) / count
     shift = _broadcast(mean, x.ndim, data_format)
-    # The squares are made where the result will be: a second subtraction costs less than memory.
+    # The squares go where the result will be: a second subtraction costs less than memory.
     xp.square(xp.subtract(x, shift, out=y), out=y)
     variance = sum_per_channel(xp, y, axis) / count
     xp.subtract(x, shift, out=y)
@@ -269,7 +269,7 @@ def _shown(
     moments: tuple[Array, Array],
     share: float,
 ) -> tuple[Array, Array]:
-    """The outputs of mean and of unbiased variance in training; nan where there is no image."""
+    """The outputs of mean and unbiased variance in training; NaN if there are no images."""
     if not x.size:
         unknown = moments[0] + scale.dtype.type(float("nan"))
         return unknown, unknown
@@ -287,14 +287,14 @@ def _scale(
     data_format: str,
     y: Array,
 ) -> None:
-    """Makes the result of images less their mean."""
+    """Computes the result from images minus their mean."""
     factor = scale / xp.sqrt(variance + scale.dtype.type(epsilon))
     xp.multiply(y, _broadcast(factor, y.ndim, data_format), out=y)
     xp.add(y, _broadcast(offset, y.ndim, data_format), out=y)
 
 
 def _moved(given: Array, new: Array, share: float) -> Array:
-    """The moving average after a batch; the batch's own figure for a share of 1."""
+    """The moving average after a batch; the batch's own value for a factor of 1."""
     if share == 1.0:
         return new
     return given + (new - given) * new.dtype.type(share)
@@ -311,7 +311,7 @@ class FusedBatchNorm(_Normalisation):
 
 @register
 class FusedBatchNormV2(_Normalisation):
-    """As `FusedBatchNorm`, with statistics of a type of their own."""
+    """As `FusedBatchNorm`, with a separate dtype for statistics."""
 
     inputs = "x: T, scale: U, offset: U, mean: U, variance: U"
     outputs = "y: T, batch_mean: U, batch_variance: U, reserve_space_1: U, reserve_space_2: U"
@@ -370,11 +370,11 @@ class _NormalisationGrad(Op):
         return dx.astype(x.dtype, copy=False), dscale, doffset, empty, empty
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """`compute`, in machine code where `bind_out` has it: the results are the same."""
+        """`compute`, or the equivalent machine code of `bind_out`."""
         return _made(super().bind(node, context), self.bind_out, node, context, (1, 2, 2))
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
-        """The same, in the arrays given; not of float16."""
+        """The same, into given arrays; not for float16."""
         attrs = node.attrs
         if not _scales_in_its_type(attrs):
             return None
@@ -398,7 +398,7 @@ class _NormalisationGrad(Op):
         return run
 
     def bind_out_gpu(self, node: NodeView, gpu: Gpu) -> Callable[..., Any] | None:
-        """The same in two walks through images and gradients."""
+        """The same in two passes over images and gradients."""
         if not _scales_in_its_type(node.attrs):
             return None
         from sparkflow_runtime.ops.nn import batch_norm_gpu
@@ -422,10 +422,10 @@ def _fill_gradients(
     attrs: tuple[float, str, bool],
     outputs: Sequence[Array],
 ) -> None:
-    """The gradients of images, scale and offset, without memory for normalised images.
+    """Computes the gradients of images, scale and offset, without storing normalised images.
 
     With n = (x - mean) · inverse, it is dscale = Σ dy·n, and in training dx = factor · (dy -
-    mean(dy) - n · mean(dy·n)), in which n is dx's own memory at first.
+    mean(dy) - n · mean(dy·n)), in which n is first stored in dx.
     """
     dy, x, scale, mean, variance = inputs
     epsilon, data_format, is_training = attrs
@@ -461,9 +461,9 @@ def _gradients(
     data_format: str,
     is_training: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What `_fill_gradients` computes as a formula, of which there are gradients in turn.
+    """The computation of `_fill_gradients` as a differentiable formula.
 
-    In training mean and variance are those of the images, and change with them.
+    In training, mean and variance depend on the images.
     """
     kind, narrow, rank = mean.dtype.base, x.dtype.base, len(data_format)
     order = np.array(channels_last(range(rank), data_format), np.int32)

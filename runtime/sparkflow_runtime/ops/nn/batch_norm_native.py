@@ -1,6 +1,6 @@
-"""Batch normalisation on a CPU in machine code: two walks through the images, and two going back.
+"""Batch normalisation on a CPU in machine code: two passes over the images, and two for gradients.
 
-Images have channels last, and everything is of one type. What does not fit is left to numpy's way.
+Images have channels last, and everything has one dtype. All else is left to numpy.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Shown = Callable[[Sequence[Array], tuple[Array, Array]], tuple[Array, Array]]
 
 
 def bind(rank: int, epsilon: float, shown: Shown | None, plain: Run) -> Run:
-    """The kernel of a normalisation, called with its inputs and its outputs.
+    """Returns the kernel of a normalisation, called with its inputs and its outputs.
 
     Args:
         rank: Dimensions of images.
         epsilon: Added to the variance.
-        shown: From the inputs and the moments of the batch, what to give as its mean and variance;
+        shown: Computes the mean and variance to return, from the inputs and the batch's moments;
             None in inference.
         plain: The same in numpy.
     """
@@ -105,7 +105,7 @@ class _Known:
         self._kernels: dict[tuple[int, ...], Kernels | None] = {}
 
     def of(self, x: Any, channels: int) -> Kernels | None:
-        """Those for images; None if there are none, or channels are not as many."""
+        """The kernels for images; None if there are none, or the number of channels differs."""
         if x.ndim != self._rank or x.shape[-1] != channels or not channels:
             return None
         try:

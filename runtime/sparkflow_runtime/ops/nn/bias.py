@@ -1,4 +1,4 @@
-"""Adding a bias per channel, and the sum over everything but channels that is its gradient."""
+"""Adding a bias per channel, and its gradient: the sum over everything but channels."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class BiasAdd(Op):
     attrs = {"T": type_attr(NUMERIC), "data_format": _DATA_FORMAT}
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape of `value`, with the channels of either."""
+        """The shape of `value`, with the channels from either input."""
         value = node.shapes[0]
         (channels,) = node.with_rank(1, 1, "bias")
         if value is None:
@@ -82,7 +82,7 @@ class BiasAdd(Op):
 
 
 def _fitting(value: Array, bias: Array, data_format: str) -> Array:
-    """The bias such that it broadcasts against the value."""
+    """Reshapes the bias to broadcast against the value."""
     axis = _channel_axis(value.ndim, data_format)
     if bias.shape != (value.shape[axis],):
         raise InvalidArgumentError(message=_misfit(value.shape, bias.shape, axis))
@@ -146,7 +146,7 @@ class BiasAddGrad(Op):
         return [fusion.reduce("reduce_sum", value, rest, keep_dims=False)]
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor, ...]:
-        """The gradient of each channel, at all its places."""
+        """The gradient of each channel, broadcast to all its positions."""
         source = op.inputs[0]
         shape = shape_tensor(g, source)
         if op.attr("data_format") == "NCHW":

@@ -1,7 +1,7 @@
-"""Classes drawn to stand for all others in sampled losses.
+"""Candidate classes sampled for sampled losses.
 
-Each op draws from its node's random stream (see `random`) and tells how often a class is expected
-among the samples. The classes drawn are not those TensorFlow draws.
+Each op draws from its node's random stream (see `random`) and returns the expected count of each
+class among the samples. The classes differ from those that TensorFlow draws.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Distribution:
 
     Args:
         weights: One non-negative number per class.
-        learns: Whether the classes that come as true ones add to their weight.
+        learns: Whether true classes increase their weights.
     """
 
     def __init__(self, weights: HostArray, learns: bool = False) -> None:
@@ -60,7 +60,7 @@ class Distribution:
         self._last = int(possible[-1]) if len(possible) else 0
 
     def learn(self, classes: HostArray) -> None:
-        """Counts classes seen, where that is meant to matter."""
+        """Counts the classes seen, if the distribution learns."""
         if self._learns:
             np.add.at(self._weights, classes.reshape(-1), 1.0)
             self._refresh()
@@ -68,10 +68,10 @@ class Distribution:
     def sample(
         self, generator: np.random.Generator, count: int, unique: bool
     ) -> tuple[HostArray, int]:
-        """`count` classes, and how many draws it took.
+        """Draws `count` classes; also returns the number of draws.
 
         Raises:
-            InvalidArgumentError: More different classes are asked for than have a probability.
+            InvalidArgumentError: More distinct classes are requested than have a probability.
         """
         if unique and count > self._possible:
             raise InvalidArgumentError(
@@ -83,7 +83,7 @@ class Distribution:
         found, tries = np.empty(0, np.int64), 0
         while True:
             seen = np.concatenate([found, self._draw(generator, count)])
-            places = np.sort(np.unique(seen, return_index=True)[1])  # as they were drawn first
+            places = np.sort(np.unique(seen, return_index=True)[1])  # in order of their first draw
             if len(places) >= count:
                 return seen[places[:count]], tries + int(places[count - 1]) + 1 - len(found)
             found, tries = seen[places], tries + count
@@ -93,7 +93,7 @@ class Distribution:
         return np.minimum(drawn, self._last).astype(np.int64)
 
     def expected(self, classes: HostArray, count: int, tries: int) -> HostArray:
-        """How often each of `classes` is expected among samples that took `tries` draws."""
+        """The expected count of each of `classes` among samples that took `tries` draws."""
         chances = self.probabilities[classes]
         if tries == count:
             return np.asarray(chances * count, np.float32)
@@ -158,7 +158,7 @@ def _check_true(true: HostArray, num_true: int, classes: int) -> None:
 
 @register
 class UniformCandidateSampler(_Sampler):
-    """Classes that are all equally likely."""
+    """Uniformly distributed classes."""
 
     attrs = {**_COUNTS, **_RANGE, **_SEEDS}
 
@@ -180,7 +180,7 @@ class LogUniformCandidateSampler(_Sampler):
 
 @register
 class LearnedUnigramCandidateSampler(_Sampler):
-    """Classes as often as they have come as true ones in this session, plus one."""
+    """Classes weighted by one plus their count as true classes in this session."""
 
     attrs = {**_COUNTS, **_RANGE, **_SEEDS}
 
@@ -196,7 +196,7 @@ class ThreadUnsafeUnigramCandidateSampler(LearnedUnigramCandidateSampler):
 
 @register
 class FixedUnigramCandidateSampler(_Sampler):
-    """Classes as often as a list or a file says, to the power of `distortion`."""
+    """Classes weighted by a list or a file, to the power of `distortion`."""
 
     attrs = {
         **_COUNTS,
@@ -212,11 +212,11 @@ class FixedUnigramCandidateSampler(_Sampler):
     reaches = frozenset({FILES})
 
     def reach(self, attrs: Mapping[str, Any]) -> Set[str]:
-        """No file where the weights are a list."""
+        """No file if the weights are a list."""
         return self.reaches or frozenset() if attrs["vocab_file"] else frozenset()
 
     def distribution(self, attrs: Mapping[str, Any]) -> Distribution:
-        """The weights given, those of other shards and of reserved ids 0.
+        """The given weights; 0 for other shards and for reserved ids.
 
         Raises:
             InvalidArgumentError: Not exactly one of file and list, or not one weight per class.
@@ -262,7 +262,7 @@ class AllCandidateSampler(_Sampler):
 
 @register
 class ComputeAccidentalHits(Op):
-    """Where samples happen to be true classes: (row, position, a very negative weight)."""
+    """Accidental hits, samples that are true classes: (row, position, a very negative weight)."""
 
     inputs = "true_classes: int64, sampled_candidates: int64"
     outputs = "indices: int32, ids: int64, weights: float32"

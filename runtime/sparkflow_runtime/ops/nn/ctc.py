@@ -1,6 +1,6 @@
 """Connectionist temporal classification (Graves et al. 2006): loss and decoders.
 
-All recursions run over time in Python and over batch and labels in arrays, in float64.
+All recursions loop over time in Python, vectorised over batch and labels, in float64.
 """
 
 from __future__ import annotations
@@ -61,17 +61,17 @@ def _label_rows(
 
 
 def _loss(log_y: HostArray, labels: list[int], merge: bool) -> tuple[float, HostArray]:
-    """The loss of one sequence, and the occupation [time, classes] of its alignments.
+    """The loss of one sequence, and the occupancy [time, classes] of its alignments.
 
     Args:
         log_y: [time, classes] log probabilities, the blank last.
-        labels: The classes wanted.
-        merge: Whether repeated classes count once.
+        labels: The target classes.
+        merge: Whether repeated classes are merged.
     """
     time, classes = log_y.shape
     path = np.full(2 * len(labels) + 1, classes - 1)
     path[1::2] = labels
-    # Skipping the blank between two labels: between different ones where repeats are merged.
+    # Skipping the blank between two labels; between different ones only if repeats are merged.
     skips = np.zeros(len(path), bool)
     skips[3::2] = path[3::2] != path[1:-2:2] if merge else True
     stays = np.full(len(path), True) if merge else path == classes - 1
@@ -90,14 +90,14 @@ def _loss(log_y: HostArray, labels: list[int], merge: bool) -> tuple[float, Host
 
 
 def _mirrored(skips: HostArray) -> HostArray:
-    """Where the reversed path may skip: the same pairs seen from the other end."""
+    """Where the reversed path may skip: the same pairs from the other end."""
     result = np.zeros_like(skips)
     result[2:] = skips[::-1][:-2]
     return result
 
 
 def _alignments(emitted: HostArray, skips: HostArray, stays: HostArray) -> HostArray:
-    """Log of the summed probabilities of all ways to each place of the path at each time."""
+    """The log of the summed probabilities of all paths to each position at each time."""
     time, places = emitted.shape
     result = np.full((time, places), -np.inf)
     result[0, :2] = emitted[0, :2]
@@ -176,7 +176,7 @@ class CTCLoss(Op):
     def gradient(
         self, g: GraphBuilder, op: OperationView, dy: Tensor | None, _: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        """The second output, times what arrives per example; there is no second order."""
+        """The second output times the gradient per example; there is no second derivative."""
         if dy is None:
             return None, None, None, None
         fixed = g.PreventGradient(
@@ -190,7 +190,7 @@ class CTCLoss(Op):
 
 @register
 class CTCGreedyDecoder(Op):
-    """The most likely class at each time, with blanks and (if asked) repeats left out."""
+    """The most likely class at each time, without blanks and (optionally) repeats."""
 
     inputs = "inputs: T, sequence_length: int32"
     outputs = (

@@ -1,6 +1,6 @@
 """Grayscale dilation: the maximum of window plus filter, and its gradients.
 
-TensorFlow has no gradient of the gradients, so neither have we.
+As in TensorFlow, there is no second derivative.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _sums(
     inside = None if floats else pad_images(xp, xp.ones(images.shape, bool), windows, False)
     for place, index in offsets(windows):
         sums = padded[index] + filters[place]
-        if inside is not None:  # integers have no infinity that stays one
+        if inside is not None:  # integers have no infinity
             sums = xp.where(inside[index], sums, lowest)
         yield place, index, sums.astype(images.dtype, copy=False)
 
@@ -136,7 +136,7 @@ class _DilationGrad(_Dilation):
     def routed_to(
         self, xp: Any, images: Array, filters: Array, dy: Array, windows: Windows
     ) -> Array:
-        """The gradients of the windows at what was in their maxima."""
+        """The gradients of the windows at the elements that were their maxima."""
         raise NotImplementedError
 
     def routed(

@@ -1,6 +1,6 @@
-"""`FakeQuant*`: what training does to numbers so that they get used to being quantised.
+"""`FakeQuant*`: simulated quantisation for quantisation-aware training.
 
-The ends are moved a little so that zero is one of the integers (B. Jacob et al., Quantization and
+The range is nudged so that zero is exactly representable (B. Jacob et al., Quantization and
 training of neural networks for efficient integer-arithmetic-only inference, 2018).
 """
 
@@ -26,7 +26,7 @@ _ENDS: dict[str, Attr] = {"min": float_attr(-6.0), "max": float_attr(6.0), **_WI
 
 
 class _Ends(NamedTuple):
-    """The ends moved so that zero is exact, the distance of two numbers, and whether all is 0."""
+    """The nudged range with exact zero, the step size, and whether all is 0."""
 
     low: Tensor
     high: Tensor
@@ -52,7 +52,7 @@ def _quantized(g: Any, value: Tensor, ends: _Ends) -> Tensor:
 
 
 def _beyond(g: Any, value: Tensor, ends: _Ends) -> tuple[Tensor, Tensor]:
-    """Which values lie below and above the ends."""
+    """Which values are below and above the range."""
     counts = g.LogicalNot(ends.are_zero)
     below = g.LogicalAnd(g.Less(value, ends.low), counts)
     return below, g.LogicalAnd(g.Greater(value, ends.high), counts)
@@ -66,7 +66,7 @@ def _constants(g: Any, low: float, high: float) -> tuple[Tensor, Tensor]:
 
 @register
 class FakeQuantWithMinMaxArgs(Composed):
-    """Rounded to the numbers that integers between `min` and `max` stand for."""
+    """Rounds to the numbers that integers between `min` and `max` represent."""
 
     inputs = "inputs: float32"
     outputs = "outputs: float32"
@@ -87,14 +87,14 @@ class FakeQuantWithMinMaxArgs(Composed):
     def gradient(
         self, g: GraphBuilder, op: OperationView, *grads: Tensor | None
     ) -> Sequence[Tensor]:
-        """What arrives, where the number lies between the ends."""
+        """The incoming gradient where the number is in the range."""
         attrs = {name: op.attr(name) for name in _ENDS}
         return [g.FakeQuantWithMinMaxArgsGradient(grads[0], op.inputs[0], **attrs)]
 
 
 @register
 class FakeQuantWithMinMaxArgsGradient(Composed):
-    """The gradients where the inputs lie between the ends, 0 elsewhere."""
+    """The gradients where the inputs are in the range, 0 elsewhere."""
 
     inputs = "gradients: float32, inputs: float32"
     outputs = "backprops: float32"
@@ -119,7 +119,7 @@ class FakeQuantWithMinMaxArgsGradient(Composed):
 
 
 class _WithVariables(Composed):
-    """Rounded to the numbers that integers between the ends stand for."""
+    """Rounds to the numbers that integers in the range represent."""
 
     inputs = "inputs: float32, min: float32, max: float32"
     outputs = "outputs: float32"
@@ -142,14 +142,14 @@ class _WithVariables(Composed):
     def gradient(
         self, g: GraphBuilder, op: OperationView, *grads: Tensor | None
     ) -> Sequence[Tensor]:
-        """To the numbers between the ends, and to the ends what lies beyond them."""
+        """To the numbers in the range; that of numbers beyond goes to the range's ends."""
         make = getattr(g, f"{self.op_type}Gradient")
         attrs = {name: op.attr(name) for name in _WIDTH}
         return make(grads[0], *op.inputs, **attrs)  # type: ignore[no-any-return]  # outputs
 
 
 class _WithVariablesGradient(Composed):
-    """What goes to the numbers between the ends, and to each end."""
+    """The gradients of the numbers in the range, and of each end."""
 
     inputs = "gradients: float32, inputs: float32, min: float32, max: float32"
     outputs = "backprops_wrt_input: float32, backprop_wrt_min: float32, backprop_wrt_max: float32"
@@ -180,12 +180,12 @@ class _WithVariablesGradient(Composed):
 
 @register
 class FakeQuantWithMinMaxVars(_WithVariables):
-    """As `FakeQuantWithMinMaxArgs` with scalars as the ends."""
+    """As `FakeQuantWithMinMaxArgs`, with the range as scalar inputs."""
 
 
 @register
 class FakeQuantWithMinMaxVarsPerChannel(_WithVariables):
-    """The same with an end of its own for every entry of the last axis."""
+    """The same with a separate range for every entry of the last axis."""
 
 
 @register

@@ -34,7 +34,7 @@ _ATTRS = {
 
 
 def _neighbours(xp: Any, values: Array, radius: int) -> Array:
-    """For every channel the sum over the channels not further away than `radius`."""
+    """For every channel, the sum over the channels within `radius`."""
     depth = values.shape[-1]
     result = values.copy()
     for distance in range(1, min(radius, depth - 1) + 1):
@@ -51,14 +51,14 @@ class _LrnOp(Op):
     """A normalisation or its gradient.
 
     Attributes:
-        is_gradient: Which.
+        is_gradient: Whether it is the gradient.
     """
 
     capturable = True
     is_gradient: ClassVar[bool]
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:
-        """`compute`, or CUDA that does the same."""
+        """`compute`, or equivalent CUDA code."""
         plain = super().bind(node, context)
         if context.xp is np:
             return ByShape(self._chooser(node)).kernel(plain)
@@ -74,7 +74,7 @@ class _LrnOp(Op):
         return kernel
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., None] | None:
-        """The same in machine code, into an array."""
+        """The same in machine code, into a given array."""
         if context.xp is not np or not native.available():
             return None
         return ByShape(self._chooser(node)).kernel_out(super().bind(node, context))
@@ -138,7 +138,7 @@ class LRN(_LrnOp):
         return (wide * norm ** kind(-beta)).astype(x.dtype, copy=False)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor, ...]:
-        """One op; it has none of its own, as in TensorFlow."""
+        """One op, which has no gradient itself, as in TensorFlow."""
         attrs = {name: op.attr(name) for name in _ATTRS if name != "T"}
         return (g.LRNGrad(dy, op.inputs[0], op.outputs[0], **attrs),)
 

@@ -12,17 +12,17 @@ from sparkflow_runtime.ops.op import Array
 
 
 def bind(cupy: Any, gradient: bool, attrs: Mapping[str, Any]) -> Callable[..., bool] | None:
-    """A function of the inputs and the result's array that fills it.
+    """Returns a function of the inputs and the result's array that fills it.
 
-    It returns False, and does nothing, where one of the arrays has another size.
+    It returns False, without doing anything, if one of the arrays has another size.
 
     Args:
         cupy: The module.
         gradient: Whether it is the gradient.
-        attrs: The node's.
+        attrs: The node's attributes.
 
     Returns:
-        It; None for a dtype that there is no code for.
+        The function; None for an unsupported dtype.
     """
     if attrs["T"] not in COMPUTED_IN:
         return None

@@ -1,4 +1,4 @@
-"""Windows of images and volumes, each laid out as a vector of channels."""
+"""Patches of images and volumes, each flattened to a vector of channels."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Extract(Op):
 
     Attributes:
         layout: The order of the images' dimensions.
-        backprop: The convolution whose gradient puts windows back, from shape, filter and windows.
+        backprop: The gradient op that scatters windows back, from shape, filter and windows.
     """
 
     outputs = "patches: T"

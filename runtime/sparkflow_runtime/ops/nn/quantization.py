@@ -1,4 +1,4 @@
-"""Quantised numbers: integers that stand for real numbers between two ends given beside them."""
+"""Quantised numbers: integers that represent real numbers in a separately given range."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _round_away(x: Array) -> Array:
 
 
 def _along(values: Array, rank: int, axis: int) -> Array:
-    """One number per entry of an axis, to be broadcast; a scalar where there is no axis."""
+    """One number per entry of an axis, to be broadcast; a scalar without an axis."""
     if axis == -1:
         return values.reshape(())
     return values.reshape(*(1,) * axis, -1, *(1,) * (rank - axis - 1))
@@ -45,7 +45,7 @@ def _along(values: Array, rank: int, axis: int) -> Array:
 
 @register
 class QuantizeV2(Op):
-    """Real numbers as integers of a quantised type, with the ends they were mapped from."""
+    """Real numbers as integers of a quantised dtype, with the range they were mapped from."""
 
     inputs = "input: float32, min_range: float32, max_range: float32"
     outputs = "output: T, output_min: float32, output_max: float32"
@@ -74,14 +74,14 @@ class QuantizeV2(Op):
         axis: int,
         ensure_minimum_range: float,
     ) -> Any:
-        """The integers and the ends.
+        """The integers and the range.
 
         Raises:
-            InvalidArgumentError: The upper end is below the lower one.
+            InvalidArgumentError: The maximum is below the minimum.
         """
         if (min_range > max_range).any():
             raise InvalidArgumentError(message="min_range must be less than or equal to max_range")
-        # Zero is always among the numbers, and the ends lie apart.
+        # The range always contains zero, and its ends differ.
         low = np.minimum(min_range, np.float32(0))
         apart = np.maximum(np.maximum(np.abs(min_range), np.abs(max_range)), np.float32(1))
         apart = apart * np.float32(ensure_minimum_range)
@@ -110,7 +110,7 @@ class QuantizeV2(Op):
 
 
 def _symmetric(low: Array, high: Array, least: float, greatest: float) -> tuple[Array, Array]:
-    """The ends widened until both are the same multiple of the integers' ends."""
+    """The range widened until its ends are the same multiple of the integers' limits."""
     if least == 0:
         return np.zeros_like(low), high
     scale = np.maximum(high / np.float32(greatest), low / np.float32(least))
@@ -121,7 +121,7 @@ def _symmetric(low: Array, high: Array, least: float, greatest: float) -> tuple[
 
 @register
 class Dequantize(Op):
-    """The real numbers that quantised ones stand for."""
+    """The real numbers that quantised ones represent."""
 
     inputs = "input: T, min_range: float32, max_range: float32"
     outputs = "output: dtype"
@@ -171,7 +171,7 @@ class Dequantize(Op):
 
 
 class _RoundTrip(Op):
-    """Numbers rounded to those that integers of so many bits can stand for."""
+    """Rounds numbers to those that integers with `num_bits` bits can represent."""
 
     kernels = _ON_HOST
     infer = same_as(0)
@@ -221,7 +221,7 @@ def _round_trip(
 
 @register
 class QuantizeAndDequantizeV2(_RoundTrip):
-    """Rounded to the integers of `num_bits` between the ends given, or those of the input."""
+    """Rounds to the integers of `num_bits` in the given range, or that of the input."""
 
     inputs = "input: T, input_min: T, input_max: T"
     outputs = "output: T"
@@ -250,7 +250,7 @@ class QuantizeAndDequantizeV2(_RoundTrip):
         """A new array.
 
         Raises:
-            InvalidArgumentError: The upper end is below the lower one.
+            InvalidArgumentError: The maximum is below the minimum.
         """
         if range_given and (input_min > input_max).any():
             raise InvalidArgumentError(
@@ -274,7 +274,7 @@ class QuantizeAndDequantizeV2(_RoundTrip):
 
 @register
 class QuantizeAndDequantize(_RoundTrip):
-    """The same with the ends as attributes."""
+    """The same with the range as attributes."""
 
     inputs = "input: T"
     outputs = "output: T"

@@ -1,4 +1,4 @@
-"""Softmax and its logarithm along the last axis. Losses made of them are in `loss`."""
+"""Softmax and its logarithm along the last axis. Losses based on them are in `loss`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _check_rank(op_type: str, shape: Shape) -> None:
 
 
 def _shifted(xp: Any, logits: Array) -> Array:
-    """The logits less the largest of their row, in float32 where they are float16."""
+    """The logits minus the maximum of their row, in float32 if they are float16."""
     if logits.dtype.itemsize == 2:
         logits = logits.astype(np.float32)
     if not logits.size:
@@ -39,10 +39,10 @@ def _shifted(xp: Any, logits: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class SoftmaxOfRows:
-    """In a kernel: the softmax of every row, its logarithm, and what both are made of.
+    """In a kernel: the softmax of every row, its logarithm, and the intermediate values of both.
 
     Attributes:
-        shifted: The logits less the largest of the row.
+        shifted: The logits minus the maximum of the row.
         log_sum: The logarithm of the sum of the row's exponentials of these.
         softmax, log_softmax: The results.
     """
@@ -103,7 +103,7 @@ class Softmax(Op):
         return powers.astype(logits.dtype, copy=False)
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
-        """The same, in the array given; numbers that are computed in a wider type are not."""
+        """The same, into a given array; not for dtypes that are computed in a wider type."""
         if node.attrs["T"] is float16:
             return None
         xp = context.xp
@@ -151,7 +151,7 @@ class LogSoftmax(Op):
         return result.astype(logits.dtype, copy=False)
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
-        """The same; the difference is made twice instead of kept."""
+        """The same; the difference is computed twice instead of kept."""
         if node.attrs["T"] is float16:
             return None
         xp = context.xp

@@ -2,11 +2,11 @@
 
 Here are their checks and critical sections, and one row each at the end; the formulas are in
 `update_rules`. An update runs in place with the variable and all its slots locked (whatever
-`use_locking` says), so concurrent replicas apply one after another; the kernels keep no state of
+`use_locking` says), so concurrent replicas are applied sequentially; the kernels keep no state of
 their own.
 
-Rows that appear several times in `indices` are summed first and applied once, which is what
-TensorFlow's optimizers do before they call these ops.
+Repeated rows in `indices` are summed first and applied once, as TensorFlow's optimizers do before
+they call these ops.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _COMPLEX_TOO = dtypes.FLOATING | dtypes.COMPLEX
 def update_attrs(
     *flags: str, sparse: bool = False, types: Any = dtypes.FLOATING
 ) -> dict[str, Attr]:
-    """The attributes of an update: `T`, `Tindices` where it is one of rows, `use_locking`, flags.
+    """The attributes of an update: `T`, `Tindices` if it updates rows, `use_locking`, flags.
 
     Flags are false by default, except `update_slots`.
     """
@@ -57,7 +57,7 @@ class DenseUpdate(Op):
     Attributes:
         rule: The formula, see `update_rules`.
         grad: The name of the gradient's argument.
-        names_handle_form: Whether its module registers the op for handles, too.
+        names_handle_form: Whether its module also registers the op for handles.
     """
 
     applies_gradients = True
@@ -83,7 +83,7 @@ class DenseUpdate(Op):
         """The shape of the variable, which its slots and the gradient share.
 
         Raises:
-            InvalidArgumentError: They do not, or a scalar argument is none.
+            InvalidArgumentError: They do not, or a scalar argument is not a scalar.
         """
         for index, name in self.scalars.items():
             node.with_rank(index, 0, name)
@@ -102,10 +102,10 @@ class DenseUpdate(Op):
         return shape
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """The kernel: takes variables and arrays, returns the variable.
+        """The kernel: a function of variables and arrays that returns the variable.
 
-        It raises FailedPreconditionError where a variable or slot is uninitialised, and
-        InvalidArgumentError where shapes differ or an index is out of range.
+        It raises FailedPreconditionError if a variable or slot is uninitialised, and
+        InvalidArgumentError if shapes differ or an index is out of range.
         """
         xp = context.xp
         flags: Mapping[str, bool] = {name: node.attrs[name] for name in self.flags}
@@ -140,7 +140,7 @@ class DenseUpdate(Op):
     def rule_in_place(
         self, functions: update_rules.Functions, inputs: Sequence[Any], flags: Mapping[str, bool]
     ) -> Apply:
-        """The rule as what changes arrays of a variable and its slots."""
+        """The rule as a function that updates the arrays of a variable and its slots."""
         rule = type(self).rule
         known = {**{name: inputs[i] for i, name in self.scalars.items()}, **flags}
 
@@ -197,7 +197,7 @@ class RowUpdate(DenseUpdate):
     def require_fitting(
         self, xp: Any, variable: Variable, array: Array, grad: Array, indices: Array
     ) -> None:
-        """Passes when there are such rows and a gradient for each.
+        """Checks that the rows exist and each has a gradient.
 
         Raises:
             InvalidArgumentError: An index is out of range, or shapes do not fit.
@@ -222,17 +222,17 @@ def update(
     has_rows: bool = True,
     **members: Any,
 ) -> None:
-    """Enters `Apply` with the name, and `SparseApply` with it for rows.
+    """Registers `Apply` + name, and `SparseApply` + name for rows.
 
     Args:
-        name: Without those.
+        name: The name without these prefixes.
         rule: The formula.
         slots: The names of the variable and its slots.
-        others: The names of the other arguments, scalars but for `grad` or `delta`; those that are
-            not of the variable's dtype with theirs. Rows have `indices` after `grad`.
-        flags: Attributes that the rule looks at.
+        others: The names of the other arguments, scalars except `grad` or `delta`, with the dtype
+            if it is not the variable's. Row updates have `indices` after `grad`.
+        flags: Attributes that the rule uses.
         types: The dtypes of variables.
-        has_rows: Whether there is one for rows.
+        has_rows: Whether there is a row update.
         members: Class attributes of the dense op.
     """
     names = others.split()

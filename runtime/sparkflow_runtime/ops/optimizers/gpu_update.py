@@ -17,16 +17,17 @@ if TYPE_CHECKING:
 
 
 def bind(cupy: Any, op: DenseUpdate, dtype: DType, attrs: Mapping[str, Any]) -> Run | None:
-    """The kernel of a dense update on a GPU, as `native_update.bind`.
+    """Returns the kernel of a dense update on a GPU, as `native_update.bind`.
 
     Args:
         cupy: The module.
         op: The op.
         dtype: The dtype of the variable.
-        attrs: The node's.
+        attrs: The node's attributes.
 
     Returns:
-        It; None for updates of rows, and for powers, which would have to be looked at on the host.
+        The kernel; None for row updates, and for powers, which would have to be inspected on the
+    host.
     """
     if dtype not in update_kernels.DTYPES:
         return None

@@ -1,9 +1,10 @@
-"""Updates of variables that are stored as bfloat16: computed in float32, rounded once when stored.
+"""Updates of bfloat16 variables: computed in float32, rounded once when stored.
 
 The slots of such a variable, the scalars of a step and the gradient are float32, and the formulas
-are those of `update_rules`. Rounding to the nearest loses every step that is less than half of the
-last place, 1/512 of the number; stochastic rounding goes up as often as the rest says, so that
-such steps count on average (Gupta et al. 2015, "Deep learning with limited numerical precision").
+are those of `update_rules`. Rounding to nearest loses every step below half a unit in the last
+place, 1/512 of the number; stochastic rounding rounds up with a probability proportional to the
+remainder, so that such steps count on average (Gupta et al. 2015, "Deep learning with limited
+numerical precision").
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class NarrowUpdate(DenseUpdate):
 
     Attributes:
         wide: The name of the op that updates a float32 variable by the same rule.
-        twin: That op.
+        twin: The op itself.
     """
 
     kernels: ClassVar = {"CPU": None}
@@ -151,7 +152,7 @@ class NarrowRowUpdate(NarrowUpdate, RowUpdate):
 
 
 class _Step:
-    """Changes float32 arrays by the rule: those of a variable and its slots, or of their rows."""
+    """Applies the rule to float32 arrays: those of a variable and its slots, or of their rows."""
 
     def __init__(self, op: NarrowUpdate, node: NodeView) -> None:
         twin = self._twin = op.twin
@@ -174,7 +175,7 @@ class _Step:
 
 
 class _Rounding:
-    """Makes bfloat16 of float32; called with the variable locked."""
+    """Converts float32 to bfloat16; called with the variable locked."""
 
     def __init__(self, node: NodeView) -> None:
         self._is_stochastic = node.attrs["rounding"] == STOCHASTIC
@@ -189,7 +190,7 @@ class _Rounding:
 
 
 def _mixed(number: int) -> int:
-    """32 bits that differ in half of their places from those of the next number (SplitMix64)."""
+    """32 bits, half of which differ from those of the next number (SplitMix64)."""
     z = number * 0x9E3779B97F4A7C15 % (1 << 64)
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % (1 << 64)
     z = (z ^ z >> 27) * 0x94D049BB133111EB % (1 << 64)
@@ -207,9 +208,9 @@ def _taken(array: Array, rows: Array) -> Array:
 
 
 def _put(array: Array, rows: Array, new: Array) -> None:
-    """Writes rows that are different from each other."""
+    """Writes distinct rows."""
     table, values = array, new
-    is_even = array.ndim > 1 and array.shape[-1] % 2 == 0  # a vector has its rows there
+    is_even = array.ndim > 1 and array.shape[-1] % 2 == 0  # the rows of a vector are scalars
     if array.itemsize < _WORD_BYTES and is_even and array.flags.c_contiguous:
         table, values = array.view(np.int32), new.view(np.int32)
     if row_kernels.scatter(row_kernels.SET, table, rows, values) is None:
@@ -217,7 +218,7 @@ def _put(array: Array, rows: Array, new: Array) -> None:
 
 
 class _OnHandle(NarrowUpdate):
-    """The op that does the same to a variable given by its handle; it has no outputs."""
+    """The op that does the same by handle; it has no outputs."""
 
     outputs = ""
 

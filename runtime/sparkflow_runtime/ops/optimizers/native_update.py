@@ -1,7 +1,7 @@
-"""Updates of host variables by machine code: the kernels of `update_kernels`, ready to be called.
+"""Updates of host variables by machine code: the kernels of `update_kernels`, ready to call.
 
-What they do not take (gaps in memory, shapes that do not fit, indices out of bounds) they leave
-alone and answer False; the op then does it with numpy, or says what is wrong.
+For unsupported arguments (gaps in memory, shapes that do not fit, indices out of bounds) they do
+nothing and return False; the op then uses numpy, or reports the error.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from sparkflow_runtime.ops.optimizers.apply_gradient import DenseUpdate
 
 Run = Callable[[Sequence[Array], Sequence[Any]], bool]
-"""Takes the arrays of a variable and its slots, and all inputs of the op; True when it is done."""
+"""A function of the arrays of a variable and its slots, and all op inputs; True on success."""
 _MOST_SHAPES: Final = 16
 
 
 def bind(op: DenseUpdate, dtype: DType, attrs: Mapping[str, Any]) -> Run | None:
-    """The kernel of a node.
+    """Returns the kernel of a node.
 
     Args:
-        op: The op, with references.
+        op: The op, in its reference form.
         dtype: The dtype of the variable.
-        attrs: The node's.
+        attrs: The node's attributes.
 
     Returns:
-        It, to be called with the variables locked; None if there is none.
+        The kernel, to be called with the variables locked; None if there is none.
     """
     found = arguments(op, dtype, attrs)
     if found is None:
@@ -47,20 +47,20 @@ def bind(op: DenseUpdate, dtype: DType, attrs: Mapping[str, Any]) -> Run | None:
 
 
 def arguments(op: DenseUpdate, dtype: DType, attrs: Mapping[str, Any]) -> Arguments | None:
-    """What is known of a node that machine code can do; None where it cannot. See `bind`."""
+    """What is known about a node that machine code supports; None if it does not. See `bind`."""
     if dtype not in update_kernels.DTYPES or not native.available():
         return None
     return Arguments(op, dtype, attrs)
 
 
 class Arguments:
-    """Which input of an update is what.
+    """The roles of an update's inputs.
 
     Attributes:
-        variables: How many variables come first.
-        grad, indices: Places among the inputs; `indices` is None for dense updates.
-        scalars: Places of the scalars.
-        has_power: Whether one of them is the power of FTRL.
+        variables: Number of leading variables.
+        grad, indices: Input numbers; `indices` is None for dense updates.
+        scalars: Input numbers of the scalars.
+        has_power: Whether one of them is FTRL's power.
     """
 
     def __init__(self, op: DenseUpdate, dtype: DType, attrs: Mapping[str, Any]) -> None:
@@ -82,11 +82,11 @@ class Arguments:
         self._flags = tuple((name, attrs[name]) for name in sorted(op.flags))
 
     def needs_root_only(self, inputs: Sequence[Any]) -> bool:
-        """Whether a power among the scalars is one for which there is a faster kernel."""
+        """Whether the power among the scalars has a faster kernel."""
         return self._power is not None and inputs[self._power] == update_rules.ROOT_POWER
 
     def kernel(self, is_root: bool) -> UpdateKernel:
-        """The kernel that does it."""
+        """The kernel for it."""
         flags = (*self._flags, ("is_root", True)) if is_root else self._flags
         return update_kernels.update_kernel(self._rule, self._args, flags)
 

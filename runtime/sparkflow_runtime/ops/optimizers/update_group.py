@@ -1,8 +1,7 @@
-"""Updates of many variables by one rule with the same scalars, in one call of machine code.
+"""Updates of many variables by one rule with the same scalars, in one machine code call.
 
-A call of one update's kernel costs some microseconds before it does anything, which is more than
-the update of a small variable. A compiler may put nodes of one op type, with the same attributes
-and the same scalars, into one group.
+Calling one update's kernel has an overhead of some microseconds, more than the update of a small
+variable. A compiler may group nodes of one op type with the same attributes and scalars.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ from sparkflow_runtime.ops.optimizers.update import LockOrder
 from sparkflow_runtime.ops.registry import lookup
 
 _SHARED_ELEMENTS: Final = 1 << 18
-"""Groups of fewer elements are updated by one thread."""
+"""Smaller groups are updated by a single thread."""
 _SHORT_ELEMENTS: Final = 1 << 15
-"""Groups of more let other Python threads run meanwhile."""
+"""Larger groups are updated without holding the GIL."""
 
 Sets = Sequence[Sequence[Any]]
 
@@ -38,18 +37,18 @@ def bind(
     context: KernelContext,
     kernels: Sequence[Callable[..., Any]] | None = None,
 ) -> Callable[[Sets], None] | None:
-    """One kernel for several nodes.
+    """Returns one kernel for several nodes.
 
     Args:
-        nodes: Of one op type, `ApplyX` or `ResourceApplyX`, with equal attributes.
-        context: Where they run.
-        kernels: Their own kernels, for what the group cannot do; None to bind them here.
+        nodes: Nodes of one op type, `ApplyX` or `ResourceApplyX`, with equal attributes.
+        context: Their kernel context.
+        kernels: Their own kernels, as a fallback; None to bind them here.
 
     Returns:
-        A function of the inputs of each node, in their order. The scalars must be the same for all
-        nodes: those of the first one count. It has the effect of the nodes' kernels called in turn,
-        but the variables of all are locked together, and raises what they raise. None where there
-        is no such kernel.
+        A function of the inputs of each node, in order. The scalars must be the same for all nodes:
+        those of the first one are used. It has the effect of calling the nodes' kernels in order,
+        except that all variables are locked together, and raises the same errors. None if there is
+        no such kernel.
     """
     op = lookup(nodes[0].op).with_references
     if context.xp is not np or not isinstance(op, DenseUpdate):
@@ -92,7 +91,7 @@ class _Group:
             lock.acquire()
         try:
             if len(held) < len(variables):
-                return False  # one of them twice: its updates come one after another
+                return False  # one occurs twice: its updates must be sequential
             tables = [variable.array for variable in variables]
             updates = [inputs[grad] for inputs in sets]
             if any(map(operator.is_, tables, itertools.repeat(None))):
@@ -110,7 +109,7 @@ class _Group:
     def _bound(
         self, tables: list[Any], updates: list[Any], is_root: bool
     ) -> Callable[..., bool] | None:
-        """The kernel for variables and gradients of these shapes; None where they do not fit."""
+        """The kernel for variables and gradients of these shapes; None if they do not fit."""
         count = self._arguments.variables
         expected = [shape for shape in updates for _ in range(count)]
         if tables != expected:

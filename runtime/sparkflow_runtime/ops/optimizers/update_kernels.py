@@ -12,12 +12,12 @@ from sparkflow_runtime.dtypes import DType, float32, float64
 from sparkflow_runtime.ops.optimizers.update_rules import Rule
 
 DTYPES: Final = frozenset({float32, float64})
-"""Of variables that such kernels update."""
+"""The dtypes of variables that these kernels support."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelFunctions:
-    """`update_rules.Functions` of a kernel that is being built."""
+    """`update_rules.Functions` for a kernel that is being built."""
 
     builder: KernelBuilder
 
@@ -39,11 +39,11 @@ class KernelFunctions:
 
 @dataclass(frozen=True, slots=True)
 class UpdateKernel:
-    """An update by itself, as a kernel of rank 1.
+    """A single update, as a kernel of rank 1.
 
     Attributes:
         kernel: Its inputs are the op's arguments in order, without indices.
-        changed: Which of them its outputs are.
+        changed: The inputs that its outputs replace.
     """
 
     kernel: Kernel
@@ -54,13 +54,13 @@ class UpdateKernel:
 def update_kernel(
     rule: Rule, args: tuple[tuple[str, DType, bool], ...], flags: tuple[tuple[str, bool], ...]
 ) -> UpdateKernel:
-    """The kernel of an update.
+    """Returns the kernel of an update.
 
     Args:
         rule: The formula.
         args: Name and dtype of each argument without indices, and whether it is an array. The
             gradient's name is `grad`.
-        flags: The op's attributes that the rule looks at.
+        flags: The op's attributes that the rule uses.
     """
     builder = KernelBuilder(1)
     values = {name: builder.input(dtype, (is_array,)) for name, dtype, is_array in args}

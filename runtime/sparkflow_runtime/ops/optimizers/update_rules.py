@@ -1,12 +1,12 @@
 """The formulas of the optimizers: for numpy and cupy, machine code and CUDA, variables and rows.
 
-A rule takes `Functions` and, by name, the variable and its slots, the gradient, the step's scalars
-and the op's flags. All of them but the flags are values with operators: arrays, or values of a
-kernel that is being built (`update_kernels`). It gives the new values by name, without those that
-stay as they are. Formulas are those of TensorFlow's training ops; papers are named with each.
+The arguments of a rule are `Functions` and, by name, the variable and its slots, the gradient, the
+step's scalars and the op's flags. All except the flags are values with operators: arrays, or values
+of a kernel that is being built (`update_kernels`). It returns the new values by name, without
+unchanged ones. Formulas are those of TensorFlow's training ops; papers are named with each.
 
-With `shrink(x, t)` for `sign(x) * max(|x| - t, 0)`, the proximal step of l1 and l2 at rate r takes
-x to `shrink(x, r * l1) / (1 + r * l2)` (Duchi, Singer 2009, "Efficient learning using
+With `shrink(x, t)` for `sign(x) * max(|x| - t, 0)`, the proximal step of l1 and l2 at rate r maps x
+to `shrink(x, r * l1) / (1 + r * l2)` (Duchi, Singer 2009, "Efficient learning using
 forward-backward splitting").
 """
 
@@ -26,13 +26,13 @@ Rule = Callable[..., Values]
 
 
 class Functions(Protocol):
-    """What rules compute with, beside operators."""
+    """The functions that rules use in addition to operators."""
 
     def call(self, function: str, *values: Array) -> Array:
-        """A function of numpy's, by its name."""
+        """Calls a numpy function by name."""
 
     def like(self, value: Array, other: Array) -> Array:
-        """The value in the dtype of another one."""
+        """Casts a value to the dtype of another one."""
 
     def inverse_power(self, x: Array, power: Array) -> Array:
         """`x ** -power`."""
@@ -40,7 +40,7 @@ class Functions(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ArrayFunctions:
-    """`Functions` of arrays.
+    """`Functions` for arrays.
 
     Attributes:
         xp: numpy or cupy.
@@ -314,7 +314,7 @@ def ada_max(
     epsilon: Array,
     grad: Array,
 ) -> Values:
-    """Adam by the largest gradient (Kingma & Ba 2014, algorithm 2).
+    """AdaMax: Adam with the infinity norm (Kingma & Ba 2014, algorithm 2).
 
     `m += (1 - beta1) * (grad - m); v = max(beta2 * v, |grad|);
     var -= lr / (1 - beta1_power) * m / (v + epsilon)`.
@@ -367,6 +367,6 @@ def power_sign(
 
 
 def _shrunk(f: Functions, x: Array, threshold: Array, l1: Array) -> Array:
-    """`sign(x) * max(|x| - threshold, 0)` where l1 is positive, else x."""
+    """`sign(x) * max(|x| - threshold, 0)` if l1 is positive, else x."""
     less = f.call("sign", x) * f.call("maximum", f.call("absolute", x) - threshold, 0)
     return f.call("where", f.call("greater", l1, 0), less, x)

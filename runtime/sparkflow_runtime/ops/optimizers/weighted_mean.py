@@ -1,8 +1,7 @@
-"""The weighted mean of what replicas contributed, in one pass over their arrays.
+"""The weighted mean of replicas' contributions, in one pass over their arrays.
 
-`sum(weight * array) / sum(weight)`, added up in the order in which the arrays are given, so that
-the same contributions give the same bits. float16 and bfloat16 are added in float32 and rounded
-once.
+`sum(weight * array) / sum(weight)`, summed in the given order, so that equal contributions yield
+identical bits. float16 and bfloat16 are summed in float32 and rounded once.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from sparkflow_runtime.once import latest
 from sparkflow_runtime.ops.op import Array
 
 MOST_AT_ONCE: Final = 16
-"""Arrays that one kernel reads; more are added up in several passes."""
+"""Maximum arrays per kernel; more are summed in several passes."""
 _LEAST_ELEMENTS: Final = 256
-"""Smaller arrays are left to numpy: binding a kernel to a size costs more than it saves."""
+"""Smaller arrays are left to numpy: binding a kernel would cost more than it saves."""
 _MOST_ELEMENTS_TOGETHER: Final = 8192
-"""Arrays up to this size are copied to one array, at less than the cost of a call for each."""
+"""Arrays up to this size are copied into one array, which is cheaper than a call for each."""
 _NATIVE: Final = frozenset({dtypes.float32, dtypes.float64})
 
 
@@ -33,11 +32,11 @@ def weighted_mean(arrays: Sequence[Array], weights: Sequence[float]) -> Array:
     """The mean of arrays of one shape and dtype, in a new array.
 
     Args:
-        arrays: At least one; those of weight 0 are not looked at.
+        arrays: At least one; those of weight 0 are ignored.
         weights: One per array, finite and not negative.
 
     Returns:
-        The mean; zeros when all weights are 0.
+        The mean; zeros if all weights are 0.
     """
     counted = [(each, w) for each, w in zip(arrays, weights, strict=True) if w]
     first = arrays[0]
@@ -65,7 +64,7 @@ def scaled(array: Array, factor: float) -> Array:
 def weighted_means(
     contributions: Sequence[Sequence[Array]], weights: Sequence[float]
 ) -> list[Array]:
-    """The mean of every array; small ones are put together, for each costs Python a call.
+    """The mean of every array; small ones are merged to save Python calls.
 
     Args:
         contributions: Per contribution its arrays, of the same shapes and dtypes in all of them.
@@ -93,7 +92,7 @@ def weighted_means(
 
 
 def _add(parts: Sequence[Array], shares: Sequence[Any], out: Array, is_first: bool) -> None:
-    """Writes the scaled arrays' sum to `out`, or adds them to it one by one."""
+    """Writes the sum of the scaled arrays to `out`, or adds them to it one by one."""
     if out.size >= _LEAST_ELEMENTS and native.available():
         dtype = dtypes.as_dtype(out.dtype)
         if dtype in _NATIVE:

@@ -1,6 +1,6 @@
-"""Maxima of windows together with where they were, and the gradients that go there.
+"""Max pooling that also returns the argmaxes, and its gradients.
 
-As in TensorFlow the gradient has none of its own.
+As in TensorFlow, the gradient has no gradient itself.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class MaxPoolWithArgmax(Op):
     def gradient(
         self, g: GraphBuilder, op: OperationView, dy: Tensor | None, _: Tensor | None
     ) -> tuple[Tensor | None]:
-        """Each window's gradient goes where its maximum was."""
+        """Each window's gradient goes to its maximum."""
         if dy is None:
             return (None,)
         return (g.MaxPoolGradWithArgmax(op.inputs[0], dy, op.outputs[1], **_geometry(op)),)
@@ -106,7 +106,7 @@ class _Routed(Op):
         """The gradient.
 
         Raises:
-            InvalidArgumentError: An index is none of the image's.
+            InvalidArgumentError: An index is outside its image.
         """
         batch = len(images)
         places = argmax.reshape(batch, -1).astype(np.int64)
@@ -119,14 +119,14 @@ class _Routed(Op):
 
 @register
 class MaxPoolGradWithArgmax(_Routed):
-    """Each window's `grad` at the place of its maximum, added up."""
+    """Each window's `grad` at the position of its maximum, summed."""
 
     inputs = "input: T, grad: T, argmax: Targmax"
     infer = same_as(0, 4, "input")
 
     @staticmethod
     def route(xp: Any, images: Array, grad: Array, argmax: Array, places: Array) -> Array:
-        """Adds the gradients up where they belong."""
+        """Adds the gradients at their positions."""
         flat = xp.zeros(images.size, grad.dtype)
         combine_at(xp, "add", flat, places, grad.reshape(-1))
         return flat.reshape(images.shape)
@@ -134,12 +134,12 @@ class MaxPoolGradWithArgmax(_Routed):
 
 @register
 class MaxPoolGradGradWithArgmax(_Routed):
-    """For every window the element of `grad` at the place of its maximum."""
+    """For every window the element of `grad` at the position of its maximum."""
 
     inputs = "input: T, grad: T, argmax: Targmax"
     infer = same_as(2, 4, "argmax")
 
     @staticmethod
     def route(xp: Any, images: Array, grad: Array, argmax: Array, places: Array) -> Array:
-        """Takes the gradients from where they are."""
+        """Gathers the gradients."""
         return grad.reshape(-1)[places].reshape(argmax.shape)

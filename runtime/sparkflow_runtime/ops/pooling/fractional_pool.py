@@ -1,4 +1,4 @@
-"""Pools whose windows have random borders, so that an image shrinks by a fraction (Graham 2014)."""
+"""Pooling with random window borders, which shrinks an image by a fraction (Graham 2014)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _T = type_attr(frozenset({float32, float64, int32, int64}))
 def borders(
     generator: np.random.Generator, size: int, wanted: int, pseudo_random: bool
 ) -> HostArray:
-    """[wanted + 1] int64: where the windows along one dimension begin, and the end of the last."""
+    """[wanted + 1] int64: starts of the windows along one dimension, and the end of the last."""
     if pseudo_random:
         alpha, step = size / wanted, size // wanted
         most = min((step + 2) / alpha - 1, (size + 1 - step) / alpha - (wanted - 1))
@@ -51,7 +51,7 @@ def _windows(
     rows: HostArray, columns: HostArray, overlapping: bool
 ) -> list[tuple[int, int, slice, slice]]:
     """(i, j, rows, columns) of every window."""
-    more = int(overlapping)  # the border itself belongs to both its windows
+    more = int(overlapping)  # the border belongs to both windows
     return [
         (i, j, slice(rows[i], rows[i + 1] + more), slice(columns[j], columns[j + 1] + more))
         for i in range(len(rows) - 1)
@@ -80,7 +80,7 @@ class _FractionalPool(Op):
     function: ClassVar[Callable[..., Any]]
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """The sizes over the ratios, rounded down; the borders along rows and columns."""
+        """The sizes divided by the ratios, rounded down; the borders along rows and columns."""
         shape = node.with_rank(0, 4, "value")
         ratios = node.attrs["pooling_ratio"]
         if len(ratios) != 4 or ratios[0] != 1 or ratios[3] != 1 or min(ratios) < 1:
@@ -92,7 +92,7 @@ class _FractionalPool(Op):
         return [reduced, *((None if d is None else d + 1,) for d in reduced[1:3])]
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """The kernel, whose borders are the same in all steps where `deterministic`."""
+        """The kernel, whose borders are the same in all steps if `deterministic`."""
         attrs = node.attrs
         seeds = attrs["seed"], attrs["seed2"]
         stream = stream_of(context.session, node.name, _Borders, lambda: _Borders(*seeds))

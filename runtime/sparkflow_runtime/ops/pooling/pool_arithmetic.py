@@ -1,7 +1,8 @@
 """The geometry and the arithmetic of pooling, for any number of spatial dimensions.
 
-Instead of one large array of windows, each function walks over the few offsets within a window and
-handles all windows at once, so that it needs no memory beyond its result. The ops are in `pool`.
+Instead of building one large array of windows, each function loops over the few offsets within a
+window and handles all windows at once, so that it needs no memory beyond its result. The ops are in
+`pool`.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Pooling:
         return self.layout.windows(shape[1:-1], self.size)
 
     def check(self, shape: Sequence[int], **pooled: Array) -> Windows:
-        """The windows over images of this shape, once `pooled` are found to be of their result's.
+        """The windows over images of this shape; checks that `pooled` have the result's shape.
 
         Raises:
             InvalidArgumentError: One of `pooled` has another shape.
@@ -91,12 +92,12 @@ class Pooling:
         return windows
 
     def result(self, xp: Any, images: Array) -> Array:
-        """Images with channels last in the node's data format."""
+        """Converts images with channels last to the node's data format."""
         return from_channels_last(xp, images, self.layout.data_format)
 
 
 def check_like(name: str, given: Array, expected: Sequence[int]) -> None:
-    """Passes when `given` has the shape expected.
+    """Checks that `given` has the expected shape.
 
     Raises:
         InvalidArgumentError: It has another.
@@ -125,9 +126,9 @@ def maximum(xp: Any, images: Array, windows: Windows) -> Array:
 def winners(
     xp: Any, images: Array, pooled: Array, windows: Windows
 ) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...], Array]]:
-    """(place, index, mask) per place in a window: where it holds the window's first maximum.
+    """Yields (place, index, mask) per position in a window: where it is the first maximum.
 
-    It lies in the image: where that has nothing but the lowest number, padding does not win.
+    It is always in the image: padding does not win even against the lowest number.
     """
     padded = pad_images(xp, images, windows)
     image = pad_images(xp, xp.ones((1, *images.shape[1:-1], 1), xp.bool_), windows)
@@ -174,7 +175,7 @@ def inside(images: Array, windows: Windows, shape: Sequence[int]) -> Array:
 
 
 def window_sizes(xp: Any, windows: Windows, shape: Sequence[int], dtype: Any) -> Array:
-    """[counts..., 1]: how many elements of each window lie inside the image."""
+    """[counts..., 1]: the number of elements of each window inside the image."""
     counts = []
     for window, dim in zip(windows, shape[1:-1], strict=True):
         starts = np.arange(window.count) * window.stride - window.before
@@ -185,7 +186,7 @@ def window_sizes(xp: Any, windows: Windows, shape: Sequence[int], dtype: Any) ->
 def flat_places(xp: Any, windows: Windows, place: Sequence[int], shape: Sequence[int]) -> Array:
     """[counts..., channels]: the flat index within an image of the element at `place` of each.
 
-    A place in the padding has an index that means nothing.
+    The index of a position in the padding is meaningless.
     """
     *dims, channels = shape[1:]
     flat: Any = np.zeros((), np.int64)

@@ -21,9 +21,9 @@ class GpuChooser:
     Args:
         cupy: The module.
         task: What it computes.
-        dtype: One that there is code for, see `cuda_expressions.COMPUTED_IN`.
+        dtype: A supported dtype, see `cuda_expressions.COMPUTED_IN`.
         pooling: The node's geometry.
-        checked: Checks the inputs and tells the shape of the images, channels last.
+        checked: Checks the inputs and returns the shape of the images, channels last.
     """
 
     def __init__(
@@ -42,10 +42,10 @@ class GpuChooser:
         self._kernels: dict[Form, GpuKernel] = {}
 
     def __call__(self, *inputs: Array) -> Chosen:
-        """The kernel for inputs like these; it is compiled when its form is first seen.
+        """Returns the kernel for inputs of these shapes; each form is compiled once.
 
         Raises:
-            InvalidArgumentError: They do not belong to one pooling.
+            InvalidArgumentError: They do not describe a pooling.
         """
         batch, *dims, channels = self._checked(*inputs)
         windows = self._pooling.windows((batch, *dims, channels))
@@ -63,7 +63,7 @@ class GpuChooser:
         def fill(inputs: Sequence[Array], out: Array) -> bool:
             arrays = [*map(contiguous, inputs[first:]), out]
             aligned = all(array.data.ptr % PACK_BYTES == 0 for array in arrays)
-            if aligned not in bound:  # a view may begin anywhere
+            if aligned not in bound:  # a view may start anywhere
                 bound[aligned] = self._bind(geometry, aligned)
             return bound[aligned](*arrays)
 

@@ -23,7 +23,7 @@ class Chooser:
         task: What it computes.
         dtype: float32 or float64.
         pooling: The node's geometry.
-        checked: Checks the inputs and tells the shape of the images, channels last.
+        checked: Checks the inputs and returns the shape of the images, channels last.
     """
 
     def __init__(
@@ -39,10 +39,10 @@ class Chooser:
         self._checked = checked
 
     def __call__(self, *inputs: Array) -> Chosen | None:
-        """The kernel for inputs like these; None if there is none.
+        """Returns the kernel for inputs of these shapes; None if there is none.
 
         Raises:
-            InvalidArgumentError: They do not belong to one pooling.
+            InvalidArgumentError: They do not describe a pooling.
         """
         images = self._checked(*inputs)
         windows = self._pooling.windows(images)

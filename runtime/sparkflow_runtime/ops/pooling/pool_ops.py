@@ -1,6 +1,6 @@
 """Maximum and average over windows of two or three dimensions, and their gradients.
 
-The arithmetic is in `pooling`, pooling that also tells where the maxima were in `argmax_pool`.
+The arithmetic is in `pooling`; pooling that also returns argmaxes is in `argmax_pool`.
 """
 
 from __future__ import annotations
@@ -75,20 +75,20 @@ _SOLID_ATTRS = {
 
 
 def _one_per_tap(op: Op, node: Inference, outputs: Sequence[Shape]) -> int:
-    """One for every element of a window and element of the output."""
+    """One operation per window element and output element."""
     window: list[int] = node.attrs["ksize"]
     return math.prod(window) * shapes.size(outputs[0])
 
 
 class _PoolOp(Op):
-    """What the ops share: their geometry, read from the attributes once per node.
+    """The base of the ops: their geometry, read from the attributes once per node.
 
     Attributes:
-        family: The types of the pooling, of its gradient, of the gradient's gradient.
-        run: The kernel: from xp, the geometry and the inputs.
-        task: What it is called in `codegen.pooling_ir`; None where that knows nothing like it.
-        checked: From the geometry and the inputs, which it checks, the shape of the images with
-            channels last.
+        family: The types of the pooling, its gradient, and the gradient's gradient.
+        run: The kernel: a function of xp, the geometry and the inputs.
+        task: Its task in `codegen.pooling_ir`; None if that does not support it.
+        checked: Checks the geometry and the inputs, and returns the shape of the images, channels
+            last.
     """
 
     widens = NARROW
@@ -99,7 +99,7 @@ class _PoolOp(Op):
     checked: ClassVar[Callable[..., Sequence[int]]]
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:
-        """`run` with the array module and the geometry, or code that does the same.
+        """`run` with the array module and the geometry, or equivalent generated code.
 
         Raises:
             UnimplementedError: Windows over the batch, or over channels as `over_channels` forbids.
@@ -183,7 +183,7 @@ def _is_spatial(attrs: Mapping[str, Any]) -> bool:
 
 
 def over_channels(attrs: Mapping[str, Any]) -> int:
-    """How many channels a window has; 1 where windows are of height and width.
+    """The number of channels in a window; 1 if windows span height and width.
 
     Raises:
         UnimplementedError: Windows over the batch, over channels and more, or that overlap.
@@ -206,7 +206,7 @@ def over_channels(attrs: Mapping[str, Any]) -> int:
 
 
 def _of_rows(width: int) -> Pooling:
-    """Windows over channels as those over the columns of an image that has a row for each pixel."""
+    """Windows over channels as windows over the columns of an image with a row per pixel."""
     window = {"ksize": [1, 1, width, 1], "strides": [1, 1, width, 1], "padding": "VALID"}
     return Pooling.of(window)
 
@@ -214,7 +214,7 @@ def _of_rows(width: int) -> Pooling:
 def _over_channels(
     of_rows: Callable[..., Array], xp: Any, data_format: str, width: int
 ) -> Callable[..., Array]:
-    """The kernel of windows over `width` channels from that of `_of_rows`."""
+    """Adapts the kernel of `_of_rows` to windows over `width` channels."""
 
     def kernel(*inputs: Array) -> Array:
         images = [as_channels_last(each, data_format, "input") for each in inputs]
@@ -437,7 +437,7 @@ _AVERAGE_3D = ("AvgPool3D", "AvgPool3DGrad")
 class MaxPool(_Max):
     """The largest element of every window, per channel; padding never wins.
 
-    A window may be of channels instead of height and width, as long as it moves by its size.
+    A window may span channels instead of height and width if its stride equals its size.
     """
 
     capturable = True
@@ -449,7 +449,7 @@ class MaxPool(_Max):
 
 @register
 class MaxPoolGrad(_MaxGrad):
-    """The gradient of `MaxPool`: each window's `grad` at its first maximum, added up."""
+    """The gradient of `MaxPool`: each window's `grad` at its first maximum, summed."""
 
     capturable = True
     images = Images((0, 1, 2))
@@ -459,7 +459,7 @@ class MaxPoolGrad(_MaxGrad):
 
 @register
 class MaxPoolGradGrad(_MaxGradGrad):
-    """For every window the element of `grad` at the place of its first maximum."""
+    """For every window the element of `grad` at the position of its first maximum."""
 
     capturable = True
     family = _MAX

@@ -1,9 +1,9 @@
 """Random tensors.
 
-Every node has a stream of its own per session, a Philox generator (Salmon et al., "Parallel random
+Every node has its own stream per session, a Philox generator (Salmon et al., "Parallel random
 numbers: as easy as 1, 2, 3", 2011) keyed with its seeds, so that a step's numbers depend neither on
-other nodes nor on which fetches ran before. The numbers are drawn on the host and copied to a GPU:
-the same graph gives the same numbers on both. They are not the numbers TensorFlow draws.
+other nodes nor on which fetches ran before. The numbers are drawn on the host and copied to a GPU,
+so that both get the same numbers. They are not the numbers that TensorFlow draws.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ HostArray = np.ndarray[Any, Any]
 SEEDS = {"seed": int_attr(0), "seed2": int_attr(0)}
 _KEY_MASK = (1 << 64) - 1
 WAITING_STATES = "waiting random states"
-"""A session's dictionary of the states of streams that nobody has asked for yet."""
+"""Key of a session's dictionary of restored states of streams not yet created."""
 _STEPS = {np.float16: 1 << 11, bfloat16.numpy: 1 << 8}
-"""The bits of narrow types: as many equally spaced numbers in [0, 1)."""
+"""The bits of narrow dtypes: the number of equally spaced values in [0, 1)."""
 
 
 class RandomStream:
-    """The random numbers of one node of one session; what `lock` guards is `generator`.
+    """The random numbers of one node of one session; `lock` guards `generator`.
 
     Args:
-        seed, seed2: The node's seeds; both 0 for numbers that differ every time.
+        seed, seed2: The node's seeds; both 0 for nondeterministic numbers.
     """
 
     def __init__(self, seed: int, seed2: int) -> None:
@@ -63,7 +63,7 @@ class RandomStream:
 
     @property
     def state(self) -> Any:
-        """Where the generator is, as numpy says it; may be set."""
+        """The generator's state in numpy's format; can be set."""
         return self.generator.bit_generator.state
 
     @state.setter
@@ -75,13 +75,13 @@ S = TypeVar("S", bound=RandomStream)
 
 
 def stream_of(session: Resources, name: str, kind: type[S], make: Callable[[], S]) -> S:
-    """The stream of a node in a session, which all compiled steps share.
+    """Returns the stream of a node in a session, which all compiled steps share.
 
     Args:
-        session: The session's own resources.
-        name: The node's.
+        session: The session's resources.
+        name: The node's name.
         kind: The stream's class.
-        make: Makes the stream where there is none yet.
+        make: Creates the stream if there is none yet.
     """
 
     def made() -> S:
@@ -104,7 +104,7 @@ class RandomOp(Op):
     draw: ClassVar[Callable[..., HostArray]]
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:
-        """Draws and puts the numbers on the device."""
+        """Draws the numbers and moves them to the device."""
         stream = self._stream(node, context.session)
         xp, draw, attrs = context.xp, self.draw, node.attrs
 
@@ -117,7 +117,7 @@ class RandomOp(Op):
         return kernel
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
-        """Draws right into the array, from the same stream, where numpy can."""
+        """Draws directly into the array, from the same stream, if numpy supports it."""
         draw_into = self.filler(node.attrs)
         if draw_into is None:
             return None
@@ -132,7 +132,7 @@ class RandomOp(Op):
     def filler(
         self, attrs: Mapping[str, Any]
     ) -> Callable[[np.random.Generator, HostArray], Any] | None:
-        """What fills an array with the numbers that `draw` would give; None where nothing does."""
+        """A function that fills an array with the numbers of `draw`; None if there is none."""
         return None
 
     def _stream(self, node: NodeView, session: Resources) -> RandomStream:
@@ -142,7 +142,7 @@ class RandomOp(Op):
 
 
 class _OfShape(RandomOp):
-    """Random numbers of a dtype in a shape given by a tensor."""
+    """Random numbers of a dtype, with the shape given by a tensor."""
 
     inputs = "shape: T"
     outputs = "output: dtype"
@@ -154,7 +154,7 @@ class _Filled(_OfShape):
     """Those that numpy can write into an array."""
 
     fill: ClassVar[Callable[..., Any]]
-    """The method of numpy's generators."""
+    """The name of numpy's generator method."""
 
     def filler(
         self, attrs: Mapping[str, Any]
@@ -167,7 +167,7 @@ class _Filled(_OfShape):
 
 
 def dims_of(shape: HostArray) -> tuple[int, ...]:
-    """The sizes that a vector asks for."""
+    """Reads the requested shape from a vector."""
     if shape.ndim != 1:
         raise InvalidArgumentError(
             message=f"shape must be a vector of sizes, got shape {bracketed(shape.shape)}"
@@ -177,7 +177,7 @@ def dims_of(shape: HostArray) -> tuple[int, ...]:
 
 @register
 class RandomUniform(_Filled):
-    """Numbers in [0, 1), all equally likely."""
+    """Uniformly distributed numbers in [0, 1)."""
 
     fill = np.random.Generator.random
 
@@ -198,10 +198,10 @@ class RandomUniform(_Filled):
 
 
 def uniform(generator: np.random.Generator, dtype: DType, dims: tuple[int, ...]) -> HostArray:
-    """Numbers in [0, 1), all equally likely."""
+    """Uniformly distributed numbers in [0, 1)."""
     kind = dtype.as_numpy_dtype
     if kind in _STEPS:
-        # Rounding float32 to fewer bits would give 1 at times.
+        # Rounding float32 to fewer bits would sometimes yield 1.
         steps = generator.integers(0, _STEPS[kind], dims, np.int16)
         return (steps / np.float32(_STEPS[kind])).astype(kind)
     return np.asarray(generator.random(dims, kind))
@@ -210,7 +210,7 @@ def uniform(generator: np.random.Generator, dtype: DType, dims: tuple[int, ...])
 def standard_normal(
     generator: np.random.Generator, dtype: DType, size: int | tuple[int, ...]
 ) -> HostArray:
-    """Numbers of mean 0 and deviation 1."""
+    """Normally distributed numbers with mean 0 and standard deviation 1."""
     kind = dtype.as_numpy_dtype
     if kind in _STEPS:
         return np.asarray(generator.standard_normal(size, np.float32)).astype(kind)
@@ -219,7 +219,7 @@ def standard_normal(
 
 @register
 class RandomStandardNormal(_Filled):
-    """Numbers with the density of the normal distribution of mean 0 and deviation 1."""
+    """Normally distributed numbers with mean 0 and standard deviation 1."""
 
     fill = np.random.Generator.standard_normal
 
@@ -231,7 +231,7 @@ class RandomStandardNormal(_Filled):
 
 @register
 class TruncatedNormal(_OfShape):
-    """As `RandomStandardNormal`, but numbers beyond 2 deviations are drawn again."""
+    """As `RandomStandardNormal`, but numbers beyond 2 standard deviations are redrawn."""
 
     @staticmethod
     def draw(generator: np.random.Generator, attrs: Any, shape: HostArray) -> HostArray:
@@ -242,7 +242,7 @@ class TruncatedNormal(_OfShape):
 def truncated_normal(
     generator: np.random.Generator, dtype: DType, dims: tuple[int, ...]
 ) -> HostArray:
-    """As `standard_normal`, but numbers beyond 2 deviations are drawn again."""
+    """As `standard_normal`, but numbers beyond 2 standard deviations are redrawn."""
     result = np.asarray(standard_normal(generator, dtype, dims))
     flat = result.reshape(-1)
     beyond = np.flatnonzero(np.abs(flat) > 2)
@@ -254,7 +254,7 @@ def truncated_normal(
 
 @register
 class RandomUniformInt(RandomOp):
-    """Integers in [minval, maxval), all equally likely."""
+    """Uniformly distributed integers in [minval, maxval)."""
 
     inputs = "shape: T, minval: Tout, maxval: Tout"
     outputs = "output: Tout"
@@ -284,7 +284,7 @@ def integers(
     minval: HostArray,
     maxval: HostArray,
 ) -> HostArray:
-    """Integers in [minval, maxval), all equally likely.
+    """Uniformly distributed integers in [minval, maxval).
 
     Raises:
         InvalidArgumentError: minval is not below maxval.
@@ -326,7 +326,7 @@ class Multinomial(RandomOp):
         return [(node.with_rank(0, 2, "logits")[0], samples)]
 
     def machine_call(self, node: NodeView, site: CallSite) -> MachineCall | None:
-        """The same classes, unless one lies at a border that is rounded otherwise."""
+        """The same classes, except where rounding differs at a boundary."""
         dtype, (rows, classes) = site.dtypes[0], site.shapes[0]
         if not 0 < classes <= random_numbers.MOST_CLASSES or dtype not in random_numbers.LOGITS:
             return None

@@ -1,4 +1,4 @@
-"""Random numbers of gamma and Poisson distributions, and of normal ones between given ends."""
+"""Random numbers of gamma, Poisson and truncated normal distributions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _PerParameter(RandomOp):
     """`shape` numbers for every element of a tensor of parameters."""
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape asked for and that of the parameters behind it."""
+        """The requested shape followed by that of the parameters."""
         return [shapes.concatenate(constant_shape(node, 0, "shape"), node.shapes[1])]
 
 
@@ -55,11 +55,11 @@ class RandomGamma(_PerParameter):
         """[..shape, ..alpha.shape]."""
         drawn = generator.standard_gamma(alpha.astype(np.float64), dims_of(shape) + alpha.shape)
         kind = attrs["T"].as_numpy_dtype
-        # 0 has no logarithm: small parameters give numbers too small for the type.
+        # 0 has no logarithm: small parameters yield numbers too small for the dtype.
         return np.asarray(np.maximum(np.asarray(drawn).astype(kind), np.finfo(kind).tiny))
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[None, Tensor]:
-        """To alpha, by differentiating the distribution function that gives the sample."""
+        """To alpha, by implicit differentiation of the distribution function."""
         shape, alpha = op.inputs
         slopes = g.RandomGammaGrad(alpha, op.outputs[0])
         count = g.Size(shape)
@@ -69,7 +69,7 @@ class RandomGamma(_PerParameter):
 
 
 class _Poisson(_PerParameter):
-    """Numbers of events where `rate` are to be expected."""
+    """Poisson-distributed event counts with expectation `rate`."""
 
     @staticmethod
     def draw(
@@ -105,7 +105,7 @@ class RandomPoissonV2(_Poisson):
 
 @register
 class ParameterizedTruncatedNormal(RandomOp):
-    """Normal numbers between ends: a row of them for every batch of parameters."""
+    """Truncated normal numbers: a row for every batch of parameters."""
 
     inputs = "shape: T, means: dtype, stdevs: dtype, minvals: dtype, maxvals: dtype"
     outputs = "output: dtype"
@@ -122,10 +122,10 @@ class ParameterizedTruncatedNormal(RandomOp):
         minvals: HostArray,
         maxvals: HostArray,
     ) -> HostArray:
-        """By the inverse of the distribution function.
+        """Samples by inverting the distribution function.
 
         Raises:
-            InvalidArgumentError: An upper end is not above its lower one.
+            InvalidArgumentError: A maxval is not above its minval.
         """
         dims = dims_of(shape)
         wide = [np.asarray(p, np.float64) for p in (means, stdevs, minvals, maxvals)]

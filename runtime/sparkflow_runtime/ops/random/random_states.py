@@ -1,4 +1,4 @@
-"""Where the random streams of a session have got to, as a tensor: for checkpoints of training.
+"""The states of a session's random streams as a tensor, for checkpoints.
 
 These ops are sparkflow's own. A state is JSON, never a pickle: a checkpoint may come from anywhere.
 """
@@ -30,26 +30,26 @@ class _StatesOp(Op):
 
 @register
 class RandomStates(_StatesOp):
-    """The states of all streams that the session has on this task, as one text."""
+    """The states of all streams of the session on this task, as one string."""
 
     is_ours = True
     outputs = "states: string"
     infer = scalars
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """Looks the streams up in every step: some may be made later."""
+        """Looks up the streams in every step, since some may be created later."""
         return lambda: np.array(read_states(context.session), object)
 
 
 @register
 class SetRandomStates(_StatesOp):
-    """Has the session's streams on this task go on from what `RandomStates` gave."""
+    """Restores the session's streams on this task from the result of `RandomStates`."""
 
     is_ours = True
     inputs = "states: string"
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """Streams that are made later begin where the states say, too."""
+        """Streams that are created later start from these states, too."""
 
         def kernel(states: Any) -> None:
             write_states(context.session, bytes(np.asarray(states, object).item()))
@@ -70,11 +70,11 @@ def write_states(session: Resources, states: bytes) -> None:
     """Sets the streams of a session.
 
     Args:
-        session: The session's own resources.
+        session: The session's resources.
         states: What `read_states` returned.
 
     Raises:
-        InvalidArgumentError: It is not that.
+        InvalidArgumentError: They are not valid states.
     """
     try:
         given = {name: _state(value) for name, value in json.loads(states).items()}
@@ -102,7 +102,7 @@ def _plain(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _state(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """What numpy's Philox takes; lengths are checked here, because it does not."""
+    """The state for numpy's Philox; lengths are checked here, since numpy does not."""
     words = {}
     for key, length in (("counter", 4), ("key", 2), ("buffer", 4)):
         words[key] = np.array([int(word) for word in plain[key]], np.uint64)

@@ -1,4 +1,4 @@
-"""Random numbers that two seeds determine: the same seeds give the same numbers every time."""
+"""Stateless random numbers, determined by two seeds."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ _KEY_MASK = (1 << 64) - 1
 
 
 class _Stateless(Op):
-    """Draws in `draw`, from a generator that the seeds make anew."""
+    """Draws in `draw`, from a generator created from the seeds."""
 
     gradient = not_differentiable
     widens = ()
     draw: ClassVar[Callable[..., HostArray]]
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape asked for."""
+        """The requested shape."""
         self._check_seed(node)
         return [constant_shape(node, 0, "shape")]
 
@@ -89,7 +89,7 @@ class _StatelessFloat(_Stateless):
 
 @register
 class StatelessRandomUniform(_StatelessFloat):
-    """Numbers in [0, 1), all equally likely."""
+    """Uniformly distributed numbers in [0, 1)."""
 
     @staticmethod
     def draw(generator: np.random.Generator, attrs: Any, shape: HostArray) -> HostArray:
@@ -99,7 +99,7 @@ class StatelessRandomUniform(_StatelessFloat):
 
 @register
 class StatelessRandomNormal(_StatelessFloat):
-    """Numbers of mean 0 and deviation 1."""
+    """Normally distributed numbers with mean 0 and standard deviation 1."""
 
     @staticmethod
     def draw(generator: np.random.Generator, attrs: Any, shape: HostArray) -> HostArray:
@@ -109,7 +109,7 @@ class StatelessRandomNormal(_StatelessFloat):
 
 @register
 class StatelessTruncatedNormal(_StatelessFloat):
-    """The same without numbers beyond 2 deviations."""
+    """The same without numbers beyond 2 standard deviations."""
 
     @staticmethod
     def draw(generator: np.random.Generator, attrs: Any, shape: HostArray) -> HostArray:
@@ -119,7 +119,7 @@ class StatelessTruncatedNormal(_StatelessFloat):
 
 @register
 class StatelessRandomUniformInt(_Stateless):
-    """Integers in [minval, maxval), all equally likely."""
+    """Uniformly distributed integers in [minval, maxval)."""
 
     inputs = "shape: T, seed: Tseed, minval: dtype, maxval: dtype"
     outputs = "output: dtype"
@@ -143,7 +143,7 @@ class StatelessRandomUniformInt(_Stateless):
 
 @register
 class StatelessRandomUniformFullInt(_Stateless):
-    """Integers, all that the type has equally likely."""
+    """Uniformly distributed integers over the dtype's whole range."""
 
     inputs = "shape: T, seed: Tseed"
     outputs = "output: dtype"
@@ -184,7 +184,7 @@ class StatelessMultinomial(_Stateless):
 
 
 class _PerParameter(_Stateless):
-    """The trailing axes of the shape asked for are those of the parameters, broadcast."""
+    """Checks that the requested shape ends with that of the broadcast parameters."""
 
     @staticmethod
     def _check(dims: tuple[int, ...], parameter: HostArray) -> None:
@@ -220,7 +220,7 @@ class StatelessRandomGammaV2(_PerParameter):
 
 @register
 class StatelessRandomPoisson(_PerParameter):
-    """Numbers of events where `lam` are to be expected."""
+    """Poisson-distributed event counts with expectation `lam`."""
 
     inputs = "shape: T, seed: Tseed, lam: Rtype"
     outputs = "output: dtype"

@@ -1,1 +1,1 @@
-"""Ops that combine the elements along axes."""
+"""Ops that reduce or scan along axes."""

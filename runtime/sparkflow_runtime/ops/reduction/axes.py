@@ -21,12 +21,12 @@ def checked_axes(
     """Each axis in [0, rank).
 
     Args:
-        axes: What was asked for.
+        axes: The requested axes.
         shape: Of the tensor that is reduced.
-        twice: Whether an axis may be given twice, as TensorFlow allows until a graph runs.
+        twice: Whether an axis may be repeated, as TensorFlow allows until a graph runs.
 
     Raises:
-        InvalidArgumentError: An axis is out of range or, unless `twice`, given twice.
+        InvalidArgumentError: An axis is out of range or, unless `twice`, repeated.
     """
     rank = len(shape)
     result: list[int] = []
@@ -49,7 +49,7 @@ def reduced_shape(node: Inference, keep_dims: bool) -> Shape:
     """The static shape after reducing input 0 over the axes that input 1 gives.
 
     Raises:
-        InvalidArgumentError: The axes are known and wrong, or are no scalar and no vector.
+        InvalidArgumentError: The axes are known and invalid, or are neither a scalar nor a vector.
     """
     shape, indices = node.shapes
     if indices is not None and len(indices) > 1:
@@ -66,16 +66,16 @@ def reduced_shape(node: Inference, keep_dims: bool) -> Shape:
 
 
 def without_axes(shape: Sequence[Dim], axes: Collection[int], keep_dims: bool) -> Shape:
-    """The shape after reducing those axes, each in [0, rank)."""
+    """The shape after reducing these axes, each in [0, rank)."""
     if keep_dims:
         return tuple(1 if axis in axes else dim for axis, dim in enumerate(shape))
     return tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
 
 
 def axes_reader() -> Callable[[Array, Array], tuple[int, ...]]:
-    """A function from (input, axes tensor) to checked axes that remembers constant axes.
+    """Returns a function from (input, axes tensor) to checked axes that caches constant axes.
 
-    It tells constants by identity and by being read-only, as arrays of `Const` are.
+    Constants are recognised by identity and by being read-only, like arrays of `Const`.
     """
     last: tuple[Array, int, tuple[int, ...]] | None = None
 
@@ -95,7 +95,7 @@ def axes_reader() -> Callable[[Array, Array], tuple[int, ...]]:
 def restore_axes(
     g: GraphBuilder, x: Tensor, axes: Tensor, reduced: Tensor, keep_dims: bool
 ) -> Tensor:
-    """`reduced` such that it broadcasts against `x`, which it was reduced from over `axes`."""
+    """Reshapes `reduced` to broadcast against `x`, from which it was reduced over `axes`."""
     if keep_dims:
         return reduced
     shape, value = g.shape(x), g.value(axes)
@@ -111,7 +111,7 @@ def restore_axes(
 
 
 def reduced_mask(g: GraphBuilder, x: Tensor, axes: Tensor) -> Tensor:
-    """A boolean vector: whether each dimension of `x` is among the axes, when none is known."""
+    """A boolean vector: whether each dimension of `x` is among the axes, if they are not known."""
     rank = static_rank(g, x)
     size = g.Rank(x) if rank is None else g.const(rank, int32)
     positive = g.FloorMod(g.Reshape(g.Cast(axes, DstT=int32), np.array([-1], np.int32)), size)

@@ -1,4 +1,4 @@
-"""Counting: how often each number occurs, and how many values fall into each bin."""
+"""Counts of each integer, and histograms of values."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _COUNTED = frozenset({int32, int64, float32, float64})
 
 @register
 class Bincount(Op):
-    """How often each of 0 ... size - 1 occurs, or the sum of the weights where it does.
+    """The count of each of 0 ... size - 1, or the sum of its weights.
 
-    Larger numbers are left out.
+    Larger numbers are ignored.
     """
 
     inputs = "arr: int32, size: int32, weights: T"
@@ -65,7 +65,7 @@ class Bincount(Op):
 
 @register
 class HistogramFixedWidth(Op):
-    """How many values fall into each of `nbins` bins of one width; the ends take what is beyond."""
+    """The counts of values in `nbins` bins of equal width; values outside count in the end bins."""
 
     inputs = "values: T, value_range: T, nbins: int32"
     outputs = "out: dtype"
@@ -85,7 +85,7 @@ class HistogramFixedWidth(Op):
         """[nbins].
 
         Raises:
-            InvalidArgumentError: No bins, or a range whose end is not above its start.
+            InvalidArgumentError: No bins, or a range that is empty or reversed.
         """
         count = scalar(nbins, "nbins")
         low, high = value_range.tolist()

@@ -1,7 +1,7 @@
 """Reductions over axes: sums, means, extremes, products, norms; importing registers `scan` too.
 
-The axes are a tensor, as in TensorFlow. Without axes an input is copied, never returned itself: it
-may be the buffer of a variable.
+The axes are a tensor, as in TensorFlow. Without axes an input is copied, never returned itself,
+since it may be the buffer of a variable.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class ReductionOp(Op):
 
     Attributes:
         reduce: `(xp, x, axes, keep_dims, out=None)`, with at least one axis where the next is true.
-        takes_out: Whether that writes the result into `out` and needs no other memory.
-        copies_without_axes: Whether reducing no axis leaves the values as they are.
+        takes_out: Whether it writes the result into `out` and needs no other memory.
+        copies_without_axes: Whether reducing no axis leaves the values unchanged.
         fused: The reduction of kernels that is the same; "" where there is none.
     """
 
@@ -65,7 +65,7 @@ class ReductionOp(Op):
     value_rule = REDUCING
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape less the axes, where they are constant."""
+        """The shape without the axes, if they are constant."""
         return [reduced_shape(node, node.attrs["keep_dims"])]
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
@@ -81,7 +81,7 @@ class ReductionOp(Op):
         return run
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
-        """The reduction, where it needs no memory."""
+        """The reduction, if it needs no memory."""
         if not self.takes_out:
             return None
         keep_dims, xp = node.attrs["keep_dims"], context.xp
@@ -97,7 +97,7 @@ class ReductionOp(Op):
         return run
 
     def is_fusable(self, node: NodeView) -> bool:
-        """Where kernels have such a reduction of this dtype."""
+        """Whether kernels support this reduction for the dtype."""
         return bool(self.fused) and node.attrs["T"] in DTYPES
 
     def fuse(self, fusion: Fusion) -> Sequence[Fused]:
@@ -175,7 +175,7 @@ def _min(
 def _filled(
     xp: Any, x: Array, axes: tuple[int, ...], keep_dims: bool, out: Array | None, value: Any
 ) -> Array:
-    """What reducing nothing gives."""
+    """The result of reducing no elements."""
     result = xp.asarray(_sum(xp, x, axes, keep_dims)) if out is None else out
     result.fill(value)
     return result
@@ -217,7 +217,7 @@ class Sum(ReductionOp):
 
 @register
 class Mean(ReductionOp):
-    """The mean; of integers rounded towards zero, of nothing nan (0 for integers)."""
+    """The mean; truncated for integers; of no elements NaN (0 for integers)."""
 
     attrs = _attrs(NUMERIC)
     reduce = _mean
@@ -260,7 +260,7 @@ class _Extreme(ReductionOp):
     attrs = _attrs(REAL)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
-        """To the extreme element; elements that tie get equal shares."""
+        """Goes to the extreme element, in equal shares to ties."""
         x, axes = op.inputs
         keep_dims = op.attr("keep_dims")
         y = restore_axes(g, x, axes, op.outputs[0], keep_dims)
@@ -272,7 +272,7 @@ class _Extreme(ReductionOp):
 
 @register
 class Max(_Extreme):
-    """The largest element; of nothing -inf, or the least integer."""
+    """The largest element; of no elements -inf, or the smallest integer."""
 
     by_segment = "UnsortedSegmentMax"
     reduce = _max
@@ -282,7 +282,7 @@ class Max(_Extreme):
 
 @register
 class Min(_Extreme):
-    """The smallest element; of nothing inf, or the greatest integer."""
+    """The smallest element; of no elements inf, or the largest integer."""
 
     by_segment = "UnsortedSegmentMin"
     reduce = _min
@@ -291,7 +291,7 @@ class Min(_Extreme):
 
 @register
 class Prod(ReductionOp):
-    """The product, in the input's own dtype; of nothing 1."""
+    """The product, in the input's own dtype; 1 of no elements."""
 
     by_segment = "UnsortedSegmentProd"
     attrs = _attrs(NUMERIC)
@@ -299,7 +299,7 @@ class Prod(ReductionOp):
     float_operations = one_per_element_read
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
-        """The product of all others: right where elements are 0, too."""
+        """The product of all others, which is correct for zeros, too."""
         x, axes = op.inputs
         rank, value = static_rank(g, x), g.value(axes)
         if rank is None or value is None:
@@ -315,8 +315,8 @@ class Prod(ReductionOp):
 def _product_of_others(g: GraphBuilder, x: Tensor, axes: Sequence[int]) -> Tensor | None:
     """The product of all elements over the axes but the element itself; None over no axes.
 
-    Axis by axis, by cumulative products from both ends: those of what comes before and after along
-    one axis, times the product of all that stand elsewhere along the next axes.
+    Axis by axis, by cumulative products from both ends: the products of the elements before and
+    after along one axis, times the product of all others along the next axes.
     """
     result: Tensor | None = None
     rest = x
@@ -332,7 +332,7 @@ def _product_of_others(g: GraphBuilder, x: Tensor, axes: Sequence[int]) -> Tenso
 
 
 def _product_of_others_over_unknown(g: GraphBuilder, x: Tensor, axes: Tensor) -> Tensor:
-    """The same where the axes or the rank are not known.
+    """The same for unknown axes or rank.
 
     The axes are moved to the front and flattened.
     """
@@ -357,7 +357,7 @@ def _product_of_others_over_unknown(g: GraphBuilder, x: Tensor, axes: Tensor) ->
 
 @register
 class EuclideanNorm(Composed):
-    """The square root of the sum of squares; of complex numbers, of their absolute values."""
+    """The square root of the sum of squared absolute values."""
 
     host_inputs = ReductionOp.host_inputs
     inputs = ReductionOp.inputs
@@ -376,7 +376,7 @@ class EuclideanNorm(Composed):
     def gradient(
         self, g: GraphBuilder, op: OperationView, *grads: Tensor | None
     ) -> Sequence[Tensor | None]:
-        """The input times dy / y: nan where the norm is 0."""
+        """The input times dy / y: NaN where the norm is 0."""
         x, dy = op.inputs[0], grads[0]
         if x.dtype.is_complex:  # the norm is real: only the real part of dy counts
             dy = g.Mul(g.Add(dy, g.Conj(dy)), 0.5)
@@ -408,7 +408,7 @@ class Any_(_Truth):
 
 
 def _dot(xp: Any, x: Array, y: Array) -> Array:
-    """The sum of products of two vectors; cupy's `dot` is not recorded in a CUDA graph."""
+    """The dot product of two vectors; cupy's `dot` cannot be captured in a CUDA graph."""
     return xp.dot(x, y) if xp is np else (x * y).sum()
 
 
@@ -428,7 +428,7 @@ class L2Loss(Op):
         return max(0, 3 * shapes.size(node.shapes[0]) - 1)
 
     def compute(self, xp: Any, t: Array) -> Array:
-        """A scalar, summed in float32 where the input is float16."""
+        """A scalar, summed in float32 if the input is float16."""
         flat = t.ravel()
         if t.dtype.itemsize == 2:
             flat = flat.astype(np.float32)

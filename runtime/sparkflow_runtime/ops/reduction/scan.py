@@ -100,7 +100,7 @@ class _CumulativeOp(Op):
 
 
 def _call_of_scan(self: _CumulativeOp, node: NodeView, site: CallSite) -> MachineCall | None:
-    """One sum or product after the other."""
+    """A sequential scan."""
     shape, axis, number = site.shapes[0], site.constants[1], site.dtypes[0]
     if axis is None or number not in fixed_rows.NUMBERS:
         return None
@@ -123,7 +123,7 @@ class Cumsum(_CumulativeOp):
     machine_call = _call_of_scan
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
-        """The cumulative sum of what arrives, from the other end."""
+        """The cumulative sum of the gradient, from the other end."""
         exclusive, reverse = op.attr("exclusive"), op.attr("reverse")
         return g.Cumsum(dy, op.inputs[1], exclusive=exclusive, reverse=not reverse), None
 
@@ -139,7 +139,7 @@ class Cumprod(_CumulativeOp):
     machine_call = _call_of_scan
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
-        """Sums of products that contain the element, over the element: 0 where that is 0."""
+        """Sums of products that contain the element, divided by the element: 0 where that is 0."""
         x, axis = op.inputs
         exclusive, reverse = op.attr("exclusive"), op.attr("reverse")
         products = g.Mul(conjugated(g, op.outputs[0]), dy)
@@ -149,7 +149,7 @@ class Cumprod(_CumulativeOp):
 
 @register
 class CumulativeLogsumexp(_CumulativeOp):
-    """The logarithm of the cumulative sum of exponentials; of nothing the least finite number."""
+    """The logarithm of the cumulative sum of exponentials; of no elements the lowest number."""
 
     attrs = {**_CumulativeOp.attrs, "T": type_attr(FLOATING)}
 
@@ -170,7 +170,7 @@ class CumulativeLogsumexp(_CumulativeOp):
         return xp.moveaxis(result[::-1] if reverse else result, 0, position)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
-        """The sum of what arrives weighted by exp(x - y), positive and negative parts apart."""
+        """The gradient's sum weighted by exp(x - y), positive and negative parts separately."""
         x, axis = op.inputs
         exclusive, reverse = op.attr("exclusive"), op.attr("reverse")
         least = g.const(dy.dtype.min, dy.dtype)
@@ -188,15 +188,15 @@ class CumulativeLogsumexp(_CumulativeOp):
 
 
 _PART_BYTES: Final = 1 << 16
-"""What is transposed at a time, so that it stays in a fast cache."""
+"""Size of the block that is transposed at a time, so that it stays in a fast cache."""
 _MOST_SHORT: Final = 256
-"""Along rows of more elements numpy is faster; of 2000 rows of 20 it takes six times as long."""
+"""Along longer rows numpy is faster; for 2000 rows of 20 it takes six times as long."""
 
 
 def _fill_positions(
     function: Callable[..., Any], value: Array, axis: int, out: np.ndarray[Any, Any]
 ) -> None:
-    """`argmax` or `argmin`, in parts where numpy would make a transposed copy of everything."""
+    """`argmax` or `argmin`, in parts if numpy would make a transposed copy of everything."""
     if _walks(function, value, axis, out):
         return
     if axis == value.ndim - 1 or value.nbytes <= _PART_BYTES or not value.flags.c_contiguous:
@@ -219,7 +219,7 @@ def _fill_positions(
 def _walks(
     function: Callable[..., Any], value: Array, axis: int, out: np.ndarray[Any, Any]
 ) -> bool:
-    """Fills in the positions by machine code where that is faster; returns whether it has."""
+    """Computes the positions by machine code if that is faster; returns whether it did."""
     count, behind = value.shape[axis], prod(value.shape[axis + 1 :])
     if (behind == 1 and count > _MOST_SHORT) or not value.flags.c_contiguous:
         return False
@@ -236,7 +236,7 @@ def _walk(number: DType, is_least: bool, shape: tuple[int, int, int]) -> Callabl
 
 
 class _ArgOp(Op):
-    """The position of an extreme element along one axis; of several the first."""
+    """The position of the first extreme element along one axis."""
 
     capturable = True
     host_inputs = frozenset({"dimension"})
@@ -252,7 +252,7 @@ class _ArgOp(Op):
     float_operations = one_per_element_read
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape less the dimension."""
+        """The shape without the dimension."""
         axis, shape = constant_scalar(node, 1, "dimension"), node.shapes[0]
         if shape is None:
             return [None]
@@ -276,7 +276,7 @@ class _ArgOp(Op):
         return getattr(xp, self.function)(value, axis=position).astype(output_type.numpy)
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
-        """Of int64 only, as numpy makes positions."""
+        """For int64 only, numpy's index dtype."""
         if node.attrs["output_type"].as_numpy_dtype is not np.int64:
             return None
         function = getattr(np, self.function)

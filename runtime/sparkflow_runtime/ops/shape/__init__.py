@@ -1,1 +1,1 @@
-"""Ops that make, arrange, cut and join tensors without looking at their values."""
+"""Ops that create, rearrange, split and join tensors regardless of their values."""

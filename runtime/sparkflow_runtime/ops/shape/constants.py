@@ -1,6 +1,6 @@
-"""Constants, placeholders, identities and tensors made from a few numbers.
+"""Constants, placeholders, identities and tensors generated from a few numbers.
 
-Shapes of tensors live in `shape_ops`, random tensors in `random`.
+Shapes of tensors are in `shape_ops`, random tensors in `random`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from sparkflow_runtime.shapes import Shape, merge
 
 @register
 class Const(Op):
-    """The array of attribute `value`: one array for all steps, not to be written to."""
+    """The array of attribute `value`: one read-only array for all steps."""
 
     outputs = "output: dtype"
     attrs = {"value": tensor_attr(), "dtype": type_attr()}
@@ -71,18 +71,18 @@ class Const(Op):
 
 @register
 class Placeholder(Op):
-    """A tensor that every step must feed; `shape` says what may be fed."""
+    """A tensor that every step must feed; `shape` constrains the fed value."""
 
     is_placeholder = True
     outputs = "output: dtype"
     attrs = {"dtype": type_attr(), "shape": shape_attr(None)}
     kernels = STRINGS_ON_HOST
-    stateful = True  # its value is the step's: neither to be folded nor merged with another
+    stateful = True  # its value depends on the step: it must be neither folded nor merged
     gradient = not_differentiable
     infer = attribute("shape")
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., NoReturn]:
-        """A kernel that fails, since a fed placeholder does not run."""
+        """A kernel that raises an error, since a fed placeholder does not run."""
         shape, dtype = node.attrs["shape"], node.attrs["dtype"]
         expected = f" and shape {bracketed(shape)}" if shape else ""
         message = (
@@ -98,7 +98,7 @@ class Placeholder(Op):
 
 @register
 class PlaceholderWithDefault(Op):
-    """Its input, unless the step feeds another value of that shape."""
+    """Its input, unless the step feeds another value of a compatible shape."""
 
     is_placeholder = True
     inputs = "input: dtype"
@@ -125,7 +125,7 @@ class PlaceholderWithDefault(Op):
 
 
 class _PassThrough(Op):
-    """One input, handed on as it is."""
+    """One input, passed through."""
 
     tolerates_rounding = True
     quiet = True
@@ -192,7 +192,7 @@ class StopGradient(_PassThrough):
 
 @register
 class PreventGradient(_PassThrough):
-    """Its input; asking for a gradient through it is an error that shows `message`."""
+    """Its input; a gradient through it is an error that shows `message`."""
 
     attrs = {"T": type_attr(), "message": string_attr("")}
     kernels = STRINGS_ON_HOST
@@ -208,7 +208,7 @@ class PreventGradient(_PassThrough):
 
 @register
 class NoOp(Op):
-    """Nothing; exists for its control edges."""
+    """A no-op; exists for its control edges."""
 
     def compute(self, xp: Any) -> tuple[()]:
         """Does nothing."""
@@ -217,7 +217,7 @@ class NoOp(Op):
 
 @register
 class CheckNumerics(Op):
-    """Its input, when every element is finite."""
+    """Its input, if every element is finite."""
 
     checks = True
     inputs = "tensor: T"
@@ -226,14 +226,14 @@ class CheckNumerics(Op):
     keeps_inputs = False
     is_view = True
     attrs = {"T": type_attr(FLOATING), "message": string_attr()}
-    stateful = True  # must run whenever asked for, even where its output is not used
+    stateful = True  # must run whenever fetched, even if its output is not used
     infer = same_as(0)
 
     def compute(self, xp: Any, value: Array, *, message: str) -> Array:
         """The input itself.
 
         Raises:
-            InvalidArgumentError: An element is infinite or not a number; starts with `message`.
+            InvalidArgumentError: An element is infinite or NaN; the text starts with `message`.
         """
         if not xp.isfinite(value).all():
             kinds = [
@@ -267,7 +267,7 @@ class ZerosLike(Op):
     infer = same_as(0)
 
     def compute(self, xp: Any, x: Array) -> Array:
-        """zeros(shape(x)); the zero of texts is the empty one."""
+        """zeros(shape(x)); the zero of strings is the empty string."""
         if x.dtype == object:
             return np.full(x.shape, b"", object)
         return xp.zeros(x.shape, x.dtype)
@@ -379,7 +379,7 @@ class Range(Op):
 
 
 def _range_size(start: Array, limit: Array, delta: Array) -> int:
-    """How many numbers there are; floating-point ones are divided in their own precision."""
+    """The number of elements; floating-point bounds are divided in their own precision."""
     low, high, step = start.item(), limit.item(), delta.item()
     if step == 0:
         raise InvalidArgumentError(message=f"Requires delta != 0: {step}")

@@ -35,7 +35,7 @@ from sparkflow_runtime.shapes import Dim, Shape
 
 
 class _Concatenation(Op):
-    """Tensors one after another along one dimension; the rest of their shapes must agree.
+    """Concatenates tensors along one dimension; the rest of their shapes must agree.
 
     Attributes:
         axis_index: Which input is the axis: the first or the last.
@@ -64,7 +64,7 @@ class _Concatenation(Op):
         return concatenated(xp, rest, axis)
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """Machine code, or numpy's, which finds wrong shapes; `compute` then says what is wrong."""
+        """Machine code or numpy, which rejects wrong shapes; `compute` then reports the error."""
         axis_index, strips = self.axis_index, Strips()
 
         def run(*arrays: Array) -> None:
@@ -260,7 +260,7 @@ class Split(Op):
 
 @register
 class SplitV(Op):
-    """Parts of the sizes `size_splits` along a dimension; one size may be -1: what is left."""
+    """Parts of the sizes `size_splits` along a dimension; one size may be -1: the remainder."""
 
     capturable = True
     host_inputs = frozenset({"size_splits", "split_dim"})
@@ -339,7 +339,7 @@ def _equal_part(dim: int, parts: int) -> int:
 
 
 def _part_sizes(sizes: Sequence[Dim], dim: Dim) -> list[Dim]:
-    """The sizes with -1 replaced by what is left of `dim`, None where that is unknown."""
+    """The sizes with -1 replaced by the remainder of `dim`, None if that is unknown."""
     known = [size for size in sizes if size is not None]
     given = sum(size for size in known if size != -1)
     free = known.count(-1) + (len(known) < len(sizes))
@@ -358,13 +358,13 @@ def _part_sizes(sizes: Sequence[Dim], dim: Dim) -> list[Dim]:
 def _cutting(
     by_numpy: Callable[..., None], value: int, axis: int, inputs: int
 ) -> Callable[..., None]:
-    """Parts of a value by machine code where its shapes fit; numpy says what does not.
+    """Splits a value by machine code if its shapes fit; otherwise numpy reports the error.
 
     Args:
-        by_numpy: Does the same.
-        value: Which input is cut.
-        axis: Which says along which dimension.
-        inputs: How many there are, before the parts.
+        by_numpy: The numpy kernel.
+        value: The number of the input to split.
+        axis: The number of the input with the dimension.
+        inputs: The number of inputs, which come before the parts.
     """
     strips = Strips(is_cut=True)
 

@@ -1,4 +1,4 @@
-"""Tensors with a border: of zeros, of a constant, of their own mirror image."""
+"""Padding tensors: with zeros, a constant, or their own mirror image."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sparkflow_runtime.shapes import Dim, Shape
 Widths = Sequence[tuple[int, int]]
 """(before, after) per dimension."""
 KnownWidths = Sequence[tuple[Dim, Dim]]
-"""The same, None for what the graph does not tell."""
+"""The same, None for values unknown in the graph."""
 
 _TPADDINGS = type_attr(INDEX, int32)
 
@@ -155,7 +155,7 @@ class Pad(Op):
 
 @register
 class PadV2(Op):
-    """As `Pad`, with a constant of choice."""
+    """As `Pad`, with a given constant."""
 
     capturable = True
     host_inputs = frozenset({"paddings"})
@@ -196,7 +196,7 @@ _MODE = string_attr(allowed=frozenset({"REFLECT", "SYMMETRIC"}))
 
 
 def _check_mirror(shape: Sequence[Dim], widths: KnownWidths, mode: str) -> None:
-    """The border may be as wide as the mirrored part: the edge itself only for SYMMETRIC."""
+    """Checks the border's width against the mirrored part, with the edge only for SYMMETRIC."""
     edge = 1 if mode == "REFLECT" else 0
     for axis, (dim, pair) in enumerate(zip(shape, widths, strict=True)):
         if dim is not None and max(width or 0 for width in pair) > max(dim - edge, 0):
@@ -208,7 +208,7 @@ def _check_mirror(shape: Sequence[Dim], widths: KnownWidths, mode: str) -> None:
 
 
 def _fill_mirrored(value: Array, widths: Widths, mode: str, out: Array) -> None:
-    """Puts the tensor inside, then its mirror image around, one dimension after the other."""
+    """Copies the tensor inside, then mirrors it outwards, one dimension after another."""
     _check_mirror(value.shape, widths, mode)
     edge = 1 if mode == "REFLECT" else 0
     inside = _inside(value.shape, widths)
@@ -230,7 +230,7 @@ def _band(inside: tuple[Any, ...], axis: int, first: int, last: int) -> tuple[An
 
 @register
 class MirrorPad(Op):
-    """A tensor continued beyond its edges by its mirror image.
+    """A tensor padded with its mirror image.
 
     `REFLECT` mirrors about the edge elements (2 1 | 0 1 2 | 1 0), `SYMMETRIC` about the edges
     (1 0 | 0 1 2 | 2 1).

@@ -92,7 +92,7 @@ def _check_sequence(shape: Sequence[Dim], length: Dim, seq_dim: int, batch_dim: 
 
 @register
 class Roll(Op):
-    """Elements moved by `shift` along the axes; those that fall off come in again."""
+    """Rolls elements by `shift` along the axes, wrapping around."""
 
     capturable = True
     host_inputs = frozenset({"shift", "axis"})
@@ -135,7 +135,7 @@ class Roll(Op):
 
 @register
 class EnsureShape(Op):
-    """The tensor itself, of which static shape and value are checked against `shape`."""
+    """The tensor itself, whose shape is checked against `shape` statically and at run time."""
 
     capturable = True
     inputs = "input: T"
@@ -146,7 +146,7 @@ class EnsureShape(Op):
     kernels = STRINGS_ON_HOST
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """What both tell."""
+        """The merged static shape."""
         return [shapes.merge(node.shapes[0], node.attrs["shape"])]
 
     def compute(self, xp: Any, value: Array, *, shape: Shape) -> Array:

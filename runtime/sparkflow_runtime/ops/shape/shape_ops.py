@@ -125,7 +125,7 @@ class Rank(Op):
 
 @register
 class Reshape(Op):
-    """The same elements in row-major order in another shape; one size may be -1: what is left."""
+    """The same elements in row-major order in another shape; one size may be -1: the remainder."""
 
     tolerates_rounding = True
     capturable = True
@@ -141,7 +141,7 @@ class Reshape(Op):
     value_rule = moving(0)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape asked for, with -1 resolved where the number of elements is known."""
+        """The requested shape, with -1 resolved if the number of elements is known."""
         dims = known_sizes(node, 1, "shape")
         if dims is None:
             return [None]
@@ -159,7 +159,7 @@ class Reshape(Op):
         return tensor.reshape(_resolved(tensor.shape, vector(shape, "shape")))
 
     def fuse(self, fusion: Fusion) -> Sequence[Fused]:
-        """The value itself, where only dimensions of size 1 come or go."""
+        """The value itself, if only dimensions of size 1 are added or removed."""
         return [same_value(fusion)]
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
@@ -168,14 +168,14 @@ class Reshape(Op):
 
 
 def _static_shape(shape: Shape, given: Sequence[Dim]) -> Shape:
-    """The sizes asked for, with what the number of elements tells of one that is not known.
+    """The requested sizes, with an unknown one inferred from the number of elements.
 
     Args:
         shape: The input's.
-        given: The sizes asked for; None for what the graph does not tell.
+        given: The requested sizes; None for unknown ones.
 
     Raises:
-        InvalidArgumentError: No number of elements fits both; in TensorFlow's words.
+        InvalidArgumentError: No number of elements fits both; with TensorFlow's message.
     """
     dims = tuple(None if dim == -1 else dim for dim in given)
     asked, free = _product(dims), dims.count(None)
@@ -198,7 +198,7 @@ def _static_shape(shape: Shape, given: Sequence[Dim]) -> Shape:
 
 
 def _product(dims: Sequence[Dim]) -> int:
-    """Of the sizes that are known."""
+    """The product of the known sizes."""
     return math.prod(dim for dim in dims if dim is not None)
 
 
@@ -211,7 +211,7 @@ def _divided(size: int, by: int) -> int:
 
 
 def _free_axis(dims: Sequence[int]) -> int | None:
-    """The position of -1, None when there is none."""
+    """The position of -1; None if there is none."""
     free = [axis for axis, dim in enumerate(dims) if dim == -1]
     if len(free) > 1:
         raise InvalidArgumentError(
@@ -224,10 +224,10 @@ def _free_axis(dims: Sequence[int]) -> int | None:
 
 
 def _resolved(shape: Sequence[int], dims: Sequence[int]) -> tuple[int, ...]:
-    """The complete shape for elements of shape `shape` asked for as `dims`.
+    """The complete shape for reshaping `shape` to `dims`.
 
-    Where another size asked for is 0, -1 is what the sizes other than 0 leave, as in TensorFlow: a
-    tensor [4, 2, 0] asked for as [-1, 2, 0] is not changed.
+    If another requested size is 0, -1 is resolved from the non-zero sizes, as in TensorFlow: a
+    tensor [4, 2, 0] reshaped to [-1, 2, 0] is unchanged.
     """
     free = _free_axis(dims)
     size = math.prod(shape)
@@ -287,7 +287,7 @@ class ExpandDims(Op):
         return xp.expand_dims(value, axis)
 
     def fuse(self, fusion: Fusion) -> Sequence[Fused]:
-        """The value itself, where only dimensions of size 1 come or go."""
+        """The value itself, if only dimensions of size 1 are added or removed."""
         return [same_value(fusion)]
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
@@ -328,7 +328,7 @@ class Squeeze(Op):
     value_rule = moving(0)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """What is left of the shape; unknown where it is not known which sizes are 1."""
+        """The remaining shape; unknown if it is not known which sizes are 1."""
         shape, squeeze_dims = node.shapes[0], node.attrs["squeeze_dims"]
         if shape is None or (not squeeze_dims and not is_fully_defined(shape)):
             return [None]
@@ -344,7 +344,7 @@ class Squeeze(Op):
         return xp.squeeze(value, tuple(_squeezed_axes(value.shape, squeeze_dims)))
 
     def fuse(self, fusion: Fusion) -> Sequence[Fused]:
-        """The value itself, where only dimensions of size 1 come or go."""
+        """The value itself, if only dimensions of size 1 are added or removed."""
         return [same_value(fusion)]
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor, ...]:

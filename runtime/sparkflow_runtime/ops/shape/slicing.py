@@ -36,7 +36,7 @@ from sparkflow_runtime.shapes import Dim, Shape
 
 @register
 class Slice(Op):
-    """The part of a tensor that begins at `begin` and has the sizes `size`; -1: all the rest."""
+    """The slice of a tensor that starts at `begin` and has the sizes `size`; -1: to the end."""
 
     capturable = True
     host_inputs = frozenset({"begin", "size"})
@@ -65,7 +65,7 @@ class Slice(Op):
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:
         """A view; constant bounds are read in the first step only.
 
-        The kernel raises InvalidArgumentError where the part reaches beyond the tensor.
+        The kernel raises InvalidArgumentError if the slice is out of bounds.
         """
         index_of = remembering(_slice_index)
         return lambda value, begin, size: value[index_of(value.shape, begin, size)]
@@ -134,9 +134,9 @@ def _slice_sizes(
 def _static_slice_sizes(
     shape: Sequence[Dim], begin: Sequence[Dim], size: Sequence[Dim]
 ) -> tuple[Dim, ...]:
-    """As `_slice_sizes`, None where something is not known.
+    """As `_slice_sizes`, None for unknown sizes.
 
-    A part that is too long is found out by a step, as in TensorFlow.
+    A slice that is too long is detected at run time, as in TensorFlow.
     """
     _check_slice_rank(len(shape), len(begin))
     _check_slice_rank(len(shape), len(size))
@@ -170,10 +170,10 @@ _MASKS = {
 
 @register
 class StridedSlice(Op):
-    """`input[begin:end:strides]` as Python's indexing means it, the special forms as bit masks.
+    """`input[begin:end:strides]` with Python's semantics, the special forms as bit masks.
 
-    Bit i of a mask speaks of element i of begin, end and strides: `begin_mask` and `end_mask` of a
-    missing bound, `ellipsis_mask` of `...`, `new_axis_mask` of `newaxis`, `shrink_axis_mask` of a
+    Bit i of a mask refers to element i of begin, end and strides: `begin_mask` and `end_mask` to a
+    missing bound, `ellipsis_mask` to `...`, `new_axis_mask` to `newaxis`, `shrink_axis_mask` to a
     plain number.
     """
 
@@ -228,7 +228,7 @@ class StridedSlice(Op):
         return _call_of_part(dims, site.dtypes[0], site.dtypes[1], (0, 1))
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
-        """dx: dy at the places that were taken, zero elsewhere."""
+        """dx: dy in the slice, zero elsewhere."""
         x, begin, end, strides = op.inputs
         masks = {name: op.attr(name) for name in _MASKS}
         shape = shape_tensor(g, x, begin.dtype if begin.dtype in INDEX else int32)
@@ -241,7 +241,7 @@ class StridedSlice(Op):
 
 @register
 class StridedSliceGrad(Op):
-    """Zeros of shape `shape` with `dy` where the strided slice of these bounds lies."""
+    """Zeros of shape `shape` with `dy` in the strided slice with these bounds."""
 
     capturable = True
     host_inputs = frozenset({"shape", "begin", "end", "strides"})

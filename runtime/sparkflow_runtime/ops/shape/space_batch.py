@@ -1,4 +1,4 @@
-"""Blocks of space moved into the batch dimension or into the channels, and back."""
+"""Blocks of space moved to the batch dimension or to the channels, and back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Pairs = Sequence[Sequence[int]]
 
 
 def _pairs(array: Array | None, name: str, count: int | None) -> list[tuple[int, int]] | None:
-    """Rows of a [count, 2] input, None where the graph does not tell them.
+    """Rows of a [count, 2] input; None if unknown in the graph.
 
     Raises:
         InvalidArgumentError: Another shape, or a negative number.
@@ -175,7 +175,7 @@ class _BlocksOp(Op):
     def _static(
         self, node: Inference
     ) -> tuple[Sequence[int] | None, list[tuple[int, int]] | None, int | None]:
-        """(block sizes, pairs, how many there are), as far as known."""
+        """(block sizes, pairs, their number), as far as known."""
         blocks = constant_vector(node, 1, "block_shape")
         shape = node.shapes[1]
         count = None if shape is None else shape[0]
@@ -217,7 +217,7 @@ class SpaceToBatchND(_BlocksOp):
 
 @register
 class BatchToSpaceND(_BlocksOp):
-    """The inverse of `SpaceToBatchND`, with cropping where that pads."""
+    """The inverse of `SpaceToBatchND`, with cropping instead of padding."""
 
     capturable = True
     host_inputs = frozenset({"block_shape", "crops"})
@@ -250,7 +250,7 @@ class _SquareBlocks(Composed):
     kernels = STRINGS_ON_HOST
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """As that for any blocks, of images."""
+        """As the general op, for images."""
         node.with_rank(0, 4, "input")
         return super().infer(node)
 
@@ -280,7 +280,7 @@ class BatchToSpace(_SquareBlocks):
 
 
 class _DepthOp(Op):
-    """An op that trades height and width for channels."""
+    """An op that exchanges height and width for channels."""
 
     inputs = "input: T"
     outputs = "output: T"

@@ -20,9 +20,9 @@ from sparkflow_runtime.shapes import Dim, Shape
 Entry: TypeAlias = Any
 """One element of an index: an int, a slice, None (new axis) or Ellipsis."""
 _NUMBER: Final = object()
-"""Stands for a plain number that the graph does not tell."""
+"""Represents a plain index that is unknown in the graph."""
 _PART: Final = object()
-"""Stands for a slice of whose bounds or stride the graph does not tell one."""
+"""Represents a slice with an unknown bound or stride."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class StridedSpec:
         """Reads the bounds of a kernel's inputs.
 
         Raises:
-            InvalidArgumentError: They are no vectors of one length, or contradict each other.
+            InvalidArgumentError: They are not vectors of equal length, or contradict each other.
         """
         if not begin.ndim == end.ndim == strides.ndim == 1 or not (
             begin.size == end.size == strides.size
@@ -75,7 +75,7 @@ class StridedSpec:
         return cls(_entries(begin.tolist(), end.tolist(), strides.tolist(), masks))
 
     def index(self, shape: Sequence[int]) -> tuple[Entry, ...]:
-        """The numpy index for a tensor of this shape; always gives an array, never a scalar.
+        """The numpy index for a tensor of this shape; always yields an array, never a scalar.
 
         Raises:
             InvalidArgumentError: A plain number outside its dimension, or too many dimensions.
@@ -96,8 +96,8 @@ def static_shape(
 
     Args:
         shape: The input's shape; sizes may be unknown.
-        begin: The first bounds, None for each that the graph does not tell.
-        end: The last bounds, likewise.
+        begin: The start bounds, None for unknown ones.
+        end: The end bounds, likewise.
         strides: The strides, likewise.
         masks: The masks.
 
@@ -122,16 +122,16 @@ def static_shape(
 def parts_along(
     whole: Sequence[int], part: Sequence[int], strides: Array, masks: Masks
 ) -> list[Along] | None:
-    """What the slice is along each dimension of the input, whatever its first bounds are.
+    """The slice along each dimension of the input, for any start bounds.
 
     Args:
         whole: The input's shape.
-        part: The output's.
+        part: The output's shape.
         strides: The strides.
         masks: The masks.
 
     Returns:
-        None where strides are others than 1.
+        None if a stride is not 1.
     """
     count = strides.size
     entries = _entries(range(count), [None] * count, strides.tolist(), masks)
@@ -212,7 +212,7 @@ def _part(start: Dim, stop: Dim, step: Dim, *, from_first: bool, to_last: bool) 
 
 
 def _covered_by_ellipsis(entries: Sequence[Entry], rank: int) -> int:
-    """How many dimensions the ellipsis stands for."""
+    """The number of dimensions that the ellipsis covers."""
     named = sum(entry is not None and entry is not Ellipsis for entry in entries)
     if named > rank == 0:
         raise InvalidArgumentError(message="Attempting to slice scalar input.")

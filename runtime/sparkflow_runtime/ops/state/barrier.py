@@ -54,7 +54,7 @@ class Barrier(_BarrierOp):
 
 @register
 class BarrierInsertMany(_BarrierOp):
-    """Gives one component to each of several keys."""
+    """Inserts one component for each of several keys."""
 
     inputs = f"{_HANDLE}, keys: string, values: T"
     attrs = {"T": type_attr(), "component_index": int_attr()}
@@ -68,7 +68,7 @@ class BarrierInsertMany(_BarrierOp):
 
 @register
 class BarrierTakeMany(_BarrierOp):
-    """Takes out complete elements; waits until there are enough."""
+    """Removes complete elements; waits until there are enough."""
 
     inputs = f"{_HANDLE}, num_elements: int32"
     outputs = "indices: int64, keys: string, values: component_types"
@@ -101,7 +101,7 @@ class BarrierTakeMany(_BarrierOp):
 
 @register
 class BarrierClose(_BarrierOp):
-    """Lets no new keys in."""
+    """Closes the barrier to new keys."""
 
     inputs = _HANDLE
     attrs = {"cancel_pending_enqueues": bool_attr(False)}
@@ -113,7 +113,7 @@ class BarrierClose(_BarrierOp):
 
 @register
 class BarrierReadySize(_BarrierOp):
-    """How many elements are complete."""
+    """The number of complete elements."""
 
     inputs = _HANDLE
     outputs = "size: int32"
@@ -125,7 +125,7 @@ class BarrierReadySize(_BarrierOp):
 
 @register
 class BarrierIncompleteSize(_BarrierOp):
-    """How many elements lack a component."""
+    """The number of incomplete elements."""
 
     inputs = _HANDLE
     outputs = "size: int32"

@@ -83,7 +83,7 @@ class SparseConditionalAccumulator(_MakesAccumulator):
 
 @register
 class AccumulatorNumAccumulated(_AccumulatorOp):
-    """How many gradients are in."""
+    """The number of accumulated gradients."""
 
     inputs = "handle: Ref(string)"
     outputs = "num_accumulated: int32"
@@ -143,7 +143,7 @@ class AppliesGradient(_AccumulatorOp):
 
 @register
 class AccumulatorApplyGradient(AppliesGradient):
-    """Adds a gradient, unless its step is over."""
+    """Adds a gradient, unless its step is outdated."""
 
     inputs = "handle: Ref(string), local_step: int64, gradient: dtype"
     attrs = _DTYPE
@@ -157,7 +157,7 @@ class AccumulatorApplyGradient(AppliesGradient):
 
 @register
 class SparseAccumulatorApplyGradient(AppliesGradient):
-    """Adds rows, unless their step is over."""
+    """Adds rows, unless their step is outdated."""
 
     sums_rows = ("gradient_values", "gradient_indices")
     inputs = (
@@ -203,7 +203,7 @@ class TakesGradient(_AccumulatorOp):
 
 @register
 class AccumulatorTakeGradient(TakesGradient):
-    """The mean or sum once so many gradients are in; blocks until then."""
+    """The mean or sum once the required number of gradients has arrived; blocks until then."""
 
     outputs = "average: dtype"
 
@@ -215,7 +215,7 @@ class AccumulatorTakeGradient(TakesGradient):
 
 @register
 class SparseAccumulatorTakeGradient(TakesGradient):
-    """Rows once so many gradients are in; blocks until then."""
+    """Rows once the required number of gradients has arrived; blocks until then."""
 
     outputs = "indices: int64, values: dtype, shape: int64"
 

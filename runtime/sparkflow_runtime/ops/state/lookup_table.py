@@ -83,21 +83,21 @@ class HashTableV2(_MakesTable):
 
 @register
 class MutableHashTableV2(_MakesTable):
-    """A table that may change, of scalars."""
+    """A mutable table of scalars."""
 
     attrs = _NAMES
 
 
 @register
 class MutableHashTableOfTensorsV2(_MakesTable):
-    """A table that may change, of tensors of one shape."""
+    """A mutable table of tensors of one shape."""
 
     attrs = {**_NAMES, "value_shape": shape_attr(())}
 
 
 @register
 class MutableDenseHashTableV2(_MakesTable):
-    """A table that may change; the keys that mark empty places have no meaning here."""
+    """A mutable table; the keys that mark empty slots have no meaning here."""
 
     inputs = "empty_key: key_dtype, deleted_key: key_dtype"
     attrs = {
@@ -139,7 +139,7 @@ class _TakesRows(_Changes):
 
 @register
 class LookupTableInsertV2(_TakesRows):
-    """Enters or replaces rows."""
+    """Inserts or replaces rows."""
 
     def compute(
         self, xp: Any, table: LookupTable, keys: Array, values: Array, *, Tin: DType, Tout: DType

@@ -139,14 +139,14 @@ _NAME_ATTRS = {"container": string_attr(""), "shared_name": string_attr("")}
 
 @register
 class FIFOQueueV2(_MakesQueue):
-    """A queue that gives its elements in the order in which they came; capacity -1: no limit."""
+    """A queue that returns elements in the order of arrival; capacity -1: no limit."""
 
     attrs = {**_MAKES_ATTRS, **_NAME_ATTRS}
 
 
 @register
 class RandomShuffleQueueV2(_MakesQueue):
-    """A queue that gives its elements in random order, seeded unless both seeds are 0.
+    """A queue that returns elements in random order, seeded unless both seeds are 0.
 
     While it is open, `min_after_dequeue` elements stay behind to be mixed with what comes.
     """
@@ -195,7 +195,7 @@ class PaddingFIFOQueueV2(_MakesQueue):
 
 @register
 class PriorityQueueV2(_MakesQueue):
-    """A queue that gives the element of least priority, an int64 scalar before the components."""
+    """A queue that returns the element of least priority, an int64 scalar before the others."""
 
     attrs = {
         "component_types": list_attr("type", []),
@@ -274,7 +274,7 @@ class _Dequeue(_Waits):
 
 @register
 class QueueDequeueV2(_Dequeue):
-    """Takes one element out of a queue; waits while it is empty."""
+    """Removes one element from a queue; waits while it is empty."""
 
     inputs = "handle: resource"
 
@@ -325,7 +325,7 @@ class QueueDequeueManyV2(_DequeueSeveral):
 
 @register
 class QueueDequeueUpToV2(_DequeueSeveral):
-    """The same, but a closed queue gives what it has left."""
+    """The same, but a closed queue returns its remaining elements."""
 
     allow_fewer = True
 

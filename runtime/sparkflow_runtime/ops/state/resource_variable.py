@@ -1,4 +1,4 @@
-"""Variables by handle, as newer TensorFlow clients make them.
+"""Variables by handle, as newer TensorFlow clients create them.
 
 The handle is, at run time, the `resources.variable.Variable` that a reference would be. Updates are
 those of the ops with a reference (`state`, `scatter`, `scatter_nd`, `training`), given a handle.
@@ -50,7 +50,7 @@ class _HandleOp(Op):
 
 @register
 class VarHandleOp(_HandleOp):
-    """The handle of the variable of this name on the task, made at the first mention."""
+    """The handle of the variable of this name on the task, created at first use."""
 
     is_variable = True
     quiet = True
@@ -97,7 +97,7 @@ class ReadVariableOp(_HandleOp):
 
 @register
 class VarIsInitializedOp(_HandleOp):
-    """Whether a value was assigned to the variable yet."""
+    """Whether a value has been assigned to the variable."""
 
     only_reads = True
     inputs = "resource: resource"
@@ -131,7 +131,7 @@ class VariableShape(_HandleOp):
 
 @register
 class DestroyResourceOp(_HandleOp):
-    """Forgets the variable's value."""
+    """Destroys the variable's value."""
 
     inputs = "resource: resource"
     attrs = {"ignore_lookup_error": bool_attr(True)}
@@ -244,7 +244,7 @@ class ResourceGatherNd(_HandleOp):
 
 @register
 class ResourceCountUpTo(_HandleOp):
-    """Increments a scalar variable until it reaches `limit`; gives the value before."""
+    """Increments a scalar variable until it reaches `limit`; returns the value before."""
 
     inputs = "resource: resource"
     outputs = "output: T"

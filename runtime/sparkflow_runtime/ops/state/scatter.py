@@ -1,7 +1,7 @@
 """Updates of single rows of a variable: `ref[indices] op= updates`.
 
-Where an index appears several times every update counts, applied in order as in TensorFlow (on a
-GPU the order is not defined; for ScatterUpdate one of them wins).
+For repeated indices every update counts, applied in order as in TensorFlow (on a GPU the order is
+undefined; for ScatterUpdate one of them wins).
 """
 
 from __future__ import annotations

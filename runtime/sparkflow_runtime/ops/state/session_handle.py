@@ -1,4 +1,4 @@
-"""Tensors that stay in a session between steps: handles to them, and what they stand for."""
+"""Tensors that a session keeps between steps, and handles to them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _text(handle: Array) -> str:
 
 @register
 class GetSessionHandle(Op):
-    """Keeps a tensor for later steps of the session and gives a handle to it."""
+    """Keeps a tensor for later steps of the session and returns a handle to it."""
 
     inputs = "value: T"
     outputs = "handle: string"
@@ -77,7 +77,7 @@ class GetSessionHandle(Op):
 
 @register
 class GetSessionTensor(Op):
-    """The tensor a handle stands for."""
+    """The tensor that a handle refers to."""
 
     inputs = "handle: string"
     outputs = "value: dtype"
@@ -105,7 +105,7 @@ class GetSessionTensor(Op):
 
 @register
 class DeleteSessionTensor(Op):
-    """Forgets the tensor a handle stands for."""
+    """Deletes the tensor that a handle refers to."""
 
     inputs = "handle: string"
     stateful = True

@@ -62,7 +62,7 @@ def _checked(found: tuple[Any, ...], node: NodeView) -> tuple[Any, ...]:
 
 @register
 class Stage(_StagingOp):
-    """Puts down an element; waits while there is no room."""
+    """Stages an element; waits while there is no room."""
 
     may_block = True
     inputs = "values: dtypes"
@@ -79,7 +79,7 @@ class Stage(_StagingOp):
 
 @register
 class Unstage(_StagingOp):
-    """Picks up the oldest element; waits until there is one."""
+    """Removes the oldest element; waits until there is one."""
 
     may_block = True
     outputs = "values: dtypes"
@@ -92,7 +92,7 @@ class Unstage(_StagingOp):
 
 @register
 class StagePeek(_StagingOp):
-    """An element that stays; waits until there are so many."""
+    """An element without removing it; waits until there are enough."""
 
     may_block = True
     inputs = "index: int32"
@@ -106,7 +106,7 @@ class StagePeek(_StagingOp):
 
 @register
 class StageSize(_StagingOp):
-    """How many elements lie there."""
+    """The number of staged elements."""
 
     outputs = "size: int32"
     takes_step = False
@@ -121,7 +121,7 @@ class StageSize(_StagingOp):
 
 @register
 class StageClear(_StagingOp):
-    """Forgets all elements."""
+    """Removes all elements."""
 
     takes_step = False
     attrs: ClassVar = _attrs(0)

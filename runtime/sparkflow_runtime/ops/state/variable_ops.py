@@ -1,7 +1,7 @@
-"""Variables: the ops that own them and those that assign, count and ask.
+"""Variables: the ops that own, assign, count and query them.
 
 A reference is, at run time, the `resources.variable.Variable` itself. Assignments copy their value
-into the variable's own memory, under its lock, and give the reference on.
+into the variable's own memory, under its lock, and return the reference.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _KERNELS = {"CPU": None, "GPU": dtypes.PLAIN}
 
 @register
 class VariableV2(Op):
-    """A reference to the variable of this name on the task, made at the first mention.
+    """A reference to the variable of this name on the task, created at first use.
 
     Steps and sessions that name the same (container, shared_name or node name) share it.
     """
@@ -155,7 +155,7 @@ class DestroyTemporaryVariable(Op):
 
 @register
 class IsVariableInitialized(Op):
-    """Whether a value was assigned to the variable yet."""
+    """Whether a value has been assigned to the variable."""
 
     inputs = "ref: Ref(dtype)"
     outputs = "is_initialized: bool"
@@ -312,7 +312,7 @@ class AssignSub(_AssignUpdate):
 
 @register
 class CountUpTo(Op):
-    """Increments a scalar variable until it reaches `limit`; gives the value before."""
+    """Increments a scalar variable until it reaches `limit`; returns the value before."""
 
     inputs = "ref: Ref(T)"
     outputs = "output: T"

@@ -228,7 +228,7 @@ class StringToHashBucketFast(StringOp):
 
 @register
 class StringToHashBucketStrong(StringOp):
-    """The bucket of each string by SipHash with a key, so that nobody can aim at one bucket."""
+    """The bucket of each string by SipHash with a key, so that collisions cannot be forced."""
 
     elementwise = True
     inputs = "input: string"

@@ -1,4 +1,4 @@
-"""Regular expressions, by RE2 as in TensorFlow: their time is linear in the length of the text.
+"""Regular expressions, by RE2 as in TensorFlow: matching takes linear time in the text length.
 
 That matters on a server, where patterns come with graphs.
 """

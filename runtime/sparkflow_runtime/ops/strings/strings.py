@@ -1,4 +1,4 @@
-"""Joining, cutting and changing strings; conversions, patterns and Unicode have own files."""
+"""Joining, splitting and changing strings; conversions, patterns and Unicode are in other files."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class StringSplitV2(_Splits):
 
 @register
 class Substr(StringOp):
-    """Parts of strings; positions below 0 count from the end."""
+    """Substrings; negative positions count from the end."""
 
     elementwise = True
     inputs = "input: string, pos: T, len: T"
@@ -192,7 +192,7 @@ def _part(data: bytes, start: int, size: int, unit: str, index: int) -> bytes:
 
 @register
 class StringLength(StringOp):
-    """How many bytes, or characters of UTF-8, a string has."""
+    """The length of a string in bytes or UTF-8 characters."""
 
     elementwise = True
     inputs = "input: string"
@@ -355,7 +355,7 @@ class UnsortedSegmentJoin(StringOp):
 
 @register
 class StringNGrams(StringOp):
-    """Runs of neighbouring strings of each row, joined; rows are given by their ends."""
+    """N-grams of the strings of each row, joined; rows are given by their ends."""
 
     inputs = "data: string, data_splits: Tsplits"
     outputs = "ngrams: string, ngrams_splits: Tsplits"

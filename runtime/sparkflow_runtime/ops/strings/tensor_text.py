@@ -1,4 +1,4 @@
-"""Tensors as texts, as TensorFlow's `Print`, `Assert` and `tf.print` write them."""
+"""Tensors formatted as in TensorFlow's `Print`, `Assert` and `tf.print`."""
 
 from __future__ import annotations
 
