@@ -1,4 +1,4 @@
-"""`python -m sparkflow doctor`: says what sparkflow finds on this machine."""
+"""`python -m sparkflow doctor`: reports what sparkflow finds on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `python -m sparkflow doctor` looks at: software, processors, BLAS, compilers, GPUs."""
+"""The checks of `python -m sparkflow doctor`: software, processors, BLAS, compilers, GPUs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ASK_BLAS: Final = (
 
 
 class Verdict(enum.Enum):
-    """What a finding means; the value is what is printed before it."""
+    """The severity of a finding; the value is printed before it."""
 
     FINE = "  "
     WARNING = "! "

@@ -47,7 +47,7 @@ def log(level: int, msg: Any, *args: Any, **kwargs: Any) -> None:
 
 
 def debug(msg: Any, *args: Any, **kwargs: Any) -> None:
-    """Logs for those who look for a fault."""
+    """Logs a message at level DEBUG."""
     get_logger().debug(msg, *args, stacklevel=2, **kwargs)
 
 

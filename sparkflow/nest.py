@@ -18,7 +18,7 @@ __all__ = [
 
 
 def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
-    """The leaves in order; those of dictionaries by sorted keys.
+    """The leaves in order; dictionaries in the order of their sorted keys.
 
     Args:
         structure: Nested lists, tuples and dictionaries, or one leaf.

@@ -1,4 +1,4 @@
-"""`tf.resource_loader`: files that lie beside the program's modules."""
+"""`tf.resource_loader`: files stored next to the program's modules."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def get_compile_flags() -> list[str]:
 
 
 def get_build_info() -> dict[str, bool]:
-    """What was compiled in: nothing was; GPU kernels are compiled when they first run."""
+    """Build options: there are none, as GPU kernels are compiled when they first run."""
     return {"is_cuda_build": False, "is_rocm_build": False, "is_tensorrt_build": False}
 
 

@@ -164,7 +164,7 @@ ABSENT: Final[Mapping[str, str]] = {
 
 
 def instead_of(path: str) -> str | None:
-    """What to use instead of `path` (as `linalg.LinearOperator`), None where nothing is listed."""
+    """The replacement for `path` (such as `linalg.LinearOperator`), None if none is listed."""
     for pattern, hint in ABSENT.items():
         if fnmatchcase(path, pattern):
             return hint

@@ -1,4 +1,4 @@
-"""Which of the values that users give are integers."""
+"""Recognizes which of the values that users pass are integers."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 def face(
     module: str, homes: Mapping[str, str], submodules: str = ""
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """`__getattr__`, `__dir__` and `__all__` of a module that offers what others define.
+    """Returns `__getattr__`, `__dir__` and `__all__` of a module that re-exports names of others.
 
     A name is looked up once; then it is an attribute of the module like any other.
 
@@ -45,7 +45,7 @@ def face(
 
 
 def missing(module: str, name: str, known: Iterable[str]) -> str:
-    """What is said of a name that a module does not have."""
+    """The error text for a name that a module does not have."""
     if name.startswith("__"):  # a protocol of Python asks, nobody misspelt anything
         return f"module {module!r} has no attribute {name!r}"
     from sparkflow._api.unknown_names import describe  # a large table, needed for mistakes only

@@ -1,4 +1,4 @@
-"""What parameters of one name mean in every function that a row makes, unless the row says more."""
+"""Meanings of parameters by name, in all generated functions whose row does not override them."""
 
 from collections.abc import Mapping
 from typing import Final

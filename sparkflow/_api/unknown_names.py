@@ -1,4 +1,4 @@
-"""What is said of a name that a module does not have: what to use instead, or what was meant.
+"""Error texts for names that a module does not have: a replacement, or a similar name.
 
 Imported only when somebody asks for such a name.
 """

@@ -1,4 +1,4 @@
-"""Which ids an embedding variable gives a row, and which lose theirs."""
+"""Policies by which an embedding variable adds and evicts rows of ids."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ class InferenceModel:
         write_onnx(self, path)
 
     def onnx_feeds(self, values: Any) -> dict[str, npt.NDArray[Any]]:
-        """What a session of onnxruntime is fed for some rows, by the names of the inputs.
+        """The feeds of an onnxruntime session for some rows, by input name.
 
         Texts are hashed here, because ONNX cannot. Needs no further package.
 

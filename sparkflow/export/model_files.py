@@ -34,7 +34,7 @@ _NAME: Final = re.compile(r"(graph|variables)(-[0-9a-f]{8})?\.(pb|safetensors)")
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What `model.json` says.
+    """The content of `model.json`.
 
     Attributes:
         members: All but what belongs to the format.
@@ -59,7 +59,7 @@ def seal_description(
 
 
 def read_description(content: bytes, origin: str = MODEL_FILE) -> Description:
-    """What `model.json` says.
+    """The content of `model.json`.
 
     Args:
         content: The file.

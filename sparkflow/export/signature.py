@@ -1,4 +1,4 @@
-"""What goes into a model and what comes out, as plain data that JSON holds."""
+"""The inputs and outputs of a model, as plain JSON data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model consists of, for people: as text, and as HTML in notebooks."""
+"""A readable summary of a model: as text, and as HTML in notebooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `predict` takes, as the arrays that the graph is fed.
+"""Converts arguments of `predict` to the arrays that are fed to the graph.
 
 Strings become bytes (UTF-8), lists and sparse matrices the three arrays of a SparseTensor.
 """

@@ -1,4 +1,4 @@
-"""What every feature column offers, and the features of a batch as columns ask for them."""
+"""The interface of feature columns, and the features of a batch as columns request them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class FeatureColumn:
 
     @property
     def name(self) -> str:
-        """What variables and scopes of the column are called."""
+        """The name of the column's variables and scopes."""
         raise NotImplementedError(type(self).__name__)
 
     @property
     def parse_example_spec(self) -> dict[str, Any]:
-        """What `tf.parse_example` must be told of its features."""
+        """The spec with which `tf.parse_example` parses its features."""
         raise NotImplementedError(type(self).__name__)
 
     @property

@@ -1,4 +1,4 @@
-"""`input_layer`: the numbers of columns beside each other; `linear_model`: their weighted sum."""
+"""`input_layer`: the concatenated values of columns; `linear_model`: their weighted sum."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def input_layer(
     cols_to_vars: dict[Any, Any] | None = None,
     cols_to_output_tensors: dict[Any, Any] | None = None,
 ) -> Tensor:
-    """The numbers of dense columns beside each other, in the order of their names.
+    """The values of dense columns, concatenated in the order of their names.
 
     Args:
         features: Tensors or sparse tensors by name, `[batch, ...]`.

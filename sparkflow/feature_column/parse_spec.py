@@ -1,4 +1,4 @@
-"""What `tf.parse_example` must be told so that columns find their features."""
+"""Specs with which `tf.parse_example` parses the features that columns read."""
 
 from __future__ import annotations
 

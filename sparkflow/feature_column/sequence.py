@@ -86,7 +86,7 @@ def _of_rank_3(sparse: SparseTensor) -> SparseTensor:
 def sequence_categorical_column_with_identity(
     key: str, num_buckets: int, default_value: int | None = None
 ) -> SequenceCategoricalColumn:
-    """As `categorical_column_with_identity`, per step."""
+    """Like `categorical_column_with_identity`, per step."""
     return SequenceCategoricalColumn(
         categorical_column_with_identity(key, num_buckets, default_value)
     )
@@ -95,7 +95,7 @@ def sequence_categorical_column_with_identity(
 def sequence_categorical_column_with_hash_bucket(
     key: str, hash_bucket_size: int, dtype: Any = string
 ) -> SequenceCategoricalColumn:
-    """As `categorical_column_with_hash_bucket`, per step."""
+    """Like `categorical_column_with_hash_bucket`, per step."""
     return SequenceCategoricalColumn(
         categorical_column_with_hash_bucket(key, hash_bucket_size, dtype)
     )
@@ -109,7 +109,7 @@ def sequence_categorical_column_with_vocabulary_file(
     default_value: int | None = None,
     dtype: Any = string,
 ) -> SequenceCategoricalColumn:
-    """As `categorical_column_with_vocabulary_file`, per step."""
+    """Like `categorical_column_with_vocabulary_file`, per step."""
     given = (key, vocabulary_file, vocabulary_size, num_oov_buckets, default_value, dtype)
     return SequenceCategoricalColumn(categorical_column_with_vocabulary_file(*given))
 
@@ -121,7 +121,7 @@ def sequence_categorical_column_with_vocabulary_list(
     default_value: int = -1,
     num_oov_buckets: int = 0,
 ) -> SequenceCategoricalColumn:
-    """As `categorical_column_with_vocabulary_list`, per step."""
+    """Like `categorical_column_with_vocabulary_list`, per step."""
     given = (key, vocabulary_list, dtype, default_value, num_oov_buckets)
     return SequenceCategoricalColumn(categorical_column_with_vocabulary_list(*given))
 
@@ -216,7 +216,7 @@ def sequence_input_layer(
     trainable: bool = True,
     scope: Any = None,
 ) -> tuple[Tensor, Tensor]:
-    """The columns of sequences beside each other, as `tf.contrib.feature_column` has it.
+    """The concatenated values of sequence columns, as in `tf.contrib.feature_column`.
 
     Args:
         features: Sparse tensors by name.

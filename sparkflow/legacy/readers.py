@@ -14,7 +14,7 @@ from sparkflow_runtime.dtypes import int64, string
 
 @export("ReaderBase")
 class ReaderBase:
-    """What readers share.
+    """Base of the readers.
 
     Args:
         reader_ref: The handle.
@@ -97,7 +97,7 @@ def _handle(queue: Any) -> Tensor:
 
 @export("WholeFileReader")
 class WholeFileReader(ReaderBase):
-    """Gives each file as one record; the key is its name."""
+    """Reads each file as one record; the key is its name."""
 
     def __init__(self, name: str | None = None) -> None:
         super().__init__(apply_op("WholeFileReaderV2", name=name), supports_serialize=True)
@@ -105,7 +105,7 @@ class WholeFileReader(ReaderBase):
 
 @export("IdentityReader")
 class IdentityReader(ReaderBase):
-    """Gives the names themselves, as keys and as values."""
+    """Returns the names themselves, as keys and as values."""
 
     def __init__(self, name: str | None = None) -> None:
         super().__init__(apply_op("IdentityReaderV2", name=name), supports_serialize=True)
@@ -113,7 +113,7 @@ class IdentityReader(ReaderBase):
 
 @export("TextLineReader")
 class TextLineReader(ReaderBase):
-    """Gives the lines of files without their ends; keys are `name:line`.
+    """Reads lines of files, without line ends; keys are `name:line`.
 
     Args:
         skip_header_lines: How many lines of each file are left out.
@@ -128,7 +128,7 @@ class TextLineReader(ReaderBase):
 
 @export("FixedLengthRecordReader")
 class FixedLengthRecordReader(ReaderBase):
-    """Gives pieces of files; keys are `name:number`.
+    """Reads records of fixed length; keys are `name:number`.
 
     Args:
         record_bytes: The length of each.
@@ -163,7 +163,7 @@ class FixedLengthRecordReader(ReaderBase):
 
 @export("TFRecordReader")
 class TFRecordReader(ReaderBase):
-    """Gives the records of TFRecord files; keys are `name:offset`.
+    """Reads records of TFRecord files; keys are `name:offset`.
 
     Args:
         name: The node's name.

@@ -157,7 +157,7 @@ class Supervisor:
 
     @property
     def session_manager(self) -> SessionManager:
-        """Makes the sessions."""
+        """Creates the sessions."""
         return self._session_manager
 
     @property
@@ -177,7 +177,7 @@ class Supervisor:
 
     @property
     def ready_op(self) -> Any:
-        """Gives the names of variables without a value."""
+        """The operation that returns the names of variables without a value."""
         return self._ready_op
 
     @property
@@ -222,7 +222,7 @@ class Supervisor:
 
     @property
     def save_path(self) -> Any:
-        """What paths of checkpoints start with."""
+        """The prefix of checkpoint paths."""
         return self._save_path
 
     # ------------------------------------------------------------------ sessions

@@ -1,4 +1,4 @@
-"""The threads of a supervisor: summaries, rates, checkpoints, each every so many seconds."""
+"""The threads of a supervisor: periodic summaries, step rates and checkpoints."""
 
 from __future__ import annotations
 

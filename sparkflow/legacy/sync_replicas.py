@@ -98,7 +98,7 @@ class SyncReplicasOptimizer(Optimizer):
         global_step: Any = None,
         name: str | None = None,
     ) -> Any:
-        """What this replica runs in each step: adds its gradients, waits for a token.
+        """The operation that this replica runs in each step: adds its gradients, waits for a token.
 
         Args:
             grads_and_vars: As `compute_gradients` gives them.
@@ -229,7 +229,7 @@ class SyncReplicasOptimizer(Optimizer):
         )
 
     def get_chief_queue_runner(self) -> QueueRunner:
-        """What the chief must run beside its steps.
+        """The queue runner that the chief must run during its steps.
 
         Raises:
             ValueError: `apply_gradients` was not called.
@@ -239,7 +239,7 @@ class SyncReplicasOptimizer(Optimizer):
         return self._chief_queue_runner  # type: ignore[no-any-return]  # made above
 
     def get_init_tokens_op(self, num_tokens: int = -1) -> Operation:
-        """What the chief must run once, so that a first step can begin with fewer replicas.
+        """An operation that the chief runs once; the first step can then use fewer replicas.
 
         Args:
             num_tokens: How many tokens; `replicas_to_aggregate` when -1.
@@ -265,7 +265,7 @@ class SyncReplicasOptimizer(Optimizer):
 
     @property
     def init_tokens_op(self) -> Operation:
-        """A new operation as `get_init_tokens_op()` gives it."""
+        """A new operation as returned by `get_init_tokens_op()`."""
         return self.get_init_tokens_op()
 
     def make_session_run_hook(self, is_chief: bool, num_tokens: int = -1) -> SessionRunHook:

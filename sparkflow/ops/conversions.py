@@ -23,7 +23,7 @@ from sparkflow_runtime.protos import tensor_pb2
 def register_tensor_conversion_function(
     base_type: Any, conversion_func: Callable[..., Any], priority: int = 100
 ) -> None:
-    """Makes values of a class of the user's usable wherever a tensor is expected.
+    """Makes values of a user's class usable wherever a tensor is expected.
 
     Args:
         base_type: The class, or a tuple of classes.

@@ -15,7 +15,7 @@ from sparkflow_runtime.dtypes import DType, as_dtype, float32, int64
 
 @export("TypeSpec")
 class TypeSpec:
-    """What a value is like: shape, dtype, and what else its kind has."""
+    """Description of a value: shape, dtype, and further properties of its kind."""
 
     _shape: TensorShape
     _dtype: DType

@@ -20,7 +20,7 @@ _TYPE = re.compile(r"[A-Z][A-Za-z0-9_]*")
 
 @export("register_op")
 def register_op(op_class: type[Op]) -> Callable[..., Any]:
-    """Registers an op of your own, and gives the function that adds a node of it to the graph.
+    """Registers an op of your own and returns the function that adds a node of it to the graph.
 
     Every process that runs the op must register it: put the class in a module, and import that in
     your servers' programs too. Two ops of one process cannot have the same type.

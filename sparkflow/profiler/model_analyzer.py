@@ -17,7 +17,7 @@ from sparkflow_runtime.protos.config_pb2 import RunMetadata
 
 
 class Profiler:
-    """Collects recorded steps of one graph and tells what they cost.
+    """Collects recorded steps of one graph and reports their costs.
 
     Args:
         graph: The graph; the default graph when None.

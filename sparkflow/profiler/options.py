@@ -1,4 +1,4 @@
-"""What a profile shows: `tf.profiler.ProfileOptionBuilder`."""
+"""Options of profiles: `tf.profiler.ProfileOptionBuilder`."""
 
 from __future__ import annotations
 
@@ -105,14 +105,14 @@ class ProfileOptionBuilder:
         min_residual_bytes: int = 0,
         min_output_bytes: int = 0,
     ) -> ProfileOptionBuilder:
-        """Shows only what needs so many bytes; the largest of the arguments counts."""
+        """Shows only entries that need at least this many bytes; the largest argument counts."""
         most = max(min_bytes, min_peak_bytes, min_residual_bytes, min_output_bytes)
         return self._with(min_bytes=most)
 
     def with_min_execution_time(
         self, min_micros: int = 0, min_accelerator_micros: int = 0, min_cpu_micros: int = 0
     ) -> ProfileOptionBuilder:
-        """Shows only what took so many microseconds, in all, on GPUs, on CPUs."""
+        """Shows only entries that took at least these microseconds: in total, on GPUs, on CPUs."""
         return self._with(
             min_micros=min_micros,
             min_accelerator_micros=min_accelerator_micros,
@@ -120,15 +120,15 @@ class ProfileOptionBuilder:
         )
 
     def with_min_parameters(self, min_params: int) -> ProfileOptionBuilder:
-        """Shows only what has so many parameters."""
+        """Shows only entries with at least this many parameters."""
         return self._with(min_params=min_params)
 
     def with_min_occurrence(self, min_occurrence: int) -> ProfileOptionBuilder:
-        """Shows only op types with so many nodes."""
+        """Shows only op types with at least this many nodes."""
         return self._with(min_occurrence=min_occurrence)
 
     def with_min_float_operations(self, min_float_ops: int) -> ProfileOptionBuilder:
-        """Shows only what needs so many floating-point operations."""
+        """Shows only entries that need at least this many floating-point operations."""
         return self._with(min_float_ops=min_float_ops)
 
     def with_accounted_types(self, account_type_regexes: Sequence[str]) -> ProfileOptionBuilder:

@@ -181,7 +181,7 @@ def range(
 
 
 def map_flat_values(op: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What a function makes of the innermost values, in the same rows.
+    """The result of a function applied to the innermost values, in the same rows.
 
     Args:
         op: A function of tensors, which keeps the number of values.

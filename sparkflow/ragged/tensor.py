@@ -295,7 +295,7 @@ class RaggedTensor(Composite):
 
     @property
     def shape(self) -> TensorShape:
-        """What is known of the sizes; None where rows may differ."""
+        """The static shape; None in dimensions whose rows may differ in length."""
         splits = self._row_splits.shape
         count = None if splits.ndims is None else splits[0].value
         first = TensorShape([None if count is None else count - 1, None])
@@ -367,7 +367,7 @@ class RaggedTensor(Composite):
     def bounding_shape(
         self, axis: Any = None, name: str | None = None, out_type: Any = None
     ) -> Tensor:
-        """[rank] the sizes of the tensor that `to_tensor` gives; one of them for an `axis`."""
+        """The shape [rank] of the result of `to_tensor`, or one of its sizes if `axis` is given."""
         dtype = self._row_splits.dtype.base if out_type is None else as_dtype(out_type)
         sizes = [self.nrows(dtype)]
         for lengths in self.nested_row_lengths():

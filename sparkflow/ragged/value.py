@@ -9,7 +9,7 @@ import numpy as np
 
 
 class RaggedTensorValue:
-    """What fetching a `RaggedTensor` gives, and what is fed for one.
+    """The fetched or fed value of a `RaggedTensor`.
 
     Args:
         values: The rows one after another: an array, or a value with rows of its own.

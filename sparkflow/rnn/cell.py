@@ -1,4 +1,4 @@
-"""`RNNCell`, what all cells have in common, and the state of LSTMs."""
+"""`RNNCell`, the base of all cells, and the state of LSTMs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sparkflow_runtime.dtypes import DType, as_dtype
 
 @export("nn.rnn_cell.LSTMStateTuple")
 class LSTMStateTuple(NamedTuple):
-    """The state of an LSTM cell: c, what it remembers, and h, its output."""
+    """The state of an LSTM cell: c, its memory, and h, its output."""
 
     c: Any
     h: Any

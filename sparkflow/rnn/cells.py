@@ -85,14 +85,14 @@ class BasicRNNCell(LayerRNNCell):
         return self._num_units
 
     def build(self, input_shape: Any) -> None:
-        """Makes kernel and bias."""
+        """Creates kernel and bias."""
         rows = depth_of(input_shape) + self._num_units
         self._kernel = self.add_weight(KERNEL, [rows, self._num_units])
         self._bias = self.add_weight(BIAS, [self._num_units], initializer=Zeros())
         self.built = True
 
     def call(self, inputs: Any, state: Any = None) -> tuple[Tensor, Tensor]:  # type: ignore[override]  # a cell takes its state too
-        """One step."""
+        """Computes one step."""
         joined = linalg.matmul(arrays.concat([inputs, state], 1), self._kernel)
         output = self._activation(bias_add(joined, self._bias))
         return output, output
@@ -142,7 +142,7 @@ class GRUCell(LayerRNNCell):
         return self._num_units
 
     def build(self, input_shape: Any) -> None:
-        """Makes the kernels and biases of gates and candidate."""
+        """Creates the kernels and biases of gates and candidate."""
         units, rows = self._num_units, depth_of(input_shape) + self._num_units
         given = self._bias_initializer
         kernel = self._kernel_initializer
@@ -161,7 +161,7 @@ class GRUCell(LayerRNNCell):
         self.built = True
 
     def call(self, inputs: Any, state: Any = None) -> tuple[Tensor, Tensor]:  # type: ignore[override]  # a cell takes its state too
-        """One step."""
+        """Computes one step."""
         gates = linalg.matmul(arrays.concat([inputs, state], 1), self._gate_kernel)
         reset, update = arrays.split(sigmoid(bias_add(gates, self._gate_bias)), 2, 1)
         candidate = linalg.matmul(arrays.concat([inputs, reset * state], 1), self._candidate_kernel)
@@ -216,14 +216,14 @@ class BasicLSTMCell(LayerRNNCell):
         return self._num_units
 
     def build(self, input_shape: Any) -> None:
-        """Makes kernel and bias of all four gates."""
+        """Creates kernel and bias of all four gates."""
         units = self._num_units
         self._kernel = self.add_weight(KERNEL, [depth_of(input_shape) + units, 4 * units])
         self._bias = self.add_weight(BIAS, [4 * units], initializer=Zeros())
         self.built = True
 
     def call(self, inputs: Any, state: Any = None) -> tuple[Tensor, Any]:  # type: ignore[override]  # a cell takes its state too
-        """One step."""
+        """Computes one step."""
         c, h = state if self._state_is_tuple else arrays.split(state, 2, 1)
         gates = bias_add(linalg.matmul(arrays.concat([inputs, h], 1), self._kernel), self._bias)
         i, j, f, o = arrays.split(gates, 4, 1)
@@ -313,7 +313,7 @@ class LSTMCell(LayerRNNCell):
         return self._num_proj or self._num_units
 
     def build(self, input_shape: Any) -> None:
-        """Makes kernel, bias, peepholes and projection."""
+        """Creates kernel, bias, peepholes and projection."""
         units, rows = self._num_units, depth_of(input_shape) + self.output_size
         self._kernel = self.add_weight(
             KERNEL,
@@ -337,7 +337,7 @@ class LSTMCell(LayerRNNCell):
         self.built = True
 
     def call(self, inputs: Any, state: Any = None) -> tuple[Tensor, Any]:  # type: ignore[override]  # a cell takes its state too
-        """One step."""
+        """Computes one step."""
         if self._state_is_tuple:
             c, h = state
         else:

@@ -82,7 +82,7 @@ class MultiRNNCell(RNNCell):
             return super().zero_state(batch_size, dtype)
 
     def call(self, inputs: Any, state: Any = None) -> tuple[Any, Any]:  # type: ignore[override]  # a cell takes its state too
-        """One step of every cell.
+        """Computes one step of every cell.
 
         Raises:
             ValueError: The state is not one per cell.
@@ -384,7 +384,7 @@ class OutputProjectionWrapper(_Wrapper):
         return self._size
 
     def call(self, inputs: Any, state: Any = None) -> tuple[Any, Any]:  # type: ignore[override]  # a cell takes its state too
-        """One step and the projection."""
+        """Computes one step and the projection."""
         output, new_state = self._cell(inputs, state)
         return self._projection(output), new_state
 

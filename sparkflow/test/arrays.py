@@ -59,7 +59,7 @@ class ArrayAssertions(unittest.TestCase):
         bfloat16_atol: float = 1e-2,
         msg: str | None = None,
     ) -> None:
-        """As `assertAllClose`, with the tolerance of the less precise of both dtypes.
+        """Like `assertAllClose`, with the tolerance of the less precise of both dtypes.
 
         Args:
             a: An array or tensor.

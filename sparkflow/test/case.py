@@ -47,7 +47,7 @@ class TestCase(ArrayAssertions, absltest.TestCase):
         self._cached_for: tuple[Any, Any, bool] = (None, None, False)
 
     def setUp(self) -> None:
-        """Makes the default graph and seeds everything."""
+        """Creates the default graph and seeds it, numpy and `random`."""
         super().setUp()
         self._close_cached_session()
         random.seed(DEFAULT_GRAPH_SEED)

@@ -101,6 +101,6 @@ def _free_ports(count: int) -> list[int]:
 
 
 def test_src_dir_path(relative_path: str) -> str:
-    """The path of a file beside the running program (`$TEST_SRCDIR` where that is set)."""
+    """The path of a file next to the running program (below `$TEST_SRCDIR` if that is set)."""
     root = os.environ.get("TEST_SRCDIR") or os.path.dirname(os.path.abspath(sys.argv[0]))
     return os.path.join(root, relative_path)

@@ -1,4 +1,4 @@
-"""Gradients computed by `tf.gradients` beside those of central differences."""
+"""Compares gradients of `tf.gradients` with those from central differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`import sparkflow.compat.v1 as tf` gives sparkflow itself: it has TensorFlow 1's interface."""
+"""`import sparkflow.compat.v1 as tf` imports sparkflow itself: its interface is TensorFlow 1's."""
 
 import sys
 

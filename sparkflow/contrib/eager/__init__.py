@@ -38,12 +38,12 @@ Function = Callable[..., Any]
 
 
 def enable_eager_execution(*args: Any, **kwargs: Any) -> None:
-    """As `tf.enable_eager_execution`."""
+    """Same as `tf.enable_eager_execution`."""
     tf.enable_eager_execution(*args, **kwargs)
 
 
 def py_func(func: Function, inp: Any, Tout: Any, name: str | None = None) -> Any:
-    """As `tf.py_function`."""
+    """Same as `tf.py_function`."""
     return py_function(func, inp, Tout, name)
 
 
@@ -53,7 +53,7 @@ def num_gpus() -> int:
 
 
 def value_and_gradients_function(f: Function, params: Any = None) -> Function:
-    """A function that gives what `f` gives, and its gradients.
+    """A function that returns the result of `f` and its gradients.
 
     Args:
         f: A function of tensors.
@@ -82,7 +82,7 @@ def value_and_gradients_function(f: Function, params: Any = None) -> Function:
 
 
 def gradients_function(f: Function, params: Any = None) -> Function:
-    """A function that gives the gradients of `f`, see `value_and_gradients_function`."""
+    """A function that returns the gradients of `f`, see `value_and_gradients_function`."""
     both = value_and_gradients_function(f, params)
 
     @functools.wraps(f)
@@ -94,7 +94,7 @@ def gradients_function(f: Function, params: Any = None) -> Function:
 
 
 def implicit_value_and_gradients(f: Function) -> Function:
-    """A function that gives what `f` gives, and pairs of gradients and the variables it reads."""
+    """A function that returns the result of `f`, and pairs of gradients and variables it reads."""
 
     @functools.wraps(f)
     def differentiated(*args: Any, **kwargs: Any) -> tuple[Any, list[tuple[Any, Any]]]:
@@ -117,7 +117,7 @@ def implicit_value_and_gradients(f: Function) -> Function:
 
 
 def implicit_gradients(f: Function) -> Function:
-    """A function that gives pairs of gradients and the variables that `f` reads."""
+    """A function that returns pairs of gradients and the variables that `f` reads."""
     both = implicit_value_and_gradients(f)
 
     @functools.wraps(f)

@@ -33,7 +33,7 @@ def current_arg_scope() -> _Scope:
 
 
 def add_arg_scope(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorates a function so that `arg_scope` can give it arguments."""
+    """Decorates a function so that `arg_scope` can set default arguments for it."""
 
     @functools.wraps(func)
     def with_scope(*args: Any, **kwargs: Any) -> Any:
@@ -49,7 +49,7 @@ def add_arg_scope(func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def has_arg_scope(func: Callable[..., Any]) -> bool:
-    """Whether `arg_scope` can give the function arguments."""
+    """Whether `arg_scope` can set default arguments for the function."""
     return _key(func) in _decorated
 
 
@@ -64,13 +64,13 @@ def arg_scoped_arguments(func: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def arg_scope_func_key(op: Any) -> Any:
-    """What stands for a function in the dictionary of a scope."""
+    """The key of a function in the dictionary of a scope."""
     return _key(op)
 
 
 @contextmanager
 def arg_scope(list_ops_or_scope: Any, **kwargs: Any) -> Iterator[_Scope]:
-    """Gives functions arguments wherever they are called inside.
+    """Sets default arguments of functions that are called inside the block.
 
     Args:
         list_ops_or_scope: The functions, decorated by `add_arg_scope`; or what another `arg_scope`

@@ -149,7 +149,7 @@ def with_same_shape(expected_tensor: Any, tensor: Any) -> Any:
 
 
 def smart_constant_value(pred: Any) -> bool | None:
-    """What a condition is known to be, None where only a step tells."""
+    """The value of a condition if it is known statically, else None."""
     return known_flag(pred)
 
 
@@ -159,7 +159,7 @@ def smart_cond(
     false_fn: Callable[[], Any] | None = None,
     name: str | None = None,
 ) -> Any:
-    """As `tf.cond`; where the condition is known, only what one function gives.
+    """Like `tf.cond`, but if the condition is known statically, calls only one function.
 
     Raises:
         TypeError: A function is missing.

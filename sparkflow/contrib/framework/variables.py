@@ -241,7 +241,7 @@ def assert_global_step(global_step_tensor: Any) -> None:
 
 
 def assert_or_get_global_step(graph: Any = None, global_step_tensor: Any = None) -> Any:
-    """The step counter that is given, checked, or that of the graph.
+    """The given step counter, checked, or the graph's.
 
     Raises:
         ValueError: The given one is not the graph's.
@@ -253,7 +253,7 @@ def assert_or_get_global_step(graph: Any = None, global_step_tensor: Any = None)
 
 
 class VariableDeviceChooser:
-    """Places variables on parameter servers in turn; a function of the operation.
+    """Places variables on parameter servers round-robin; a function of the operation.
 
     Args:
         num_tasks: The number of parameter servers; 0 for none.

@@ -1,4 +1,4 @@
-"""The first names of feature columns, over those of `tf.feature_column`."""
+"""The older names of feature columns, implemented with `tf.feature_column`."""
 
 from __future__ import annotations
 

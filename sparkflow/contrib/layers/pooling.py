@@ -124,7 +124,7 @@ def pool(
     outputs_collections: Any = None,
     scope: str | None = None,
 ) -> Any:
-    """As `tf.nn.pool`, with windows given by one number for all dimensions if they are alike.
+    """Like `tf.nn.pool`; one number sets the window in all dimensions.
 
     Raises:
         ValueError: The rank of the inputs is not known or less than 3.

@@ -1,4 +1,4 @@
-"""Regularizers of `tf.contrib.layers`: functions of weights that give a loss."""
+"""Regularizers of `tf.contrib.layers`: functions of weights that return a loss."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def summarize_tensor(tensor: Any, tag: str | None = None) -> Any:
 
 
 def summarize_activation(op: Any) -> Any:
-    """A histogram of an activation; beside it the share of zeros of a relu."""
+    """A histogram of an activation and, for a relu, the fraction of zeros."""
     if op.op.type in ("Relu", "Softplus", "Relu6"):
         share = tf.reduce_mean(tf.cast(tf.less_equal(op, 0), tf.float32))
         tf.summary.scalar(f"{op.op.name}/fraction_of_zero", share)

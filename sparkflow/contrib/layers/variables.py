@@ -99,7 +99,7 @@ def _aliases(graph: Any) -> dict[Any, list[str]]:
 
 
 def gather_tensors_aliases(tensors: Any) -> list[str]:
-    """The names given to tensors, those of their operations where none was given."""
+    """The aliases of tensors, or the names of their operations if they have none."""
     aliases: list[str] = []
     for tensor in tensors:
         aliases += _aliases(tensor.graph).get(tensor) or [tensor.op.name]
@@ -107,7 +107,7 @@ def gather_tensors_aliases(tensors: Any) -> list[str]:
 
 
 def get_tensor_aliases(tensor: Any) -> list[str]:
-    """The names given to a tensor, that of its operation where none was given."""
+    """The aliases of a tensor, or the name of its operation if it has none."""
     return gather_tensors_aliases([tensor])
 
 

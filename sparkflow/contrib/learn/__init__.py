@@ -1,4 +1,4 @@
-"""`tf.contrib.learn`: what is left of it here: modes, run configurations, vocabularies."""
+"""The available part of `tf.contrib.learn`: modes, run configurations, vocabularies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["ModeKeys", "extract_pandas_data", "extract_pandas_labels", "preproce
 
 
 class ModeKeys:
-    """What a model is built for."""
+    """Modes in which a model is built."""
 
     TRAIN = "train"
     EVAL = "eval"

@@ -36,7 +36,7 @@ class CategoricalVocabulary:
         return len(self._ids)
 
     def freeze(self, freeze: bool = True) -> None:
-        """Gives new words the id 0 from now on."""
+        """Assigns the id 0 to all new words from now on."""
         self._frozen = freeze
 
     def get(self, category: str) -> int:
@@ -119,7 +119,7 @@ class VocabularyProcessor:
     def fit_transform(
         self, raw_documents: Iterable[str], unused_y: Any = None
     ) -> Iterator[np.ndarray[Any, Any]]:
-        """Learns the words of the texts, and gives their ids."""
+        """Learns the words of the texts and returns their ids."""
         documents = list(raw_documents)
         self.fit(documents)
         return self.transform(documents)

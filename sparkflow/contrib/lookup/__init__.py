@@ -1,4 +1,4 @@
-"""`tf.contrib.lookup`: the names of `tf.lookup`, and those of its first years."""
+"""`tf.contrib.lookup`: the names of `tf.lookup`, and its older names."""
 
 from typing import Any
 

@@ -103,7 +103,7 @@ def confusion_matrix(
     name: str | None = None,
     weights: Any = None,
 ) -> Any:
-    """As `tf.confusion_matrix`."""
+    """Same as `tf.confusion_matrix`."""
     return tf.confusion_matrix(
         labels, predictions, num_classes, dtype=dtype, name=name, weights=weights
     )

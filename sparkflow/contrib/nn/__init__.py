@@ -1,4 +1,4 @@
-"""`tf.contrib.nn`: functions of networks that came before those of `tf.nn`."""
+"""`tf.contrib.nn`: predecessors of functions of `tf.nn`."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class AttentionCellWrapper(RNNCell):
         return self._size
 
     def call(self, inputs: Any, state: Any = None) -> tuple[Any, Any]:  # type: ignore[override]
-        """One step."""
+        """Computes one step."""
         if self._state_is_tuple:
             cell_state, attns, kept = state
         else:

@@ -49,7 +49,7 @@ class UGRNNCell(RNNCell):
         return self._units
 
     def call(self, inputs: Any, state: Any = None) -> tuple[Any, Any]:  # type: ignore[override]
-        """One step."""
+        """Computes one step."""
         both = linear([inputs, state], 2 * self._units, True, None, self._initializer)
         gate, candidate = tf.split(both, 2, axis=1)
         gate = tf.sigmoid(gate + self._forget_bias)
@@ -96,7 +96,7 @@ class IntersectionRNNCell(RNNCell):
         return self._units
 
     def call(self, inputs: Any, state: Any = None) -> tuple[Any, Any]:  # type: ignore[override]
-        """One step.
+        """Computes one step.
 
         Raises:
             ValueError: The inputs have another size, and there is no projection.
@@ -153,7 +153,7 @@ class NASCell(RNNCell):
         return self._projected or self._units
 
     def build(self, input_shape: Any) -> None:
-        """Makes the kernels and the bias."""
+        """Creates the kernels and the bias."""
         width = 8 * self._units
         self._recurrent = self.add_weight("recurrent_kernel", [self.output_size, width])
         self._kernel = self.add_weight("kernel", [depth_of(input_shape), width])
@@ -164,7 +164,7 @@ class NASCell(RNNCell):
         self.built = True
 
     def call(self, inputs: Any, state: Any = None) -> tuple[Any, Any]:  # type: ignore[override]
-        """One step."""
+        """Computes one step."""
         c, m = state
         m_matrix = tf.matmul(m, self._recurrent)
         if self._use_bias:
@@ -223,13 +223,13 @@ class SRUCell(RNNCell):
         return self._units
 
     def build(self, input_shape: Any) -> None:
-        """Makes kernel and bias."""
+        """Creates kernel and bias."""
         self._kernel = self.add_weight("kernel", [depth_of(input_shape), 4 * self._units])
         self._bias = self.add_weight("bias", [2 * self._units], initializer=tf.zeros_initializer())
         self.built = True
 
     def call(self, inputs: Any, state: Any = None) -> tuple[Any, Any]:  # type: ignore[override]
-        """One step."""
+        """Computes one step."""
         x, f, r, highway = tf.split(tf.matmul(inputs, self._kernel), 4, axis=1)
         gates = tf.sigmoid(tf.nn.bias_add(tf.concat([f, r], 1), self._bias))
         f, r = tf.split(gates, 2, axis=1)
@@ -271,7 +271,7 @@ class IndRNNCell(RNNCell):
         return self._units
 
     def build(self, input_shape: Any) -> None:
-        """Makes the kernels and the bias."""
+        """Creates the kernels and the bias."""
         self._w = self.add_weight("input_kernel", [depth_of(input_shape), self._units])
         self._u = self.add_weight(
             "recurrent_kernel",
@@ -282,7 +282,7 @@ class IndRNNCell(RNNCell):
         self.built = True
 
     def call(self, inputs: Any, state: Any = None) -> tuple[Any, Any]:  # type: ignore[override]
-        """One step."""
+        """Computes one step."""
         gates = tf.matmul(inputs, self._w) + state * self._u
         output = self._activation(tf.nn.bias_add(gates, self._bias))
         return output, output

@@ -84,12 +84,12 @@ class LSTMBlockCell(RNNCell):
         return self._units
 
     def build(self, input_shape: Any) -> None:
-        """Makes kernel, bias and peepholes."""
+        """Creates kernel, bias and peepholes."""
         self._weights = _lstm_weights(self, input_shape, self._units, self._peephole)
         self.built = True
 
     def call(self, inputs: Any, state: Any = None) -> tuple[Any, Any]:  # type: ignore[override]
-        """One step.
+        """Computes one step.
 
         Raises:
             ValueError: The state is no pair.
@@ -160,7 +160,7 @@ class GRUBlockCell(RNNCell):
         return self._units
 
     def build(self, input_shape: Any) -> None:
-        """Makes kernels and biases."""
+        """Creates kernels and biases."""
         units = self._units
         rows = depth_of(input_shape) + units
         ones, zeros = tf.constant_initializer(1.0), tf.zeros_initializer()
@@ -171,7 +171,7 @@ class GRUBlockCell(RNNCell):
         self.built = True
 
     def call(self, inputs: Any, state: Any = None) -> tuple[Any, Any]:  # type: ignore[override]
-        """One step."""
+        """Computes one step."""
         gates = tf.matmul(tf.concat([inputs, state], 1), self._w_ru)
         r, u = tf.split(tf.sigmoid(tf.nn.bias_add(gates, self._b_ru)), 2, axis=1)
         candidate = tf.matmul(tf.concat([inputs, r * state], 1), self._w_c)
@@ -317,7 +317,7 @@ class LSTMBlockFusedCell(Layer):
         return self._units
 
     def build(self, input_shape: Any) -> None:
-        """Makes kernel, bias and peepholes."""
+        """Creates kernel, bias and peepholes."""
         shape = input_shape[0] if isinstance(input_shape, list) else input_shape
         self._weights = _lstm_weights(self, shape, self._units, self._peephole)
         self.built = True

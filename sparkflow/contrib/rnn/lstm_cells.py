@@ -76,7 +76,7 @@ class LayerNormBasicLSTMCell(RNNCell):
         return _normalised(values, scope, self._gain, self._shift, values.dtype)
 
     def call(self, inputs: Any, state: Any = None) -> tuple[Any, Any]:  # type: ignore[override]
-        """One step."""
+        """Computes one step."""
         c, h = state
         gates = linear([inputs, h], 4 * self._units, not self._normalise)
         i, j, f, o = tf.split(gates, 4, axis=1)
@@ -159,7 +159,7 @@ class CoupledInputForgetGateLSTMCell(RNNCell):
         return _normalised(values, scope, self._gain, self._shift, values.dtype)
 
     def call(self, inputs: Any, state: Any = None) -> tuple[Any, Any]:  # type: ignore[override]
-        """One step."""
+        """Computes one step."""
         units = self._units
         c, h = state if self._state_is_tuple else tf.split(state, [units, self.output_size], 1)
         dtype = inputs.dtype
@@ -243,7 +243,7 @@ class ConvLSTMCell(RNNCell):
         return tf.TensorShape([*self._shape[:-1], self._channels + joined])
 
     def call(self, inputs: Any, state: Any = None) -> tuple[Any, Any]:  # type: ignore[override]
-        """One step."""
+        """Computes one step."""
         c, h = state
         joined = tf.concat([inputs, h], axis=-1)
         width = 4 * self._channels

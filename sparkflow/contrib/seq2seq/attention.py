@@ -70,7 +70,7 @@ class _BaseAttention(AttentionMechanism):
 
     @property
     def keys(self) -> Any:
-        """What queries are compared with [batch, time, units]."""
+        """The keys that queries are compared with [batch, time, units]."""
         return self._keys
 
     @property

@@ -162,7 +162,7 @@ class AttentionWrapper(RNNCell):
             )
 
     def call(self, inputs: Any, state: Any = None) -> tuple[Any, Any]:  # type: ignore[override]
-        """One step.
+        """Computes one step.
 
         Raises:
             TypeError: The state is no `AttentionWrapperState`.

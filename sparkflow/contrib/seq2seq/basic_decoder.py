@@ -10,7 +10,7 @@ from sparkflow.layers.base import Layer
 
 
 class BasicDecoderOutput(NamedTuple):
-    """What one step emits.
+    """The output of one step.
 
     Attributes:
         rnn_output: The output of the cell, or of the output layer.

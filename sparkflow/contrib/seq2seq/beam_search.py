@@ -22,7 +22,7 @@ class BeamSearchDecoderState(NamedTuple):
 
 
 class BeamSearchDecoderOutput(NamedTuple):
-    """What one step emits: scores, ids, and the beams they come from [batch, beam]."""
+    """The output of one step: scores, ids, and the beams they come from [batch, beam]."""
 
     scores: Any
     predicted_ids: Any

@@ -12,7 +12,7 @@ from sparkflow.rnn.stepping import copy_through
 
 
 class Decoder(abc.ABC):
-    """Makes a sequence step by step."""
+    """Base of decoders, which generate a sequence step by step."""
 
     @property
     @abc.abstractmethod

@@ -12,7 +12,7 @@ import sparkflow as tf
 
 
 class Helper(abc.ABC):
-    """Samples from outputs, and gives the next inputs."""
+    """Samples from outputs and returns the next inputs."""
 
     @property
     @abc.abstractmethod
@@ -113,7 +113,7 @@ class CustomHelper(Helper):
 
 
 class TrainingHelper(Helper):
-    """Feeds the inputs that are given, whatever is emitted.
+    """Feeds the given inputs, whatever is emitted.
 
     Args:
         inputs: [batch, time, ...], or a nested structure of such.

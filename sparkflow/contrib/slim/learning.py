@@ -85,7 +85,7 @@ def create_train_op(
 def train_step(
     sess: Any, train_op: Any, global_step: Any, train_step_kwargs: Mapping[str, Any]
 ) -> tuple[Any, bool]:
-    """One step; the loss and whether to stop.
+    """Runs one step; returns the loss and whether to stop.
 
     Args:
         sess: The session.

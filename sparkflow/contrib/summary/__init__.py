@@ -40,7 +40,7 @@ class _Writer:
 
     @contextlib.contextmanager
     def as_default(self) -> Iterator[_Writer]:
-        """Makes it the default inside; flushes at the end."""
+        """Makes the writer the default inside the block; flushes it at the end."""
         before, _state.writer = _state.writer, self
         try:
             yield self
@@ -49,7 +49,7 @@ class _Writer:
             self.flush()
 
     def set_as_default(self) -> None:
-        """Makes it the default from now on."""
+        """Makes the writer the default from now on."""
         _state.writer = self
 
     def flush(self) -> None:

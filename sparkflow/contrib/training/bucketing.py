@@ -1,4 +1,4 @@
-"""Batches of examples that are alike: `bucket` and `bucket_by_sequence_length`."""
+"""Batches of similar examples: `bucket` and `bucket_by_sequence_length`."""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ class HParams:
         self._model_structure = model_structure
 
     def get_model_structure(self) -> Any:
-        """What `set_model_structure` was given."""
+        """The structure passed to `set_model_structure`."""
         return self._model_structure
 
     def __contains__(self, key: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a logged model carries, so that it loads where nobody has installed sparkflow.
+"""What a logged model contains so that it loads without sparkflow being installed.
 
 PyPI has another package called sparkflow, so a requirement could bring that one. The model has the
 code itself, in one archive: a thousand files would take minutes to reach an object store. Its
@@ -46,7 +46,7 @@ _IF_INSTALLED: Final = ("llvmlite", "pandas", "mlflow-skinny")
 
 
 def requirements() -> list[str]:
-    """What pip has to install for a model, at the versions of this process."""
+    """The pip requirements of a model, at the versions of this process."""
     found = [f"{name}=={importlib.metadata.version(name)}" for name in REQUIRED]
     wanted = [*_IF_INSTALLED]
     if _version("mlflow") is not None:  # MLflow adds itself
@@ -59,7 +59,7 @@ def requirements() -> list[str]:
 
 
 def write_code(folder: Path) -> list[str]:
-    """Writes what MLflow copies beside the model: the loader, and sparkflow as an archive.
+    """Writes what MLflow copies next to the model: the loader, and sparkflow as an archive.
 
     Returns:
         The paths of both.

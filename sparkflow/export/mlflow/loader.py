@@ -1,4 +1,4 @@
-"""How MLflow loads a model: a copy of this file lies beside the code that each model carries.
+"""How MLflow loads a model: each model has a copy of this file next to its code.
 
 It stands alone: it is imported before sparkflow is, and where there is none but the model's.
 """

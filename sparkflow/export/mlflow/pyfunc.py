@@ -34,7 +34,7 @@ def load(path: str, model_config: Mapping[str, Any] | None = None) -> PyfuncMode
 
 
 class PyfuncModel:
-    """What MLflow calls.
+    """The object that MLflow calls.
 
     Args:
         predictor: Of the model.

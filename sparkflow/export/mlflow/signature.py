@@ -1,4 +1,4 @@
-"""What a model takes and gives in MLflow's words, and an example of it.
+"""A model's inputs and outputs as an MLflow signature, and an input example.
 
 A model of dense numbers takes tensors: arrays by name, or one array. A model with a column of
 texts, of lists of any length or of sparse rows takes data frames; a sparse row is an object of

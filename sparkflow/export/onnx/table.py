@@ -115,7 +115,7 @@ class Node:
         return found
 
     def constant_or_none(self, index: int) -> npt.NDArray[Any] | None:
-        """The value of an input where the graph tells it."""
+        """The value of an input if the graph determines it, else None."""
         return self._target.constant_value(self._op.inputs[index])
 
     def refusal(self, reason: str) -> UnimplementedError:
@@ -123,18 +123,18 @@ class Node:
         return refusal(self._op, reason)
 
     def emit(self, op_type: str, inputs: Iterable[str] | None = None, **attributes: Any) -> str:
-        """Adds a node of ONNX with one output, and gives the output's name."""
+        """Adds an ONNX node with one output and returns the output's name."""
         return self.emit_several(op_type, 1, inputs, **attributes)[0]
 
     def emit_several(
         self, op_type: str, count: int, inputs: Iterable[str] | None = None, **attributes: Any
     ) -> list[str]:
-        """Adds a node of ONNX, and gives the names of its outputs."""
+        """Adds an ONNX node and returns the names of its outputs."""
         given = self.inputs if inputs is None else list(inputs)
         return self._target.add(op_type, given, count, self._op.name, attributes)
 
     def constant(self, value: Any, dtype: Any = None) -> str:
-        """Adds a constant, and gives its name."""
+        """Adds a constant and returns its name."""
         return self._target.add_constant(np.asarray(value, dtype), self._op.name)
 
     def integers(self, *values: int) -> str:

@@ -1,4 +1,4 @@
-"""What `tf.parse_example` must be told for canned models: features, labels, weights."""
+"""Specs of `tf.parse_example` for canned models: features, labels, weights."""
 
 from __future__ import annotations
 

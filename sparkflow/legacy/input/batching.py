@@ -38,7 +38,7 @@ class _Kept:
 
 @dataclass(frozen=True)
 class Batching:
-    """What all functions of this family take.
+    """The arguments that all functions of this family accept.
 
     Attributes:
         batch_size: How many examples make a batch.
@@ -298,7 +298,7 @@ def maybe_batch(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """As `batch`, of the examples for which `keep_input` (one bool, or one per row) is true."""
+    """Like `batch`, for the examples whose `keep_input` (one bool, or one per row) is true."""
     options = Batching(batch_size, enqueue_many, shapes, allow_smaller_final_batch, shared_name)
     scope = (name, "maybe_batch")
     return _batch([tensors], keep_input, num_threads, capacity, dynamic_pad, options, scope)
@@ -316,7 +316,7 @@ def batch_join(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """As `batch`, of several sources of examples, each read by a thread of its own."""
+    """Like `batch`, for several sources of examples, each read by its own thread."""
     options = Batching(batch_size, enqueue_many, shapes, allow_smaller_final_batch, shared_name)
     scope = (name, "batch_join")
     return _batch(_joined(tensors_list), True, 1, capacity, dynamic_pad, options, scope)
@@ -335,7 +335,7 @@ def maybe_batch_join(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """As `batch_join`, of the examples for which `keep_input` is true."""
+    """Like `batch_join`, for the examples whose `keep_input` is true."""
     options = Batching(batch_size, enqueue_many, shapes, allow_smaller_final_batch, shared_name)
     scope = (name, "maybe_batch_join")
     return _batch(_joined(tensors_list), keep_input, 1, capacity, dynamic_pad, options, scope)
@@ -392,7 +392,7 @@ def maybe_shuffle_batch(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """As `shuffle_batch`, of the examples for which `keep_input` is true."""
+    """Like `shuffle_batch`, for the examples whose `keep_input` is true."""
     options = Batching(batch_size, enqueue_many, shapes, allow_smaller_final_batch, shared_name)
     scope = (name, "maybe_shuffle_batch")
     return _shuffled(
@@ -413,7 +413,7 @@ def shuffle_batch_join(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """As `shuffle_batch`, of several sources of examples, each read by a thread of its own."""
+    """Like `shuffle_batch`, for several sources of examples, each read by its own thread."""
     options = Batching(batch_size, enqueue_many, shapes, allow_smaller_final_batch, shared_name)
     scope = (name, "shuffle_batch_join")
     sources = _joined(tensors_list)
@@ -434,7 +434,7 @@ def maybe_shuffle_batch_join(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """As `shuffle_batch_join`, of the examples for which `keep_input` is true."""
+    """Like `shuffle_batch_join`, for the examples whose `keep_input` is true."""
     options = Batching(batch_size, enqueue_many, shapes, allow_smaller_final_batch, shared_name)
     scope = (name, "maybe_shuffle_batch_join")
     sources = _joined(tensors_list)

@@ -32,7 +32,7 @@ def cond(
     fn1: Branch | None = None,
     fn2: Branch | None = None,
 ) -> Any:
-    """What one of two functions returns, chosen when the graph runs.
+    """The result of one of two functions, chosen when the graph runs.
 
     Only the nodes made inside the function that is chosen run.
 
@@ -165,7 +165,7 @@ def switch_case(
     default: Branch | None = None,
     name: str = "switch_case",
 ) -> Any:
-    """What one of several functions returns, chosen by an index when the graph runs.
+    """The result of one of several functions, chosen by an index when the graph runs.
 
     Args:
         branch_index: An int32 scalar tensor.
@@ -278,7 +278,7 @@ def case(
     strict: bool = False,
     name: str = "case",
 ) -> Any:
-    """What the function of the first true condition returns.
+    """The result of the function of the first true condition.
 
     Args:
         pred_fn_pairs: A list of pairs (boolean scalar tensor, function), or a dictionary.

@@ -50,7 +50,7 @@ class CriticalSection:
         exclusive_resource_access: bool = True,
         name: str | None = None,
     ) -> Any:
-        """What `fn` returns; it runs after everything this section ran before.
+        """The result of `fn`, which runs after everything this section ran before.
 
         Args:
             fn: A function of nothing that gives tensors, nested.

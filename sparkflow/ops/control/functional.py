@@ -1,4 +1,4 @@
-"""Makes the nodes that call functions: `If`, `Case` and `While` of bodies built before."""
+"""Creates the nodes that call functions: `If`, `Case` and `While` of bodies built before."""
 
 from __future__ import annotations
 

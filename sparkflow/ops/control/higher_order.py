@@ -285,7 +285,7 @@ def scan(
 def vectorized_map(
     fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop: bool = True
 ) -> Any:
-    """As `tf.map_fn`, with the dtypes that `fn` gives.
+    """Like `tf.map_fn`, with the dtypes that `fn` returns.
 
     Args:
         fn: From one element to its result, nested as the elements are or not.

@@ -123,7 +123,7 @@ class TensorArray:
 
     @property
     def element_shape(self) -> TensorShape:
-        """What is known of the shape of the elements."""
+        """The static shape of the elements."""
         return TensorShape(self._known[0])
 
     @property

@@ -106,7 +106,7 @@ def broadcast_send(
     communication_hint: str = "auto",
     timeout: float = 0,
 ) -> Tensor:
-    """Gives a tensor to all other ranks, which call `broadcast_recv`; its value is that tensor.
+    """Sends a tensor to all other ranks, which call `broadcast_recv`; returns that tensor.
 
     Args:
         t: The tensor.
@@ -148,7 +148,7 @@ def broadcast_recv(
     communication_hint: str = "auto",
     timeout: float = 0,
 ) -> Tensor:
-    """The tensor that another rank gives with `broadcast_send`.
+    """The tensor that another rank sends with `broadcast_send`.
 
     Args:
         shape: Its shape, in full.

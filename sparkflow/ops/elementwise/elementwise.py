@@ -91,7 +91,7 @@ def divide(x: Any, y: Any, name: str | None = None) -> Tensor:
 
 @export("div")
 def div(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """X / y as Python 2 divides: integers give their floored quotient."""
+    """X / y as in Python 2: for integers, the floored quotient."""
     with graph_of((x, y)).as_default():
         tensor, node = operand(x, "x", name or "div", _dtype_of(x, y))
         op_type = "FloorDiv" if tensor.dtype.is_integer else "RealDiv"

@@ -1,4 +1,4 @@
-"""What `tf.parse_example` is told of each feature."""
+"""Feature configurations of `tf.parse_example`."""
 
 from __future__ import annotations
 

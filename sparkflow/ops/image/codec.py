@@ -35,7 +35,7 @@ def adjust_jpeg_quality(image: Any, jpeg_quality: int, name: str | None = None) 
 def random_jpeg_quality(
     image: Any, min_jpeg_quality: int, max_jpeg_quality: int, seed: int | None = None
 ) -> Tensor:
-    """As `adjust_jpeg_quality`, with a quality drawn when the graph is built.
+    """Like `adjust_jpeg_quality`, with a quality drawn when the graph is built.
 
     Raises:
         ValueError: The bounds are not in [0, 100], or the upper one is not the larger.

@@ -103,7 +103,7 @@ def non_max_suppression_with_scores(
     soft_nms_sigma: Any = 0.0,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """As `tf.image.non_max_suppression`, with scores that fall where boxes overlap.
+    """Like `tf.image.non_max_suppression`, with scores reduced for overlapping boxes.
 
     Returns:
         The numbers of the boxes chosen, and their scores by then.

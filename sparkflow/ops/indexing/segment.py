@@ -96,7 +96,7 @@ def sparse_segment_sqrt_n(
     num_segments: Any = None,
     sparse_gradient: bool = False,
 ) -> Tensor:
-    """As `sparse_segment_sum`, over the square root of the number of rows."""
+    """Like `sparse_segment_sum`, divided by the square root of the number of rows."""
     return _looked_up(
         "SparseSegmentSqrtN", data, indices, segment_ids, name, num_segments, sparse_gradient
     )

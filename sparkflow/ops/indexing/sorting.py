@@ -128,7 +128,7 @@ def searchsorted(
 
 
 class ListDiff(NamedTuple):
-    """What `setdiff1d` gives: the elements, and where they were."""
+    """The result of `setdiff1d`: the elements and their indices."""
 
     out: Tensor
     idx: Tensor

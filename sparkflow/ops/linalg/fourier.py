@@ -93,7 +93,7 @@ def fftshift(x: Any, axes: Any = None, name: str | None = None) -> Tensor:
 
 @export("signal.ifftshift")
 def ifftshift(x: Any, axes: Any = None, name: str | None = None) -> Tensor:
-    """What undoes `fftshift`."""
+    """The inverse of `fftshift`."""
     return _shifted(x, axes, name or "ifftshift", lambda size: -(size // 2))
 
 

@@ -172,7 +172,7 @@ def noise_sizes(tensor: Tensor, noise_shape: Any) -> Any:
 
 
 class TopKV2(NamedTuple):
-    """What `top_k` gives."""
+    """The result of `top_k`."""
 
     values: Tensor
     indices: Tensor
@@ -240,7 +240,7 @@ def relu_layer(x: Any, weights: Any, biases: Any, name: str | None = None) -> Te
 
 @export("nn.crelu")
 def crelu(features: Any, name: str | None = None, axis: int = -1) -> Tensor:
-    """relu(x) beside relu(-x) along `axis` (Shang et al. 2016)."""
+    """Concatenates relu(x) and relu(-x) along `axis` (Shang et al. 2016)."""
     graph = graph_of((features,))
     with graph.as_default(), graph.name_scope(name or "CRelu") as scope:
         tensor = convert_to_tensor(features, name="features")

@@ -50,7 +50,7 @@ def softmax_cross_entropy_with_logits(
     name: str | None = None,
     axis: Any = None,
 ) -> Tensor:
-    """As `softmax_cross_entropy_with_logits_v2`, but no gradient flows to the labels.
+    """Like `softmax_cross_entropy_with_logits_v2`, but no gradient flows to the labels.
 
     Raises:
         ValueError: Labels and logits are not named.
@@ -203,7 +203,7 @@ def weighted_cross_entropy_with_logits(
     name: str | None = None,
     targets: Any = None,
 ) -> Tensor:
-    """As `sigmoid_cross_entropy_with_logits`, the loss of positive labels times `pos_weight`."""
+    """Like `sigmoid_cross_entropy_with_logits`, the loss of positive labels times `pos_weight`."""
     labels = either("labels", labels, "targets", targets)
     graph = graph_of((labels, logits, pos_weight))
     with graph.as_default(), graph.name_scope(name or "logistic_loss") as scope:

@@ -77,7 +77,7 @@ def ctc_loss_v2(
     blank_index: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """As `ctc_loss`, also for dense labels and for another blank.
+    """Like `ctc_loss`, also for dense labels and for another blank.
 
     Args:
         labels: [batch, labels] int32, or a SparseTensor.

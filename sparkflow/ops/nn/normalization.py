@@ -99,7 +99,7 @@ def sufficient_statistics(
     name: str | None = None,
     keepdims: bool | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """What `normalize_moments` makes the mean and the variance from.
+    """The statistics from which `normalize_moments` computes mean and variance.
 
     Args:
         x: Real numbers.

@@ -335,7 +335,7 @@ def one_hot(
 
 
 class Unique(NamedTuple):
-    """What `unique` gives: the different elements, and which of them each element is."""
+    """The result of `unique`: the distinct elements, and the index of each element among them."""
 
     y: Tensor
     idx: Tensor
@@ -367,7 +367,7 @@ def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: Any =
 
 @export("meshgrid")
 def meshgrid(*args: Any, indexing: str = "xy", name: str = "meshgrid") -> Sequence[Tensor]:
-    """Coordinate grids of vectors, as numpy.meshgrid gives them.
+    """Coordinate grids of vectors, as in numpy.meshgrid.
 
     Raises:
         ValueError: Another `indexing` than `xy` and `ij`.

@@ -38,7 +38,7 @@ def sparse_cross_hashed(
     hash_key: int | None = None,
     name: str | None = None,
 ) -> SparseTensor:
-    """As `sparse_cross`, with each combination hashed.
+    """Like `sparse_cross`, with each combination hashed.
 
     Args:
         inputs: As for `sparse_cross`.

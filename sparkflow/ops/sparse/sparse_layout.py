@@ -494,7 +494,7 @@ def deserialize_many_sparse(
 def deserialize_sparse(
     serialized_sparse: Any, dtype: Any, rank: int | None = None, name: str | None = None
 ) -> SparseTensor:
-    """The inverse of `serialize_sparse`, also of stacks of what it gives."""
+    """The inverse of `serialize_sparse`, also for stacks of its results."""
     found = apply_op("DeserializeSparse", serialized_sparse, dtype=as_dtype(dtype), name=name)
     indices, values, shape = found
     indices.set_shape([None, rank])

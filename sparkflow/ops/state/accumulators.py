@@ -15,7 +15,7 @@ from sparkflow_runtime.dtypes import DType, as_dtype, int32, int64
 
 
 class SparseAccumulatorTakeGradient(NamedTuple):
-    """What `SparseConditionalAccumulator.take_grad` gives, as TensorFlow names it."""
+    """The result of `SparseConditionalAccumulator.take_grad`, under TensorFlow's name."""
 
     indices: Tensor
     values: Tensor
@@ -24,7 +24,7 @@ class SparseAccumulatorTakeGradient(NamedTuple):
 
 @export("ConditionalAccumulatorBase")
 class ConditionalAccumulatorBase:
-    """What both accumulators share.
+    """Base of both accumulators.
 
     Args:
         dtype: Of the gradients.

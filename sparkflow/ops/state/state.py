@@ -21,7 +21,7 @@ def assign(
     use_locking: bool | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Gives a variable a new value.
+    """Assigns a new value to a variable.
 
     Args:
         ref: A variable.

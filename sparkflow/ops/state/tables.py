@@ -22,7 +22,7 @@ from sparkflow_runtime.dtypes import DType, as_dtype, int64, string
 
 @export("lookup.TextFileIndex")
 class TextFileIndex:
-    """What stands for a column in `TextFileInitializer`."""
+    """Special column indices of `TextFileInitializer`."""
 
     WHOLE_LINE = -2
     LINE_NUMBER = -1
@@ -235,7 +235,7 @@ def _exported(table: Any) -> tuple[Tensor, Tensor]:
 
 @export("lookup.LookupInterface")
 class LookupInterface:
-    """What tables share.
+    """Base of the tables.
 
     Args:
         key_dtype: Of the keys.

@@ -116,7 +116,7 @@ class Scaffold:
 
     @property
     def ready_op(self) -> Any:
-        """Gives the names of variables without a value."""
+        """The operation that returns the names of variables without a value."""
         return self._ready_op
 
     @property

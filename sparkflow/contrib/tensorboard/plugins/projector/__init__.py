@@ -37,14 +37,14 @@ class _Embeddings(list[EmbeddingInfo]):
     """Embeddings, added as to a message."""
 
     def add(self, **fields: Any) -> EmbeddingInfo:
-        """Appends an embedding with these fields, and gives it."""
+        """Appends an embedding with these fields and returns it."""
         self.append(EmbeddingInfo(**fields))
         return self[-1]
 
 
 @dataclass(slots=True)
 class ProjectorConfig:
-    """What to show: a checkpoint, and embeddings in it."""
+    """The projector's configuration: a checkpoint, and embeddings in it."""
 
     model_checkpoint_path: str = ""
     embeddings: _Embeddings = field(default_factory=_Embeddings)
@@ -75,7 +75,7 @@ class ProjectorConfig:
 
 
 def visualize_embeddings(summary_writer: Any, config: ProjectorConfig) -> None:
-    """Writes a configuration beside a writer's events, where TensorBoard looks for it.
+    """Writes a configuration next to a writer's events, where TensorBoard looks for it.
 
     Args:
         summary_writer: A `FileWriter`, or the path of its directory.
