@@ -1,12 +1,12 @@
-"""What a process makes once: machine code, pools of threads, what addresses in other memory name.
+"""Values that a process creates once: machine code, thread pools, memory that others point to.
 
-`functools.cache` lets two threads that come at once make a value twice, and drops the first of the
-two: harmless for numbers, fatal where what was already given out points into the dropped one. What
-is kept here is made by one thread while others wait, and its callers all get the same object. All
-values of a process are made under one lock, so there is no order of locks to keep: a maker may ask
-for other values; it must not wait for another thread, nor may anybody who holds a lock that some
-maker takes ask for a value. A fork waits for what is being made, for the child could not go on
-with it; what is made is the child's, too.
+With `functools.cache`, two concurrent threads may create a value twice, and the first one is
+dropped: harmless for numbers, fatal if something refers to the dropped one's memory. Values here
+are created by one thread while others wait, and all callers get the same object. All values of a
+process are created under one lock, so no lock order must be kept: a factory may request other
+values, but must not wait for another thread, and a thread that holds a lock which a factory
+acquires must not request a value. A fork waits for a value in creation, as the child could not
+complete it; finished values are inherited by the child.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ Value = TypeVar("Value")
 Given = ParamSpec("Given")
 
 _lock: Final = threading.RLock()
-"""Held by the one thread that makes something, and while the process forks."""
+"""Held by the thread that creates a value, and while the process forks."""
 _fork_guards: Final[list[None]] = []
 
 
 class Once(Generic[Key, Value]):
-    """Values by key, each made once and kept for ever. Safe to use from several threads."""
+    """Values by key, each created once and kept forever. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._made: dict[Key, Value] = {}
 
     def get(self, key: Key, make: Callable[[], Value]) -> Value:
-        """The value of a key, made now if there is none; blocks while another thread makes one.
+        """Returns the value of a key; creates it if needed, or blocks while another thread does.
 
         Args:
-            key: What tells the value from the others.
-            make: Makes it. What it raises is raised here, and the next who asks tries again.
+            key: Identifies the value.
+            make: Creates the value. Its exceptions propagate, and the next caller tries again.
         """
         try:
             return self._made[key]
@@ -52,12 +52,12 @@ class Once(Generic[Key, Value]):
                 return self._made[key]
 
     def found(self, key: Key) -> Value | None:
-        """The value of a key if it is made."""
+        """Returns the value of a key if it exists."""
         return self._made.get(key)
 
 
 def once(make: Callable[Given, Value]) -> Callable[Given, Value]:
-    """The function with its value for the same arguments made once and kept for ever.
+    """Decorator: creates a function's value once per arguments and keeps it forever.
 
     Args:
         make: Its arguments must be hashable.
@@ -68,12 +68,12 @@ def once(make: Callable[Given, Value]) -> Callable[Given, Value]:
 
 
 def latest(most: int) -> Callable[[Callable[Given, Value]], Callable[Given, Value]]:
-    """The same, but that only the values that were asked for last are kept.
+    """As `once`, but keeps only the most recently used values.
 
-    For what is dear to make, and may be dropped once nobody holds it any more.
+    For values that are expensive to create and may be dropped when unused.
 
     Args:
-        most: So many.
+        most: Maximum number of values.
     """
 
     def decorate(make: Callable[Given, Value]) -> Callable[Given, Value]:
@@ -91,13 +91,13 @@ def latest(most: int) -> Callable[[Callable[Given, Value]], Callable[Given, Valu
 def _remembered(
     make: Callable[Given, Value], most: int | None, find: Callable[[tuple[Any, ...]], Value]
 ) -> Callable[Given, Value]:
-    """The function with `find` behind functools' cache, whose hits cost next to nothing."""
+    """Returns the function with functools' cache in front of `find`, whose hits are fast."""
     signature = inspect.signature(make)
 
     @functools.wraps(make)
     @functools.lru_cache(maxsize=most)
     def remembered(*args: Any, **kwargs: Any) -> Value:
-        bound = signature.bind(*args, **kwargs)  # however it is spelt, it is the same value
+        bound = signature.bind(*args, **kwargs)  # the same value, however the arguments are passed
         bound.apply_defaults()
         return find(bound.args)
 

@@ -1,4 +1,4 @@
-"""The process that started this one: to end with it, whatever else happens."""
+"""Ends this process together with the one that started it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 def die_with_parent(parent: int | None = None) -> None:
-    """Has the kernel kill this process when its parent dies (Linux; does nothing elsewhere).
+    """Makes the kernel kill this process when its parent dies (Linux; elsewhere does nothing).
 
-    That holds for what the process executes instead of itself, too, and the parent's end is that of
-    the thread that started this process.
+    This survives `exec`. The parent counts as dead when the thread that started this process ends.
 
     Args:
-        parent: The parent's process, where this one was told of it; so an end before this call is
-            noticed. The present parent when None.
+        parent: The parent's process id, if known, so that its end before this call is detected.
+            None for the present parent.
 
     Raises:
         OSError: The kernel refuses.
@@ -31,4 +30,4 @@ def die_with_parent(parent: int | None = None) -> None:
     if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
     if os.getppid() != expected:
-        os.kill(os.getpid(), signal.SIGKILL)  # it died before the kernel was told
+        os.kill(os.getpid(), signal.SIGKILL)  # it died before the call

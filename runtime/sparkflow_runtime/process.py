@@ -1,4 +1,4 @@
-"""What a process is told about threads and BLAS: by the environment it starts with, and later.
+"""A process's settings of threads and BLAS: by its environment, and later.
 
 Libraries read these variables while they load, so processes that host a worker are started with an
 environment from here.
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from sparkflow_runtime.protos.config_pb2 import ConfigProto
 
 SLOWER_KERNEL: Final = "OPENBLAS_CORETYPE"
-"""Some images set it to a kernel that is slower than the one OpenBLAS would choose."""
+"""Some container images set it to a slower kernel than OpenBLAS would choose."""
 THREAD_VARIABLES: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-"""What our kernels (`codegen.machine.threads.VARIABLE`) and numerical libraries look at."""
+"""Read by our kernels (`codegen.machine.threads.VARIABLE`) and by numerical libraries."""
 
 
 def worker_environment(environment: Mapping[str, str], count: int) -> dict[str, str]:
-    """The environment of a process that hosts a worker.
+    """Returns the environment for a process that hosts a worker.
 
     Args:
-        environment: That of the process that starts it.
-        count: How many threads kernels may use, ours and those of numerical libraries.
+        environment: The environment of the process that starts it.
+        count: How many threads our kernels and numerical libraries may use.
     """
     child = {name: value for name, value in environment.items() if name != SLOWER_KERNEL}
     child.update(dict.fromkeys(THREAD_VARIABLES, str(count)))
@@ -34,12 +34,12 @@ def worker_environment(environment: Mapping[str, str], count: int) -> dict[str, 
 
 
 def apply_threads(config: ConfigProto) -> None:
-    """Does what `intra_op_parallelism_threads` asks for; nothing where it is 0.
+    """Applies `intra_op_parallelism_threads`; does nothing if it is 0.
 
-    As in TensorFlow, the setting is the process's, whichever session brings it. It is for kernels
-    that are bound from now on, and for BLAS, whoever calls it: numpy knows no sessions.
-    `inter_op_parallelism_threads` is checked and changes nothing: nodes of a partition run one
-    after the other and divide their work among these threads.
+    As in TensorFlow, it applies to the whole process, whichever session sets it: to kernels bound
+    from now on, and to all uses of BLAS, as numpy knows no sessions. `inter_op_parallelism_threads`
+    is checked and changes nothing: nodes of a partition run one after another and divide their work
+    among these threads.
 
     Raises:
         InvalidArgumentError: A number is negative.
@@ -61,9 +61,9 @@ def apply_threads(config: ConfigProto) -> None:
 
 @contextlib.contextmanager
 def limited_threads(count: int) -> Iterator[None]:
-    """Has kernels that are bound meanwhile, and BLAS, use so many threads; then as many as before.
+    """Sets the number of threads of BLAS and of kernels bound meanwhile; restores it at the end.
 
-    For a process that is not ours, such as Spark's Python worker: the setting is the process's.
+    For a process that is not ours, such as Spark's Python worker: it applies to all of it.
 
     Args:
         count: How many, 1 or more; BLAS is not given more than the processors there are.

@@ -45,26 +45,28 @@ class Server:
     """Serves one task until stopped. `start`, `stop` and `join` may be called from any thread.
 
     Args:
-        cluster: All tasks, or None when it is told later by `set_cluster`.
+        cluster: All tasks, or None if `set_cluster` sets them later.
         job: The task's job.
         task: Its index in the job.
-        port: Port to listen on, 0 for a free one; None takes the one the cluster names.
+        port: Port to listen on, 0 for a free one; None for the one in `cluster`.
         host: Address to listen on; loopback unless asked otherwise.
-        advertised_host: The host others reach this one by; `host` when not given.
-        token: What callers must show. Where neither that nor TLS is given it is this user's own on
-            loopback, which sessions of the same user show by default; off loopback it is needed.
-        insecure: Accept callers without credentials, be they other users or on other machines.
+        advertised_host: The host under which others reach this one; `host` when not given.
+        token: The token that callers must send. By default it is, on loopback and without TLS, this
+            user's own, which the user's sessions send by default; on other addresses one is
+            required.
+        insecure: Accept callers without credentials, including other users and machines.
         tls: The task's certificate and key, which all tasks and sessions then need; None for none.
-        gpus: How many GPUs the worker uses; None for all it sees.
-        gpu_memory_bytes: How much memory of each it takes at most; None for all there is.
-        transport: How tensors come from other tasks, see `transport.channel.address.Transport`.
+        gpus: How many GPUs the worker uses; None for all visible ones.
+        gpu_memory_bytes: Maximum memory used of each; None for no limit.
+        transport: How tensors travel from other tasks, see `transport.channel.address.Transport`.
         channel_port: Port for tensor channels, 0 for a free one.
-        session_config: Options of sessions on this server that say nothing else.
+        session_config: Default options of sessions on this server.
 
     Raises:
-        PermissionDeniedError: Off loopback without a token, or this user's cannot be kept safely.
+        PermissionDeniedError: There is no token and `host` is not loopback, or the user's token
+            cannot be stored safely.
         InvalidArgumentError: The cluster has no such task.
-        UnavailableError: The port cannot be had.
+        UnavailableError: The port is not available.
     """
 
     def __init__(
@@ -145,21 +147,21 @@ class Server:
 
     @property
     def port(self) -> int:
-        """The port listened on."""
+        """The port on which the server listens."""
         return self._server.port
 
     @property
     def target(self) -> str:
-        """What a Session on this server is given: `grpc://host:port`."""
+        """The target of a Session on this server: `grpc://host:port`."""
         return f"grpc://{self.address}"
 
     @property
     def resources(self) -> Resources:
-        """What outlives steps on this task; hosts put batch sources here."""
+        """The task's resources, which outlive steps; hosts add batch sources here."""
         return self.worker.resources
 
     def set_cluster(self, cluster: ClusterDef) -> None:
-        """Tells the server where all tasks are.
+        """Sets the addresses of all tasks.
 
         Raises:
             InvalidArgumentError: This task is not among them.
@@ -173,7 +175,7 @@ class Server:
         self._link_cluster()
 
     def start(self) -> None:
-        """Begins to answer."""
+        """Begins to serve."""
         if self._stopped:
             raise FailedPreconditionError(message="A stopped server cannot be started again")
         if self._listener is not None:
@@ -182,7 +184,7 @@ class Server:
         masters_here[self.address] = self._master
 
     def join(self, timeout_s: float | None = None) -> bool:
-        """Blocks until the server is stopped; False when `timeout_s` passed first."""
+        """Blocks until the server is stopped; returns False if `timeout_s` passed first."""
         return self._server.wait(timeout_s)
 
     def stop(self) -> None:
@@ -194,7 +196,7 @@ class Server:
         self._master.close()
         if self._listener is not None:
             self._listener.stop()
-        # Other tasks' steps lose this task, as they do when its process dies.
+        # Other tasks' steps fail, as they do when this process dies.
         self.worker.close(UnavailableError)
         self._server.stop()
         self._local.close()
@@ -264,7 +266,7 @@ class Server:
         )
 
     def _known(self, cluster: ClusterDef) -> dict[str, str]:
-        """The tasks of a session that has a cluster of its own.
+        """Returns the tasks of a session that has its own cluster.
 
         Raises:
             InvalidArgumentError: This task is not among them.

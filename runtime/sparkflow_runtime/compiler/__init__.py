@@ -1,1 +1,1 @@
-"""One partition becomes one callable."""
+"""Compiles a partition to a callable."""

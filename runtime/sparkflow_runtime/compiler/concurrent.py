@@ -1,4 +1,4 @@
-"""Cuts a partition into strands, each of which is compiled by itself.
+"""Cuts a partition into strands, each of which is compiled separately.
 
 A strand gives tensors to others as results, and takes them as arguments after those that are fed.
 References and handles are not given: who needs one asks for the variable itself. What one strand

@@ -1,4 +1,4 @@
-"""What is known of a partition's tensors once the shapes of its arguments are.
+"""Infers what is known about a partition's tensors, given the shapes of its arguments.
 
 One sweep in execution order infers shapes and computes small values that depend on shapes and
 constants only, so that the arithmetic of shapes, which gradients are full of, costs nothing per

@@ -1,4 +1,4 @@
-"""Which node an error comes from: the line of generated code that a traceback names."""
+"""Finds the node that raised an error, by the line of generated code in the traceback."""
 
 from __future__ import annotations
 

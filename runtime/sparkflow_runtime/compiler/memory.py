@@ -1,4 +1,4 @@
-"""Where values live that no step keeps: one block of memory, shared by values that never meet."""
+"""Memory planning of temporary values: one block, shared by values that are never live together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a partition does per step once shapes are known: which calls, and where every value lives.
+"""The plan of a partition for known shapes: its calls, and where every value is stored.
 
 The plan is made of units: kernels of several nodes, and single nodes. A value that no step keeps
 lives in a slot of one block of memory (`memory`), which slots share when their values never meet.

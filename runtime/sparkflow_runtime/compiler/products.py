@@ -1,4 +1,4 @@
-"""Has products of matrices go where they are needed: into a sum, or into a variable.
+"""Adds matrix products directly to the sum or the variable in which they are used.
 
 The sum of the gradients of several parts of a batch, or of what several layers have in common, is
 as many products that are written, read and added up. Here each but the first adds to the sum where

@@ -1,4 +1,4 @@
-"""Decides where every value of a plan lives: in the frame's block of memory, or as a new array.
+"""Decides where every value of a plan is stored: in the frame's block, or in a new array.
 
 A value may live in the block when its shape is known and nobody holds on to it after the step.
 Views share the memory of what they were made from, and keep it in use.

@@ -1,4 +1,4 @@
-"""Brings the updates of many small variables together into one call."""
+"""Groups the updates of many small variables into one call."""
 
 from __future__ import annotations
 

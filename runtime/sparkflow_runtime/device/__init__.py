@@ -1,1 +1,1 @@
-"""CPU and GPU: array module and memory. The only room that touches cupy."""
+"""CPU and GPU: array module and memory. The only package that uses cupy."""

@@ -1,4 +1,4 @@
-"""Which parts of a piece of memory are free: numbers only, no memory in here."""
+"""Tracks the free ranges of a block of memory: numbers only, without the memory itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How this process asks the operating system for memory, and where its arrays begin.
+"""This process's use of the operating system's memory, and the alignment of arrays.
 
 Machine code reads and writes vectors of up to 64 bytes. numpy's arrays begin 16 bytes after a line
 of the cache, so that each of these vectors lies in two lines: 2 to 4 % of a convolution's time

@@ -1,4 +1,4 @@
-"""Memory that arrays use for a while: who lent it learns when the last of them is gone."""
+"""Memory lent to arrays: its owner is notified when the last of them is gone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LentMemory:
         self._give_back = give_back
 
     def __del__(self) -> None:
-        """Gives it back."""
+        """Returns the memory to its owner."""
         self._give_back()
 
 

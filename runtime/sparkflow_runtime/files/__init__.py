@@ -1,1 +1,1 @@
-"""Files by path or URI: on this host, and in storage that pyarrow knows. Not what is in them."""
+"""Files by path or URI: on this host, and in storage supported by pyarrow. Not their formats."""

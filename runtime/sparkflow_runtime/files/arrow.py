@@ -1,4 +1,4 @@
-"""That pyarrow is there, which not every installation has."""
+"""Checks that pyarrow, an optional dependency, is installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, on every storage that `files.system` reaches.
+"""Atomic writing of files, on every storage that `files.system` supports.
 
 On this host, and wherever a name can be given to a file at once, the content is written under
 another name beside the target, handed to the disk and then renamed, so that a death at any moment
@@ -31,7 +31,7 @@ _RENAMING = ("hdfs:", "viewfs:", "abfs:", "abfss:")
 
 
 def write_whole(path: Any, content: bytes) -> None:
-    """Makes a file, or replaces one, by these bytes, all or nothing.
+    """Creates or replaces a file atomically with these bytes.
 
     Blocks until the disk has them, where the file is on this host.
 

@@ -1,4 +1,4 @@
-"""What nodes do beside computing outputs: who changes variables, and which nodes passes may drop.
+"""Side effects of nodes: which ones change variables, and which ones passes may drop.
 
 A node is pure where it only computes outputs from the values of its inputs. References and handles
 stand for variables and other resources; updates pass theirs on.

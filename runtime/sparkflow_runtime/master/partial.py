@@ -90,7 +90,7 @@ class PartialRun:
     def _checked(
         self, feeds: Mapping[str, Any], fetches: Sequence[str]
     ) -> tuple[dict[Endpoint, Any], list[Endpoint]]:
-        """The values that are fed, and the fetches."""
+        """Returns the fed values and the fetches."""
         given = {parse_endpoint(name): value for name, value in feeds.items()}
         wanted = [parse_endpoint(name) for name in fetches]
         for kind, announced, done, endpoints, past in (
@@ -109,10 +109,10 @@ class PartialRun:
         return given, wanted
 
     def _ready(self, new: Mapping[Endpoint, Any]) -> set[str]:
-        """The nodes that the feeds so far allow to run, those that have run among them.
+        """Returns the nodes that the feeds so far allow to run, including those that have run.
 
         Args:
-            new: What is fed now.
+            new: The new feeds.
         """
         fed = set(self._request.feeds)
         values = self._values.keys() | new.keys()

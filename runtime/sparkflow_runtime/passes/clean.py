@@ -1,4 +1,4 @@
-"""The passes that make a graph smaller, one after the other until nothing changes."""
+"""Runs the passes that reduce a graph, one after another until nothing changes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from sparkflow_runtime.passes.unread import drop_unread
 _NO_TYPES: Final[Types] = MappingProxyType({})
 
 Observe = Callable[[str, Graph], None]
-"""Gets the name of a pass and the graph after it."""
+"""Called with the name of a pass and the graph after it."""
 
 
 def unobserved(name: str, graph: Graph) -> None:
-    """Looks at no pass."""
+    """Observes nothing."""
 
 
 CLEANING: Final = Repeated(
@@ -38,12 +38,12 @@ CLEANING: Final = Repeated(
 
 
 def clean(graph: Graph, keep: Collection[str] = (), types: Types = _NO_TYPES) -> Graph:
-    """The graph with less to do and the same values; the same object when there is nothing.
+    """Returns a reduced graph with the same values; the same object if nothing can be reduced.
 
-    Unread nodes are dropped, values that are known are computed, what changes nothing is taken out
-    and what is equal becomes one. Nodes that stay keep their names, so errors and traces still name
-    the user's nodes; where two values are the same, the name that stays is that of the earlier one.
-    The order of what has effects stays as it is.
+    Unread nodes are dropped, constants are folded, nodes without effect are removed, and equal ones
+    are merged. Nodes that stay keep their names, so errors and traces still name the user's nodes;
+    where two values are the same, the name that stays is that of the earlier one. The order of what
+    has effects stays as it is.
 
     Args:
         graph: Fetches as `_Retval` nodes. `passes.late_reads` has been there: which reads are those

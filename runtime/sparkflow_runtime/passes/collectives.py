@@ -1,4 +1,4 @@
-"""Who takes part in a collective, and its two halves.
+"""Finds the ranks of each collective, and splits it into a start and a wait.
 
 The ranks of a group are either the devices of this graph that have nodes of it (in-graph), or these
 devices on each of several tasks of their job, where every task's session runs a graph of its own
@@ -25,7 +25,7 @@ _Instance = tuple[int, int]
 def split_collectives(
     graph: Graph, types: Mapping[Endpoint, TensorType], whole: Graph | None = None
 ) -> Graph:
-    """The graph with each collective in two halves; the same one where it has none.
+    """Returns the graph with each collective in two halves; the same object if it has none.
 
     Args:
         graph: A placed graph.

@@ -1,4 +1,4 @@
-"""Fewer control edges for the same order."""
+"""Removes redundant control edges."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAX_VISITED: Final = 64
 
 
 def reduce_control_edges(graph: Graph, keep: Collection[str] = ()) -> Graph:
-    """The graph without control edges that say nothing; the same object when there are none.
+    """Returns the graph without redundant control edges; the same object if there are none.
 
     Nobody waits for a constant or an argument, for what it reads, or for what another node waits
     for that it reads or waits for. A NoOp is left out where that makes no more edges, and who

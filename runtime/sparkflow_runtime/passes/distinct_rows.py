@@ -1,4 +1,4 @@
-"""Rows of a table on another task are asked for once per distinct id, and pushed once.
+"""Requests rows of a table on another task once per distinct id, and pushes them once.
 
 A lookup on a parameter server takes ids from a worker and gives it rows; the gradient gives the
 server a row for each id. Ids that come several times in a batch would travel, with their rows, as
@@ -41,7 +41,7 @@ LEAST_ROW_BYTES: Final = 64
 
 
 def distinct_rows(graph: Graph, types: Types) -> Graph:
-    """The graph with equal ids told apart before they travel; the same object where none do.
+    """Returns the graph with ids deduplicated before sending; the same object if none are.
 
     Args:
         graph: Placed.

@@ -1,4 +1,4 @@
-"""Computes at once what depends on constants only."""
+"""Constant folding: computes nodes that depend on constants only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ it is made, or broadcast on the way."""
 
 
 def fold(graph: Graph, keep: Collection[str] = ()) -> Graph:
-    """The graph with pure nodes of constant inputs replaced by their values.
+    """Returns the graph with pure nodes of constant inputs replaced by their values.
 
     Of a node with several outputs each becomes a constant of its own; the first has its name. The
     same object comes back when there is nothing to fold.

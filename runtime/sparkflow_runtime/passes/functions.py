@@ -1,4 +1,4 @@
-"""The functions a step calls, made ready: pruned, with tapes, cleaned, in execution order.
+"""Prepares the functions that a step calls: pruned, with tapes, cleaned, in execution order.
 
 A gradient reads tensors of a function's earlier calls from a tape (`ops.tape`). What a function has
 to record is found here, from the `_TapeRead` nodes of the step: it becomes further results. A step
@@ -22,7 +22,7 @@ _READERS = ("_TapeRead", "_TapeLength")
 
 
 def reachable(nodes: Iterable[Node], load: Callable[[str], Function]) -> dict[str, Function]:
-    """Every function that `nodes` call, directly or through others.
+    """Returns every function that `nodes` call, directly or through others.
 
     Args:
         nodes: The nodes of a step.
@@ -39,7 +39,7 @@ def reachable(nodes: Iterable[Node], load: Callable[[str], Function]) -> dict[st
 
 
 def ready_functions(graph: Graph, load: Callable[[str], Function]) -> dict[str, Function]:
-    """The functions that a pruned graph calls, ready to be compiled.
+    """Returns the functions that a pruned graph calls, ready to compile.
 
     Raises:
         NotFoundError: One does not exist.

@@ -1,4 +1,4 @@
-"""Fetches of variables that the same step updates are served after the updates.
+"""Reads fetched variables after the updates of the same step.
 
 The most used line of TensorFlow 1's distributed programs is
 
@@ -69,7 +69,7 @@ def plain_read(nodes: Mapping[str, Node], endpoint: Endpoint) -> PlainRead | Non
 
 
 def late_fetches(graph: Graph, keep: Collection[str] = ()) -> Graph:
-    """The graph with fetches of updated variables after the updates; else the same object.
+    """Returns the graph with updated variables fetched after the updates; else the same object.
 
     Args:
         graph: Of a step, fetches as `_Retval` nodes; not the body of a function.

@@ -1,4 +1,4 @@
-"""Reads of variables that come after an update, as TensorFlow 1's programs count on.
+"""Reads variables again after an update, as TensorFlow 1's programs expect.
 
 A variable has one node, `v/read`, that everything reads which does not update it. In TensorFlow its
 output shares the variable's memory, so
@@ -19,7 +19,7 @@ from sparkflow_runtime.ops import registry
 
 
 def late_reads(graph: Graph) -> Graph:
-    """The graph with what follows an update of a variable reading the variable itself."""
+    """Returns the graph in which nodes after an update of a variable read the variable itself."""
     owner = find_handles(graph.sorted())
     if not owner:
         return graph
@@ -46,7 +46,7 @@ def late_reads(graph: Graph) -> Graph:
 
 
 def _after(names: list[str], consumers: dict[str, list[Node]]) -> set[str]:
-    """Every node that runs after one of these."""
+    """Returns every node that runs after one of these."""
     found: set[str] = set()
     stack = list(names)
     while stack:

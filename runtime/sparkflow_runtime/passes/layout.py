@@ -1,4 +1,4 @@
-"""Convolutions of images with channels first run with channels last on a CPU.
+"""Converts convolutions with channels first to channels last on a CPU.
 
 Its kernels are made for channels last and transpose what comes otherwise, before and after. Here a
 convolution and what is around it is done with channels last instead, and only what enters such a
@@ -30,7 +30,7 @@ _CPU: Final = "/device:CPU:"
 
 
 def channels_last(graph: Graph, types: Types, keep: Collection[str] = ()) -> Graph:
-    """The graph with images in the order of a CPU's kernels; the same object where they are.
+    """Returns the graph with images in the CPU kernels' order; the same object if they are.
 
     Args:
         graph: Placed.

@@ -19,7 +19,7 @@ _WHOLE_BYTES: Final = 64
 
 
 def merge(graph: Graph, keep: Collection[str] = ()) -> Graph:
-    """The graph without repeated pure computations; the same object when there are none.
+    """Returns the graph without repeated pure computations; the same object if there are none.
 
     Two nodes are equal when op, inputs, control inputs, requested device and attributes (but for
     the source line) are. The inputs of a commutative op may stand in any order. Reads of a variable

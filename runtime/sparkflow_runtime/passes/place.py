@@ -25,7 +25,7 @@ _NO_BODIES: Final[Mapping[str, Sequence[Node]]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What a session may place on, and how.
+    """The devices on which a session may place nodes, and how.
 
     Attributes:
         devices: Complete names, best first: an unconstrained node takes the first with a kernel.
@@ -64,7 +64,7 @@ def place(
     whole: Graph | None = None,
     bodies: Mapping[str, Sequence[Node]] = _NO_BODIES,
 ) -> Graph:
-    """The graph with complete device names.
+    """Returns the graph with complete device names.
 
     Args:
         graph: What is to run.
@@ -155,7 +155,7 @@ def _groups(graph: Graph) -> dict[str, list[str]]:
 
 
 def _choose(nodes: Sequence[Node], placement: Placement, fitting: _Fitting) -> DeviceSpec:
-    """The device of a group."""
+    """Returns the device of a group."""
     request, asking = _ANYWHERE, nodes[0]
     for node in nodes:
         if not node.device:

@@ -1,4 +1,4 @@
-"""Keeps what the fetches need, with feeds and fetches made nodes of the graph."""
+"""Keeps what the fetches need, and turns feeds and fetches into nodes of the graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def prune(
     fetches: Sequence[Endpoint],
     targets: Sequence[str],
 ) -> Graph:
-    """The subgraph that computes `fetches` and runs `targets` when `feeds` are given.
+    """Returns the subgraph that computes `fetches` and runs `targets` when `feeds` are given.
 
     A fed tensor is replaced by an `_Arg` node on its producer's device; each fetch gets a
     `_Retval` beside its producer. Their `index` attributes number feeds and fetches in order.

@@ -1,4 +1,4 @@
-"""Updates of rows take gradients as they come: their kernels add up rows that come several times.
+"""Passes gradients of rows to updates unsummed: their kernels add up repeated rows.
 
 TensorFlow's optimizers add them up before:
 
@@ -28,7 +28,7 @@ from sparkflow_runtime.ops import registry
 
 
 def sparse_updates(graph: Graph) -> Graph:
-    """The graph with rows added up by the updates; the same object where there are none.
+    """Returns the graph with rows added up by the updates; the same object if there are none.
 
     Args:
         graph: Placed.

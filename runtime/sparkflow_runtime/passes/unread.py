@@ -15,7 +15,7 @@ from sparkflow_runtime.ir.node import Node
 
 
 def drop_unread(graph: Graph, targets: Collection[str]) -> Graph:
-    """The graph with pure nodes that are only waited for made NoOps; the same object without any.
+    """Returns the graph with unread pure nodes made NoOps; the same object if there are none.
 
     Such a NoOp waits for all that the node needed, so the order of what has effects stays as it is.
     Targets are computed, whether or not they are read, and so are reads of variables, which fail

@@ -1,4 +1,4 @@
-"""Drops variables of loops whose values after the last turn nobody reads.
+"""Drops loop variables whose final values are not read.
 
 The gradient of a loop has a variable for the gradient of everything that flows through the loop,
 also of what was only fed to it. What such a variable costs in every turn is gone with it: the
@@ -22,7 +22,7 @@ _PER_VARIABLE = ("T", "output_shapes")
 def drop_unread_variables(
     graph: Graph, made: Mapping[str, Function], load: Callable[[str], Function]
 ) -> tuple[Graph, Mapping[str, Function]]:
-    """The graph with fewer variables in its loops, and all functions that passes made.
+    """Returns the graph with fewer loop variables, and all functions that passes created.
 
     A variable stays where its last value is read, or where the condition, an effect or a variable
     that stays depends on it. So do all of a loop whose tape is read, which has to hold what the

@@ -1,4 +1,4 @@
-"""Who may talk to a server and who can listen: tokens, defaults, TLS, certificates."""
+"""Authentication and encryption: tokens, defaults, TLS, certificates."""
 
 from sparkflow_runtime.security.credentials import Credentials
 from sparkflow_runtime.security.tls import Tls

@@ -1,6 +1,6 @@
 """A certificate authority for one job. Needs the package `cryptography`: the extra `tls`.
 
-It is not imported with `security`, as users with PEM files of their own do without the package.
+It is not imported with `security`, as users with their own PEM files do not need the package.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ except ImportError as error:
     ) from error
 
 SERVER_NAME: Final = "task.sparkflow.internal"
-"""The name in every certificate: tasks belong to the job on whatever host they run."""
+"""The name in every certificate: tasks belong to the job, whatever their host."""
 VALID_DAYS: Final = 365
 _SKEW: Final = datetime.timedelta(days=1)
-"""How far behind the clock of another host may be."""
+"""How far another host's clock may be behind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """Signs the certificates of one job's tasks. Lives in memory, where the job is started.
+    """Signs the certificates of one job's tasks. Kept in memory of the process that starts the job.
 
-    Whoever has a certificate of its signing belongs to the job. Safe to use from several threads.
+    The holder of a certificate that it signed belongs to the job. Safe to use from several threads.
 
     Attributes:
         certificate: Its own certificate, as PEM.
@@ -48,7 +48,7 @@ class Authority:
 
     @classmethod
     def create(cls) -> Authority:
-        """A new one with a key of its own, for `VALID_DAYS` days."""
+        """Returns a new authority with its own key, valid for `VALID_DAYS` days."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = _name("sparkflow job authority")
         extensions = (
@@ -60,10 +60,10 @@ class Authority:
         return cls(signed, key, name)
 
     def issue(self, task: str) -> Tls:
-        """A certificate with a key of its own, for a task or a client, for `VALID_DAYS` days.
+        """Returns a certificate with its own key for a task or client, valid for `VALID_DAYS` days.
 
         Args:
-            task: Who gets it; only for people who look at the certificate.
+            task: The holder's name; only informative.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         usages = (

@@ -1,4 +1,4 @@
-"""What a session shows to a server: the job's token, and a certificate where there is TLS."""
+"""A session's credentials for a server: the job's token, and a certificate for TLS."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sparkflow_runtime.security.tls import Tls
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Everywhere where a session takes a token, it takes these as well.
+    """Credentials; accepted wherever a session accepts a token.
 
     Attributes:
         token: The job's token; None without one.
@@ -23,15 +23,15 @@ class Credentials:
 
     @classmethod
     def of(cls, given: str | Credentials | None) -> Credentials:
-        """The credentials that a user gave: themselves, a token, or None for none."""
+        """Returns a user's credentials, given as such, as a token, or as None for none."""
         return given if isinstance(given, Credentials) else cls(given)
 
     def export(self) -> dict[str, Any]:
-        """All of it, the key too, as JSON has it, for `from_export` in another process."""
+        """Returns everything, including the key, as JSON values for `from_export` elsewhere."""
         return {"token": self.token, "tls": None if self.tls is None else self.tls.export()}
 
     @classmethod
     def from_export(cls, exported: Mapping[str, Any]) -> Credentials:
-        """What another process exported."""
+        """Returns the credentials that another process exported."""
         tls = exported["tls"]
         return cls(exported["token"], None if tls is None else Tls.from_export(tls))

@@ -1,4 +1,4 @@
-"""What servers and sessions show to each other where the program names neither token nor TLS."""
+"""The default credentials of servers and sessions, if the program gives neither token nor TLS."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from sparkflow_runtime.security.user_token import user_token
 
 _given: Credentials | None = None
 _trusted: set[str] = set()
-"""The places, `host:port`, that are shown what the process was given."""
+"""The addresses, `host:port`, to which the process's credentials are sent."""
 
 
 def give_process(credentials: Credentials, addresses: Iterable[str]) -> None:
-    """Has all servers and sessions of this process use these if they are given none.
+    """Sets the default credentials of all servers and sessions of this process.
 
-    For processes that belong to one job as a whole. Call it before there is any. Sessions show them
-    to the job's own servers, and to those of this process; no other learns them.
+    For processes that belong entirely to one job. Call it before creating any. Sessions send them
+    only to the job's servers and to those of this process.
 
     Args:
-        credentials: The job's.
-        addresses: Where its servers are, `host:port` as programs name them.
+        credentials: The job's credentials.
+        addresses: The addresses of its servers, `host:port` as used in programs.
     """
     global _given
     _given = credentials
@@ -31,18 +31,18 @@ def give_process(credentials: Credentials, addresses: Iterable[str]) -> None:
 
 
 def trust(address: str) -> None:
-    """Takes note of a server of this process at `host:port`."""
+    """Registers a server of this process at `host:port`."""
     _trusted.add(address)
 
 
 def server_credentials(host: str, insecure: bool) -> Credentials:
-    """Those of a server that listens on `host` and was given none.
+    """Returns the credentials of a server that listens on `host` and was given none.
 
-    The process's own, which leave nobody out who has a right to come in; else this user's token on
-    loopback, unless the server is to be `insecure`; else none.
+    The process's own, which exclude no authorized peer; else this user's token on loopback, unless
+    the server is `insecure`; else none.
 
     Raises:
-        PermissionDeniedError: The user's token cannot be kept safely.
+        PermissionDeniedError: The user's token cannot be stored safely.
     """
     if _given is not None:
         return _given
@@ -56,10 +56,10 @@ def _of_user(host: str) -> Credentials:
 
 
 def session_credentials(address: str) -> Credentials:
-    """Those that are shown to the server at `host:port` by who was given none."""
+    """Returns the credentials for the server at `host:port` of a session that was given none."""
     if _given is not None and address in _trusted:
         return _given
     try:
         return _of_user(host_of(address))
     except PermissionDeniedError:
-        return Credentials()  # the server may be one that asks for nothing
+        return Credentials()  # the server may require none

@@ -1,7 +1,7 @@
-"""What a task needs for TLS: its certificate, its key, and the authority that signed all others.
+"""A task's TLS settings: its certificate, its key, and the authority that signed all others.
 
-Where the files come from is somebody else's business: `certificates` makes an authority for one
-job, and users have their own PEM files.
+The files come from elsewhere: `certificates` creates an authority for one job, or users have their
+own PEM files.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Tls:
 
         Raises:
             NotFoundError: One of them cannot be read.
-            InvalidArgumentError: They are not what they should be.
+            InvalidArgumentError: They are invalid.
         """
         try:
             texts = (Path(ca).read_bytes(), Path(certificate).read_bytes(), Path(key).read_bytes())
@@ -66,12 +66,12 @@ class Tls:
         return cls(*texts, server_name=server_name)
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """Writes `ca.pem`, `certificate.pem` and `key.pem`, for this user's eyes only.
+        """Writes `ca.pem`, `certificate.pem` and `key.pem`, readable by this user only.
 
-        A folder that is not there is made, for this user only as well.
+        A missing folder is created, accessible by this user only.
 
         Raises:
-            AlreadyExistsError: One of them is there; none is overwritten.
+            AlreadyExistsError: One of them exists; none is overwritten.
         """
         Path(directory).parent.mkdir(parents=True, exist_ok=True)
         Path(directory).mkdir(mode=0o700, exist_ok=True)

@@ -17,12 +17,12 @@ TOKEN_BYTES: Final = 32
 
 
 def new_token() -> str:
-    """A fresh 256-bit token as text."""
+    """Returns a new 256-bit token as text."""
     return secrets.token_hex(TOKEN_BYTES)
 
 
 def metadata(token: str | None) -> tuple[tuple[str, str], ...]:
-    """The rpc metadata that shows a token; empty without one."""
+    """Returns the rpc metadata that carries a token; empty without one."""
     return () if token is None else ((TOKEN_KEY, token),)
 
 
@@ -56,7 +56,7 @@ def require_credentials(host: str, token: str | None, insecure: bool) -> None:
 
 
 class TokenInterceptor(grpc.ServerInterceptor):  # type: ignore[type-arg]  # generic in stubs only
-    """Refuses every rpc that does not carry the token, before its request is read or parsed."""
+    """Rejects every rpc without the token, before its request is read or parsed."""
 
     def __init__(self) -> None:
         self._token = b""
@@ -76,7 +76,7 @@ class TokenInterceptor(grpc.ServerInterceptor):  # type: ignore[type-arg]  # gen
         continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler[Any, Any] | None],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> grpc.RpcMethodHandler[Any, Any] | None:
-        """Passes the call on when its token is right."""
+        """Forwards the call if its token is correct."""
         for key, value in handler_call_details.invocation_metadata or ():
             if key == TOKEN_KEY and hmac.compare_digest(str(value).encode(), self._token):
                 return continuation(handler_call_details)
@@ -84,5 +84,5 @@ class TokenInterceptor(grpc.ServerInterceptor):  # type: ignore[type-arg]  # gen
 
 
 def redact(text: str, token: str | None) -> str:
-    """`text` with the token struck out, for logs and error reports."""
+    """Returns `text` with the token redacted, for logs and error reports."""
     return text.replace(token, "<token>") if token else text

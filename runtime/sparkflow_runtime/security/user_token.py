@@ -1,7 +1,7 @@
-"""The token of this user on this machine, which guards servers on loopback that have no other.
+"""This user's token on this machine, for servers on loopback that have no other.
 
-It is made by whoever needs it first and lies in a file that only this user can read, so that all
-programs of the user find it and nobody else's do.
+It is created on first use in a file that only this user can read, so that only this user's programs
+find it.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from sparkflow_runtime.security.tokens import TOKEN_BYTES, is_loopback, new_toke
 
 _FILE: Final = "token"
 _RUNTIME: Final = "/run/user/{}"
-"""What XDG_RUNTIME_DIR is for the user of a number, where he has logged in."""
+"""XDG_RUNTIME_DIR of a logged-in user, by user id."""
 _FOLDER_FLAGS: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 class UserToken(str):
-    """The user's own token. What a server gets to see of it is of use at its port only.
+    """The user's own token. What a server receives is derived from it and valid for its port only.
 
-    Over gRPC a token travels as it is. Any user can listen on a free port of loopback, so a server
-    that is somebody else's may be asked; it must not learn what lets it in elsewhere.
+    Over gRPC a token is sent in plain text. Any user can listen on a free loopback port, so a
+    session may connect to another user's server; that must not learn what grants access elsewhere.
     """
 
     __slots__ = ()
 
     def at(self, port: int) -> str:
-        """What is shown to, and expected by, the server at a port."""
+        """Returns the token that the server at a port expects."""
         return hmac.new(self.encode(), f"port {port}".encode(), hashlib.sha256).hexdigest()
 
 
 def shown_at(token: str | None, address: str) -> str | None:
-    """What is shown of a token to the server at `host:port`.
+    """Returns the text to send for a token to the server at `host:port`.
 
-    A job's token itself; of the user's own what is of use at this port only, and to a server on
-    loopback only.
+    A job's token itself; for the user's own a text valid for this port only, and only if the server
+    is on loopback.
     """
     if not isinstance(token, UserToken):
         return token
@@ -53,7 +53,7 @@ def shown_at(token: str | None, address: str) -> str | None:
 
 
 def user_token() -> UserToken:
-    """This user's token on this machine; the same for all programs of the user.
+    """Returns this user's token on this machine; the same for all programs of the user.
 
     It lies in `sparkflow/token` in `$XDG_RUNTIME_DIR`, or where there is none, as in jobs of cron,
     in `/run/user/<uid>`; or in `sparkflow-<uid>/token` in the directory for temporary files where

@@ -1,1 +1,1 @@
-"""Tools to test with, shipped for users' tests and used by our own."""
+"""Tools for testing, used by our own tests and shipped for users'."""

@@ -1,4 +1,4 @@
-"""Holds ops to what they say of the memory of their outputs; every op that a test runs is asked."""
+"""Checks for every op that a test runs that its outputs share only the memory it declares."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from sparkflow_runtime.resources.variable import Variable
 
 
 def check_aliases(op: Op, node: NodeView, inputs: Sequence[Any], outputs: Any) -> None:
-    """Passes when outputs share memory with no inputs but those that `Op.shared` names.
+    """Checks that outputs share memory only with the inputs that `Op.shared` names.
 
     Args:
         op: The op.
         node: Its node.
-        inputs: What its kernel was given, but for the step; variables for references and handles.
-        outputs: What it returned.
+        inputs: The kernel's inputs except the step; variables for references and handles.
+        outputs: The kernel's outputs.
 
     Raises:
-        AssertionError: One does; the text says which.
+        AssertionError: Others share memory; the text says which.
     """
     if not op.signature.inputs or not op.signature.outputs:
         return  # `_Arg` and `_Retval` stand for the step's ends

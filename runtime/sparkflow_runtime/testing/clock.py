@@ -1,4 +1,4 @@
-"""A clock that the test moves."""
+"""A clock that the test advances."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 
 
 class FakeClock:
-    """Seconds since its making, as tests let them pass. Stands in for `time.monotonic`.
+    """A fake `time.monotonic`: seconds since its creation, advanced by the test.
 
     `_lock` guards `_now`.
     """
@@ -16,11 +16,11 @@ class FakeClock:
         self._now = 0.0
 
     def __call__(self) -> float:
-        """The time now, in seconds."""
+        """Returns the time in seconds."""
         with self._lock:
             return self._now
 
     def advance(self, seconds: float) -> None:
-        """Lets time pass."""
+        """Advances the time."""
         with self._lock:
             self._now += seconds

@@ -1,9 +1,9 @@
-"""A TCP connection between tasks that misbehaves when told to.
+"""A TCP proxy between tasks that misbehaves on request.
 
-A `FaultyLink` listens where a task is said to be and passes on what comes to where it is. It passes
-things on late or not at all (as when a cable is pulled: nothing is closed), cuts connections now or
-after so many bytes, and refuses new ones. What TCP itself prevents (bytes changed, lost, doubled or
-in another order) happens only where it is told to spoil a piece, or to disturb what passes.
+A `FaultyLink` listens at a task's advertised address and forwards to its real one. It can delay
+data, drop it (as when a cable is pulled: nothing is closed), cut connections now or after a number
+of bytes, and refuse new ones. What TCP itself prevents (bytes changed, lost, doubled or reordered)
+happens only on request, by spoiling a piece or disturbing the traffic.
 
 `LocalCluster(..., faulty=True)` puts one before each task.
 """
@@ -19,11 +19,11 @@ from typing import Final
 _CHUNK_BYTES: Final = 1 << 16
 
 Disturbance = Callable[[bytes], bytes | None]
-"""What becomes of a piece: the bytes to pass on in its place, or None where the connection ends."""
+"""Maps a piece to the bytes to forward in its place; None ends the connection."""
 
 
 class FaultyLink:
-    """Passes connections on to `target`. Safe to use from several threads; `close` ends it.
+    """Forwards connections to `target`. Safe to use from several threads; `close` ends it.
 
     `_changed` guards all fields.
 
@@ -60,67 +60,67 @@ class FaultyLink:
 
     @property
     def passed_bytes(self) -> int:
-        """What went to the task so far."""
+        """How many bytes went to the task so far."""
         with self._changed:
             return self._passed_bytes
 
     def delay(self, seconds: float) -> None:
-        """Passes each piece on so much later, both ways."""
+        """Delays each piece by a time, both ways."""
         with self._changed:
             self._delay_s = seconds
 
     def hold(self) -> None:
-        """Passes nothing on any more and closes nothing: both ends wait."""
+        """Stops forwarding without closing anything: both ends wait."""
         with self._changed:
             self._held = True
 
     def cut(self) -> None:
-        """Closes all connections; new ones are let through."""
+        """Closes all connections; accepts new ones."""
         with self._changed:
             doomed = list(self._sockets)
         for each in doomed:
             _shut(each)
 
     def cut_after(self, num_bytes: int) -> None:
-        """Closes all connections when so many more bytes have come for the task, and not before."""
+        """Closes all connections once a number of further bytes has arrived for the task."""
         with self._changed:
             self._cut_at_bytes = self._passed_bytes + num_bytes
 
     def spoil(self, change: Callable[[bytes], bytes], spared: int = 0) -> None:
-        """Passes on what `change` makes of one piece, whichever way it goes.
+        """Replaces one piece, in either direction, by the result of `change`.
 
         Args:
-            change: Gives the bytes in place of those of the piece.
-            spared: So many pieces pass as they are before it.
+            change: Returns the bytes that replace the piece.
+            spared: How many pieces pass unchanged before it.
         """
         with self._changed:
             self._spoil, self._spared = change, spared
 
     def disturb(self, disturbance: Callable[[], Disturbance]) -> None:
-        """Has each direction of each new connection pass on what a disturbance of its own makes.
+        """Applies a separate disturbance to each direction of each new connection.
 
         Args:
-            disturbance: Makes one. It may block, which holds this direction up alone.
+            disturbance: Creates one. It may block, which delays only this direction.
         """
         with self._changed:
             self._disturbance = disturbance
 
     @property
     def spoils(self) -> bool:
-        """Whether the piece to spoil has not come yet."""
+        """Whether the piece to spoil has not arrived yet."""
         with self._changed:
             return self._spoil is not None
 
     def refuse(self) -> None:
-        """Closes all connections, and new ones as soon as they come."""
+        """Closes all connections, and new ones as soon as they arrive."""
         with self._changed:
             self._refused = True
         self.cut()
 
     def restore(self) -> None:
-        """Behaves well again; what was held is passed on.
+        """Behaves normally again; forwards what was held back.
 
-        Connections that are being disturbed are so to their end.
+        Disturbed connections stay disturbed until they end.
         """
         with self._changed:
             self._delay_s = 0.0
@@ -158,7 +158,8 @@ class FaultyLink:
                 client.close()
                 server.close()
                 continue
-            for each in (client, server):  # else a piece may wait for the receipt of the one before
+            # otherwise a piece may wait for the acknowledgement of the previous one
+            for each in (client, server):
                 each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             left = [2]
             for source, sink, counts in ((client, server, True), (server, client, False)):

@@ -1,4 +1,4 @@
-"""Ends a task's process when training has come to a chosen step."""
+"""Kills a task's process when training reaches a chosen step."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sparkflow_runtime.testing.local_cluster import LocalCluster
 
 
 class KillAt:
-    """Kills one process of a cluster once. Thread-safe; whoever counts steps tells them.
+    """Kills one process of a cluster once. Thread-safe; the program reports its steps.
 
     kill = KillAt(cluster, "ps", 0, step=20, restart=True)
     while step < 100:
@@ -20,10 +20,10 @@ class KillAt:
         job: The job of the task that dies.
         index: Its index.
         step: It dies when this step or a later one is reached.
-        restart: Whether it is started anew at once, at its old port.
+        restart: Whether to restart it at once, at its old port.
 
     Attributes:
-        done: Whether it has died, and serves again if that was asked for.
+        done: Whether it has died, and, if requested, serves again.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class KillAt:
         self.done = False
 
     def reached(self, step: int) -> None:
-        """Says how far training has come; returns when the task is dead, or serves again."""
+        """Reports a step; at the chosen one, returns when the task is dead, or serves again."""
         with self._lock:
             if self._begun or step < self._step:
                 return

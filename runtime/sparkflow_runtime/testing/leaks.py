@@ -4,7 +4,7 @@ with assert_nothing_left():
     with LocalCluster(2, 4) as cluster:
         ...
 
-And that a task that goes on serving holds nothing of the steps and sessions that are over:
+And that a task that continues serving holds nothing of completed steps and closed sessions:
 
 with LocalCluster(1, 2) as cluster:
     ...
@@ -27,22 +27,22 @@ from sparkflow_runtime.resources.spare_threads import idle_threads
 from sparkflow_runtime.server import Server
 
 SETTLE_S: Final = 10.0
-"""Sockets are closed and threads end a little after they are told to; so long is waited."""
+"""How long to wait for sockets and threads, which end a little after the request."""
 _LOOK_INTERVAL_S: Final = 0.01
 _COUNTED: Final = ("socket:", "pipe:", "/memfd:")
-"""What open descriptors of ours are; gRPC keeps event counters of its own for ever."""
+"""The kinds of descriptors that are checked; gRPC keeps its event counters forever."""
 
 T = TypeVar("T")
 
 
 @contextlib.contextmanager
 def assert_nothing_left(settle_s: float = SETTLE_S) -> Iterator[None]:
-    """Fails when the block leaves something that was not there before.
+    """Fails if the block leaves something that was not there before.
 
-    Where there is no /proc, threads alone are looked at.
+    Without /proc, only threads are checked.
 
     Args:
-        settle_s: How long what is ending may take.
+        settle_s: How long to wait for things that are ending.
 
     Raises:
         AssertionError: A thread, a descriptor (listening ports among them) or a process is left.
@@ -58,10 +58,10 @@ def assert_nothing_left(settle_s: float = SETTLE_S) -> Iterator[None]:
 
 
 def assert_no_steps(servers: Iterable[Server], settle_s: float = SETTLE_S) -> None:
-    """Fails when a step is in the rendezvous of a server: all have ended, it is said.
+    """Fails if a server's rendezvous holds a step although all should have ended.
 
     Raises:
-        AssertionError: One is there, also after `settle_s`.
+        AssertionError: A step is still there after `settle_s`.
     """
     for server in servers:
         steps = _wait_for_none(server.worker.rendezvous.running, settle_s)
@@ -69,10 +69,10 @@ def assert_no_steps(servers: Iterable[Server], settle_s: float = SETTLE_S) -> No
 
 
 def assert_idle(servers: Iterable[Server], settle_s: float = SETTLE_S) -> None:
-    """Fails when a server holds something of a step or a session: all were closed, it is said.
+    """Fails if a server holds a step or a session although all should have been closed.
 
     Raises:
-        AssertionError: A step or a session is there, also after `settle_s`.
+        AssertionError: A step or a session is still there after `settle_s`.
     """
     for server in servers:
         assert_no_steps([server], settle_s)
@@ -81,7 +81,7 @@ def assert_idle(servers: Iterable[Server], settle_s: float = SETTLE_S) -> None:
 
 
 def _wait_for_none(left: Callable[[], T], settle_s: float) -> T:
-    """What `left` gives when that is nothing, or when the time is over."""
+    """Returns the result of `left` once it is empty, or when the time is over."""
     deadline = time.monotonic() + settle_s
     while (found := left()) and time.monotonic() < deadline:
         time.sleep(_LOOK_INTERVAL_S)
@@ -89,7 +89,7 @@ def _wait_for_none(left: Callable[[], T], settle_s: float) -> T:
 
 
 def _threads() -> set[threading.Thread]:
-    """Those that run, but for what waits for a call of anybody in the process."""
+    """Returns running threads, except those of pools that wait for a call."""
     return {thread for thread in threading.enumerate() if thread.is_alive()} - idle_threads()
 
 

@@ -1,4 +1,4 @@
-"""A cluster on one machine: every task a server in this process, or a process that can be killed.
+"""A cluster on one machine: each task is a server in this process, or a separate process.
 
 with LocalCluster(num_ps=1, num_workers=2) as cluster:
     session = open_session(cluster.target("worker", 0))
@@ -50,20 +50,20 @@ class LocalCluster:
     Args:
         num_ps: Tasks of job `ps`.
         num_workers: Tasks of job `worker`.
-        token: What callers must show; None for this user's own, which is shown by default.
-        insecure: Lets everybody on this machine in.
-        tls: Whether tasks talk within TLS, with certificates made for this cluster.
-        processes: Whether each task is a process of its own, which `kill` can end. Processes die
-            with the thread that made the cluster (Linux' PDEATHSIG), if `stop` is never called;
-            restarted ones when this process ends.
+        token: The token that callers must send; None for this user's own, the default of sessions.
+        insecure: Admits everybody on this machine.
+        tls: Whether tasks use TLS, with certificates created for this cluster.
+        processes: Whether each task is a separate process, which `kill` can end. If `stop` is never
+            called, processes die with the thread that created the cluster (Linux's PDEATHSIG),
+            restarted ones with this process.
         faulty: Whether tasks and clients reach each task through a `FaultyLink`, see `link`;
             tensors then travel by gRPC.
-        transport: How tensors travel otherwise, see `transport.channel.address.Transport`.
+        transport: How tensors travel if not `faulty`, see `transport.channel.address.Transport`.
 
     Attributes:
         cluster: The addresses of all tasks.
-        token: As given; one of its own where links are `faulty`.
-        credentials: What sessions on the cluster are given.
+        token: As given; a new one if links are `faulty`.
+        credentials: The credentials for sessions on the cluster.
         servers: The servers, `ps` first; empty with `processes`.
 
     Raises:
@@ -89,7 +89,7 @@ class LocalCluster:
                 f"and {num_workers} workers"
             )
         if faulty and token is None:
-            token = new_token()  # that of the user is good at one port, and a link has another
+            token = new_token()  # the user's token is valid for one port, and a link has another
         self.token = token
         self._insecure = insecure
         self._authority = _new_authority() if tls else None
@@ -130,7 +130,7 @@ class LocalCluster:
         self.stop()
 
     def target(self, job: str, index: int) -> str:
-        """What a session on this task is given: `grpc://host:port`.
+        """Returns the target of a session on this task: `grpc://host:port`.
 
         Raises:
             NotFoundError: There is no such task.
@@ -138,7 +138,7 @@ class LocalCluster:
         return f"grpc://{self.address(job, index)}"
 
     def address(self, job: str, index: int) -> str:
-        """The `host:port` of a task, also after it was killed.
+        """Returns the `host:port` of a task, also after it was killed.
 
         Raises:
             NotFoundError: There is no such task.
@@ -149,7 +149,7 @@ class LocalCluster:
         raise NotFoundError(message=f"The cluster has no task {index} of job {job!r}")
 
     def link(self, job: str, index: int) -> FaultyLink:
-        """What leads to a task.
+        """Returns the link to a task.
 
         Raises:
             NotFoundError: There is no such task.
@@ -163,7 +163,7 @@ class LocalCluster:
         return self._links[job, index]
 
     def server(self, job: str, index: int) -> Server:
-        """The server of a task in this process.
+        """Returns the server of a task in this process.
 
         Raises:
             NotFoundError: There is no such task.
@@ -179,15 +179,15 @@ class LocalCluster:
 
         Raises:
             NotFoundError: There is no such task.
-            FailedPreconditionError: The task is not a process of its own.
+            FailedPreconditionError: The task is not a separate process.
         """
         self._process(job, index).kill()
         self._process(job, index).wait(STOP_TIMEOUT_S)
 
     def restart(self, job: str, index: int) -> None:
-        """Starts a task anew at its old port; ends it first if it lives.
+        """Restarts a task at its old port; ends it first if it is running.
 
-        A task that is a process dies by SIGKILL, one of this process is stopped.
+        A separate process is killed by SIGKILL, a server in this process is stopped.
 
         Raises:
             NotFoundError: There is no such task.
@@ -199,7 +199,7 @@ class LocalCluster:
         if self._processes:
             self.kill(job, index)
             self._close_pipes(self._process(job, index))
-            # Whatever thread asks for it may end long before the task does.
+            # The calling thread may end long before the task does.
             process = self._processes[job, index] = self._popen(task_process.OUTLIVES_THREAD)
             _tell(process, self._name(job, index, port))
             _hear((job, index), process)
@@ -213,7 +213,7 @@ class LocalCluster:
         server.start()
 
     def resume(self, job: str, index: int) -> None:
-        """Lets the process of a task go on after `pause`."""
+        """Resumes the process of a task after `pause`."""
         self._process(job, index).send_signal(signal.SIGCONT)
 
     def pause(self, job: str, index: int) -> None:
@@ -281,11 +281,11 @@ class LocalCluster:
             stdout=subprocess.PIPE,
             env=worker_environment(os.environ, share),
             text=True,
-            start_new_session=True,  # Ctrl-C is for the parent, which then stops them.
+            start_new_session=True,  # Ctrl-C is meant for the parent, which then stops them.
         )
 
     def _name(self, job: str, index: int, port: int) -> dict[str, object]:
-        """What a process is told first."""
+        """The first message to a process."""
         tls = self._tls(task_name(job, index))
         return {
             "job": job,
@@ -308,7 +308,7 @@ class LocalCluster:
         process.stdout.close()
 
     def _place(self, addresses: Sequence[str]) -> None:
-        """Notes where the tasks listen and where they are said to be."""
+        """Records the tasks' real and advertised addresses."""
         for task, address in zip(self._tasks, addresses, strict=True):
             self._ports[task] = int(address.rpartition(":")[2])
             if self._faulty:
@@ -344,7 +344,7 @@ def _tell(process: subprocess.Popen[str], value: object) -> None:
 
 
 def _hear(task: tuple[str, int], process: subprocess.Popen[str]) -> dict[str, Any]:
-    """The next line of a process, within the time a process may take to start."""
+    """Returns the next line of a process, within the time that it may take to start."""
     assert process.stdout is not None
     name = f"Task {task[1]} of job {task[0]!r}"
     ready, _, _ = select.select([process.stdout], [], [], START_TIMEOUT_S)

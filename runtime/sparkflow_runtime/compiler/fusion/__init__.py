@@ -1,1 +1,1 @@
-"""Which nodes of a partition become one kernel, and what that kernel is."""
+"""Fusion: chooses the nodes of a partition that become one kernel, and builds it."""

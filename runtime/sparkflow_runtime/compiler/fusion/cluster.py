@@ -1,4 +1,4 @@
-"""Nodes on their way into one kernel: their instructions, and what the kernel reads.
+"""A cluster of nodes being fused into one kernel: its instructions and inputs.
 
 float16 and bfloat16 are read as float32, and what a node makes of them is rounded once, as where it
 runs by itself: see `ops.kernels.narrow`.

@@ -1,4 +1,4 @@
-"""From a cluster of nodes to the kernel that computes what others read of it."""
+"""Builds the kernel of a complete cluster, which computes the tensors that others read."""
 
 from __future__ import annotations
 

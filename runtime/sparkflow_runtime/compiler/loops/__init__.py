@@ -1,1 +1,1 @@
-"""Loops whose variables have known shapes: planned once, in machine code where a turn can be."""
+"""Loops whose variables have known shapes: planned once, in machine code if possible."""

@@ -1,1 +1,1 @@
-"""One partition per device: cut, then what travels is bundled, lent and narrowed."""
+"""Partitioning by device: cuts the graph, then bundles, lends and narrows what is sent."""

@@ -1,4 +1,4 @@
-"""What travels together from one device to another.
+"""Bundles: the tensors that are sent together from one device to another.
 
 Everything that crosses from device A to device B out of one level is one bundle, with four
 exceptions. Values that were read before a change of state get a bundle of their own, sent before

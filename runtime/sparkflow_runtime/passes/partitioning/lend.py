@@ -1,4 +1,4 @@
-"""Marks tensors that a receiver may read where the sender has them.
+"""Marks tensors that a receiver may read in place in the sender's memory.
 
 A bundle usually holds a snapshot of its tensors. The value of a variable that another process of
 the host can map need not be copied, if nobody changes it while the receiver reads. `lend` writes

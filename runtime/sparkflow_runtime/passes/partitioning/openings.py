@@ -1,4 +1,4 @@
-"""Partitions of other tasks that need not run before the caller's own has something for them.
+"""Finds remote partitions that need not run until the caller's own has something for them.
 
 A step is run by the partition of the master's own task, in the thread that wants the step, and by
 those of other tasks, which the master calls. Most of the latter do one thing before they take a

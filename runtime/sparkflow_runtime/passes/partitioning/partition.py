@@ -1,4 +1,4 @@
-"""Cuts a placed graph by device and joins the pieces with bundles.
+"""Cuts a placed graph into one partition per device, connected by bundles.
 
 Every node gets a level: the number of device boundaries on the longest path that leads to it. Nodes
 run by level, and everything that crosses from device A to device B out of one level travels in one
@@ -56,7 +56,7 @@ _NO_TYPES: Final[Types] = MappingProxyType({})
 
 @dataclass(slots=True)
 class Partition:
-    """What one device runs.
+    """The part of a graph that one device runs.
 
     Attributes:
         device: The complete device name.
@@ -99,7 +99,7 @@ def partition(
     splitting: Splitting | None = None,
     functions: Mapping[str, Function] = _NO_FUNCTIONS,
 ) -> list[Partition]:
-    """One partition per device of a placed graph, bundles inserted.
+    """Returns one partition per device of a placed graph, with bundles inserted.
 
     Args:
         graph: The graph.

@@ -1,4 +1,4 @@
-"""Values of some variables, and their gradients, travel between tasks in fewer bits.
+"""Sends values of some variables, and their gradients, between tasks in fewer bits.
 
 A variable with the attribute `WIRE_ATTR` says in what. Then
 
@@ -35,7 +35,7 @@ NARROWED: Final = frozenset({dtypes.float32, dtypes.float64})
 
 
 def wire_dtypes(graph: Graph, types: Types, whole: Graph) -> Graph:
-    """The graph with casts where such values cross tasks; the same object where none do.
+    """Returns the graph with casts where such values cross tasks; the same object if none do.
 
     Args:
         graph: Placed.

@@ -39,7 +39,7 @@ class Task(Protocol):
         """Sends the bundles of a key to `sink` from now on, including those already available."""
 
     def unsubscribe(self, step_id: int, key: str, sink: Sink, broke: OpError | None) -> None:
-        """Takes that back; `broke`: what ended the channel, where that is why."""
+        """Undoes `subscribe`; `broke`: the error that ended the channel, if that is the reason."""
 
     def call(
         self, step_id: int, text: bytes, args: Sequence[Any], later: Answer
