@@ -547,8 +547,9 @@ def endless() -> list[Node]:
 
 
 def test_runs_that_never_wait_follow_one_another_without_nesting(
-    task: Task, shortly: float
+    task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(answering, "REPEATED_S", 1.0)  # thousands of runs, also on a busy machine
     call = task.call(task.register(*endless()), repeats=True)
     assert call.results() == []
     assert len(task.queue("out")) > sys.getrecursionlimit()
