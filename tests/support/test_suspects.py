@@ -51,6 +51,7 @@ def test_a_failing_case_says_where_to_look(tmp_path, request):
         [
             *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "conftest"),
             *("--rootdir", str(root), "-c", str(root / "pyproject.toml"), str(program)),
+            *("--basetemp", str(tmp_path / "temporary")),
         ],
         capture_output=True,
         text=True,

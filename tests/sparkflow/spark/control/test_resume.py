@@ -185,7 +185,7 @@ def test_other_rows_go_on_at_the_beginning_of_an_epoch(
     control = {"checkpoint_dir": str(tmp_path), "resume": "always"}
     with caplog.at_level(logging.WARNING):
         result = rig.but(**control, shares=(8, 8, 8), epochs=3).train()
-    assert "at the beginning of epoch 2" in caplog.text
+    assert "at the start of epoch 2" in caplog.text
     assert sum(result.history.rows[7:]) == 2 * 24
 
 

@@ -113,4 +113,4 @@ def test_copies_keep_the_function_and_take_extra_params() -> None:
 
 
 def test_explain_params(spark: SparkSession) -> None:
-    assert "numWorkers: tasks that compute gradients" in _trainer().explainParams()
+    assert "numWorkers: number of tasks that compute gradients" in _trainer().explainParams()
