@@ -18,10 +18,10 @@ import pytest
 
 from support import java
 
-_GOES_S: Final = 5.0
-_OF_THE_PROCESS: Final = ("java", "cuda", ".")
-"""How what begins that is there until its process ends: JVMs' files, a compiled header, and what
-libraries hide, such as onnxruntime's `.ses`."""
+_GOES_S: Final = 30.0
+_OURS: Final = ("tmp", "sparkflow")
+"""Prefixes of the names that tests and sparkflow give temporary files: Python's default, and ours.
+Libraries keep others until their process ends: JVMs, a compiled header, fonts of plots."""
 
 _OF_USERS_TESTS: Final = "absl_testing"
 """Where `tf.test.get_temp_dir` is: it stays, what a test puts there does not."""
@@ -64,7 +64,7 @@ def _left(folder: Path) -> list[Path]:
 def _may_stay(path: Path) -> bool:
     if path.name == _OF_USERS_TESTS:
         return not any(path.iterdir())
-    return path.name.startswith(_OF_THE_PROCESS)
+    return not path.name.startswith(_OURS)
 
 
 def _described(path: Path) -> str:

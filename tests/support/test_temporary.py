@@ -26,14 +26,14 @@ def test_what_is_left_is_told_once(tmp_path: Path) -> None:
     (tmp_path / "absl_testing").mkdir()
     assert taken_left(tmp_path) == []
     (tmp_path / "tmpabc" / "model").mkdir(parents=True)
-    (tmp_path / "words.txt").touch()
-    (tmp_path / "link").symlink_to(tmp_path / "java")
+    (tmp_path / "sparkflow-rows-1").touch()
+    (tmp_path / "tmplink").symlink_to(tmp_path / "java")
     (tmp_path / "absl_testing" / "of a test").touch()
     assert taken_left(tmp_path, within_s=0.0) == [
         "absl_testing: of a test",
-        "link: ",
+        "sparkflow-rows-1",
         "tmpabc: model",
-        "words.txt",
+        "tmplink: ",
     ]
     assert taken_left(tmp_path, within_s=0.0) == []
     assert {each.name for each in tmp_path.iterdir()} == {"java", "cuda1234", ".ses"}
