@@ -36,7 +36,7 @@ def _capsules() -> Program:
     p = {"in": _weights(128, inputs * size), "votes": _weights(size, outputs * size)}
     data = {"x": _normal(rows, 128), "y": np.eye(10, dtype=np.float32)[_ids(10, rows)]}
     return Program(
-        "capsule network, 3 routing iterations, 64 to 10, batch 16, Adam", p, data, loss, "adam"
+        "capsule network, 3 routing iterations, 64 to 10, batch 16, SGD", p, data, loss, "sgd"
     )
 
 
