@@ -115,16 +115,19 @@ def mlflow_database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[
 
 
 @pytest.fixture
+def own_temporary_files(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lets a test leave temporary files: in a directory that pytest removes."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("temporary")))
+
+
+@pytest.fixture
 def mlflow(
-    mlflow_database: tuple[Any, Path],
-    request: pytest.FixtureRequest,
-    monkeypatch: pytest.MonkeyPatch,
+    mlflow_database: tuple[Any, Path], request: pytest.FixtureRequest, own_temporary_files: None
 ) -> Iterator[Any]:
-    """MLflow with an experiment for this test."""
+    """MLflow with an experiment for this test; it leaves the files that it loads models from."""
     mlflow, folder = mlflow_database
-    temporary = folder / "temporary"  # where it leaves what it loads models from
-    temporary.mkdir(exist_ok=True)
-    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     name = request.node.name
     location = (folder / name).as_uri()
     mlflow.set_experiment(experiment_id=mlflow.create_experiment(name, location))

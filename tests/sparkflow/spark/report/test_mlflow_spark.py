@@ -1,6 +1,5 @@
 """MLflow beside Spark: what a run says of its rows, `spark_udf`, and autologging."""
 
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -53,15 +52,11 @@ def test_a_fit_says_where_its_rows_are_from_and_is_registered(
     assert model.history.steps
 
 
+@pytest.mark.usefixtures("own_temporary_files")  # where it keeps the model
 def test_a_udf_of_mlflow_gives_what_transform_gives(
-    spark: SparkSession,
-    classifier: InferenceModel,
-    mixed: InferenceModel,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    spark: SparkSession, classifier: InferenceModel, mixed: InferenceModel, tmp_path: Path
 ) -> None:
     mlflow = pytest.importorskip("mlflow")
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # where it keeps the model
     rows = [(i, [float(i), 1.0 - i, i / 3]) for i in range(50)]
     df = spark.createDataFrame(rows, "id int, features array<double>")
     save_model(classifier, tmp_path / "dense")
