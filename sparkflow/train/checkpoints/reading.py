@@ -59,8 +59,9 @@ class CheckpointReader:
 
     def debug_string(self) -> bytes:
         """One line per tensor: name, type, shape."""
+        types = types_pb2.DataType.DESCRIPTOR.values_by_number
         lines = [
-            f"{name} ({_type_name(dtype)}) [{','.join(map(str, shape))}]\n"
+            f"{name} ({types[dtype.as_datatype_enum].name}) [{','.join(map(str, shape))}]\n"
             for (name, dtype), shape in zip(
                 self.get_variable_to_dtype_map().items(),
                 self.get_variable_to_shape_map().values(),
@@ -68,14 +69,6 @@ class CheckpointReader:
             )
         ]
         return "".join(lines).encode()
-
-
-def _type_name(dtype: DType) -> str:
-    return (
-        types_pb2.DESCRIPTOR.enum_types_by_name["DataType"]
-        .values_by_number[dtype.as_datatype_enum]
-        .name
-    )
 
 
 @export("train.NewCheckpointReader")

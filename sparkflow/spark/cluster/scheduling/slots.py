@@ -218,7 +218,7 @@ class SlotLedger:
         on_waiting: Callable[[str], None],
     ) -> None:
         """Returns once the slots are the ticket's."""
-        said, moved = False, True
+        moved = True
         while True:
             total = count()
             with self._changed:
@@ -231,13 +231,13 @@ class SlotLedger:
                     return
                 # Those before it may only be asking Spark how many slots there are.
                 is_told = not has_room or not moved or bool(self._told & {*self._queue[:place]})
+                is_news = is_told and ticket not in self._told
                 if is_told:
                     self._told.add(ticket)
                 text = _describe_turn(wanted, self._used, total, place)
+            if is_news:
+                _log.warning("%s", text)
             if is_told:
-                if not said:
-                    _log.warning("%s", text)
-                    said = True
                 on_waiting(text)
             moved = self._wait_for_change(seen)
 
