@@ -1,8 +1,8 @@
-"""What the reader and the writer of V2 checkpoints ("tensor bundles") share: names and encodings.
+"""File names and encodings of V2 checkpoints ("tensor bundles"), for the reader and the writer.
 
-A checkpoint `prefix` is the files `prefix.index`, a table of entries, and `prefix.data-00000-of-N`,
-the bytes of the tensors. Established by reading files that TensorFlow wrote, and from the comments
-of tensor_bundle.proto.
+A checkpoint `prefix` consists of the files `prefix.index`, a table of entries, and
+`prefix.data-00000-of-N`, the bytes of the tensors. Sources: files written by TensorFlow, and the
+comments of tensor_bundle.proto.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def data_path(prefix: str, shard: int, shards: int) -> str:
 
 
 def encode_strings(strings: Iterable[bytes]) -> tuple[bytes, int]:
-    """The bytes of a tensor of strings, and their CRC-32C.
+    """Returns the bytes of a string tensor and their CRC-32C.
 
-    Lengths, a masked checksum of them, then the texts. The checksum counts each length as a 32-bit
-    number (64-bit where it needs that), whatever its bytes in the file.
+    They are the lengths, a masked checksum of the lengths, then the strings. The checksum is over
+    each length as a 32-bit number (64-bit if necessary), not over its bytes in the file.
     """
     texts = list(strings)
     lengths = b"".join(encode_varint(len(text)) for text in texts)
@@ -50,10 +50,10 @@ def encode_strings(strings: Iterable[bytes]) -> tuple[bytes, int]:
 
 
 def decode_strings(data: bytes, count: int) -> tuple[np.ndarray[Any, Any], int]:
-    """The strings of `encode_strings` as [count] objects, and the CRC-32C.
+    """Decodes `encode_strings`: returns [count] objects and the CRC-32C.
 
     Raises:
-        DataLossError: The lengths do not fit the data, or are damaged.
+        DataLossError: The lengths do not match the data or are damaged.
     """
     position = 0
     lengths = []
@@ -67,7 +67,7 @@ def decode_strings(data: bytes, count: int) -> tuple[np.ndarray[Any, Any], int]:
     position += 4
     if position + sum(lengths) != len(data):
         raise DataLossError(
-            message=f"Strings of {sum(lengths)} bytes do not fill the {len(data) - position} there"
+            message=f"Strings of {sum(lengths)} bytes do not match the {len(data) - position} there"
         )
     crc = crc32c(data[position:], crc32c(checksum, crc))
     result = np.empty(count, np.object_)

@@ -1,4 +1,4 @@
-"""Reads V2 checkpoints, those of TensorFlow and ours, each tensor checked against its checksum."""
+"""Reads V2 checkpoints, TensorFlow's and ours, and verifies the checksum of each tensor."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from sparkflow_runtime.protos.tensor_bundle_pb2 import BundleEntryProto, BundleH
 
 
 def read_entries(prefix: str) -> tuple[BundleHeaderProto, dict[bytes, BundleEntryProto]]:
-    """The header and every entry of an index, those of parts of tensors too.
+    """Returns the header and all entries of an index, including those of slices.
 
     Raises:
         NotFoundError: There is no such checkpoint.
         DataLossError: The index is damaged.
-        UnimplementedError: It was written for a machine with the other byte order.
+        UnimplementedError: It was written on a big-endian machine.
     """
     table = _open_table(prefix)
     pairs = dict(table)
@@ -57,10 +57,10 @@ def read_entries(prefix: str) -> tuple[BundleHeaderProto, dict[bytes, BundleEntr
 
 
 def _check(key: bytes, entry: BundleEntryProto, prefix: str) -> None:
-    """Passes when an entry says something that can be.
+    """Checks that an entry is plausible.
 
     Raises:
-        DataLossError: It does not: it was made by something else than a writer of checkpoints.
+        DataLossError: It is not, so no checkpoint writer wrote it.
     """
     sizes = [dim.size for dim in entry.shape.dim]
     if min((entry.offset, entry.size, entry.shard_id, *sizes)) < 0:
@@ -76,7 +76,7 @@ def _check(key: bytes, entry: BundleEntryProto, prefix: str) -> None:
 
 
 def shards_of(prefix: str) -> int:
-    """Of how many data files a checkpoint is; 0 where none is there whose index can be read."""
+    """Returns the number of data files of a checkpoint; 0 if it has no readable index."""
     try:
         return read_entries(prefix)[0].num_shards
     except (OpError, OSError):
@@ -96,7 +96,7 @@ def _open_table(prefix: str) -> TableReader:
 def _parse(message: Any, data: bytes | None, prefix: str) -> Any:
     try:
         message.ParseFromString(data or b"")
-    except Exception as error:  # DecodeError, of a module that depends on protobuf's version
+    except Exception as error:  # DecodeError, whose module depends on protobuf's version
         raise DataLossError(message=f"The index of {prefix} is damaged: {error}") from error
     return message
 
@@ -127,9 +127,9 @@ class BundleReader:
         }
 
     def superseded(self) -> bool:
-        """Whether another checkpoint has been written over this one since it was opened.
+        """Whether this checkpoint has been overwritten by another one since it was opened.
 
-        What is read then fails: as the data of a missing file, or by its checksum.
+        Reads then fail, because a data file is missing or a checksum does not match.
         """
         return self._index != _identity(self.prefix)
 
@@ -160,8 +160,8 @@ class BundleReader:
         """The values of a tensor.
 
         Raises:
-            NotFoundError: There is none of that name, or a data file is missing.
-            DataLossError: Its bytes are not those written, or parts of it are missing.
+            NotFoundError: There is no such tensor, or a data file is missing.
+            DataLossError: Its bytes are damaged, or parts of it are missing.
         """
         entry = self._entry(name)
         if not entry.slices:
@@ -169,10 +169,10 @@ class BundleReader:
         return self.read_slice(name, TensorSlice.whole(len(entry.shape.dim)))
 
     def read_slice(self, name: str, part: TensorSlice) -> np.ndarray[Any, Any]:
-        """A part of a tensor, put together from the parts it was saved in.
+        """A slice of a tensor, assembled from the slices in which it was saved.
 
         Raises:
-            InvalidArgumentError: The part does not lie in the tensor.
+            InvalidArgumentError: The slice is not within the tensor.
             NotFoundError, DataLossError: As `read`.
         """
         entry = self._entry(name)
@@ -244,7 +244,7 @@ class BundleReader:
 
 
 def _identity(prefix: str) -> tuple[int, ...] | None:
-    """What an index has that no other one of that name has."""
+    """Returns what distinguishes an index from others of the same name."""
     try:
         found = os.stat(local_path(index_path(prefix)))
     except OSError:

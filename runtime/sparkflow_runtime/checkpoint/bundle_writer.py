@@ -1,11 +1,11 @@
-"""Writes V2 checkpoints, so that a crash or a full disk never leaves half of one behind.
+"""Writes V2 checkpoints atomically: a crash or a full disk never leaves an incomplete one.
 
 Files are written under temporary names, synced and then renamed, the index last: a prefix without
-index is no checkpoint. A checkpoint that is written over another of the same prefix and as many
-shards gets its data under the names of twice as many shards at first, whose first half is empty;
-the new index, which says so, takes the place of the old one at once. Then the data get their usual
-names as well, and an index with these; where the file system has no hard links, they keep the
-others. So at every moment one of the two checkpoints is there, whole.
+index is no checkpoint. A checkpoint that replaces another of the same prefix and number of shards
+is first written with twice as many shards, of which the first half is empty; the new index, which
+refers to them, atomically replaces the old one. Then the data files also get their usual names, and
+an index that refers to these; on file systems without hard links they keep the other names. So at
+every moment one of the two checkpoints is complete.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _OTHER: Final = re.compile(r"\.data-\d{5}-of-\d{5}(\.tempstate\d+)?|\.index\.tem
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """One tensor, or one part of one, to save.
+    """A tensor, or a slice of one, to save.
 
     Attributes:
         name: Its name in the checkpoint.
         dtype: Its element type.
-        array: The values on the host; objects of bytes for strings.
-        part: Where `array` lies in the whole, None when it is the whole.
-        full_shape: The shape of the whole where `part` is given.
+        array: The values on the host; `bytes` objects for strings.
+        part: The slice of the tensor that `array` is; None for the whole tensor.
+        full_shape: The shape of the whole tensor if `part` is given.
     """
 
     name: str
@@ -68,13 +68,13 @@ def write_bundle(prefix: str, tensors: Iterable[Saved]) -> None:
     """Writes a checkpoint of one shard.
 
     Args:
-        prefix: The path without the suffixes; its directory is made where only it is missing.
+        prefix: The path without suffixes; its directory is created if the parent exists.
         tensors: What to save.
 
     Raises:
-        InvalidArgumentError: A name twice, or parts of one name that contradict each other.
+        InvalidArgumentError: A name occurs twice, or slices of one tensor are inconsistent.
         NotFoundError, PermissionDeniedError, ResourceExhaustedError, ...: The files cannot be
-            written. What was there before is as it was.
+            written. An earlier checkpoint is unchanged.
     """
     tensors, prefix = list(tensors), local_path(prefix)
     with _writing(prefix, sum(saved.array.nbytes for saved in tensors)):
@@ -90,16 +90,16 @@ def write_bundle(prefix: str, tensors: Iterable[Saved]) -> None:
 
 
 def merge_bundles(prefixes: Sequence[str], destination: str, delete_old_dirs: bool) -> None:
-    """Makes one checkpoint of several shards, whose data files are renamed and not copied.
+    """Merges shards into one checkpoint; their data files are renamed, not copied.
 
     Args:
-        prefixes: The checkpoints to merge, which are gone afterwards.
-        destination: The prefix of the whole.
-        delete_old_dirs: Remove the directories of `prefixes` where they are empty then.
+        prefixes: The checkpoints to merge, which no longer exist afterwards.
+        destination: The prefix of the merged checkpoint.
+        delete_old_dirs: Remove the directories of `prefixes` that are then empty.
 
     Raises:
-        InvalidArgumentError: There are no prefixes, or one tensor lies in two of them.
-        NotFoundError: A shard is not there.
+        InvalidArgumentError: There are no prefixes, or two of them have the same tensor.
+        NotFoundError: A shard does not exist.
         DataLossError: An index cannot be read.
         PermissionDeniedError, ResourceExhaustedError, ...: The files cannot be written.
     """
@@ -125,13 +125,13 @@ def merge_bundles(prefixes: Sequence[str], destination: str, delete_old_dirs: bo
         if delete_old_dirs:
             for directory in {os.path.dirname(prefix) for prefix in prefixes}:
                 if directory != os.path.dirname(destination):
-                    with suppress(OSError):  # not empty: others write there
+                    with suppress(OSError):  # not empty: others write to it
                         os.rmdir(directory)
         _remove_shards_of_dead(destination)
 
 
 def _remove_shards_of_dead(destination: str) -> None:
-    """Deletes what sharded saves of a checkpoint have left that ended before they were merged."""
+    """Deletes what interrupted sharded saves of a checkpoint left before merging."""
     directory, base = os.path.split(destination)
     with suppress(OSError):
         for name in os.listdir(directory or "."):
@@ -142,7 +142,7 @@ def _remove_shards_of_dead(destination: str) -> None:
 def _append(
     data: IO[bytes], offset: int, saved: Saved, entries: dict[bytes, BundleEntryProto]
 ) -> int:
-    """Writes the bytes and enters the entry; returns how many bytes."""
+    """Writes the bytes and adds the entry; returns the number of bytes."""
     shape = tuple(saved.array.shape)
     key = saved.name.encode()
     if saved.part is not None:
@@ -177,10 +177,10 @@ def _append(
 
 
 def _encoded(saved: Saved) -> tuple[bytes, int]:
-    """The bytes of the values as they lie in the file, and their CRC-32C."""
+    """Returns the bytes of the values as stored in the file, and their CRC-32C."""
     if saved.dtype is dtypes.string:
         return encode_strings(saved.array.reshape(-1).tolist())
-    # A copy: a step that runs beside this one may change the variable between checksum and write.
+    # A copy: a concurrent step may change the variable between checksum and write.
     content = np.asarray(saved.array, saved.dtype.as_numpy_dtype).tobytes()
     return content, crc32c(content)
 
@@ -188,7 +188,7 @@ def _encoded(saved: Saved) -> tuple[bytes, int]:
 def _merge_entry(
     merged: dict[bytes, BundleEntryProto], key: bytes, entry: BundleEntryProto, first_shard: int
 ) -> None:
-    """Enters an entry, its shards numbered from `first_shard`; joins the slices of one name."""
+    """Adds an entry, its shards numbered from `first_shard`; joins the slices of one tensor."""
     known = merged.get(key)
     if known is None:
         known = merged[key] = BundleEntryProto()
@@ -206,18 +206,18 @@ def _merge_entry(
 
 
 def _commit(prefix: str, entries: dict[bytes, BundleEntryProto], sources: Sequence[str]) -> None:
-    """Gives the data files, one per shard, their names and writes the index, which makes it valid.
+    """Renames the data files, one per shard, and writes the index, which makes it valid.
 
-    Deletes the files of the checkpoint that was there.
+    Deletes the files of the replaced checkpoint.
     """
     count = len(sources)
     targets = [data_path(prefix, shard, count) for shard in range(count)]
     if shards_of(prefix) != count:
         _publish(prefix, entries, sources, targets, count)
-    else:  # the names are those of the files of the checkpoint that is there
+    else:  # the names are in use by the existing checkpoint
         aside = [data_path(prefix, shard, 2 * count) for shard in range(count, 2 * count)]
         _publish(prefix, _shifted(entries, count), sources, aside, 2 * count)
-        with suppress(OSError):  # it is there; without hard links, or room, under these names
+        with suppress(OSError):  # complete; without hard links or space it keeps these names
             links = [_link(path, target) for path, target in zip(aside, targets, strict=True)]
             _publish(prefix, entries, links, targets, count)
         if shards_of(prefix) != count:
@@ -232,7 +232,7 @@ def _publish(
     targets: Sequence[str],
     shards: int,
 ) -> None:
-    """Renames data to names that no checkpoint has, and writes the index."""
+    """Renames data files to unused names and writes the index."""
     header = BundleHeaderProto(num_shards=shards)
     header.version.producer = BUNDLE_VERSION
     pairs = {key: entry.SerializeToString() for key, entry in entries.items()}
@@ -247,7 +247,7 @@ def _publish(
             sync_directory(os.path.dirname(index))
             os.replace(temporary, index)
         except BaseException:
-            if os.path.exists(temporary):  # else the index is there, and Ctrl-C came after it
+            if os.path.exists(temporary):  # else the index exists, and Ctrl-C came after it
                 for path in (*sources, *targets):
                     Path(path).unlink(missing_ok=True)
             raise
@@ -255,14 +255,14 @@ def _publish(
 
 
 def _link(path: str, target: str) -> str:
-    """A second, temporary name of a file. Raises OSError where the file system has no such."""
+    """Adds a temporary hard link to a file. Raises OSError if the file system has none."""
     name = _temporary_name(target)
     os.link(path, name)
     return name
 
 
 def _shifted(entries: dict[bytes, BundleEntryProto], by: int) -> dict[bytes, BundleEntryProto]:
-    """The entries of data whose shards have higher numbers."""
+    """Returns the entries with their shard numbers increased."""
     shifted: dict[bytes, BundleEntryProto] = {}
     for key, entry in entries.items():
         _merge_entry(shifted, key, entry, first_shard=by)
@@ -270,9 +270,9 @@ def _shifted(entries: dict[bytes, BundleEntryProto], by: int) -> dict[bytes, Bun
 
 
 def _remove_others(prefix: str, data: Sequence[str]) -> None:
-    """Deletes files of this prefix that are not of its checkpoint: of older ones, of dead writers.
+    """Deletes files of this prefix that older checkpoints or dead writers left.
 
-    The checkpoint is complete; what cannot be deleted stays.
+    The checkpoint is complete; files that cannot be deleted stay.
     """
     directory, base = os.path.split(prefix)
     kept = {os.path.basename(path) for path in data}
@@ -285,7 +285,7 @@ def _remove_others(prefix: str, data: Sequence[str]) -> None:
 
 @contextmanager
 def _temporary(target: str) -> Iterator[tuple[IO[bytes], str]]:
-    """A new file beside `target`, removed at the end unless it was renamed."""
+    """Creates a file next to `target`; removes it at the end unless it was renamed."""
     name = _temporary_name(target)
     try:
         with open(name, "xb") as file:
@@ -313,7 +313,7 @@ def _make_parent(prefix: str) -> None:
 
 @contextmanager
 def _writing(prefix: str, size_bytes: int | None = None) -> Iterator[None]:
-    """Turns what the file system says into errors of ours."""
+    """Converts errors of the file system into ours."""
     try:
         yield
     except OSError as error:

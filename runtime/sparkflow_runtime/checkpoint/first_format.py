@@ -103,10 +103,10 @@ class FirstFormatReader:
         return self.read_slice(name, TensorSlice.whole(len(self.shape(name))))
 
     def read_slice(self, name: str, part: TensorSlice) -> np.ndarray[Any, Any]:
-        """A part of a tensor, put together from the parts it was saved in.
+        """A slice of a tensor, assembled from the slices in which it was saved.
 
         Raises:
-            InvalidArgumentError: The part does not lie in the tensor.
+            InvalidArgumentError: The slice is not within the tensor.
             NotFoundError, DataLossError: As `read`.
         """
         shape, dtype = self.shape(name), self.dtype(name)
@@ -129,10 +129,10 @@ class FirstFormatReader:
 
 
 def _check(meta: SavedSliceMeta, path: str) -> None:
-    """Passes when the description of a tensor says something that can be.
+    """Checks that the description of a tensor is plausible.
 
     Raises:
-        DataLossError: It does not: it was made by something else than a writer of checkpoints.
+        DataLossError: It is not, so no checkpoint writer wrote it.
     """
     sizes = [dim.size for dim in meta.shape.dim]
     ranges = [(each.start, each.length) for part in meta.slice for each in part.extent]
@@ -152,7 +152,7 @@ def _parsed(data: bytes | None, path: str) -> SavedTensorSlices:
     message = SavedTensorSlices()
     try:
         message.ParseFromString(data or b"")
-    except Exception as error:  # DecodeError, of a module that depends on protobuf's version
+    except Exception as error:  # DecodeError, whose module depends on protobuf's version
         raise DataLossError(message=f"{path} is damaged: {error}") from error
     return message
 

@@ -21,13 +21,13 @@ CheckpointTensors: TypeAlias = BundleReader | FirstFormatReader
 
 
 def open_checkpoint(prefix: str) -> CheckpointTensors:
-    """The tensors of a checkpoint: of the second format where `prefix.index` exists.
+    """Opens a checkpoint: of the second format if `prefix.index` exists.
 
     Args:
         prefix: The path without suffixes; in the first format a pattern.
 
     Raises:
-        NotFoundError: There is neither.
+        NotFoundError: No checkpoint of either format exists.
         DataLossError: A file is damaged.
     """
     if os.path.exists(local_path(index_path(prefix))):
@@ -36,11 +36,11 @@ def open_checkpoint(prefix: str) -> CheckpointTensors:
 
 
 def read_checkpoint(prefix: str, read: Callable[[CheckpointTensors], _T]) -> _T:
-    """What a function reads of a checkpoint, all of it of one, even while others are written there.
+    """Returns what `read` returns, all from one checkpoint even if it is overwritten meanwhile.
 
     Args:
         prefix: As that of `open_checkpoint`.
-        read: Called again where another checkpoint has come under its reader.
+        read: Called with the reader; called again if the checkpoint was overwritten meanwhile.
 
     Raises:
         NotFoundError, DataLossError: As `open_checkpoint` and `read`.
@@ -56,11 +56,11 @@ def read_checkpoint(prefix: str, read: Callable[[CheckpointTensors], _T]) -> _T:
 
 
 def require_dtype(reader: CheckpointTensors, name: str, expected: DType) -> None:
-    """Passes when a tensor was saved with this type.
+    """Checks that a tensor was saved with this dtype.
 
     Raises:
         InvalidArgumentError: It was saved with another.
-        NotFoundError: There is none of that name.
+        NotFoundError: There is no such tensor.
     """
     found = reader.dtype(name)
     if found is not expected:

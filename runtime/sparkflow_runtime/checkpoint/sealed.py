@@ -1,8 +1,8 @@
-"""JSON whose first line has a checksum of all that follows, so that no damage goes unseen.
+"""JSON whose first line has a checksum of the rest, so that all damage is detected.
 
-The file stays JSON that any program reads: the checksum is its first member. It is of the bytes,
-not of the values; whoever changes such a file by hand takes the first line's member out and, where
-the format demands a checksum, cannot go on from there.
+The file is still JSON that any program can read: the checksum is its first member. It is over the
+bytes, not the values; to edit such a file by hand, remove the first line's member, unless the
+format requires a checksum.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FIRST_LINE: Final = re.compile(rb'\{"crc32c": "([0-9a-f]{8})",\n')
 
 
 def seal_json(members: Mapping[str, Any], indent: int | None = None) -> bytes:
-    """The bytes of a JSON object with a checksum.
+    """Returns the bytes of a JSON object with a checksum.
 
     Args:
         members: The object; not empty, without a member `crc32c`.
@@ -34,17 +34,16 @@ def seal_json(members: Mapping[str, Any], indent: int | None = None) -> bytes:
 
 
 def open_json(data: bytes, origin: str) -> tuple[dict[str, Any], bool]:
-    """The members of an object, and whether they were sealed.
+    """Returns the members of an object, and whether they were sealed.
 
-    Files of earlier versions are not; the caller knows by the version that it finds whether that
-    may be.
+    Files of earlier versions are not; the caller decides by the version whether that is valid.
 
     Args:
-        data: What `seal_json` gave, or any JSON object.
-        origin: Where it is from, for error texts.
+        data: The result of `seal_json`, or any JSON object.
+        origin: Its source, for error texts.
 
     Raises:
-        DataLossError: It is no JSON object, or was changed or cut after it had been written.
+        DataLossError: It is not a JSON object, or was changed or truncated after it was written.
     """
     match = _FIRST_LINE.match(data)
     if match is not None:

@@ -1,12 +1,13 @@
-"""Protobuf messages in files with a checksum that other programs read over.
+"""Protobuf messages in files with a checksum that other programs ignore.
 
-A seal is two marks, so that no single damage, and no cut, takes a file for one that never had any.
-In binary files they are fields that no message of TensorFlow's has, the first and the last of the
-file; in text files they are comments, the first and the last line. The first mark has the
-checksums of files that belong to the message, the last one that of all before it.
+A seal consists of two marks, so that a file that is damaged in one place or truncated is never
+mistaken for an unsealed one. In binary files they are fields that no TensorFlow message has, the
+first and the last of the file; in text files they are comments, the first and the last line. The
+first mark has the checksums of files that belong to the message, the last one the checksum of
+everything before it.
 
-A file without marks is of another program, or of sparkflow before 2026-11-23, and passes. So does
-one that another program has read and written again, which keeps the marks together at the end.
+A file without marks comes from another program, or from sparkflow before 2026-11-23, and is
+accepted. So is one that another program has read and rewritten, which puts both marks at the end.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _LAST_LINE_BYTES: Final = len(_LAST_LINE) + 9
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What was in a file.
+    """The contents of a file.
 
     Attributes:
         content: The message.
@@ -41,7 +42,7 @@ class Opened:
 
 
 def seal_message(content: bytes, files: Mapping[str, int] | None = None) -> bytes:
-    """A binary message with its marks.
+    """Returns a binary message with its marks.
 
     Args:
         content: The message.
@@ -53,7 +54,7 @@ def seal_message(content: bytes, files: Mapping[str, int] | None = None) -> byte
 
 
 def seal_text(content: bytes, files: Mapping[str, int] | None = None) -> bytes:
-    """A message in protobuf's text format with its marks; arguments as those of `seal_message`."""
+    """Returns a message in protobuf's text format with its marks; see `seal_message`."""
     marked = _FIRST_LINE + _described(files) + b"\n" + content
     if not marked.endswith(b"\n"):
         marked += b"\n"
@@ -61,14 +62,14 @@ def seal_text(content: bytes, files: Mapping[str, int] | None = None) -> bytes:
 
 
 def open_message(data: bytes, origin: str) -> Opened:
-    """A message out of a file, binary or text, with or without marks.
+    """Parses the message of a file, binary or text, with or without marks.
 
     Args:
         data: The file.
         origin: Its path, for error texts.
 
     Raises:
-        DataLossError: It was changed or cut after it had been written.
+        DataLossError: It was changed or truncated after it was written.
     """
     if data.startswith(_FIRST_LINE) or data[-_LAST_LINE_BYTES:].startswith(_LAST_LINE):
         return _open_text(data, origin)
@@ -97,10 +98,10 @@ def _open_text(data: bytes, origin: str) -> Opened:
 
 
 def _files(described: bytes, origin: str) -> Mapping[str, int]:
-    """What `_described` wrote.
+    """Parses what `_described` wrote.
 
     Raises:
-        DataLossError: It did not, although the checksum is right.
+        DataLossError: It is something else, although the checksum matches.
     """
     try:
         files = json.loads(described)
@@ -112,7 +113,7 @@ def _files(described: bytes, origin: str) -> Mapping[str, int]:
 
 
 def _ends_with_first(data: bytes) -> bool:
-    """Whether the first mark is what data end with."""
+    """Whether data end with the first mark."""
     place = data.rfind(_FIRST)
     if place < 0:
         return False

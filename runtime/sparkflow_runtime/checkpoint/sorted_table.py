@@ -1,8 +1,8 @@
 """Immutable files of sorted (key, value) pairs, in LevelDB's table format as TensorFlow writes it.
 
-Format: blocks of pairs whose keys drop the prefix they share with the key before; after each block
-a byte that says how it is compressed and a masked CRC-32C; an index block that maps the last key of
-each block to its place; a footer of 48 bytes. Source: LevelDB, doc/table_format.md. TensorFlow
+Format: blocks of pairs whose keys omit the prefix they share with the previous key; after each
+block a byte for its compression and a masked CRC-32C; an index block that maps the last key of each
+block to its handle; a footer of 48 bytes. Source: LevelDB, doc/table_format.md. TensorFlow
 compresses no block of a checkpoint's index, and neither do we.
 """
 
@@ -26,7 +26,7 @@ _MOST_VARINT_BYTES: Final = 10
 
 
 def encode_varint(value: int) -> bytes:
-    """An unsigned number in groups of seven bits, the lowest first.
+    """Encodes an unsigned number in groups of seven bits, the lowest first.
 
     >>> encode_varint(300).hex()
     'ac02'
@@ -40,10 +40,10 @@ def encode_varint(value: int) -> bytes:
 
 
 def decode_varint(data: bytes, position: int) -> tuple[int, int]:
-    """The number at `position`, and where it ends.
+    """Returns the number at `position`, and the position after it.
 
     Raises:
-        DataLossError: It does not end within the data.
+        DataLossError: It extends beyond the data.
     """
     value = 0
     for count, byte in enumerate(data[position : position + _MOST_VARINT_BYTES]):
@@ -54,7 +54,7 @@ def decode_varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def encode_table(pairs: Mapping[bytes, bytes]) -> bytes:
-    """The bytes of a table with these pairs."""
+    """Returns the bytes of a table with these pairs."""
     data = bytearray()
     index = _BlockBuilder(restart_interval=1)
     block = _BlockBuilder(_RESTART_INTERVAL)
@@ -74,7 +74,7 @@ def encode_table(pairs: Mapping[bytes, bytes]) -> bytes:
 
 
 class _BlockBuilder:
-    """Collects pairs in the order of their keys."""
+    """Collects pairs in key order."""
 
     def __init__(self, restart_interval: int) -> None:
         self._interval = restart_interval
@@ -120,7 +120,7 @@ def _append_block(data: bytearray, block: _BlockBuilder) -> bytes:
 class TableReader:
     """Looks up keys of a table file. Safe to use from several threads.
 
-    The file is read whole: the index of a checkpoint has some hundred bytes per tensor.
+    The whole file is read: the index of a checkpoint has some hundred bytes per tensor.
 
     Args:
         path: The file.
@@ -148,7 +148,7 @@ class TableReader:
         self._blocks: dict[int, dict[bytes, bytes]] = {}
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key, None when it is not there."""
+        """The value of a key, None if it is missing."""
         place = bisect_left(self._last_keys, key)
         return None if place == len(self._handles) else self._pairs(place).get(key)
 

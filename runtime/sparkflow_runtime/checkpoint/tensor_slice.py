@@ -1,8 +1,8 @@
-"""Parts of tensors: a range per dimension, as checkpoints and partitioned variables name them.
+"""Slices of tensors, a range per dimension, in the notation of checkpoints.
 
 Written as text, a range is `start,length`, or `-` for the whole dimension; ranges are separated by
-`:`. A specification puts the whole tensor's shape before: `4 5 0,2:-` are the first two rows of
-[4,5].
+`:`. A specification starts with the shape of the whole tensor: `4 5 0,2:-` means the first two rows
+of [4,5].
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _SIZE: Final = re.compile(r"\d{1,18}")
 
 @dataclass(frozen=True, slots=True)
 class TensorSlice:
-    """A part of a tensor.
+    """A slice of a tensor.
 
     Attributes:
-        starts: Where it begins in each dimension.
-        lengths: How far it reaches; `FULL` for the whole dimension.
+        starts: The first index of each dimension.
+        lengths: The number of indices; `FULL` for the whole dimension.
     """
 
     starts: tuple[int, ...]
@@ -39,10 +39,10 @@ class TensorSlice:
 
     @classmethod
     def parse(cls, text: str) -> TensorSlice:
-        """The slice of a text like `0,2:-`.
+        """Parses a slice such as `0,2:-`.
 
         Raises:
-            InvalidArgumentError: It is not such a text.
+            InvalidArgumentError: The text is malformed.
         """
         ranges = [_RANGE.fullmatch(each) for each in text.split(":")] if text else []
         if None in ranges or any(each and each[2] and int(each[2]) == 0 for each in ranges):
@@ -55,14 +55,14 @@ class TensorSlice:
 
     @classmethod
     def from_proto(cls, proto: TensorSliceProto) -> TensorSlice:
-        """The slice of a message."""
+        """Returns the slice of a message."""
         return cls(
             tuple(each.start for each in proto.extent),
             tuple(each.length if each.HasField("length") else FULL for each in proto.extent),
         )
 
     def to_proto(self) -> TensorSliceProto:
-        """The slice as a message."""
+        """Returns the slice as a message."""
         proto = TensorSliceProto()
         for start, length in zip(self.starts, self.lengths, strict=True):
             extent = proto.extent.add()
@@ -72,10 +72,10 @@ class TensorSlice:
         return proto
 
     def box(self, shape: Sequence[int]) -> tuple[slice, ...]:
-        """The index that selects it from a tensor of this shape.
+        """Returns the index that selects it from a tensor of this shape.
 
         Raises:
-            InvalidArgumentError: It does not lie in such a tensor.
+            InvalidArgumentError: It is not within the tensor.
         """
         if len(shape) != len(self.starts):
             raise InvalidArgumentError(
@@ -98,15 +98,15 @@ class TensorSlice:
         return cls((0,) * rank, (FULL,) * rank)
 
     def shape_in(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """The shape of this part of a tensor of that shape.
+        """Returns the shape of this slice of a tensor of the given shape.
 
         Raises:
-            InvalidArgumentError: It does not lie in such a tensor.
+            InvalidArgumentError: It is not within the tensor.
         """
         return tuple(each.stop - each.start for each in self.box(shape))
 
     def key(self, name: str) -> bytes:
-        """The key of this part of the tensor `name` in a checkpoint's index."""
+        """Returns the key of this slice of the tensor `name` in a checkpoint's index."""
         encoded = [_number(0), _text(name.encode()), _number(len(self.starts))]
         for start, length in zip(self.starts, self.lengths, strict=True):
             encoded += [_signed(start), _signed(length)]
@@ -120,10 +120,10 @@ class TensorSlice:
 
 
 def parse_spec(text: str) -> tuple[tuple[int, ...], TensorSlice]:
-    """The whole tensor's shape and the slice of a specification like `4 5 0,2:-`.
+    """Parses a specification such as `4 5 0,2:-` into the whole shape and the slice.
 
     Raises:
-        InvalidArgumentError: It is not one, or the slice does not lie in the shape.
+        InvalidArgumentError: It is malformed, or the slice is not within the shape.
     """
     *sizes, ranges = text.split(" ")
     if not sizes or not all(_SIZE.fullmatch(size) for size in sizes):
@@ -145,19 +145,19 @@ def gather_parts(
     saved: Iterable[TensorSlice],
     values: Callable[[TensorSlice], np.ndarray[Any, Any]],
 ) -> np.ndarray[Any, Any]:
-    """One part of a tensor, put together from other parts of it.
+    """Assembles one slice of a tensor from others.
 
     Args:
-        label: The tensor in error texts.
-        shape: That of the whole tensor.
+        label: The tensor's name in error texts.
+        shape: The shape of the whole tensor.
         dtype: Its element type.
-        wanted: The part asked for.
-        saved: The parts that there are, which do not overlap.
+        wanted: The requested slice.
+        saved: The available slices, which do not overlap.
         values: Reads one of them.
 
     Raises:
-        InvalidArgumentError: `wanted` does not lie in the tensor.
-        DataLossError: The parts do not cover it.
+        InvalidArgumentError: `wanted` is not within the tensor.
+        DataLossError: The available slices do not cover it.
     """
     box = wanted.box(shape)
     result = np.empty(wanted.shape_in(shape), dtype.as_numpy_dtype)
@@ -186,8 +186,8 @@ def _relative(inner: Sequence[slice], outer: Sequence[slice]) -> tuple[slice, ..
     )
 
 
-# Keys sort as the numbers and texts in them do. Source: the ordered code of TensorFlow's
-# checkpoints, established by reading files it wrote.
+# Keys sort like the numbers and strings in them. Source: the ordered code in checkpoints written by
+# TensorFlow.
 
 
 def _number(value: int) -> bytes:

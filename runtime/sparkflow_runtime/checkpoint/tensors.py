@@ -1,10 +1,10 @@
-"""Named arrays in one safetensors file, with a checksum per tensor; never half a file.
+"""Named arrays in one safetensors file, with a checksum per tensor, written atomically.
 
 The file is written under a temporary name in the same directory and renamed when complete, so that
 a crash or a full disk leaves either the old file or none. Checksums (CRC-32 of the raw bytes) are
-in the file's metadata under `crc32/<name>`, and under `crc32` one of all names, dtypes, shapes and
-checksums; other readers of safetensors ignore them. The library reads no bfloat16, which numpy has
-not: such an array is in the file as uint16, and the metadata say so under `bfloat16/<name>`.
+in the file's metadata under `crc32/<name>`, and one of all names, dtypes, shapes and checksums
+under `crc32`; other readers of safetensors ignore them. The library does not read bfloat16, which
+numpy lacks: such an array is stored as uint16, which the metadata entry `bfloat16/<name>` records.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _DAMAGE: Final = (
     OverflowError,
     MemoryError,
 )
-"""What the library raises for files that are none, seen with every byte of one changed."""
+"""What the library raises for invalid files, found by changing every byte of one."""
 
 
 def pack_tensors(tensors: Mapping[str, Any]) -> bytes:
-    """The bytes of a file of arrays.
+    """Returns the bytes of a file of arrays.
 
     Args:
         tensors: Name -> numpy array of a numeric or boolean dtype.
@@ -62,7 +62,7 @@ def pack_tensors(tensors: Mapping[str, Any]) -> bytes:
 
 
 def tensors_checksum(tensors: Mapping[str, Any]) -> str:
-    """One checksum of all names, dtypes, shapes and values.
+    """Returns one checksum of all names, dtypes, shapes and values.
 
     Raises:
         InvalidArgumentError: As `pack_tensors`.
@@ -71,9 +71,9 @@ def tensors_checksum(tensors: Mapping[str, Any]) -> str:
 
 
 def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Any]) -> str:
-    """Writes arrays to `path`, replacing what is there only when all is on the disk.
+    """Writes arrays to `path`, replacing an existing file only once all are on disk.
 
-    They are written one after the other, without a copy of all of them.
+    They are written one at a time, without a copy of all of them.
 
     Args:
         path: The file, on this host; its directory exists.
@@ -101,7 +101,7 @@ def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Any]) -> s
             os.replace(partial, target)
             whole.sync_directory_of(target)
     finally:
-        with contextlib.suppress(OSError):  # the reason for a failure is what matters
+        with contextlib.suppress(OSError):  # the first failure is the one to report
             Path(partial).unlink(missing_ok=True)
     return checksums[_OF_ALL]
 
@@ -109,15 +109,16 @@ def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Any]) -> s
 def read_tensors(
     path: str | os.PathLike[str], checksum: str | None = None
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """Reads the arrays of a file back and checks each against its checksum, where there are any.
+    """Reads the arrays of a file and verifies their checksums, if it has any.
 
     Args:
         path: The file, on this host.
-        checksum: What `write_tensors` gave, where that is known.
+        checksum: The result of `write_tensors`, if known.
 
     Raises:
         NotFoundError: There is no such file.
-        DataLossError: It is not a safetensors file, is truncated, or a checksum is wrong or lacks.
+        DataLossError: It is not a safetensors file, is truncated, or a checksum is wrong or
+            missing.
     """
     origin = os.fspath(path)
     if not Path(path).is_file():
@@ -136,16 +137,16 @@ def read_tensors(
 def unpack_tensors(
     data: bytes, origin: str, checksum: str | None = None
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """As `read_tensors`, from the bytes of a file.
+    """Like `read_tensors`, from the bytes of a file.
 
     Args:
-        data: What `pack_tensors` gave.
-        origin: Where they are from, for error texts.
-        checksum: As that of `read_tensors`.
+        data: The result of `pack_tensors`.
+        origin: Their source, for error texts.
+        checksum: See `read_tensors`.
 
     Raises:
-        DataLossError: They are not of a safetensors file, truncated, or a checksum is wrong or
-            lacks.
+        DataLossError: They are not a safetensors file, are truncated, or a checksum is wrong or
+            missing.
     """
     try:
         arrays = load(data)
@@ -176,7 +177,7 @@ def _contiguous(tensors: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
 def _stored(
     arrays: Mapping[str, np.ndarray[Any, Any]],
 ) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, str]]:
-    """What is in the file for the arrays, and the metadata that say what it stands for."""
+    """Returns the arrays as stored in the file, and the metadata that describe them."""
     narrow = {name for name, array in arrays.items() if array.dtype == _BFLOAT16}
     stored = {
         name: array.view(np.uint16) if name in narrow else array for name, array in arrays.items()
@@ -187,7 +188,7 @@ def _stored(
 def _restored(
     stored: Mapping[str, np.ndarray[Any, Any]], metadata: Mapping[str, str]
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays that were written; a wrong mark is found by their checksum."""
+    """Returns the arrays that were written; the checksum detects a wrong mark."""
     return {
         name: array.view(_BFLOAT16)
         if _NARROW + name in metadata and array.dtype == np.uint16
@@ -197,7 +198,7 @@ def _restored(
 
 
 def _checksums(arrays: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, str]:
-    """The metadata of a file."""
+    """Returns the metadata of a file."""
     each = {_CHECKSUM + name: _checksum(array) for name, array in arrays.items()}
     return {**each, _OF_ALL: _checksum_of_all(arrays, each)}
 
@@ -209,7 +210,7 @@ def _check(
     checksum: str | None,
 ) -> None:
     if checksum not in (None, metadata.get(_OF_ALL)):
-        raise DataLossError(message=f"{origin} is damaged, or the file of another model")
+        raise DataLossError(message=f"{origin} is damaged, or belongs to another model")
     stored = {key: value for key, value in metadata.items() if key.startswith(_CHECKSUM)}
     if not stored and _OF_ALL not in metadata:
         _log.warning("%s has no checksums: sparkflow before 2026-11-23 wrote none there", origin)
@@ -230,7 +231,7 @@ def _check(
         raise DataLossError(
             message=f"{origin} is damaged: tensor {lost[0].removeprefix(_CHECKSUM)!r} is missing"
         )
-    # Files written before 2026-11-23 have none of all.
+    # Files written before 2026-11-23 have no checksum of everything.
     if metadata.get(_OF_ALL) not in (None, _checksum_of_all(arrays, stored)):
         raise DataLossError(
             message=f"{origin} is damaged: names, dtypes or shapes are not those written"
@@ -253,7 +254,7 @@ def _checksum(array: np.ndarray[Any, Any]) -> str:
 
 @contextlib.contextmanager
 def _system_errors() -> Iterator[None]:
-    """Raises as OSError what the library has from the operating system."""
+    """Converts the library's errors from the operating system into OSError."""
     try:
         yield
     except SafetensorError as error:

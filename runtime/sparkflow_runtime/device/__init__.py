@@ -1,1 +1,1 @@
-"""CPU and GPU: array module and memory. The only package that uses cupy."""
+"""CPU and GPU devices: array module and memory. The only package that uses cupy."""

@@ -1,4 +1,4 @@
-"""A device of this task: its name and the array module its kernels use."""
+"""Devices of this task: their names, and the array module that their kernels use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Device:
     Attributes:
         spec: Its complete name.
         xp: numpy for a CPU, cupy for a GPU.
-        gpu: What partitions on a GPU share; None for a CPU.
+        gpu: State shared by the partitions on a GPU; None for a CPU.
     """
 
     spec: DeviceSpec
@@ -44,36 +44,36 @@ class Device:
 
     @property
     def memory_limit_bytes(self) -> int:
-        """The memory of a GPU; for a CPU the figure TensorFlow gives, which limits nothing."""
+        """The memory of a GPU; for a CPU TensorFlow's nominal value, which limits nothing."""
         if self.xp is np:
             return _CPU_MEMORY_BYTES
         return int(self.xp.cuda.Device(self.spec.device_index).mem_info[1])
 
     def synchronize(self) -> None:
-        """Waits until the device has done what it was given."""
+        """Waits until the device has finished all submitted work."""
         if self.xp is not np:
             self.xp.cuda.get_current_stream().synchronize()
 
     def to_host(self, value: Any) -> Any:
-        """The value as a numpy array (or scalar) on the host."""
+        """Returns the value as a numpy array (or scalar) on the host."""
         return value if self.xp is np else self.xp.asnumpy(value)
 
     def from_host(self, value: Any) -> Any:
-        """A host array as an array of this device."""
+        """Returns a host array as an array of this device."""
         return value if self.xp is np else self.xp.asarray(value)
 
 
 def task_devices(
     job: str, task: int, gpus: int = 0, cpus: int = 1, gpu_memory_bytes: int | None = None
 ) -> list[Device]:
-    """The devices of one task: CPU:0 to the last of `cpus` and the first `gpus` GPUs.
+    """Returns the devices of one task: CPU:0 to CPU:`cpus - 1`, and the first `gpus` GPUs.
 
-    Each GPU's pool takes no more than `gpu_memory_bytes`; None for all there is.
+    Each GPU's pool uses at most `gpu_memory_bytes`; None for all of its memory.
 
     CPU devices share the machine's cores; programs ask for several to try their towers.
 
     Raises:
-        FailedPreconditionError: GPUs are asked for and cupy is not installed.
+        FailedPreconditionError: GPUs are requested and cupy is not installed.
     """
     devices = [Device(DeviceSpec(job, 0, task, "CPU", index), np) for index in range(cpus)]
     if gpus:
@@ -88,15 +88,15 @@ def task_devices(
 
 
 def count_gpus() -> int:
-    """How many GPUs cupy sees; 0 without cupy or without a driver."""
+    """Returns the number of GPUs that cupy sees; 0 without cupy or without a driver."""
     try:
         return int(_cupy().cuda.runtime.getDeviceCount())
-    except Exception:  # cupy raises types of its own when there is no driver
+    except Exception:  # cupy raises its own types if there is no driver
         return 0
 
 
 def gpu_uuids() -> list[str]:
-    """The uuids of the GPUs that cupy sees, as `nvidia-smi -L` shows them; see `count_gpus`."""
+    """Returns the UUIDs of the GPUs, as `nvidia-smi -L` shows them; see `count_gpus`."""
     found = []
     for index in range(count_gpus()):
         raw = _cupy().cuda.runtime.getDeviceProperties(index).get("uuid")

@@ -1,4 +1,4 @@
-"""Tracks the free ranges of a block of memory: numbers only, without the memory itself."""
+"""Tracks the free ranges of a block of memory, by numbers only."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import bisect
 class FreeRanges:
     """The free parts of the bytes [0, size_bytes). Not safe to use from several threads.
 
-    What is asked for comes out of the smallest part that is large enough (best fit), and what is
-    given back grows together with free neighbours.
+    Allocation takes the smallest range that is large enough (best fit); freed ranges are merged
+    with free neighbours.
     """
 
     __slots__ = ("_begin_of", "_by_size", "_size_of", "size_bytes", "used_bytes")
@@ -23,7 +23,7 @@ class FreeRanges:
         self._insert(0, size_bytes)
 
     def take(self, size: int) -> int | None:
-        """Where `size` > 0 bytes were free that are now in use; None where no part is so large."""
+        """Allocates `size` > 0 bytes; returns their offset, None if no range is large enough."""
         place = bisect.bisect_left(self._by_size, (size, -1))
         if place == len(self._by_size):
             return None
@@ -35,7 +35,7 @@ class FreeRanges:
         return begin
 
     def give_back(self, begin: int, size: int) -> None:
-        """Frees what `take` gave."""
+        """Frees a range returned by `take`."""
         self.used_bytes -= size
         after = self._size_of.get(begin + size)
         if after is not None:

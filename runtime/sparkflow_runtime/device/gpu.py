@@ -1,4 +1,4 @@
-"""One GPU of a task, as its partitions share it: memory, staging, the order of their streams."""
+"""One GPU of a task, shared by its partitions: memory, staging, stream order."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from sparkflow_runtime.once import Once
 
 
 class Gpu:
-    """A GPU. Nothing is asked of the driver before it is first used for work.
+    """A GPU. The driver is not used before the first work on it.
 
     Args:
         cupy: The module.
-        index: Which one.
+        index: Its number.
         memory_limit_bytes: See `GpuMemory`.
 
     Attributes:
         cupy: The module.
-        index: Which one.
-        memory: Its pool.
-        staging: Takes host arrays to it.
+        index: Its number.
+        memory: Its memory pool.
+        staging: Copies host arrays to it.
     """
 
     def __init__(self, cupy: Any, index: int, memory_limit_bytes: int | None = None) -> None:
@@ -36,11 +36,11 @@ class Gpu:
         self._convolutions: Once[None, GpuConvolutions | None] = Once()
 
     def new_stream(self) -> GpuStream:
-        """The stream of one more partition."""
+        """Returns a stream for one more partition."""
         return GpuStream(self.cupy, self.index, self.memory, self._order)
 
     def convolutions(self) -> GpuConvolutions | None:
-        """Convolutions there by cuDNN, None where its front end is not installed."""
+        """Convolutions with cuDNN on this GPU; None if its front end is not installed."""
 
         def make() -> GpuConvolutions | None:
             cudnn = front_end()
@@ -50,5 +50,5 @@ class Gpu:
 
 
 def use_default_precision() -> None:
-    """Has float32 multiplied as TensorFlow does: as TF32 where the card can."""
+    """Makes float32 products use TF32 if the GPU supports it, as TensorFlow does."""
     set_precision(DEFAULT_PRECISION)

@@ -1,8 +1,8 @@
-"""cuBLAS of the current stream: by the bindings of nvmath-python, or by cupy's.
+"""cuBLAS on the current stream, through the bindings of nvmath-python or cupy's.
 
-cupy's (14.2 looked at) refuse to be recorded in a CUDA graph, so with them no plan that multiplies
-matrices becomes one. Those of nvmath-python have no such rule. A recorded product keeps the address
-of the memory that it works in, so that each stream has a handle and memory of its own.
+cupy's (as of 14.2) refuse to be captured in a CUDA graph, so with them no plan that multiplies
+matrices becomes one. Those of nvmath-python can be captured. A captured product keeps the address
+of its workspace, so each stream has its own handle and workspace.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 WORKSPACE_BYTES: Final = 32 << 20
-"""What NVIDIA recommends for Hopper; older cards are content with less."""
+"""NVIDIA's recommendation for Hopper; older GPUs need less."""
 
 _log = logging.getLogger(__name__)
 
 
 class Blas(Protocol):
-    """Products of matrices whose columns lie one after another, on the current stream."""
+    """Products of column-major matrices on the current stream."""
 
     def gemm(self, *arguments: int) -> None:
-        """What follows the handle of `cublasGemmEx`."""
+        """Calls `cublasGemmEx` with the arguments after the handle."""
 
     def gemm_strided_batched(self, *arguments: int) -> None:
-        """What follows the handle of `cublasGemmStridedBatchedEx`."""
+        """Calls `cublasGemmStridedBatchedEx` with the arguments after the handle."""
 
 
 class CupyBlas:
@@ -53,9 +53,9 @@ class CupyBlas:
 
 
 class NvmathBlas:
-    """The bindings of nvmath-python, which may be recorded.
+    """The bindings of nvmath-python, which can be captured.
 
-    `_lock` guards the making of handles.
+    `_lock` guards the creation of handles.
 
     Args:
         cupy: The module.
@@ -100,14 +100,14 @@ class NvmathBlas:
             return made
 
     def _drop(self, pointer: int) -> None:
-        """Of a stream that is gone."""
+        """Destroys the handle of a stream that no longer exists."""
         with self._lock:
             handle, _ = self._handles.pop(pointer)
         self._cublas.destroy(handle)
 
 
 def blas(cupy: Any) -> Blas:
-    """nvmath-python's where it is installed and works, else cupy's.
+    """Returns nvmath-python's bindings if they are installed and work, else cupy's.
 
     Args:
         cupy: The module.
@@ -116,7 +116,7 @@ def blas(cupy: Any) -> Blas:
         return NvmathBlas(cupy, importlib.import_module("nvmath.bindings.cublas"))
     except ImportError:
         why = "nvmath-python is not installed"
-    except Exception as error:  # of the loader of libraries, or of the library
+    except Exception as error:  # from the loader of libraries, or from the library
         why = f"nvmath-python does not work here ({error})"
-    _log.warning("%s: steps that multiply matrices on a GPU are not recorded as CUDA graphs", why)
+    _log.warning("%s: steps that multiply matrices on a GPU are not captured as CUDA graphs", why)
     return CupyBlas(cupy)

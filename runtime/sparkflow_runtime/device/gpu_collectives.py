@@ -1,9 +1,9 @@
-"""Collectives between GPUs by NCCL, through cupy's bindings.
+"""Collectives between GPUs with NCCL, through cupy's bindings.
 
-NCCL wants the ranks of a communicator to ask for the same things in the same order. So every run
-takes a ticket where its partition starts it, which is the same on all ranks, and runs follow their
-tickets. A rank that is lost would leave the others' GPUs waiting for ever: each run ends on the
-host before its result is used, and `abort` ends the runs that hang.
+NCCL requires the ranks of a communicator to call the same operations in the same order. So every
+run takes a ticket when its partition starts it, in an order that is the same on all ranks, and runs
+execute in ticket order. A lost rank would leave the other GPUs waiting forever: each run finishes
+on the host before its result is used, and `abort` ends runs that hang.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from sparkflow_runtime.errors import AbortedError, InternalError
 
 UNIQUE_ID_BYTES: Final = 128
-"""NCCL_UNIQUE_ID_BYTES of nccl.h."""
+"""NCCL_UNIQUE_ID_BYTES in nccl.h."""
 _DTYPES: Final = {
     "float16": "NCCL_FLOAT16",
     "float32": "NCCL_FLOAT32",
@@ -30,38 +30,38 @@ _OPS: Final = {"Add": "NCCL_SUM", "Mul": "NCCL_PROD", "Min": "NCCL_MIN", "Max": 
 
 
 def bindings(cupy: Any) -> Any:
-    """The bindings of NCCL in cupy, None where it was built without, or finds no library."""
+    """Returns cupy's bindings of NCCL; None if it was built without them or finds no library."""
     found = getattr(cupy.cuda, "nccl", None)
     return found if found is not None and getattr(found, "available", True) else None
 
 
 def supports(dtype: Any) -> bool:
-    """Whether NCCL has values of this dtype."""
+    """Whether NCCL supports this dtype."""
     return np.dtype(dtype).name in _DTYPES
 
 
 def new_unique_id(nccl: Any) -> np.ndarray[Any, Any]:
-    """[128] int8: what the other ranks need to find the one that made it."""
+    """Returns an id, [128] int8, with which the other ranks find the one that created it."""
     made = np.array(nccl.get_unique_id(), np.int8)
     require_unique_id(made)
     return made
 
 
 def require_unique_id(unique_id: Any) -> None:
-    """Passes what `new_unique_id` may have made.
+    """Checks that `new_unique_id` may have created an id.
 
     Raises:
         InternalError: It is something else.
     """
     if unique_id.dtype != np.int8 or unique_id.shape != (UNIQUE_ID_BYTES,):
         raise InternalError(
-            message=f"An identifier of NCCL is {UNIQUE_ID_BYTES} bytes, this one is "
+            message=f"An NCCL identifier has {UNIQUE_ID_BYTES} bytes, this one is "
             f"{unique_id.dtype} {list(unique_id.shape)}"
         )
 
 
 class GpuCommunicator:
-    """One rank's part in a group of GPUs. Safe to use from several threads.
+    """One rank of a group of GPUs. Safe to use from several threads.
 
     `_changed` guards `_next`, `_given`, `_communicator` and `_aborted`.
 
@@ -84,14 +84,14 @@ class GpuCommunicator:
             self._stream = cupy.cuda.Stream(non_blocking=True)
 
     def ticket(self) -> int:
-        """The place of one more run, in the order of calls."""
+        """Returns the ticket of one more run, in the order of calls."""
         with self._changed:
             self._given += 1
             return self._given - 1
 
     @contextlib.contextmanager
     def turn(self, ticket: int) -> Iterator[None]:
-        """Waits for the runs before this one; lets the next one begin afterwards.
+        """Waits for the runs before this one; starts the next one afterwards.
 
         Raises:
             AbortedError: The communicator was aborted.
@@ -107,17 +107,17 @@ class GpuCommunicator:
                 self._changed.notify_all()
 
     def connect(self, size: int, rank: int, exchange_id: Callable[[Any], Any]) -> None:
-        """Makes the communicator, the first time; blocks until all ranks do.
+        """Creates the communicator on the first call; blocks until all ranks do.
 
         Args:
-            size: How many ranks there are.
-            rank: Which of them this is.
-            exchange_id: Is given what rank 0 made, None on others; gives every rank what rank 0
-                made.
+            size: The number of ranks.
+            rank: This rank.
+            exchange_id: Called with the id that rank 0 created, None on others; returns that id on
+                every rank.
 
         Raises:
             AbortedError: The communicator was aborted.
-            InternalError: What came is no identifier.
+            InternalError: The received id is malformed.
         """
         if self._communicator is not None:
             return
@@ -135,15 +135,15 @@ class GpuCommunicator:
     def all_reduce(
         self, array: Any, op: str, ready: Any, scale: float | None = None, divisor: int = 1
     ) -> None:
-        """Merges the arrays of all ranks into each of them; returns when that is done.
+        """All-reduces the arrays of all ranks in place; returns when that is done.
 
         Args:
             array: Contiguous, on the GPU.
             op: `Add`, `Mul`, `Min` or `Max`.
             ready: An event after which the array has its values.
-            scale: What this rank's values are multiplied by first; with 0 they do not count,
-                whatever they are. None for nothing.
-            divisor: What the result is divided by, of floating point.
+            scale: Factor by which this rank's values are multiplied first; with 0 they are ignored,
+                even NaN. None for no scaling.
+            divisor: The result is divided by this; floating point only.
         """
 
         def launch() -> None:
@@ -161,7 +161,7 @@ class GpuCommunicator:
         self._run(launch, ready)
 
     def broadcast(self, array: Any, root: int, ready: Any) -> None:
-        """Fills the arrays of all ranks with that of the root; returns when that is done."""
+        """Broadcasts the root's array to all ranks, in place; returns when that is done."""
 
         def launch() -> None:
             kind = getattr(self._nccl, _DTYPES[array.dtype.name])
@@ -170,7 +170,7 @@ class GpuCommunicator:
         self._run(launch, ready)
 
     def abort(self) -> None:
-        """Ends runs that hang and those to come, with AbortedError. May be called again."""
+        """Ends pending and future runs with AbortedError. May be called repeatedly."""
         with self._changed:
             self._aborted = True
             made, self._communicator = self._communicator, None
@@ -179,7 +179,7 @@ class GpuCommunicator:
             made.abort()
 
     def close(self) -> None:
-        """The same, for the end of the session."""
+        """Like `abort`, at the end of the session."""
         self.abort()
 
     def _run(self, launch: Callable[[], None], ready: Any) -> None:

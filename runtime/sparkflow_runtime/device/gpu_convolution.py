@@ -1,7 +1,7 @@
-"""Convolutions by cuDNN, through its Python front end where that is installed.
+"""Convolutions with cuDNN, through its Python front end if that is installed.
 
-The graph of a convolution is built once per shape and kept. What cuDNN does not take (dtypes, no
-engine) is left to the ops' own way, by saying so.
+The graph of a convolution is built once per shape and cached. Convolutions that cuDNN does not
+support (dtype, no engine) are reported as such, and the ops compute them otherwise.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ _DTYPES: Final = {"float32": "FLOAT", "float16": "HALF", "float64": "DOUBLE"}
 
 
 def front_end() -> Any:
-    """The Python front end of cuDNN, None where it is not installed or finds no cuDNN."""
+    """Returns the Python front end of cuDNN, None if it is not installed or finds no cuDNN."""
     try:
         cudnn = importlib.import_module("cudnn")
         cudnn.backend_version()
-    except Exception:  # it raises types of its own where it finds no library
+    except Exception:  # it raises its own types if it finds no library
         return None
     return cudnn
 
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
-    """One convolution of images, in any of its three roles.
+    """One 2-D convolution, forward or one of its two gradients.
 
     Attributes:
         kind: `forward`, `input_gradient` or `filter_gradient`.
         image: Sizes [batch, channels, height, width], whatever their order in memory.
         filters: Sizes [filters, channels, height, width].
         result: Sizes [batch, filters, height, width] of the forward result.
-        channels_last: The order in memory of all three: NHWC, else NCHW.
+        channels_last: Whether the memory layout of all three is NHWC; else NCHW.
         strides, dilations: Along height and width.
         before, after: Rows and columns of zeros on each side.
-        dtype: The name of numpy's.
+        dtype: numpy's name of the dtype.
     """
 
     kind: str
@@ -60,13 +60,13 @@ class Convolution:
 
     @property
     def is_supported(self) -> bool:
-        """Whether cuDNN might take it."""
+        """Whether cuDNN may support it."""
         sizes = (*self.image, *self.filters, *self.result)
         return self.kind in _KINDS and self.dtype in _DTYPES and min(sizes) > 0
 
 
 def strides_of(sizes: Sequence[int], channels_last: bool) -> list[int]:
-    """The distances between neighbours of an array [n, channels, height, width] in memory.
+    """Returns the strides, in elements, of an array [n, channels, height, width].
 
     >>> strides_of((2, 3, 4, 5), channels_last=True)
     [60, 1, 15, 3]
@@ -89,7 +89,7 @@ class _Built:
 class GpuConvolutions:
     """Convolutions on one GPU, on the current stream. Safe to use from several threads.
 
-    `_lock` guards `_built`, and the handle, which knows one stream at a time.
+    `_lock` guards `_built`, and the handle, which has one stream at a time.
 
     Args:
         cupy: The module.
@@ -106,12 +106,12 @@ class GpuConvolutions:
         self._built: dict[Convolution, _Built | None] = {}
 
     def run(self, wanted: Convolution, first: Any, second: Any, out: Any) -> bool:
-        """Fills `out`; False where cuDNN does not take this convolution, and nothing was done.
+        """Fills `out`; returns False, without effect, if cuDNN does not support the convolution.
 
         Args:
-            wanted: What is computed.
-            first: The image; of `input_gradient` the gradient of the result.
-            second: The filters; of `filter_gradient` the gradient of the result.
+            wanted: The convolution.
+            first: The image; for `input_gradient` the gradient of the result.
+            second: The filters; for `filter_gradient` the gradient of the result.
             out: The result, or the gradient of the image or of the filters. All are contiguous.
         """
         with self._lock:
@@ -135,7 +135,7 @@ class GpuConvolutions:
     def _build(self, wanted: Convolution) -> _Built | None:
         cudnn = self._cudnn
         if not wanted.is_supported or (wanted.dtype == "float32" and not self._tf32):
-            return None  # its engines take float32 for TF32
+            return None  # its engines compute float32 as TF32
         kind = getattr(cudnn.data_type, _DTYPES[wanted.dtype])
         sums = cudnn.data_type.DOUBLE if wanted.dtype == "float64" else cudnn.data_type.FLOAT
         graph = cudnn.pygraph(
@@ -169,6 +169,6 @@ class GpuConvolutions:
         try:
             graph.build([cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK])
         except Exception as error:  # its types differ between versions
-            _log.info("cuDNN does not take %s: %s", wanted, error)
+            _log.info("cuDNN does not support %s: %s", wanted, error)
             return None
         return _Built(graph, (*given, made), int(graph.get_workspace_size()))

@@ -1,10 +1,10 @@
-"""Steady plans as CUDA graphs: recorded once they have run the same way a few times, then replayed.
+"""Steady plans as CUDA graphs: captured after a few identical runs, then replayed.
 
-A recording keeps addresses. So feeds are copied to the arrays that it was recorded with, what it
-allocates comes from a pool of its own, and it is dropped when a variable has got another array.
-Only functions whose kernels depend on nothing else may be recorded: no random numbers from the
-host, no value of an array that decides what is launched. What fails while it is recorded runs as
-before, for good.
+A recording keeps addresses. So feeds are copied to the arrays that it was captured with, its
+allocations come from its own pool, and it is dropped when a variable gets another array. Only
+functions whose kernels depend on nothing else may be captured: no random numbers from the host, no
+launch that depends on the values of an array. A function whose capture fails runs as before from
+then on.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 from sparkflow_runtime.device.pinned import PinnedStaging
 
 RUNS_BEFORE: Final = 3
-"""So many runs come first: they compile and load kernels, and make what is made once."""
+"""Number of runs before the capture: they compile and load kernels and do one-time set-up."""
 
 _log = logging.getLogger(__name__)
 
@@ -35,9 +35,9 @@ class _Recording:
 
     Attributes:
         graph: cupy's.
-        inputs, results: The arrays that it reads and leaves.
-        arrays: Of the variables.
-        pool: Owns the memory of everything in between.
+        inputs, results: The arrays that it reads and writes.
+        arrays: The arrays of the variables.
+        pool: Owns the memory of all intermediate values.
     """
 
     graph: Any
@@ -48,20 +48,20 @@ class _Recording:
 
 
 class SteadyPlan:
-    """A function of arrays on the GPU that is recorded when it is steady.
+    """A function of arrays on the GPU that is captured when it is steady.
 
-    `_lock` guards the recording and its arrays. A run that finds it taken is not a replay.
+    `_lock` guards the recording and its arrays. A run that finds it locked is not a replay.
 
     Args:
         cupy: The module.
-        function: Takes and gives arrays of the GPU; launches on the current stream.
-        variables: Whose arrays it reads and updates.
-        may_record: Whether all of its kernels may be recorded.
+        function: Maps GPU arrays to GPU arrays; launches on the current stream.
+        variables: The variables that it reads and updates.
+        may_record: Whether all of its kernels may be captured.
         runs_before: See `RUNS_BEFORE`.
 
     Attributes:
-        replays: How many runs were replays.
-        refusal: Why nothing is recorded any more; "" while it may be.
+        replays: The number of runs that were replays.
+        refusal: Why it is no longer captured; "" while it may be.
     """
 
     def __init__(
@@ -85,16 +85,16 @@ class SteadyPlan:
     def run(
         self, stream: Any, staging: PinnedStaging, args: Sequence[Any], step: Any = None
     ) -> tuple[Any, ...]:
-        """One run; returns when the results are on the host.
+        """Runs the function; returns when the results are on the host.
 
         Args:
             stream: cupy's current stream.
-            staging: Takes arguments to the GPU.
+            staging: Copies arguments to the GPU.
             args: Host arrays, of the same shapes and dtypes in every run.
-            step: Given on to the function.
+            step: Passed to the function.
 
         Returns:
-            Host arrays that nothing else holds.
+            Host arrays to which nothing else refers.
         """
         if self.refusal or not self._lock.acquire(blocking=False):
             inputs = [staging.copy(arg, stream) for arg in args]
@@ -124,7 +124,7 @@ class SteadyPlan:
         return self._record(stream, inputs, step)
 
     def _record(self, stream: Any, inputs: tuple[Any, ...], step: Any) -> Sequence[Any]:
-        """Records the function and runs the recording, or the function where that fails."""
+        """Captures the function and runs the recording, or the function itself if that fails."""
         variables = tuple(self._variables())
         arrays = tuple(variable.array for variable in variables)
         pool = self._cupy.cuda.MemoryPool()
@@ -136,9 +136,9 @@ class SteadyPlan:
                     results = tuple(self._function(step, *inputs))
                 finally:
                     graph = stream.end_capture()
-        except Exception as error:  # whatever it is: what was recorded has not run
+        except Exception as error:  # whatever it is: captured launches have not run
             self.refusal = f"{type(error).__name__}: {error}"
-            _log.info("A plan is not recorded as a CUDA graph: %s", self.refusal)
+            _log.info("A plan is not captured as a CUDA graph: %s", self.refusal)
             for variable, array in zip(variables, arrays, strict=True):
                 variable.array = array
             return self._function(step, *inputs)

@@ -1,7 +1,6 @@
-"""Fused kernels on the GPU: from CUDA C to a function of cupy's arrays.
+"""Fused kernels on the GPU: from CUDA C to a function of cupy arrays.
 
-What is compiled comes from `codegen.cuda`. This room lies below that one and does not know it: it
-says what it needs of it.
+The sources come from `codegen.cuda`, a higher layer; the protocols here say what is needed of it.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 OPTIONS: Final = ("--std=c++17",)
-"""Of NVRTC. Nothing that makes mathematics fast and wrong."""
+"""NVRTC's options. No fast math, which is inaccurate."""
 REMEMBERED: Final = 64
-"""So many sizes a kernel remembers what it has bound for."""
+"""Maximum number of sizes for which a kernel caches what it has bound."""
 
 
 class Launch(Protocol):
@@ -35,11 +34,11 @@ class Launch(Protocol):
 
     @property
     def arrays(self) -> tuple[int, ...]:
-        """The arrays it takes."""
+        """Its array arguments."""
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The integers it takes after them."""
+        """Its integer arguments after the arrays."""
 
 
 class LaunchPlan(Protocol):
@@ -47,11 +46,11 @@ class LaunchPlan(Protocol):
 
     @property
     def wide(self) -> bool:
-        """Which source."""
+        """The argument of `Program.source`."""
 
     @property
     def launches(self) -> Sequence[Launch]:
-        """In order."""
+        """The launches, in order."""
 
     @property
     def left_bytes(self) -> tuple[int, ...]:
@@ -69,18 +68,18 @@ class Program(Protocol):
         """CUDA C."""
 
     def plan(self, sizes: Sequence[int]) -> LaunchPlan:
-        """The launches for these sizes."""
+        """Returns the launches for these sizes."""
 
 
 class GpuKernel:
     """A fused kernel for the GPU that is current when it is called.
 
-    `_lock` guards `_modules` and changes of `_bound`. Code is compiled when it is first bound; cupy
-    keeps it on disk.
+    `_lock` guards `_modules` and changes of `_bound`. Code is compiled when first bound; cupy
+    caches it on disk.
 
     Args:
         cupy: The module.
-        program: What it does.
+        program: Its program.
     """
 
     def __init__(self, cupy: Any, program: Program) -> None:
@@ -91,7 +90,7 @@ class GpuKernel:
         self._bound: dict[tuple[int, ...], Callable[..., bool]] = {}
 
     def bound(self, sizes: tuple[int, ...]) -> Callable[..., bool]:
-        """What `bind` gives, remembered for the latest sizes.
+        """Returns the result of `bind`, cached for recent sizes.
 
         Args:
             sizes: Of the iteration space.
@@ -106,11 +105,11 @@ class GpuKernel:
         return run
 
     def bind(self, sizes: Sequence[int]) -> Callable[..., bool]:
-        """A function of the input arrays, then the output arrays, as `loops.CompiledKernel.bind`.
+        """Returns a function of the input, then the output arrays, as `loops.CompiledKernel.bind`.
 
-        It puts its launches on the current stream and returns True; or does nothing and returns
-        False where an array is not one of cupy, not contiguous, or has not the number of elements
-        that it is to have. That the dtypes are right is the promise of whoever calls.
+        The function launches on the current stream and returns True; or does nothing and returns
+        False if an array is not cupy's, not contiguous, or has the wrong number of elements. The
+        caller guarantees the dtypes.
 
         Args:
             sizes: Of the iteration space.
@@ -152,6 +151,6 @@ class GpuKernel:
             if module is None:
                 code = self._program.source(wide)
                 module = self._cupy.RawModule(code=code, options=OPTIONS)
-                module.compile()  # what is wrong with it shows now, not in a step
+                module.compile()  # errors occur now, not in a step
                 self._modules[wide] = module
             return module

@@ -1,4 +1,4 @@
-"""The memory of one GPU: a pool that keeps what steps free, its limit, and what it holds."""
+"""The memory of one GPU: a pool that keeps memory freed by steps, its limit, its statistics."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sparkflow_runtime.errors import InvalidArgumentError
 
 @dataclass(slots=True)
 class GpuMemoryUse:
-    """What steps hold of a GPU's memory.
+    """A GPU's memory as used by steps.
 
     Attributes:
-        live_bytes: Held now.
-        peak_bytes: The most that was held at once while it was watched.
-        total_bytes: Handed out while it was watched, all in all.
+        live_bytes: Allocated now.
+        peak_bytes: The maximum allocated at once while watched.
+        total_bytes: The sum of all allocations while watched.
     """
 
     live_bytes: int = 0
@@ -31,10 +31,10 @@ class GpuMemory:
     Args:
         cupy: The module.
         index: The GPU.
-        limit_bytes: The pool takes no more than so much from the GPU; None for all there is.
+        limit_bytes: The maximum that the pool takes from the GPU; None for all of its memory.
 
     Raises:
-        InvalidArgumentError: The limit is no positive number.
+        InvalidArgumentError: The limit is not positive.
     """
 
     def __init__(self, cupy: Any, index: int, limit_bytes: int | None = None) -> None:
@@ -51,25 +51,25 @@ class GpuMemory:
                 self.pool.set_limit(size=limit_bytes)
 
     def reserved_bytes(self) -> int:
-        """What the pool has from the GPU, in use or not."""
+        """The memory that the pool holds, in use or not."""
         with self._cupy.cuda.Device(self._index):
             return int(self.pool.total_bytes())
 
     def used_bytes(self) -> int:
-        """What is in use now."""
+        """The memory in use."""
         with self._cupy.cuda.Device(self._index):
             return int(self.pool.used_bytes())
 
     def release(self) -> None:
-        """Gives back to the GPU what is not in use."""
+        """Returns unused memory to the GPU."""
         with self._cupy.cuda.Device(self._index):
             self.pool.free_all_blocks()
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[GpuMemoryUse]:
-        """Counts what this thread allocates and frees meanwhile.
+        """Counts what this thread allocates and frees in the body.
 
-        It costs a call of Python for each, so only steps that are traced are watched.
+        Each costs a Python call, so only traced steps are watched.
         """
         use = GpuMemoryUse(live_bytes=self.used_bytes())
         use.peak_bytes = use.live_bytes
@@ -78,7 +78,7 @@ class GpuMemory:
 
 
 def _hook(cupy: Any, index: int, use: GpuMemoryUse) -> Any:
-    """One of cupy's hooks; its base class is only there with cupy."""
+    """Creates a cupy memory hook, whose base class only exists with cupy."""
 
     def allocated(_: Any, **event: Any) -> None:
         if event["device_id"] == index:

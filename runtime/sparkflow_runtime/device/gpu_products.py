@@ -1,6 +1,6 @@
-"""Matrix products on the GPU: cuBLAS straight into an array, and how exactly float32 is multiplied.
+"""Matrix products on the GPU: cuBLAS into given arrays, and the precision of float32.
 
-Bias and activation are no epilogues of the product, but one fused kernel after it.
+Bias and activation are not epilogues of the product, but one fused kernel after it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from sparkflow_runtime.once import Once
 
 
 class Precision(enum.Enum):
-    """How float32 matrices are multiplied; sums are float32 in any case."""
+    """How float32 matrices are multiplied; accumulation is always in float32."""
 
     FLOAT32 = "float32"
-    """Every bit of the factors counts."""
+    """Full precision of the factors."""
     TF32 = "tf32"
-    """Factors rounded to 10 bits of mantissa: TensorFlow's default, on Ampere and later."""
+    """Factors rounded to a 10-bit mantissa: TensorFlow's default, on Ampere and later."""
     BFLOAT16 = "bfloat16"
-    """Factors rounded to 7 bits of mantissa."""
+    """Factors rounded to a 7-bit mantissa."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class _Form:
 
     Attributes:
         kind: cudaDataType_t, from library_types.h.
-        scalar: The dtype of the factors of whole matrices.
-        compute: cublasComputeType_t, from cublas_api.h; 0 for what is wanted of float32.
+        scalar: The dtype of alpha and beta.
+        compute: cublasComputeType_t, from cublas_api.h; 0 for the chosen float32 precision.
     """
 
     kind: int
@@ -45,7 +45,7 @@ class _Form:
 
 _COMPUTE: Final = {Precision.FLOAT32: 68, Precision.TF32: 77, Precision.BFLOAT16: 75}
 _FORMS: Final = {
-    np.dtype(np.float16): _Form(2, np.float32, 68),  # sums are float32
+    np.dtype(np.float16): _Form(2, np.float32, 68),  # accumulated in float32
     np.dtype(np.float32): _Form(0, np.float32, 0),
     np.dtype(np.float64): _Form(1, np.float64, 70),
 }
@@ -63,7 +63,7 @@ _CUPY_NAMES: Final = {
 
 
 def precision(name: str) -> Precision:
-    """The precision of that name.
+    """Returns the precision of that name.
 
     Raises:
         InvalidArgumentError: There is none.
@@ -78,13 +78,13 @@ def precision(name: str) -> Precision:
 
 
 def set_precision(wanted: Precision, routines: Any = None) -> None:
-    """Has cupy's own products (`matmul`, `dot`, `tensordot`, `einsum`) multiply float32 so.
+    """Sets the float32 precision of cupy's products (`matmul`, `dot`, `tensordot`, `einsum`).
 
-    It is a setting of the process, as in cupy.
+    The setting is per process, as in cupy.
 
     Args:
-        wanted: From now on.
-        routines: cupy's module of products; None for cupy's.
+        wanted: The precision.
+        routines: The module of products; None for cupy's.
     """
     if routines is None:
         routines = importlib.import_module("cupy._core._routines_linalg")
@@ -95,7 +95,7 @@ _of_modules: Once[Any, GpuProducts] = Once()
 
 
 def products(cupy: Any) -> GpuProducts:
-    """Those of this process, multiplied as TensorFlow does.
+    """Returns the products of this process, with TensorFlow's precision.
 
     Args:
         cupy: The module.
@@ -104,12 +104,12 @@ def products(cupy: Any) -> GpuProducts:
 
 
 class GpuProducts:
-    """Products of matrices into given arrays, on the current stream.
+    """Matrix products into given arrays, on the current stream.
 
     Args:
         cupy: The module.
         wanted: How float32 is multiplied.
-        library: cuBLAS; None for the best there is.
+        library: The bindings of cuBLAS; None for the best available.
     """
 
     def __init__(
@@ -128,8 +128,8 @@ class GpuProducts:
     ) -> None:
         """Fills `out` with the product, or with the products of two stacks of matrices.
 
-        cuBLAS counts columns first, so it is asked for the transposed product of what it takes for
-        transposed matrices.
+        cuBLAS is column-major, so it computes the transposed product of what it sees as transposed
+        matrices.
 
         Args:
             a: [rows, inner], or [count, rows, inner], of a dtype in `DTYPES`; C-contiguous as all
@@ -157,7 +157,7 @@ class GpuProducts:
             out.fill(0)
             return
         form = _FORMS[np.dtype(out.dtype)]
-        one, zero = (np.array(number, form.scalar) for number in (1, 0))  # read before it returns
+        one, zero = (np.array(number, form.scalar) for number in (1, 0))  # read by the call
         turns = (_OPERATION_T if each else _OPERATION_N for each in (transpose_b, transpose_a))
         compute = form.compute or _COMPUTE[self._wanted]
         sizes = columns, rows, inner, one.ctypes.data

@@ -1,9 +1,9 @@
-"""Combines values into elements of an array of the GPU, where several may go to one element.
+"""Scatters values into an array on the GPU; several values may go to one element.
 
-cupy (14.2 looked at) has `add.at` for some dtypes, `subtract.at` for 32-bit integers alone, no
-`multiply.at`, and `maximum.at` and `minimum.at` of float64 round to float32. What it lacks is done
-by a kernel that compares and swaps. In which order values come to an element is not defined, so
-sums of floating-point numbers may differ in their last bits from run to run.
+cupy (as of 14.2) has `add.at` for some dtypes, `subtract.at` only for 32-bit integers, no
+`multiply.at`, and its `maximum.at` and `minimum.at` of float64 round to float32. A compare-and-swap
+kernel does the rest. The order in which values reach an element is undefined, so floating-point
+sums may differ in their last bits from run to run.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TYPES: Final = {
     np.dtype("i8"): ("long long", "(long long)word", "(unsigned long long)value"),
     np.dtype("u8"): ("unsigned long long", "word", "value"),
 }
-"""The type of an element, an element of a word, a word of an element."""
+"""The C type of an element, the conversions word to element and element to word."""
 
 _SOURCE: Final = """
 typedef {word} Word;
@@ -65,7 +65,7 @@ extern "C" __global__ void combine(Element* whole, const long long* places,
 
 
 def source(how: str, dtype: np.dtype[Any]) -> str:
-    """CUDA C of the function `combine`.
+    """Returns the CUDA C of the function `combine`.
 
     Args:
         how: `maximum`, `minimum`, `multiply` or `divide`.
@@ -82,11 +82,11 @@ def source(how: str, dtype: np.dtype[Any]) -> str:
 
 
 _modules: Once[tuple[Any, str, str], Any] = Once()
-"""Compiled sources, by the module of arrays and what they do: cupy loads them on each GPU."""
+"""Compiled sources by array module and operation: cupy loads them on each GPU."""
 
 
 def combine_at(cupy: Any, how: str, whole: Any, places: Any, values: Any) -> None:
-    """What `getattr(numpy, how).at(whole, places, values)` does, on the current stream.
+    """Does the same as `getattr(numpy, how).at(whole, places, values)`, on the current stream.
 
     Args:
         cupy: The module.
@@ -97,7 +97,7 @@ def combine_at(cupy: Any, how: str, whole: Any, places: Any, values: Any) -> Non
     """
     dtype = whole.dtype
     if how == "subtract":
-        how, values = "add", cupy.negative(values)  # the same, also where integers wrap around
+        how, values = "add", cupy.negative(values)  # equivalent, also when integers wrap around
     if how == "add" and dtype.kind == "c":
         for part in ("real", "imag"):
             of_whole = getattr(whole, part)  # a view
@@ -108,7 +108,7 @@ def combine_at(cupy: Any, how: str, whole: Any, places: Any, values: Any) -> Non
         cupy.add.at(whole, places, values)
     elif dtype in _TYPES:
         _swap(cupy, how, whole, places, values)
-    else:  # of 8 or 16 bits: integers wrap around when they are cast back
+    else:  # 8 or 16 bits: integers wrap around when they are cast back
         wide = whole.astype(np.float32 if dtype.kind == "f" else np.int32)
         combine_at(cupy, how, wide, places, values.astype(wide.dtype))
         whole[...] = wide.astype(dtype)

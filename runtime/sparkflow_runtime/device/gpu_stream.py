@@ -1,7 +1,7 @@
-"""The stream of a partition, and how the streams of one GPU wait for each other.
+"""The stream of a partition, and the ordering between the streams of one GPU.
 
-Runs of one partition follow each other on its stream. Partitions share variables, so what a run
-begins after another has returned also comes after it on the GPU, without the host waiting.
+Runs of one partition are sequential on its stream. Partitions share variables, so a run that starts
+after another has returned also executes after it on the GPU, without the host waiting.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sparkflow_runtime.device.gpu_memory import GpuMemory
 class StreamOrder:
     """The last work of each stream of one GPU.
 
-    `_lock` guards `_ends`. Streams that are gone are forgotten.
+    `_lock` guards `_ends`, which drops streams that no longer exist.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class StreamOrder:
         self._ends: WeakKeyDictionary[GpuStream, Any] = WeakKeyDictionary()
 
     def begin(self, begun: GpuStream) -> None:
-        """Has the stream wait for the runs that have returned on others."""
+        """Makes the stream wait for the runs that have returned on others."""
         with self._lock:
             ends = [event for other, event in self._ends.items() if other is not begun]
         for event in ends:
@@ -34,20 +34,20 @@ class StreamOrder:
                 begun.stream.wait_event(event)
 
     def end(self, ended: GpuStream, event: Any) -> None:
-        """Notes that a run's work is all on the stream."""
+        """Records that all work of a run has been submitted to the stream."""
         event.record(ended.stream)
         with self._lock:
             self._ends[ended] = event
 
 
 class GpuStream:
-    """The stream that a partition's kernels run on. Several threads may run on it at once.
+    """The stream of a partition's kernels. Several threads may use it at once.
 
     Args:
         cupy: The module.
         index: The GPU.
-        memory: Where arrays come from.
-        order: Of this GPU.
+        memory: Allocates arrays.
+        order: The stream order of this GPU.
 
     Attributes:
         stream: cupy's; it does not wait for the default stream.
@@ -64,7 +64,7 @@ class GpuStream:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[Any]:
-        """Kernels, copies and arrays made meanwhile in this thread are this stream's."""
+        """Uses this stream for the kernels, copies and arrays of this thread in the body."""
         cuda = self._cupy.cuda
         with (
             cuda.Device(self._index),
@@ -78,5 +78,5 @@ class GpuStream:
                 self._order.end(self, self._end)
 
     def synchronize(self) -> None:
-        """Waits until everything on the stream is done."""
+        """Waits until all work on the stream is done."""
         self.stream.synchronize()

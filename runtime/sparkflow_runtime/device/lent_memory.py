@@ -7,12 +7,12 @@ from typing import Any
 
 
 class LentMemory:
-    """What an array and all views of it have as their base: `numpy.asarray` makes the array.
+    """The base of an array and all of its views; `numpy.asarray` creates the array.
 
     Args:
-        interface: Where it is and how it lies, as numpy's `__array_interface__` has it.
-        give_back: Called once, when no view is left: in any thread, and in the midst of anything.
-            What it refers to lives as long, and the memory has to be among that.
+        interface: Address and layout, as in numpy's `__array_interface__`.
+        give_back: Called once, when no view is left, in any thread and at any point. It keeps its
+            referents alive, which must include the memory.
     """
 
     __slots__ = ("__array_interface__", "_give_back")
@@ -27,7 +27,7 @@ class LentMemory:
 
 
 def bytes_at(address: int, size_bytes: int, read_only: bool = False) -> dict[str, Any]:
-    """The interface of [size_bytes] uint8 at an address."""
+    """Returns the array interface of [size_bytes] uint8 at an address."""
     return {
         "data": (address, read_only),
         "shape": (size_bytes,),

@@ -1,8 +1,8 @@
-"""Anonymous files of memory that other processes of this host can map.
+"""Anonymous memory files that other processes on this host can map.
 
-A file has no name: it ends with the last process that has it open or mapped, however that ends. It
-is sealed, so that its size never changes: nobody can take pages away that somebody else reads,
-which would end that process with SIGBUS.
+A file has no name: it is freed with the last process that has it open or mapped, however that
+process ends. It is sealed, so its size never changes: no process can remove pages that another one
+reads, which would kill that process with SIGBUS.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ PAGE_BYTES: Final = mmap.PAGESIZE
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """What another process needs to map a file of memory.
+    """What another process needs to map a memory file.
 
     Attributes:
-        fd: An open file descriptor, to be passed over a unix socket. Whoever made it closes it.
+        fd: An open file descriptor, to be passed over a Unix socket. Its creator closes it.
         size_bytes: The file's size.
     """
 
@@ -38,32 +38,32 @@ class Segment:
 
 
 def available() -> bool:
-    """Whether this system has such files: Linux, with /proc."""
+    """Whether this system has such files (Linux with /proc)."""
     return sys.platform == "linux" and hasattr(os, "memfd_create") and os.path.isdir("/proc/self")
 
 
 class MemoryFile:
-    """A file of memory, mapped for writing in the process that made it.
+    """A memory file, mapped for writing in the process that created it.
 
     Pages take no memory before `reserve`. Forked children must not use it.
 
     Attributes:
-        bytes: The whole file: [size_bytes] uint8. It stays mapped while a view of it lives.
-        address: Where it begins.
-        segment: For processes that read.
+        bytes: The whole file: [size_bytes] uint8. It stays mapped while a view of it exists.
+        address: The address of its first byte.
+        segment: For reading processes.
     """
 
     __slots__ = ("_mapping", "_pid", "_reserved", "address", "bytes", "segment")
 
     def __init__(self, size_bytes: int, *, readers_write: bool = False) -> None:
-        """Makes it.
+        """Creates the file.
 
         Args:
             size_bytes: Rounded up to whole pages.
-            readers_write: Whether whoever gets `segment` may write.
+            readers_write: Whether processes that get `segment` may write.
 
         Raises:
-            OSError: There is no memory, no file descriptor, or no such files here.
+            OSError: There is no memory or file descriptor left, or the system has no such files.
         """
         size = -(-size_bytes // PAGE_BYTES) * PAGE_BYTES
         with contextlib.ExitStack() as undo:
@@ -84,9 +84,9 @@ class MemoryFile:
         self.segment = Segment(fd, size)
 
     def reserve(self, end: int) -> None:
-        """Makes sure that the bytes up to `end` have memory.
+        """Allocates memory for the bytes up to `end`.
 
-        Without it, a full machine would end the process that writes there with SIGBUS.
+        Otherwise writing there on a full machine would kill the process with SIGBUS.
 
         Raises:
             OSError: There is not enough.
@@ -101,16 +101,16 @@ class MemoryFile:
             self._reserved = end
 
     def discard(self) -> None:
-        """Gives the memory back at once, even where other processes have it mapped; then closes.
+        """Frees the memory at once, even if other processes have it mapped; then closes.
 
         They read zeros from now on.
         """
-        if os.getpid() == self._pid:  # not in a forked child, whose parent goes on with it
+        if os.getpid() == self._pid:  # not in a forked child, whose parent still uses it
             self._mapping.madvise(mmap.MADV_REMOVE)
         self.close()
 
     def close(self) -> None:
-        """Closes the descriptor of `segment`; what is mapped stays mapped. Once only."""
+        """Closes the descriptor of `segment`; mappings stay. To be called once."""
         os.close(self.segment.fd)
 
 
@@ -119,12 +119,12 @@ def _reopen(fd: int, access: int) -> int:
 
 
 def map_segment(fd: int, size_bytes: int, *, writable: bool = False) -> mmap.mmap:
-    """Maps a file that another process made. Takes `fd` over: it is closed whatever happens.
+    """Maps a file that another process created. Takes ownership of `fd`: always closes it.
 
     Raises:
-        InvalidArgumentError: It is smaller than announced, could be made smaller, or is no file of
-            memory.
-        OSError: There is no room to map it.
+        InvalidArgumentError: It is smaller than announced, could be truncated, or is not a memory
+            file.
+        OSError: It cannot be mapped.
     """
     try:
         size = os.fstat(fd).st_size

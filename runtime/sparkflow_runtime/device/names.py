@@ -1,4 +1,4 @@
-"""Device names: `/job:ps/replica:0/task:1/device:GPU:0`, every short form, and merging."""
+"""Device names such as `/job:ps/replica:0/task:1/device:GPU:0`, short forms, and merging."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import lru_cache
 from sparkflow_runtime.errors import InvalidArgumentError
 
 _PART = re.compile(
-    r"/+(?=/)"  # TensorFlow's programs write "/" + "/cpu:0"
+    r"/+(?=/)"  # TensorFlow programs write "/" + "/cpu:0"
     r"|/job:(?P<job>[A-Za-z0-9_.-]+)"
     r"|/replica:(?P<replica>\d{1,9}|\*)"
     r"|/task:(?P<task>\d{1,9}|\*)"
@@ -30,7 +30,7 @@ class DeviceSpec:
 
     @classmethod
     def from_string(cls, text: str) -> DeviceSpec:
-        """Reads any of TensorFlow's spellings.
+        """Parses any of TensorFlow's spellings.
 
         Raises:
             InvalidArgumentError: `text` is not a device name.
@@ -38,7 +38,7 @@ class DeviceSpec:
         return _parse(text)
 
     def to_string(self) -> str:
-        """The name in full spelling, given parts only."""
+        """The name in full spelling, with the given parts only."""
         parts = []
         if self.job is not None:
             parts.append(f"/job:{self.job}")
@@ -52,7 +52,7 @@ class DeviceSpec:
         return "".join(parts)
 
     def merged_over(self, outer: DeviceSpec) -> DeviceSpec:
-        """This name with missing parts taken from `outer` (an enclosing scope)."""
+        """Returns this name with missing parts taken from `outer` (an enclosing scope)."""
         kind, index = self.device_type, self.device_index
         if kind is None:
             kind, index = outer.device_type, outer.device_index
@@ -65,7 +65,7 @@ class DeviceSpec:
         )
 
     def matches(self, full: DeviceSpec) -> bool:
-        """Whether the complete name `full` satisfies every given part."""
+        """Whether the complete name `full` matches every given part."""
         return (
             self.job in (None, full.job)
             and self.replica in (None, full.replica)
@@ -76,7 +76,7 @@ class DeviceSpec:
 
     @property
     def task_name(self) -> str:
-        """The task part only: `/job:ps/replica:0/task:1`."""
+        """The task part only, such as `/job:ps/replica:0/task:1`."""
         return replace(self, device_type=None, device_index=None).to_string()
 
 
@@ -109,10 +109,10 @@ def _number(text: str | None) -> int | None:
 
 
 def task_of(device: str) -> str:
-    """The task of a complete device name: `/job:ps/replica:0/task:1`."""
+    """Returns the task of a complete device name, such as `/job:ps/replica:0/task:1`."""
     return device.rpartition("/device:")[0]
 
 
 def merge(inner: str, outer: str) -> str:
-    """Device scope `inner` opened inside `outer`, as one name."""
+    """Returns device scope `inner` opened inside `outer`, as one name."""
     return DeviceSpec.from_string(inner).merged_over(DeviceSpec.from_string(outer)).to_string()

@@ -1,7 +1,7 @@
-"""Staging of fed arrays: through pages that the operating system does not move.
+"""Staging of fed arrays through pinned (page-locked) host memory.
 
-A copy from such memory to the GPU runs by itself while the host goes on. A buffer is written again
-only after the copy out of it is done.
+Copies from such memory to the GPU are asynchronous. A buffer is reused only after the copy from it
+is done.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 MIN_BUFFER_BYTES: Final = 4096
 DEPTH: Final = 4
-"""So many copies of one size may be on their way at once; the next one waits for the oldest."""
+"""Maximum number of concurrent copies of one size; the next one waits for the oldest."""
 
 
 @dataclass(slots=True)
@@ -27,8 +27,8 @@ class _Buffer:
 class PinnedStaging:
     """Copies arrays to one GPU. Safe to use from several threads.
 
-    `_lock` guards `_rings`, and a buffer from the moment it is chosen until its copy is on the
-    stream. There is one ring of buffers per power of two of bytes.
+    `_lock` guards `_rings`, and a buffer from its selection until its copy is on the stream. There
+    is one ring of buffers per power of two of bytes.
 
     Args:
         cupy: The module.
@@ -42,11 +42,11 @@ class PinnedStaging:
         self._rings: dict[int, list[_Buffer]] = {}
 
     def copy(self, host: Any, stream: Any, target: Any = None) -> Any:
-        """An array of the GPU with the values of a host array, which may change at once.
+        """Returns a GPU array with the values of a host array, which may be modified at once.
 
         Args:
-            host: numpy array or scalar of a dtype that the GPU has.
-            stream: The copy is work of this stream.
+            host: numpy array or scalar of a dtype that the GPU supports.
+            stream: The stream of the copy.
             target: The contiguous array to fill, of the same shape and dtype; None for a new one.
         """
         host = np.asarray(host)
@@ -63,12 +63,12 @@ class PinnedStaging:
         return target
 
     def pinned_bytes(self) -> int:
-        """The memory of all buffers."""
+        """The total size of all buffers."""
         with self._lock:
             return sum(size * len(ring) for size, ring in self._rings.items())
 
     def _free_buffer(self, size: int) -> _Buffer:
-        """A buffer that nothing is copied out of, at the end of its ring."""
+        """Returns a buffer that is not in use, at the end of its ring."""
         size = max(MIN_BUFFER_BYTES, 1 << (size - 1).bit_length())
         ring = self._rings.setdefault(size, [])
         if ring and (ring[0].copied.done or len(ring) >= self._depth):

@@ -1,9 +1,9 @@
-"""Memory that other processes of this host can map, divided into arrays.
+"""Memory that other processes on this host can map, divided into arrays.
 
-The arrays of a `SharedArena` lie in a few large segments. A peer gets each segment's file
-descriptor once (over a unix socket), and then a `Place` is enough to tell it where an array is: it
-reads there, without a copy. What a peer maps it cannot write. Peers run as the same user with the
-token of the same job; this keeps them from harming each other by mistake, not by intent.
+The arrays of a `SharedArena` are in a few large segments. A peer gets each segment's file
+descriptor once (over a Unix socket); from then on a `Place` tells it where an array is, and it
+reads it there without a copy. Peers cannot write to what they map. They run as the same user with
+the token of the same job; this prevents accidental, not intentional, damage.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ Array = np.ndarray[Any, Any]
 
 FIRST_SEGMENT_BYTES: Final = 1 << 20
 HUGE_BYTES: Final = 32 << 20
-"""Arrays from here on get a segment of their own, if they are not small beside the arena."""
+"""Arrays from this size on get their own segment, unless they are small relative to the arena."""
 LEFT_S: Final = 30.0
 LEFT_BYTES: Final = 1 << 28
-"""What a value has left stays as it is for so long, and no more than so much of it."""
+"""How long, and how much, memory that values have moved from stays unchanged."""
 MAX_ATTACHED: Final = 1024
-"""So many segments of one peer may be mapped; a peer that grows as `SharedArena` does has fewer."""
+"""Maximum number of mapped segments of one peer; a `SharedArena` has fewer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an array begins.
+    """The location of an array.
 
     Attributes:
         segment: The segment's number.
-        offset: In bytes from its beginning.
+        offset: In bytes from the segment's beginning.
     """
 
     segment: int
@@ -59,7 +59,7 @@ class Place:
 
 
 class _Part:
-    """A segment of an arena: its memory and what is free in it."""
+    """A segment of an arena: its memory and its free ranges."""
 
     __slots__ = ("file", "free", "number")
 
@@ -86,14 +86,14 @@ class _Block(LentMemory):
 
 
 class SharedArena:
-    """Makes arrays that other processes of this host can map. Safe to use from several threads.
+    """Creates arrays that other processes on this host can map. Safe to use from several threads.
 
-    Where the system has no such memory, or no more of it, the arrays are ordinary ones and `locate`
-    knows nothing of them. Segments grow with the arena, so that there are a few dozen at most;
-    one that is empty is given back to the system, and its number never comes again.
+    If the system has no such memory, or none left, the arrays are ordinary ones, unknown to
+    `locate`. Segments grow with the arena, so there are a few dozen at most; an empty segment is
+    returned to the system, and its number is never reused.
 
-    `_lock` guards `_parts`, what is free in them, `_moves` and `_left`. Arrays are collected at any
-    time, by a thread that may hold the lock: what they give back waits in `_returned` for it.
+    `_lock` guards `_parts`, their free ranges, `_moves` and `_left`. Arrays may be collected at any
+    time, by a thread that may hold the lock: the memory they return is queued in `_returned`.
     """
 
     def __init__(self) -> None:
@@ -107,28 +107,28 @@ class SharedArena:
 
     @staticmethod
     def available() -> bool:
-        """Whether this system has memory of this kind."""
+        """Whether this system has such memory."""
         return memory_file.available()
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The segments there are; a peer may let go of others."""
+        """The existing segments; a peer may release all others."""
         return tuple(self._parts)
 
     @property
     def size_bytes(self) -> int:
-        """Of all segments; what was never used of them takes no memory."""
+        """The size of all segments; parts never used take no memory."""
         return sum(part.free.size_bytes for part in tuple(self._parts.values()))
 
     def allocate(self, shape: Sequence[int], dtype: DTypeLike) -> Array:
-        """An array whose memory goes back when it and all views of it are collected.
+        """Creates an array whose memory is freed when it and all views of it are collected.
 
         Args:
-            shape: Of the array.
-            dtype: Of the array, without Python objects.
+            shape: Its shape.
+            dtype: Its dtype, without Python objects.
 
         Returns:
-            It: C-contiguous, its beginning aligned to 64 bytes, with any content.
+            A C-contiguous, uninitialized array, aligned to 64 bytes.
         """
         kind, shape = np.dtype(dtype), tuple(map(int, shape))
         size = math.prod(shape) * kind.itemsize
@@ -138,14 +138,14 @@ class SharedArena:
         self._sweep()
         if block is None:
             return np.empty(shape, kind)
-        # Views of this array, and so all that anybody gets to see, have `whole` as their base.
+        # Views of this array, and so everything handed out, have `whole` as their base.
         whole = np.asarray(block)
         return whole.view(kind).reshape(shape)
 
     def locate(self, array: Array) -> Place | None:
-        """Where a C-contiguous array lies; None if it does not lie in this arena.
+        """Returns the location of a C-contiguous array; None if it is not in this arena.
 
-        Views into arrays of the arena are found, too. Takes 0.2 us, for parts of arrays 1 us.
+        Also finds views into arrays of the arena. Takes 0.2 us, for parts of arrays 1 us.
         """
         whole = array.base
         if whole is None:
@@ -161,9 +161,9 @@ class SharedArena:
         return Place(block.place.segment, address - block.part.file.address)
 
     def moves(self) -> Array:
-        """How often a value of this task got another place, [1] int64 of the arena.
+        """The number of times that values of this task have moved, [1] int64 in the arena.
 
-        What a peer knew of places before it read this number is right as long as the number stays.
+        Locations that a peer learnt before it read this number are valid while it is unchanged.
         """
         found = self._moves
         if found is None:
@@ -176,33 +176,33 @@ class SharedArena:
         return found
 
     def note_moved(self, left: Any) -> None:
-        """Counts that a value has another place now, or none. To be called after it has.
+        """Records that a value has moved or is gone. To be called afterwards.
 
-        A step of a peer may have begun to read where the value was: that memory is nobody else's
-        for `LEFT_S`, or until `LEFT_BYTES` of others have been left.
+        A step of a peer may have begun to read at the old location: that memory is not reused for
+        `LEFT_S`, or until `LEFT_BYTES` of others have been left.
 
         Args:
-            left: The array that held the value; None where there was none.
+            left: The array that held the value; None if there was none.
         """
         with self._lock:
             if self._moves is None:
-                return  # no peer knows of any place
+                return  # no peer knows any location
             self._moves[0] += 1
             if isinstance(left, np.ndarray):
                 self._left.append((time.monotonic() + LEFT_S, left))
             self._let_go()
 
     def _let_go(self) -> None:
-        """Forgets what was left long ago, and the oldest of too much."""
+        """Frees memory that was left long ago, and the oldest if there is too much."""
         size = sum(array.nbytes for _, array in self._left)
         while self._left and (size > LEFT_BYTES or self._left[0][0] < time.monotonic()):
             size -= self._left.popleft()[1].nbytes
 
     def segment(self, number: int) -> Segment:
-        """What a peer needs to map a segment.
+        """Returns what a peer needs to map a segment.
 
         Raises:
-            InvalidArgumentError: There is no such segment any more.
+            InvalidArgumentError: The segment does not exist, or no longer.
         """
         part = self._parts.get(number)
         if part is None:
@@ -212,14 +212,14 @@ class SharedArena:
         return part.file.segment
 
     def close(self) -> None:
-        """Gives up all segments. Arrays that live on keep their memory; `locate` forgets them."""
+        """Releases all segments. Arrays keep their memory; `locate` no longer finds them."""
         with self._lock:
             self._is_open = False
             parts = list(self._parts.values())
             self._parts.clear()
             self._left.clear()
             self._moves = None
-        self._sweep()  # those two were returned while this had the lock
+        self._sweep()  # both were returned while this thread had the lock
         for part in parts:
             part.file.close()
 
@@ -231,7 +231,7 @@ class SharedArena:
             self._let_go()
             self._drain()
             total = self.size_bytes
-            # Never less than a sixteenth of all: so segments, and their file descriptors, are few.
+            # At least a sixteenth of the total: so there are few segments and file descriptors.
             is_huge = aligned >= max(HUGE_BYTES, total // 16)
             part, offset = None, None
             if not is_huge:
@@ -259,7 +259,7 @@ class SharedArena:
         self._sweep()
 
     def _sweep(self) -> None:
-        """Takes back what was returned, unless a thread that will do so has the lock."""
+        """Frees returned memory, unless the thread that has the lock will do so."""
         while self._returned and self._lock.acquire(blocking=False):
             try:
                 self._drain()
@@ -281,7 +281,7 @@ class SharedArena:
 class MappedSegments:
     """A peer's segments in this process, for reading. Safe to use from several threads.
 
-    Views that live on when this is closed keep their segments mapped.
+    Views that outlive `close` keep their segments mapped.
     """
 
     def __init__(self) -> None:
@@ -290,12 +290,12 @@ class MappedSegments:
         self._is_open = True
 
     def attach(self, number: int, fd: int, size_bytes: int) -> None:
-        """Maps a segment. Takes `fd` over: it is closed whatever happens.
+        """Maps a segment. Takes ownership of `fd`: always closes it.
 
         Raises:
-            InvalidArgumentError: The file is not what was announced (see `map_segment`), or there
-                is a segment of this number.
-            ResourceExhaustedError: There are too many, or there is no room to map it.
+            InvalidArgumentError: The file is not as announced (see `map_segment`), or a segment of
+                this number is attached.
+            ResourceExhaustedError: Too many segments are attached, or it cannot be mapped.
         """
         with self._lock:
             if number in self._mappings or len(self._mappings) >= MAX_ATTACHED or not self._is_open:
@@ -314,20 +314,20 @@ class MappedSegments:
                 ) from error
 
     def detach(self, number: int) -> None:
-        """Lets go of a segment that its owner gave up; an unknown one is ignored."""
+        """Releases a segment that its owner has freed; an unknown one is ignored."""
         with self._lock:
             self._mappings.pop(number, None)
 
     def view(self, place: Place, dtype: DTypeLike, shape: Sequence[int]) -> Array:
-        """An array that lies in the peer's memory, read-only.
+        """Returns an array in the peer's memory, read-only.
 
         Args:
-            place: Where it begins.
-            dtype: Of the array, without Python objects.
-            shape: Of the array.
+            place: Its location.
+            dtype: Its dtype, without Python objects.
+            shape: Its shape.
 
         Raises:
-            InvalidArgumentError: There is no such segment, or the array would not lie in it.
+            InvalidArgumentError: There is no such segment, or the array would not be within it.
         """
         kind, shape = np.dtype(dtype), tuple(map(int, shape))
         mapping = self._mappings.get(place.segment)
@@ -339,7 +339,9 @@ class MappedSegments:
         is_sound = not kind.hasobject and all(each >= 0 for each in shape)
         is_inside = 0 <= place.offset <= len(mapping) - size and not place.offset % kind.alignment
         if is_sound and is_inside:
-            with contextlib.suppress(ValueError):  # more dimensions, or larger ones, than numpy has
+            with contextlib.suppress(
+                ValueError
+            ):  # more dimensions, or larger ones, than numpy supports
                 return np.ndarray(shape, kind, mapping, place.offset)
         raise InvalidArgumentError(
             message=f"An array {kind} {list(shape)} cannot begin at byte {place.offset} of segment "
@@ -347,7 +349,7 @@ class MappedSegments:
         )
 
     def close(self) -> None:
-        """Lets go of all segments."""
+        """Releases all segments."""
         with self._lock:
             self._is_open = False
             self._mappings.clear()

@@ -1,10 +1,9 @@
-"""Bundles that are copied once into shared memory, where the other process reads them in place.
+"""Bundles that are copied once into shared memory, where another process reads them in place.
 
-The sender owns a piece of memory that the reader maps for reading only, and takes a slot of it for
-each bundle. The reader tells through a second piece, a table of one number per slot, that it has
-let go: it is a page that the reader may write, and all that can go wrong there is that memory of
-this one connection is used again too early or never. A number says for which use of the slot it
-stands, so that none has to be taken back.
+The sender owns memory that the reader maps read-only, and allocates a slot in it for each bundle.
+The reader reports released slots through a table of one number per slot, a page that it may write;
+wrong numbers there can only cause memory of this one connection to be reused too early or never. A
+number identifies the use of the slot that was released, so numbers are never reset.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ _NUMBERS: Final = np.dtype(np.uint64)
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A piece of shared memory that the sender fills and the reader lets go.
+    """A piece of shared memory that the sender fills and the reader releases.
 
     Attributes:
         array: [size_bytes] uint8, for the sender to write.
-        number: Which of the slots, from 0.
-        use: How often it was taken, from 1: what the reader writes into the table.
-        offset: Where it begins, in bytes.
+        number: The slot's number, from 0.
+        use: How often it was allocated, from 1; the reader writes it into the table.
+        offset: Its first byte.
     """
 
     array: Bytes
@@ -54,24 +53,23 @@ class Slot:
 class SlotRing:
     """The sender's side. Safe to use from several threads.
 
-    A slot that the reader keeps long does not hold up others: what is let go is free at once,
-    whatever the order.
+    A slot that the reader keeps for long does not block others: slots are freed in any order.
 
     `_lock` guards everything but the memory itself.
 
     Attributes:
-        memory: What the reader maps to read.
-        table: What it maps to say what it has let go.
+        memory: The reader maps it for reading.
+        table: The reader maps it to report released slots.
     """
 
     def __init__(self, size_bytes: int) -> None:
-        """Makes it.
+        """Creates both.
 
         Args:
-            size_bytes: How much the reader may hold at once.
+            size_bytes: The maximum that the reader may hold at once.
 
         Raises:
-            OSError: This system has no such memory, or no more of it.
+            OSError: This system has no such memory, or none left.
         """
         with contextlib.ExitStack() as undo:
             self._memory = MemoryFile(size_bytes)
@@ -91,15 +89,15 @@ class SlotRing:
         self._is_open = True
 
     def take(self, nbytes: int) -> Slot | None:
-        """A slot of so many bytes; None while the reader holds too much, or if it is too large.
+        """Allocates a slot; None while the reader holds too much, or if it is too large.
 
-        Asks the system for nothing, unless memory is used for the first time.
+        Makes no system call, unless memory is used for the first time.
         """
         size = max(1, -(-nbytes // ALIGNMENT_BYTES)) * ALIGNMENT_BYTES
         with self._lock:
             if not self._is_open:
                 return None
-            # Now and not when memory is short: what was let go last is in the processor's cache.
+            # Now, not when memory is short: the slot released last is still in the cache.
             self._collect()
             offset = self._free.take(size) if self._unused else None
             if offset is None:
@@ -117,13 +115,13 @@ class SlotRing:
 
     @property
     def held_bytes(self) -> int:
-        """What the reader holds, as far as it has said."""
+        """The bytes that the reader has not reported as released."""
         with self._lock:
             self._collect()
             return self._free.used_bytes
 
     def close(self) -> None:
-        """Closes the descriptors; the memory goes when both processes have let go of it."""
+        """Closes the descriptors; the memory is freed when both processes have released it."""
         with self._lock:
             if self._is_open:
                 self._is_open = False
@@ -142,17 +140,18 @@ class SlotRing:
 class SlotReader:
     """The reader's side. Safe to use from several threads.
 
-    Arrays that live on keep the memory mapped. There is no `close`: it goes with the last of them.
+    Existing arrays keep the memory mapped. There is no `close`: it is unmapped with the last of
+    them.
     """
 
     __slots__ = ("_address", "_memory", "_released")
 
     def __init__(self, memory: Segment, table: Segment) -> None:
-        """Maps both. Takes the descriptors over: they are closed whatever happens.
+        """Maps both. Takes ownership of the descriptors: always closes them.
 
         Raises:
-            InvalidArgumentError: They are not what they should be, see `map_segment`.
-            OSError: There is no room to map them.
+            InvalidArgumentError: They are not as announced, see `map_segment`.
+            OSError: They cannot be mapped.
         """
         with contextlib.ExitStack() as undo:
             undo.callback(os.close, table.fd)
@@ -169,12 +168,12 @@ class SlotReader:
         self._address: int = self._memory.ctypes.data
 
     def view(self, number: int, use: int, offset: int, nbytes: int) -> Bytes:
-        """What the sender put into a slot: [nbytes] uint8, read-only.
+        """Returns the contents of a slot: [nbytes] uint8, read-only.
 
-        The slot is let go when it and all views of it are collected. Ask once for each slot.
+        The slot is released when they and all views are collected. Call once for each slot.
 
         Raises:
-            InvalidArgumentError: There is no such slot, or it would not lie in the memory.
+            InvalidArgumentError: There is no such slot, or it would not be within the memory.
         """
         size = len(self._memory)
         if not (0 <= number < MAX_SLOTS and nbytes >= 0 and 0 <= offset <= size - nbytes):
@@ -184,7 +183,7 @@ class SlotReader:
             )
         if not 0 < use < 1 << 64:
             raise InvalidArgumentError(message=f"Slot {number} cannot be in use number {use}")
-        # What lets go is a method of this reader, and so keeps its memory mapped.
+        # The callback is a method of this reader, and so keeps its memory mapped.
         let_go = partial(self._let_go, number, use)
         place = bytes_at(self._address + offset, nbytes, read_only=True)
         return np.asarray(LentMemory(place, let_go))

@@ -1,6 +1,6 @@
-"""SciPy's special functions and Fourier transforms for an array module: one door to both.
+"""SciPy's special functions and Fourier transforms for an array module.
 
-Imported when a kernel first asks: a task that needs neither starts faster.
+Imported on first use by a kernel: a task that needs neither starts faster.
 """
 
 from __future__ import annotations

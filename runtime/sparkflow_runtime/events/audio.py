@@ -1,4 +1,4 @@
-"""Sound of summaries: samples as a WAV file of 16 bits."""
+"""Audio summaries: samples as a 16-bit WAV file."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 
 
 def encode_wav(samples: np.ndarray[Any, Any], sample_rate: int) -> bytes:
-    """A WAV file.
+    """Returns a WAV file.
 
     Args:
-        samples: [frames, channels] floats; 1.0 is the loudest, what is louder is cut off.
+        samples: [frames, channels] floats, clipped to [-1, 1].
         sample_rate: Frames per second.
     """
     scaled = samples.astype(np.float32) * np.float32(1 << 15)
-    # Halves are rounded away from zero.
+    # Rounds half away from zero.
     rounded = np.trunc(scaled + np.copysign(np.float32(0.5), scaled))
     content = np.clip(rounded, -(1 << 15), (1 << 15) - 1).astype("<i2")
     stream = io.BytesIO()

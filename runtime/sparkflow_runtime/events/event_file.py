@@ -1,6 +1,6 @@
 """TensorBoard event files: TFRecord files of Event messages.
 
-The writer buffers in memory and has no thread: what is written is on disk after flush or close.
+The writer buffers in memory and has no thread: events are on disk after flush or close.
 """
 
 import itertools
@@ -28,17 +28,17 @@ class EventFileWriter:
     """Appends events to a new file in a log directory.
 
     The file is called `events.out.tfevents.<seconds>.<host>.<pid>.<n><suffix>`, which TensorBoard
-    finds by its start. A lock guards the file, so several threads may use one writer; the calls
-    block only for the file system.
+    recognises by its prefix. A lock guards the file, so several threads may use one writer; calls
+    block only on the file system.
 
     Args:
-      logdir: the directory; made with its parents if it does not exist.
+      logdir: the directory; created with its parents if it does not exist.
       suffix: end of the file name, such as ".eval".
-      clock: returns the time in seconds since the epoch that the file is named and stamped with.
+      clock: returns the time in seconds since the epoch, for the file name and the first event.
 
     Raises:
-      OSError: the directory or file cannot be made, or the first event not be written; no file is
-        left then. As that of every other call it names the file and how much it holds.
+      OSError: the directory or file cannot be created, or the first event cannot be written; no
+        file remains. Like the errors of all other calls it names the file and its size.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class EventFileWriter:
             self.add_event(event_pb2.Event(wall_time=created_s, file_version=FILE_VERSION))
             self.flush()
         except BaseException:
-            with suppress(OSError):  # it would write again what could not be written
+            with suppress(OSError):  # it would retry the failed write
                 self._file.close()
             with suppress(OSError):
                 self._path.unlink()
@@ -63,11 +63,11 @@ class EventFileWriter:
 
     @property
     def path(self) -> Path:
-        """The file that this writer made."""
+        """The path of the file."""
         return self._path
 
     def add_event(self, event: event_pb2.Event) -> None:
-        """Appends one event as it is.
+        """Appends one event unchanged.
 
         Raises:
           FailedPreconditionError: the writer is closed.
@@ -83,7 +83,7 @@ class EventFileWriter:
                 self._file.write(record)
 
     def add_scalars(self, step: int, wall_time: float, values: Mapping[str, float]) -> None:
-        """Appends one event with a scalar for each tag; none if values is empty.
+        """Appends one event with a scalar for each tag; no event if values is empty.
 
         Args:
           step: the x axis in TensorBoard.
@@ -101,10 +101,10 @@ class EventFileWriter:
         self.add_event(event)
 
     def flush(self) -> None:
-        """Hands everything written so far to the operating system; nothing once closed.
+        """Passes all events so far to the operating system; does nothing once closed.
 
         Raises:
-          OSError: it cannot be written. What was added is kept, for the next flush.
+          OSError: writing failed. The events are kept for the next flush.
         """
         with self._lock:
             if not self._file.closed:
@@ -167,7 +167,7 @@ def read_scalars(path: str | os.PathLike[str]) -> dict[str, list[tuple[int, floa
 
 
 def _create_file(logdir: Path, created_s: int, suffix: str) -> tuple[Path, BinaryIO]:
-    """Makes a file that no other writer has, in this process or another one."""
+    """Creates a file that no other writer, in this process or another, has opened."""
     with _named(logdir):
         logdir.mkdir(parents=True, exist_ok=True)
     stem = f"events.out.tfevents.{created_s:010d}.{socket.gethostname()}.{os.getpid()}"
@@ -182,7 +182,7 @@ def _create_file(logdir: Path, created_s: int, suffix: str) -> tuple[Path, Binar
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """Errors of the operating system inside name this path, and the size of a file."""
+    """Adds this path and the file's size to OSErrors raised in its body."""
     try:
         yield
     except OSError as error:

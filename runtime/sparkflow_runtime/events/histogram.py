@@ -1,4 +1,4 @@
-"""Histograms of summaries: TensorFlow's buckets, and the counts of an array in them."""
+"""Histogram summaries: TensorFlow's buckets, and the counts of an array's elements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RATIO: Final = 1.1
 def bucket_limits() -> np.ndarray[Any, np.dtype[np.float64]]:
     """The upper limits of the buckets, [buckets] float64, increasing.
 
-    They grow by a tenth from 1e-12 to 1e20, end with the largest number, and are mirrored at 0.
+    They grow by 10 % each from 1e-12 to 1e20, end with the largest float, and are mirrored at 0.
     """
     positive = []
     limit = _FIRST
@@ -31,10 +31,10 @@ def bucket_limits() -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 def histogram(values: np.ndarray[Any, Any]) -> HistogramProto:
-    """The histogram of all elements of `values`, which are finite numbers of any shape.
+    """Returns the histogram of the elements of `values`, finite numbers of any shape.
 
-    A bucket counts the values from the limit before it up to, and without, its own. Empty buckets
-    beside each other are written as one.
+    A bucket counts the values from the previous limit (inclusive) to its own (exclusive). Adjacent
+    empty buckets are written as one.
     """
     numbers = values.astype(np.float64).ravel()
     if not numbers.size:
@@ -42,7 +42,7 @@ def histogram(values: np.ndarray[Any, Any]) -> HistogramProto:
     limits = bucket_limits()
     index = np.minimum(np.searchsorted(limits, numbers, side="right"), len(limits) - 1)
     counts = np.bincount(index, minlength=len(limits))
-    # An empty bucket is kept where a counted one, or nothing, follows it.
+    # An empty bucket is kept if a non-empty one, or none, follows it.
     kept = (counts > 0) | np.append(counts[1:] > 0, True)
     with np.errstate(over="ignore"):  # sums may be infinite, as in TensorFlow
         total, squares = numbers.sum(), np.dot(numbers, numbers)

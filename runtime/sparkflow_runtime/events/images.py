@@ -1,4 +1,4 @@
-"""Images of summaries: pixels of any range as 8 bits, 8 bits as PNG."""
+"""Image summaries: pixels of any range as 8 bits, 8 bits as PNG."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from PIL import Image
 Pixels = np.ndarray[Any, Any]
 
 _DARKEST: Final = 1e-6
-"""An image whose largest value is smaller stays black, instead of showing its rounding errors."""
+"""An image whose maximum is smaller stays black instead of showing rounding errors."""
 
 
 def as_bytes(image: Pixels, bad_color: Pixels) -> Pixels:
-    """Pixels of any floating-point range as uint8.
+    """Converts pixels of any floating-point range to uint8.
 
     Images without negative values are scaled so that their largest value becomes 255; those with
-    negative ones so that 0 becomes 128 and the value that is furthest from it 1 or 255.
+    negative values so that 0 becomes 128 and the value of largest magnitude 1 or 255.
 
     Args:
         image: [height, width, channels] of a floating-point type.
@@ -36,14 +36,14 @@ def as_bytes(image: Pixels, bad_color: Pixels) -> Pixels:
         scale = 0.0 if high < _DARKEST else 255.0 / high
     result = np.empty(image.shape, np.uint8)
     result[...] = bad_color[: image.shape[2]]
-    # TensorFlow keeps the scale in float32 and computes in the type of the image.
+    # TensorFlow keeps the scale in float32 and computes in the image's dtype.
     kind = image.dtype.type
     result[good] = (finite * kind(np.float32(scale)) + kind(offset)).astype(np.uint8)
     return result
 
 
 def encode_png(pixels: Pixels) -> bytes:
-    """A PNG file of [height, width, channels] uint8: 1 grey, 2 with alpha, 3 RGB, 4 RGBA."""
+    """Encodes [height, width, channels] uint8 as PNG: 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA."""
     mode = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}[pixels.shape[2]]
     plane = np.ascontiguousarray(pixels[:, :, 0] if mode == "L" else pixels)
     stream = io.BytesIO()

@@ -1,8 +1,8 @@
 """The framing of TFRecord files: length, its checksum, data, its checksum.
 
 All numbers are little-endian: uint64 length, uint32 masked CRC-32C of the length's eight bytes, the
-data, uint32 masked CRC-32C of the data. What the data mean is not known here. Compressed TFRecord
-files are not read here either; open them with gzip or zlib and pass the stream.
+data, uint32 masked CRC-32C of the data. This module does not interpret the data. To read compressed
+TFRecord files, open them with gzip or zlib and pass the stream.
 """
 
 import struct
@@ -16,7 +16,7 @@ _LENGTH = struct.Struct("<Q")
 _CRC = struct.Struct("<I")
 _HEADER_SIZE_BYTES = _LENGTH.size + _CRC.size
 
-# A longer record is refused before memory is allocated for it.
+# Longer records are rejected before memory is allocated for them.
 MAX_RECORD_SIZE_BYTES = 1 << 30
 
 
@@ -48,8 +48,8 @@ def read_records(
     Args:
       stream: a binary stream whose read(n) returns fewer than n bytes only at the end, as those of
         `open(path, "rb")` and `io.BytesIO` do. It stays open.
-      max_size_bytes: a longer record is taken for a damaged file.
-      origin: the file, for errors; what the stream says of itself when None.
+      max_size_bytes: a longer record is treated as a damaged file.
+      origin: the file, for errors; None for the stream's own description.
 
     Raises:
       DataLossError: a checksum does not match, a record is longer than max_size_bytes, or the

@@ -1,4 +1,4 @@
-"""Runs the passes that reduce a graph, one after another until nothing changes."""
+"""Runs the passes that reduce a graph, repeatedly until nothing changes."""
 
 from __future__ import annotations
 
@@ -41,17 +41,16 @@ def clean(graph: Graph, keep: Collection[str] = (), types: Types = _NO_TYPES) ->
     """Returns a reduced graph with the same values; the same object if nothing can be reduced.
 
     Unread nodes are dropped, constants are folded, nodes without effect are removed, and equal ones
-    are merged. Nodes that stay keep their names, so errors and traces still name the user's nodes;
-    where two values are the same, the name that stays is that of the earlier one. The order of what
-    has effects stays as it is.
+    are merged. Remaining nodes keep their names, so errors and traces still name the user's nodes;
+    of two equal values, the name of the earlier one is kept. The order of effects is unchanged.
 
     Args:
-        graph: Fetches as `_Retval` nodes. `passes.late_reads` has been there: which reads are those
-            of a whole step it tells by their lack of control inputs.
-        keep: Names of nodes that must stay: those the step is asked to run.
-        types: What is known of the tensors, from `infer_types`; not needed, but much more is found
-            when shapes are known. It stays right for tensors that stay; new constants are not in
-            it, and where a shape has become a constant `infer_types` may now find more.
+        graph: Fetches as `_Retval` nodes. `passes.late_reads` has been applied: reads without
+            control inputs are those of the whole step.
+        keep: Names of nodes that must stay: the targets of the step.
+        types: What `infer_types` knows of the tensors; optional, but known shapes allow much more.
+            It stays valid for tensors that stay; it lacks new constants, and `infer_types` may find
+            more after a shape has become a constant.
     """
     values: dict[str, Any] = {"graph": graph, "targets": keep, "types": types}
     run_phases((CLEANING,), values)

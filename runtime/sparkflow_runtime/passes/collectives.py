@@ -3,7 +3,7 @@
 The ranks of a group are either the devices of this graph that have nodes of it (in-graph), or these
 devices on each of several tasks of their job, where every task's session runs a graph of its own
 (between-graph): rank 0 is then on task 0. Every node becomes a start, which never waits, and a
-wait, which `partition` puts behind the starts of all ranks.
+wait, which `partition` places after the starts of all ranks.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _Instance = tuple[int, int]
 def split_collectives(
     graph: Graph, types: Mapping[Endpoint, TensorType], whole: Graph | None = None
 ) -> Graph:
-    """Returns the graph with each collective in two halves; the same object if it has none.
+    """Returns the graph with each collective split in two; the same object if it has none.
 
     Args:
         graph: A placed graph.
         types: What is known of its tensors.
-        whole: The session's graph: tells ranks that this step leaves out from ranks elsewhere.
+        whole: The session's graph: distinguishes ranks omitted from this step from ranks elsewhere.
 
     Raises:
-        InvalidArgumentError: The nodes of a group do not agree with each other or its size.
+        InvalidArgumentError: The nodes of a group are inconsistent with each other or its size.
     """
     found = [node for node in graph if _is_collective(node)]
     if not found:
@@ -56,7 +56,7 @@ def _instance(node: Node) -> _Instance:
 
 
 def _groups(found: Sequence[Node], whole: Graph) -> dict[int, tuple[tuple[str, ...], bool]]:
-    """Per group the devices of its ranks, and whether they are in sessions of their own."""
+    """Returns, per group, the devices of its ranks, and whether they are in separate sessions."""
     by_key: dict[int, list[Node]] = {}
     for node in found:
         by_key.setdefault(node.attrs["group_key"], []).append(node)
@@ -103,7 +103,7 @@ def _ranks(
 def _elsewhere(
     node: Node, size: int, here: Sequence[str], specs: Mapping[str, DeviceSpec]
 ) -> tuple[str, ...]:
-    """The devices of this task's ranks, on every task from 0 that the group needs."""
+    """Returns the devices of this task's ranks on each task, from 0, that the group needs."""
     tasks = {specs[device].task_name for device in here}
     num_tasks, left = divmod(size, len(here))
     own = specs[here[0]].task

@@ -9,20 +9,19 @@ from sparkflow_runtime.ir.graph import Graph, predecessors
 from sparkflow_runtime.ir.node import STARTS, Node
 
 _MAX_VISITED: Final = 64
-"""Nodes looked at to see which edges to a node others imply, and two more for each edge."""
+"""Maximum number of nodes searched for redundant edges to a node, plus two for each edge."""
 
 
 def reduce_control_edges(graph: Graph, keep: Collection[str] = ()) -> Graph:
     """Returns the graph without redundant control edges; the same object if there are none.
 
-    Nobody waits for a constant or an argument, for what it reads, or for what another node waits
-    for that it reads or waits for. A NoOp is left out where that makes no more edges, and who
-    waited for it waits for what it waited for; not where it stands for what runs on one device to
-    those who wait on others.
+    Redundant are edges from constants, arguments and inputs, and those implied by another input or
+    control input. A NoOp is replaced by edges from its inputs to its successors if that does not
+    add edges, unless it represents nodes of one device to successors on others.
 
     Args:
         graph: Any graph.
-        keep: Names of nodes that must stay: those the step is asked to run.
+        keep: Names of nodes that must stay: the targets of the step.
     """
     if not any(node.control_inputs for node in graph):
         return graph
@@ -79,7 +78,7 @@ def _before(
     nodes: Mapping[str, Node],
     position: Mapping[str, int],
 ) -> set[str]:
-    """What must run before some of the nodes `later`, as far back as those that are sought."""
+    """Returns predecessors of the nodes `later`, searching back as far as the nodes sought."""
     first = min(position[name] for name in sought)
     stack = [name for name in later if position[name] > first]
     seen: set[str] = set()

@@ -1,8 +1,8 @@
 """Requests rows of a table on another task once per distinct id, and pushes them once.
 
-A lookup on a parameter server takes ids from a worker and gives it rows; the gradient gives the
-server a row for each id. Ids that come several times in a batch would travel, with their rows, as
-often as they come. Here the worker tells them apart first (`ops.row_travel`):
+A lookup on a parameter server receives ids from a worker and returns rows; the gradient sends the
+server a row for each id. Ids that are repeated in a batch would be sent, with their rows, once per
+repetition. Here the worker deduplicates them first (`ops.row_travel`):
 
     distinct, positions = _DistinctRows(ids)            on the worker
     rows = gather(table, distinct)                      on the server, as before
@@ -11,15 +11,14 @@ often as they come. Here the worker tells them apart first (`ops.row_travel`):
     sums = _SumRows(values, positions, distinct)        on the worker
     sparse_apply_adagrad(var, accum, lr, sums, distinct)
 
-That happens where ids, and what reads the rows, are on one CPU of another task than the table, and
-rows have `LEAST_ROW_BYTES`. Who takes a gradient (`Op.sums_rows`, and `Unique` with
-`UnsortedSegmentSum`) adds rows of equal ids up itself too, so that nothing is wrong where the
-worker leaves them apart because few are equal.
+This applies if the ids and the readers of the rows are on one CPU of a task other than the table's,
+and rows have at least `LEAST_ROW_BYTES`. Receivers of gradients (`Op.sums_rows`, and `Unique` with
+`UnsortedSegmentSum`) also add up rows of equal ids, so results are correct even if the worker does
+not deduplicate because few ids are equal.
 
-The rows of one worker are added up in the order in which they come, as the server does it; the
-values are the same to the last bit. Only for what does not add them up before it uses them
-(`ScatterAdd` and `ScatterSub`, of rows times a scalar too; accumulators, which weigh each row) are
-sums rounded in another order.
+The rows of one worker are added up in order, as on the server, with bit-identical results. Only ops
+that do not add them up before use (`ScatterAdd` and `ScatterSub`, also of rows times a scalar;
+accumulators, which weight each row) round sums in another order.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from sparkflow_runtime.ir.types import Types
 from sparkflow_runtime.ops import registry
 
 LEAST_ROW_BYTES: Final = 64
-"""Shorter rows cost less to send than to tell apart."""
+"""Shorter rows are cheaper to send than to deduplicate."""
 
 
 def distinct_rows(graph: Graph, types: Types) -> Graph:
@@ -61,14 +60,14 @@ def distinct_rows(graph: Graph, types: Types) -> Graph:
 
 @dataclass(slots=True)
 class _Work:
-    """The pass at work.
+    """The state of the pass.
 
     Attributes:
         graph, types: As given.
-        consumers: Of the graph's nodes.
+        consumers: The consumers of the graph's nodes.
         added: New nodes by name.
-        inputs: What nodes get instead of an input, by node and number of the input.
-        told_apart: Where the distinct ids of some ids are, by the ids.
+        inputs: Replacements of inputs, by node and input index.
+        told_apart: The distinct ids, by the ids.
     """
 
     graph: Graph
@@ -82,7 +81,7 @@ class _Work:
         self.consumers = self.graph.consumers()
 
     def pull(self, node: Node) -> None:
-        """Has a lookup asked for distinct ids."""
+        """Makes a lookup request distinct ids."""
         ids, rows = node.inputs[1], Endpoint(node.name, 0)
         if not self._takes_rows(node) or not self._travels(ids, node):
             return
@@ -106,7 +105,7 @@ class _Work:
                     self.inputs[each.name, number] = expanded
 
     def push(self, node: Node, values_at: int, ids_at: int) -> None:
-        """Has a node given the sums of rows with equal ids."""
+        """Makes a node receive the sums of rows with equal ids."""
         ids, (taker, number) = node.inputs[ids_at], self._before_scaling(node, values_at)
         values = taker.inputs[number]
         if self._worth_pushing(taker, values, ids):
@@ -115,7 +114,7 @@ class _Work:
             self.inputs[node.name, ids_at] = Endpoint(distinct, 0)
 
     def push_sums(self, unique: Node) -> None:
-        """Likewise the sums that a server makes for whoever needs each id once."""
+        """Does the same for sums computed on a server for ops that need each id once."""
         ids, places = unique.inputs[0], Endpoint(unique.name, 1)
         sums = [each for each in self.consumers[unique.name] if places in each.inputs]
         if not sums or not all(
@@ -132,7 +131,7 @@ class _Work:
             self.inputs[each.name, 0] = self._sums(each.inputs[0], distinct)
 
     def result(self) -> Graph:
-        """The graph as it is to be."""
+        """Returns the new graph."""
         if not self.added:
             return self.graph
         nodes = [*self.graph, *self.added.values()]
@@ -149,10 +148,10 @@ class _Work:
             return node
         return Node(node.name, node.op, inputs, node.control_inputs, node.device, node.attrs)
 
-    # ------------------------------------------------------------------ what is there
+    # ------------------------------------------------------------------ analysis
 
     def _takes_rows(self, node: Node) -> bool:
-        """Whether a lookup is one of whole rows."""
+        """Whether a lookup reads whole rows."""
         if node.attrs.get("batch_dims", 0):
             return False
         names = registry.lookup(node.op).signature.input_names(node.attrs)
@@ -178,7 +177,7 @@ class _Work:
         )
 
     def _before_scaling(self, node: Node, number: int) -> tuple[Node, int]:
-        """Who takes the rows first, and as which input: the node, or what scales them for it."""
+        """Returns the first reader of the rows and its input index: the node, or its scaling op."""
         values = node.inputs[number]
         scaled = self.graph[values.node]
         if scaled.op != "Mul" or scaled.device != node.device:
@@ -193,7 +192,7 @@ class _Work:
         return known is not None and known.shape == ()
 
     def _is_long(self, rows: Endpoint, rank: int | None) -> bool:
-        """Whether rows, of a tensor with `rank` dimensions before them, are worth it."""
+        """Whether rows, after `rank` leading dimensions, are large enough."""
         known = self.types.get(rows)
         if known is None or known.shape is None or rank is None:
             return True
@@ -211,10 +210,10 @@ class _Work:
         outputs = registry.lookup(node.op).signature.output_dtypes(node.attrs)
         return outputs[endpoint.slot].base
 
-    # ------------------------------------------------------------------ what is made
+    # ------------------------------------------------------------------ new nodes
 
     def _distinct(self, ids: Endpoint) -> str:
-        """The node that tells these ids apart, in whatever shape they are."""
+        """Returns the node that deduplicates these ids, whatever their shape."""
         source = self.graph[ids.node]
         while (given := _same_elements(source, ids)) is not None:
             before = self.graph[given.node]
@@ -252,7 +251,7 @@ class _Work:
 
 
 def _same_elements(node: Node, endpoint: Endpoint) -> Endpoint | None:
-    """The input whose elements an output of the node has, in whatever shape."""
+    """Returns the input whose elements an output of the node has, in any shape."""
     op = registry.lookup(node.op)
     if node.control_inputs or not (op.passes_on or op.reshapes):
         return None

@@ -15,26 +15,26 @@ from sparkflow_runtime.ops import evaluation, registry
 from sparkflow_runtime.ops.op import Op
 
 MAX_FOLDED_BYTES: Final = 10 << 20
-"""A folded constant may not be larger: it would be shipped with the graph (TensorFlow's limit)."""
+"""Maximum size of a folded constant, which is sent with the graph (TensorFlow's limit)."""
 
 MAX_REPEATED: Final = 1 << 14
-"""Elements that a constant of the same few numbers may have: a longer one is read more slowly than
-it is made, or broadcast on the way."""
+"""Maximum number of elements of a constant that repeats few numbers: reading a longer one is slower
+than computing or broadcasting it."""
 
 
 def fold(graph: Graph, keep: Collection[str] = ()) -> Graph:
     """Returns the graph with pure nodes of constant inputs replaced by their values.
 
-    Of a node with several outputs each becomes a constant of its own; the first has its name. The
-    same object comes back when there is nothing to fold.
+    Each output of a node becomes a separate constant; the first has the node's name. Returns the
+    same object if there is nothing to fold.
 
-    A node that fails when folded is left alone: it fails when it runs, with its place in the text.
-    So is one that reads a constant with control inputs: whoever waits for the node waits for them.
-    Constants that nobody reads any more are dropped.
+    A node that fails when folded is left alone: it fails when it runs, with its location in the
+    text. So is one that reads a constant with control inputs, since its successors wait for those.
+    Unread constants are dropped.
 
     Args:
         graph: Any graph.
-        keep: Names of nodes that must stay: those the step is asked to run.
+        keep: Names of nodes that must stay: the targets of the step.
     """
     constants: dict[Endpoint, Any] = {}
     moved: dict[Endpoint, Endpoint] = {}
@@ -89,7 +89,7 @@ def _compute(node: Node, constants: Mapping[Endpoint, Any]) -> tuple[Any, ...] |
 
 
 def _repeated(op: Op, node: Node, inputs: Sequence[np.ndarray[Any, Any]]) -> int:
-    """How many elements the result has of an op that only repeats numbers; 0 for other ops."""
+    """Returns the size of the result of an op that only repeats numbers; 0 for other ops."""
     if op.repeats is None and op.fills is None:
         return 0
     found = evaluation.inferred(op, node, inputs)

@@ -1,8 +1,8 @@
 """Prepares the functions that a step calls: pruned, with tapes, cleaned, in execution order.
 
-A gradient reads tensors of a function's earlier calls from a tape (`ops.tape`). What a function has
-to record is found here, from the `_TapeRead` nodes of the step: it becomes further results. A step
-that takes no gradient records nothing.
+A gradient reads tensors of a function's earlier calls from a tape (`ops.tape`). The `_TapeRead`
+nodes of the step determine what a function records: these tensors become additional results. A step
+without gradients records nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def reachable(nodes: Iterable[Node], load: Callable[[str], Function]) -> dict[st
 
     Args:
         nodes: The nodes of a step.
-        load: Gives the function of a name; raises NotFoundError where there is none.
+        load: Returns the function of a name; raises NotFoundError if there is none.
     """
     found: dict[str, Function] = {}
     stack = [name for node in nodes for name in called(node)]
@@ -42,10 +42,10 @@ def ready_functions(graph: Graph, load: Callable[[str], Function]) -> dict[str, 
     """Returns the functions that a pruned graph calls, ready to compile.
 
     Raises:
-        NotFoundError: One does not exist.
-        InvalidArgumentError: A tape is to hold a tensor its function does not have.
+        NotFoundError: A function does not exist.
+        InvalidArgumentError: A tape refers to a tensor that its function does not have.
     """
-    # What no result needs is gone before anybody asks what must be recorded for it.
+    # Unneeded nodes are removed first, so that nothing is recorded for them.
     functions = {name: _pruned(each) for name, each in reachable(graph, load).items()}
     if not functions:
         return {}
@@ -58,7 +58,7 @@ def ready_functions(graph: Graph, load: Callable[[str], Function]) -> dict[str, 
 
 
 def _in_order(function: Function, blocks: Callable[[Node], bool]) -> Function:
-    """The function with nothing behind an op that may wait and that it does not depend on."""
+    """Returns the function with no node ordered after a waiting op on which it does not depend."""
     nodes = list(function.body)
     classes = find_classes(nodes, blocks)
     if classes is None:
@@ -68,7 +68,7 @@ def _in_order(function: Function, blocks: Callable[[Node], bool]) -> Function:
 
 
 def _taped(graph: Graph, functions: Mapping[str, Function]) -> dict[str, dict[str, None]]:
-    """Per function whose tape is read, the tensors that are."""
+    """Returns, per function, the tensors that are read from its tape."""
     found: dict[str, dict[str, None]] = {}
     for body in (graph, *(function.body for function in functions.values())):
         for node in body:
@@ -79,7 +79,7 @@ def _taped(graph: Graph, functions: Mapping[str, Function]) -> dict[str, dict[st
 
 
 def _recording(function: Function, names: Mapping[str, None] | None) -> Function:
-    """The function with the tensors of these names as its last results."""
+    """Returns the function with the named tensors as its last results."""
     if names is None:
         return function
     added = []
@@ -111,14 +111,14 @@ def _ready(function: Function) -> Function:
     from sparkflow_runtime.passes.late_reads import late_reads
     from sparkflow_runtime.passes.sparse_updates import sparse_updates
 
-    # A body runs on one device, its caller's, whatever its nodes say.
+    # A body runs on its caller's device, whatever its nodes request.
     body = sparse_updates(clean(late_reads(function.body), function.targets))
     levels = dict.fromkeys(body.nodes, 0)
     return Function(function.name, Graph(schedule(body, levels)), function.targets, function.taped)
 
 
 def bodies(graph: Graph, functions: Mapping[str, Function]) -> dict[str, list[Node]]:
-    """Per calling node of `graph` the nodes that run on its device because of it."""
+    """Returns, per calling node of `graph`, the nodes that run on its device because of it."""
     return {
         node.name: [
             each for f in reachable([node], functions.__getitem__).values() for each in f.body

@@ -1,21 +1,21 @@
 """Reads fetched variables after the updates of the same step.
 
-The most used line of TensorFlow 1's distributed programs is
+The most common line of distributed TensorFlow 1 programs is
 
     _, step = session.run([train_op, global_step])
 
-There the fetched tensor shares the variable's memory and is looked at when the step is over, so
-that it shows the value after the update: so do reads of the variable that nothing but their name
-sets apart from it (`v.value()`, `tf.identity(v)`, `tf.reshape(v, [1])`), and the references that
-updates give on. Here their values are read from the variable again, after all of its updates.
+In TensorFlow the fetched tensor shares the variable's memory and is read when the step is over, so
+it has the value after the update. So do plain reads of the variable (`v.value()`, `tf.identity(v)`,
+`tf.reshape(v, [1])`), and the references that updates return. Here their values are read from the
+variable again, after all of its updates.
 
-What is computed from a read is not touched: it is computed with the value from before the updates
-(`late_reads`). Nor is a read that an update waits for by a control edge: who writes
+Values computed from a read are unchanged: they use the value from before the updates
+(`late_reads`). So is a read for which an update waits by a control edge:
 
     with tf.control_dependencies([old]):
         update = tf.assign_add(v, 1)
 
-asks for the value from before.
+asks for the old value.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from sparkflow_runtime.ops import registry
 
 @dataclass(frozen=True, slots=True)
 class PlainRead:
-    """A tensor that is a variable's value and nothing else.
+    """A tensor that is exactly a variable's value.
 
     Attributes:
         reference: The reference or handle that is read.
-        chain: The nodes from there to the tensor.
+        chain: The nodes from it to the tensor.
     """
 
     reference: Endpoint
@@ -44,14 +44,14 @@ class PlainRead:
 
 
 def plain_read(nodes: Mapping[str, Node], endpoint: Endpoint) -> PlainRead | None:
-    """How a tensor is read from a variable; None where it is not a variable's value.
+    """Returns how a tensor is read from a variable; None if it is not a variable's value.
 
     Args:
-        nodes: Of the graph, by name.
+        nodes: The graph's nodes, by name.
         endpoint: The tensor.
     """
     chain: list[Node] = []
-    made: DType | None = None  # what was made of the tensor that is looked at
+    made: DType | None = None  # the updated value of the tensor in question
     while True:
         node = nodes[endpoint.node]
         op = registry.lookup(node.op)
@@ -72,8 +72,8 @@ def late_fetches(graph: Graph, keep: Collection[str] = ()) -> Graph:
     """Returns the graph with updated variables fetched after the updates; else the same object.
 
     Args:
-        graph: Of a step, fetches as `_Retval` nodes; not the body of a function.
-        keep: Names of nodes that must stay: those the step is asked to run.
+        graph: The graph of a step, fetches as `_Retval` nodes; not the body of a function.
+        keep: Names of nodes that must stay: the targets of the step.
     """
     reads: dict[str, PlainRead] = {}
     for node in graph:
@@ -105,7 +105,7 @@ def late_fetches(graph: Graph, keep: Collection[str] = ()) -> Graph:
 def _served_late(
     fetch: Node, variable: Endpoint, chain: Sequence[Node], updates: Sequence[str]
 ) -> list[Node]:
-    """The fetch, and what it is now read through, beside the variable."""
+    """Returns the fetch, and the new nodes that read it, on the variable's device."""
     waits = tuple(dict.fromkeys([*updates, *(c for node in chain for c in node.control_inputs)]))
     beside = {CLASS_ATTR: [f"loc:@{variable.node}"]}
     made: list[Node] = []
@@ -123,7 +123,7 @@ def _served_late(
 
 
 def _without_unread(graph: Graph, reads: Collection[PlainRead], keep: Collection[str]) -> Graph:
-    """The graph without reads that only those fetches read."""
+    """Returns the graph without reads that only those fetches used."""
     chains = {node.name for read in reads for node in read.chain}.difference(keep)
     unread: set[str] = set()
     consumers = graph.consumers()

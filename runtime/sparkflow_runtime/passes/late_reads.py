@@ -1,13 +1,13 @@
-"""Reads variables again after an update, as TensorFlow 1's programs expect.
+"""Reads variables again after an update, as TensorFlow 1 programs expect.
 
-A variable has one node, `v/read`, that everything reads which does not update it. In TensorFlow its
-output shares the variable's memory, so
+A variable has one node, `v/read`, through which it is read. In TensorFlow its output shares the
+variable's memory, so
 
     with tf.control_dependencies([tf.assign_add(v, 1)]):
         after = tf.identity(v)
 
-sees the new value, although `v/read` itself may have run before the update. Here, whatever follows
-an update of a variable and reads such a node reads the variable instead.
+sees the new value, although `v/read` itself may have run before the update. Here, nodes that follow
+an update of a variable and read such a node read the variable instead.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Converts convolutions with channels first to channels last on a CPU.
+"""Converts convolutions on CPUs from channels first to channels last.
 
-Its kernels are made for channels last and transpose what comes otherwise, before and after. Here a
-convolution and what is around it is done with channels last instead, and only what enters such a
-part of the graph, or is read by others, is transposed.
+CPU kernels use channels last and transpose other inputs and outputs. Here a convolution and its
+neighbourhood are converted to channels last, and only the tensors that enter or leave that part of
+the graph are transposed.
 
-A node that is taken over leaves its name to the transpose back, so that every tensor stays what it
-was; it is called `name/channels_last` itself, and nobody transposes back what nobody reads.
+A converted node is renamed `name/channels_last`, and the transpose back gets its name, so every
+tensor keeps its meaning; unread tensors are not transposed back.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _CPU: Final = "/device:CPU:"
 
 
 def channels_last(graph: Graph, types: Types, keep: Collection[str] = ()) -> Graph:
-    """Returns the graph with images in the CPU kernels' order; the same object if they are.
+    """Returns the graph with images in the CPU kernels' layout; the same object if unchanged.
 
     Args:
         graph: Placed.
-        types: What is known of its tensors; elementwise ops follow where ranks are known. It stays
-            right for tensors that stay.
-        keep: Names of nodes that must stay: those the step is asked to run.
+        types: What is known of its tensors; elementwise ops are converted if ranks are known. It
+            stays valid for tensors that stay.
+        keep: Names of nodes that must stay: the targets of the step.
     """
     rewriting = _Rewriting(graph, types)
     for node in graph.sorted():
@@ -64,7 +64,7 @@ class _Rewriting:
         self._constants: dict[tuple[str, tuple[int, ...]], Endpoint] = {}
 
     def visit(self, node: Node) -> None:
-        """Takes in the next node in execution order."""
+        """Processes the next node in execution order."""
         inputs = tuple(self._moved.get(endpoint, endpoint) for endpoint in node.inputs)
         control = tuple(self._renamed.get(name, name) for name in node.control_inputs)
         node = Node(node.name, node.op, inputs, control, node.device, node.attrs)
@@ -80,7 +80,7 @@ class _Rewriting:
             self.nodes.append(node)
 
     def _reads_references(self, node: Node, op: Op) -> bool:
-        """Whether a variable is read where there would be a transpose."""
+        """Whether a transpose would be the reader of a variable."""
         images = op.images
         places = range(len(node.inputs)) if images is None else images.inputs
         if images is not None and images.sizes is not None:
@@ -89,7 +89,7 @@ class _Rewriting:
         return any(e.node in self._graph and is_reference(self._graph.nodes, e) for e in read)
 
     def _are_images(self, node: Node, op: Op) -> bool:
-        """Whether it is the images of a convolution: BiasAdd and others take any rank."""
+        """Whether the input is a convolution's images: BiasAdd and others accept any rank."""
         images = op.images
         return images is not None and (
             images.is_convolution
@@ -97,7 +97,7 @@ class _Rewriting:
         )
 
     def _follows(self, op: Op, node: Node) -> bool:
-        """Whether an op takes images with channels last that are there, and nothing in its way."""
+        """Whether an op can use existing channels-last images, and nothing prevents it."""
         if _CPU not in node.device or not any(each in self._last for each in node.inputs):
             return False
         if op.stateful or len(op.signature.output_dtypes(node.attrs)) != 1:
@@ -121,7 +121,7 @@ class _Rewriting:
         sizes: int | None = None,
         is_output: bool = True,
     ) -> None:
-        """Adds the node with channels last; the arguments are as those of `ops.images.Images`."""
+        """Adds the node with channels last; for arguments see `ops.images.Images`."""
         self.takes_over = True
         inputs = list(node.inputs)
         for index in places:
@@ -164,7 +164,7 @@ class _Rewriting:
         return Node(name, "Transpose", inputs, (), beside.device, {**_private(beside), **attrs})
 
     def _sizes(self, endpoint: Endpoint, node: Node) -> Endpoint:
-        """The shape of an image with channels last, from that with channels first."""
+        """Returns the channels-last shape of an image from the channels-first shape."""
         producer = self._graph.nodes.get(endpoint.node)
         if producer is not None and producer.op == "Const" and not producer.control_inputs:
             value = producer.attrs["value"]
@@ -201,7 +201,7 @@ def _private(node: Node) -> dict[str, Any]:
 
 
 def _permuted(attrs: Any) -> dict[str, Any]:
-    """The attributes of an op of images for channels last."""
+    """Returns the attributes of an image op for channels last."""
     changed = {**attrs, "data_format": "NHWC"}
     for name in ("strides", "ksize", "dilations"):
         if name in attrs:

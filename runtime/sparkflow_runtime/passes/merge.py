@@ -15,20 +15,20 @@ from sparkflow_runtime.ir.node import SOURCE_ATTR, Endpoint, Node
 from sparkflow_runtime.ops import registry
 
 _WHOLE_BYTES: Final = 64
-"""Constants up to this size are compared as a whole at once."""
+"""Constants up to this size are compared directly."""
 
 
 def merge(graph: Graph, keep: Collection[str] = ()) -> Graph:
     """Returns the graph without repeated pure computations; the same object if there are none.
 
-    Two nodes are equal when op, inputs, control inputs, requested device and attributes (but for
-    the source line) are. The inputs of a commutative op may stand in any order. Reads of a variable
-    are equal like others: those that wait for different updates are not. Other stateful nodes and
-    those that change variables are never merged.
+    Two nodes are equal if op, inputs, control inputs, requested device and attributes (except the
+    source line) are. The inputs of a commutative op may be in any order. Reads of a variable are
+    compared like other nodes: those that wait for different updates differ. Other stateful nodes
+    and those that change variables are never merged.
 
     Args:
         graph: Any graph.
-        keep: Names of nodes that must stay: those the step is asked to run.
+        keep: Names of nodes that must stay: the targets of the step.
     """
     seen: dict[Any, Node] = {}
     renamed: dict[str, str] = {}
@@ -79,7 +79,7 @@ def _joins_texts(node: Node) -> bool:
 
 
 def _attrs(node: Node, declared: Mapping[str, Any]) -> list[Any]:
-    """The values of the attributes, and the names of those that the op does not have."""
+    """Returns the attribute values, and the names of attributes that the op does not declare."""
     attrs = node.attrs
     found: list[Any] = [_value(attrs[name]) for name in declared if name in attrs]
     if len(found) + (SOURCE_ATTR in attrs) < len(attrs):
@@ -111,7 +111,7 @@ def _hashable(value: Any) -> Any:
 
 
 class _Content:
-    """A large array as a key: equal where shape, dtype and every byte are."""
+    """A large array as a key: equal if shape, dtype and every byte are."""
 
     __slots__ = ("_hash", "bytes", "kind")
 

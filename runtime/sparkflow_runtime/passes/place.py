@@ -1,7 +1,7 @@
 """Gives every node a complete device name.
 
 Nodes that must share a device (variable and its updates, resource or variant and its users,
-`_class` colocation) form a group; a group goes where the requests of its members allow and kernels
+`_class` colocation) form a group; a group is placed where its members' requests allow and kernels
 exist.
 """
 
@@ -38,13 +38,13 @@ class Placement:
 
 
 def require_devices(graph: Graph, placement: Placement) -> Graph:
-    """The same graph, if there are devices for all that its nodes ask for by themselves.
+    """Checks that the devices that nodes request exist; returns the same graph.
 
-    Before other passes compute or drop nodes: whether a name is accepted must not depend on what
-    they find.
+    Runs before other passes compute or drop nodes: whether a name is valid must not depend on what
+    they do.
 
     Raises:
-        InvalidArgumentError: A requested device does not exist, or is no device's name.
+        InvalidArgumentError: A requested device does not exist, or is not a device name.
     """
     fitting = _Fitting(placement)
     asking: dict[str, Node] = {}
@@ -67,16 +67,16 @@ def place(
     """Returns the graph with complete device names.
 
     Args:
-        graph: What is to run.
+        graph: The graph to run.
         placement: Where it may run.
-        whole: The session's graph: a node follows those it is colocated with also in steps that
-            do not need them, or the same variable would be on one device when it is initialised
-            and on another when it is trained.
-        bodies: Per node that calls functions their nodes, which run where it does.
+        whole: The session's graph: a node follows its colocated nodes even in steps that do not
+            need them; otherwise a variable could be on different devices in initialization and
+            training.
+        bodies: Per node that calls functions their nodes, which run on its device.
 
     Raises:
         InvalidArgumentError: A requested device does not exist, or members of a colocation group
-            ask for different ones; the text names the node, the request and what exists.
+            request different ones; the text names the node, the request and the existing devices.
         UnimplementedError: The op has no kernel for the requested device.
     """
     known = _with_colocated(graph, whole or graph)
@@ -96,7 +96,7 @@ def place(
 
 
 def _with_colocated(graph: Graph, whole: Graph) -> Graph:
-    """The graph and, from the whole one, all that its nodes must share a device with."""
+    """Returns the graph plus those nodes of the whole one that must share a device with it."""
     absent: dict[str, Node] = {}
     stack = [name for n in graph if CLASS_ATTR in n.attrs for name in n.colocated_with]
     while stack:
@@ -111,7 +111,7 @@ def _with_colocated(graph: Graph, whole: Graph) -> Graph:
 
 
 def _bound_to(node: Node) -> list[str]:
-    """Names of the nodes that this one must share a device with."""
+    """Returns the names of the nodes that must share a device with this one."""
     found = list(node.colocated_with) if CLASS_ATTR in node.attrs else []
     signature = registry.lookup(node.op).signature
     if not signature.binds_to_inputs:
@@ -124,10 +124,10 @@ def _bound_to(node: Node) -> list[str]:
 
 
 def _follows(node: Node) -> bool:
-    """Whether a node goes where its input is, whatever its own request says.
+    """Whether a node is placed with its input, whatever it requests.
 
-    Variants cannot travel: what a loop recorded for its gradient stays where the loop ran, and the
-    gradient goes there.
+    Variants cannot be sent: what a loop recorded for its gradient stays on the loop's device, and
+    the gradient runs there.
     """
     signature = registry.lookup(node.op).signature
     return dtypes.variant in signature.input_dtypes(node.attrs)
@@ -145,7 +145,7 @@ def _groups(graph: Graph) -> dict[str, list[str]]:
     for node in graph:
         for name in _bound_to(node):
             if name in graph:
-                # The producer leads, so that a group is named after its variable.
+                # The producer is the root, so that a group is named after its variable.
                 parent[find(node.name)] = find(name)
     groups: dict[str, list[str]] = {}
     for name in graph.nodes:
@@ -209,7 +209,7 @@ def _no_device(node: Node, request: DeviceSpec, placement: Placement) -> OpError
 
 
 class _Fitting:
-    """The devices that requests leave; looked up by task, for clusters have a thousand."""
+    """Returns the devices that match requests; by task, as clusters may have a thousand."""
 
     def __init__(self, placement: Placement) -> None:
         self._placement = placement
@@ -219,7 +219,7 @@ class _Fitting:
         self._known: dict[DeviceSpec, list[DeviceSpec]] = {}
 
     def devices(self, request: DeviceSpec) -> list[DeviceSpec]:
-        """The devices with every part that was asked for, best first."""
+        """Returns the devices with all requested parts, best first."""
         found = self._known.get(request)
         if found is None:
             found = self._matching(request)

@@ -1,4 +1,4 @@
-"""Keeps what the fetches need, and turns feeds and fetches into nodes of the graph."""
+"""Keeps what fetches and targets need, and converts feeds and fetches to nodes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def prune(
 ) -> Graph:
     """Returns the subgraph that computes `fetches` and runs `targets` when `feeds` are given.
 
-    A fed tensor is replaced by an `_Arg` node on its producer's device; each fetch gets a
-    `_Retval` beside its producer. Their `index` attributes number feeds and fetches in order.
-    Who waits for a fed placeholder waits for its `_Arg`; other nodes still run for those who wait
-    for them, also when their output is fed.
+    A fed tensor is replaced by an `_Arg` node on its producer's device; each fetch gets a `_Retval`
+    on its producer's device. Their `index` attributes number feeds and fetches in order. Nodes that
+    wait for a fed placeholder wait for its `_Arg`; other fed nodes still run for the nodes that
+    wait for them.
 
     Raises:
-        InvalidArgumentError: A feed or fetch names an output its node does not have.
+        InvalidArgumentError: A feed or fetch names an output that its node does not have.
         NotFoundError: It names no node.
     """
     args: list[Node] = []
@@ -52,7 +52,7 @@ def prune(
     roots = [endpoint.node for endpoint in fetches if endpoint not in replaced]
     roots += [name for name in targets if name not in stand_ins]
     kept = _needed(graph, roots, replaced, stand_ins)
-    # A fed tensor nobody needs still has its parameter: the caller passes it by position.
+    # An unused fed tensor still has its parameter: the caller passes it by position.
     inner = [_fed(node, replaced, stand_ins) for node in graph if node.name in kept]
     return Graph([*args, *inner, *results])
 
@@ -63,7 +63,7 @@ def _needed(
     replaced: Mapping[Endpoint, Endpoint],
     stand_ins: Mapping[str, str],
 ) -> set[str]:
-    """The roots and what they depend on when feeds stand for what they replace."""
+    """Returns the roots and their dependencies, with feeds in place of the fed tensors."""
     kept: set[str] = set()
     stack = list(roots)
     while stack:

@@ -1,22 +1,21 @@
 """Passes gradients of rows to updates unsummed: their kernels add up repeated rows.
 
-TensorFlow's optimizers add them up before:
+TensorFlow's optimizers add them up first:
 
     rows, places = unique(indices)
     total = unsorted_segment_sum(values, places, shape(rows)[0])
     sparse_apply_adagrad(var, accum, lr, total, rows)
 
-Ours do it in the kernel too (`Op.adds_up_rows`), in one sort with the update. So the update
-is given `values` and `indices`, where
+Our update kernels do that too (`Op.adds_up_rows`), with a single sort. So the update gets `values`
+and `indices` if
 
 - it is one of those ops, by reference or by handle, and `total` and `rows` are its gradient and
   indices;
 - `total` has as many rows as `rows`, and no other reader: otherwise it is computed anyway;
-- neither waits for anything besides its inputs;
-- all of them are on one device: on the way to another one, sums are the smaller message.
+- neither has control inputs;
+- all of them are on one device: between devices, sums are the smaller message.
 
-The kernel refuses the same indices and shapes that these ops refuse. Rows are added up in the order
-in which they come, here as there.
+The kernel rejects the same indices and shapes as these ops. Both add rows up in order.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Drops computations whose results nobody reads.
+"""Drops computations whose results are not read.
 
 Control edges alone can keep a pure node: the tuple around the gradients of a matrix product waits
-for both of them, also for the one towards the features, which costs as much as the others and is
-not used.
+for both of them, also for that of the features, which is as expensive as the other and unused.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from sparkflow_runtime.ir.node import Node
 def drop_unread(graph: Graph, targets: Collection[str]) -> Graph:
     """Returns the graph with unread pure nodes made NoOps; the same object if there are none.
 
-    Such a NoOp waits for all that the node needed, so the order of what has effects stays as it is.
-    Targets are computed, whether or not they are read, and so are reads of variables, which fail
-    where the variable has no value yet.
+    Such a NoOp waits for everything that the node needed, so the order of effects is unchanged.
+    Targets are computed even if they are not read, and so are reads of variables, which fail if the
+    variable is uninitialized.
 
     Args:
         graph: Pruned, with fetches as nodes.
-        targets: Names of the nodes the step is asked to run.
+        targets: Names of the target nodes of the step.
     """
     read: set[str] = set(targets)
     changed: dict[str, Node] = {}

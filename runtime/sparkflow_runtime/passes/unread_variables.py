@@ -1,8 +1,8 @@
 """Drops loop variables whose final values are not read.
 
-The gradient of a loop has a variable for the gradient of everything that flows through the loop,
-also of what was only fed to it. What such a variable costs in every turn is gone with it: the
-sequence's gradient is a list of as many tensors as there are turns, and each is a matrix product.
+The gradient of a loop has a variable for the gradient of every tensor that flows through the loop,
+even of mere inputs. Dropping such a variable saves its cost in every iteration: the gradient of the
+input sequence is a list of one tensor per iteration, each a matrix product.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sparkflow_runtime.ir.node import ARG, RETVAL, Endpoint, Node
 from sparkflow_runtime.ops import registry
 
 _PER_VARIABLE = ("T", "output_shapes")
-"""Attributes of a loop that have an entry for each of its variables."""
+"""Attributes of a loop with an entry for each of its variables."""
 
 
 def drop_unread_variables(
@@ -24,15 +24,15 @@ def drop_unread_variables(
 ) -> tuple[Graph, Mapping[str, Function]]:
     """Returns the graph with fewer loop variables, and all functions that passes created.
 
-    A variable stays where its last value is read, or where the condition, an effect or a variable
-    that stays depends on it. So do all of a loop whose tape is read, which has to hold what the
-    gradient asks for, and all where an effect in a turn would go with the others. The same objects
-    where nothing is dropped.
+    A variable stays if its final value is read, or if the condition, an effect or a remaining
+    variable depends on it. All variables stay if the loop's tape is read, because it must hold what
+    the gradient needs, or if dropping some would drop an effect. Returns the same objects if
+    nothing is dropped.
 
     Args:
         graph: Pruned, with fetches as nodes.
-        made: Functions that passes made, by name.
-        load: Gives the others.
+        made: Functions that passes created, by name.
+        load: Returns the others.
     """
     read = {endpoint for node in graph for endpoint in node.inputs}
     replaced: dict[Endpoint, Endpoint] = {}
@@ -49,7 +49,7 @@ def drop_unread_variables(
             for name in (node.attrs["cond"], node.attrs["body"])
         )
         if not (_is_numbered(condition.args, count) and _is_numbered(body.args, count)):
-            continue  # whoever compiles it says what is wrong
+            continue  # the compiler reports the error
         if not (_is_numbered(condition.results, 1) and _is_numbered(body.results, count)):
             continue
         wanted = {slot for slot in range(count) if Endpoint(node.name, slot) in read}
@@ -68,7 +68,7 @@ def drop_unread_variables(
 
 
 def _needed(condition: Function, body: Function, wanted: Collection[int]) -> list[int]:
-    """The variables that are wanted, and those that they or effects depend on."""
+    """Returns the wanted variables, and those on which they or effects depend."""
     needed = _read_arguments(condition, [*_ends(condition, None), *condition.targets])
     needed |= _read_arguments(body, body.targets)
     left = sorted(needed | set(wanted))
@@ -82,7 +82,7 @@ def _needed(condition: Function, body: Function, wanted: Collection[int]) -> lis
 
 
 def _loses_effects(body: Function, kept: Collection[int]) -> bool:
-    """Whether something in a turn has effects, and only variables that are not kept wait for it."""
+    """Whether an iteration has effects for which only dropped variables wait."""
     depended = body.body.ancestors([*_ends(body, kept), *body.targets])
     return any(
         node.op != RETVAL and node.name not in depended and has_effects(node) for node in body.body
@@ -90,32 +90,32 @@ def _loses_effects(body: Function, kept: Collection[int]) -> bool:
 
 
 def _ends(function: Function, numbers: Collection[int] | None) -> list[str]:
-    """Names of the nodes that give results; of all of them where no numbers are given."""
+    """Returns the names of the nodes of results; of all results without numbers."""
     return [
         node.name for node in function.results if numbers is None or node.attrs["index"] in numbers
     ]
 
 
 def _read_arguments(function: Function, roots: Sequence[str]) -> set[int]:
-    """The numbers of the arguments that nodes depend on."""
+    """Returns the numbers of the arguments on which nodes depend."""
     depended = function.body.ancestors(roots)
     return {node.attrs["index"] for node in function.args if node.name in depended}
 
 
 def _is_numbered(nodes: Sequence[Node], count: int) -> bool:
-    """Whether arguments or results have the numbers from 0 on."""
+    """Whether arguments or results are numbered consecutively from 0."""
     return [node.attrs["index"] for node in nodes] == [*range(count)]
 
 
 def _name(function: str, loop: Node) -> str:
-    """Of a loop's own version of a function."""
+    """The name of a loop's own version of a function."""
     return f"{function}/of/{loop.name}"
 
 
 def _with_variables(
     function: Function, kept: Sequence[int], loop: Node, gives_variables: bool
 ) -> Function:
-    """The function of fewer arguments and, where it gives the variables, results."""
+    """Returns the function with fewer arguments and, if it returns the variables, fewer results."""
     places = {number: place for place, number in enumerate(kept)}
     roots = _ends(function, kept if gives_variables else None)
     roots += [*function.targets, *(node.name for node in function.args)]

@@ -1,6 +1,6 @@
-"""A reader: goes through the records of files whose names come from a queue.
+"""A reader of the records of files whose names come from a queue.
 
-What the records of a file are is given as a function; who reads is the op.
+A function splits a file into records; the op is the caller.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from sparkflow_runtime.resources.queue import Queue
 from sparkflow_runtime.resources.waiting import Cancellation
 
 Record = tuple[bytes, bytes]
-"""A key that says where it comes from, and its value."""
+"""A key that tells the record's origin, and the record's value."""
 
 
 class Reader:
-    """Reads record after record. Safe to use from several threads, one of which reads at a time.
+    """Reads records one by one. Safe to use from several threads, one of which reads at a time.
 
     `_lock` guards everything; it is held while the reader waits for the next file's name.
 
     Args:
         name: For error texts.
-        records: From a file's name to its records; closes the file when it is closed itself.
-        single: Whether each file is one record, and finished when that has been read.
-        kind: What it reads, as the op type that makes it.
+        records: Maps a file name to its records; closes the file when closed.
+        single: Whether each file is one record, after which it is finished.
+        kind: What it reads, as the type of the op that creates it.
 
     Attributes:
         kind: What it reads.
@@ -49,7 +49,7 @@ class Reader:
         self._produced = 0
 
     def read(self, queue: Queue, step: Cancellation) -> Record:
-        """The next record; takes a name from the queue when a file is at its end.
+        """Returns the next record; dequeues a file name at the end of a file.
 
         Raises:
             OutOfRangeError: The queue is closed and empty.
@@ -58,7 +58,7 @@ class Reader:
             return self._next(queue, step)
 
     def read_up_to(self, queue: Queue, count: int, step: Cancellation) -> list[Record]:
-        """At least one record and at most `count`, all of one file; none where `count` is 0.
+        """Returns 1 to `count` records, all of one file; none if `count` is 0.
 
         Raises:
             OutOfRangeError: The queue is closed and empty.
@@ -75,23 +75,23 @@ class Reader:
             return found
 
     def produced(self) -> int:
-        """How many records it has read."""
+        """The number of records read."""
         with self._lock:
             return self._produced
 
     def finished(self) -> int:
-        """How many files it has read to their end."""
+        """The number of files read to their end."""
         with self._lock:
             return self._finished
 
     def reset(self) -> None:
-        """Goes back to where it was when it was made; the queue keeps what it has."""
+        """Restores the initial state; the queue is unchanged."""
         with self._lock:
             self._drop_file()
             self._started = self._finished = self._produced = 0
 
     def serialize_state(self) -> bytes:
-        """Its counts, for `restore_state`; possible between two files only.
+        """Returns the counts, for `restore_state`; possible only between two files.
 
         Raises:
             UnimplementedError: It is inside a file.
@@ -105,7 +105,7 @@ class Reader:
             return b"%d %d %d" % (self._started, self._finished, self._produced)
 
     def restore_state(self, state: bytes) -> None:
-        """Takes over counts.
+        """Restores counts.
 
         Raises:
             InvalidArgumentError: `state` does not come from `serialize_state`.
@@ -120,10 +120,10 @@ class Reader:
             self._started, self._finished, self._produced = map(int, parts)
 
     def close(self) -> None:
-        """Closes the file that is open; never blocks, for whoever drops the reader.
+        """Closes the open file when the reader is dropped; never blocks.
 
-        While another thread reads, which may wait for a queue that is closed only after this, the
-        file is closed when that thread lets go of the reader.
+        If another thread is reading (and may wait for a queue that is closed only later), that
+        thread closes the file when it has finished.
         """
         if self._lock.acquire(blocking=False):
             try:
@@ -146,7 +146,7 @@ class Reader:
         try:
             record = next(self._current, None)
         except OpError:
-            self._current = None  # the next read goes on with the next file
+            self._current = None  # the next read continues with the next file
             raise
         if record is None:
             self._current = None

@@ -1,7 +1,7 @@
-"""Threads that run one call after the other and never keep the process alive.
+"""A pool of daemon threads, each running one call at a time.
 
-There are as many as calls were under way at once; a call never waits for a thread, since it may be
-what another one waits for. A thread without a call for `IDLE_TIMEOUT_S` ends.
+The pool grows to the number of concurrent calls; a call never waits for a thread, because another
+call may depend on it. An idle thread ends after `IDLE_TIMEOUT_S`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ IDLE_TIMEOUT_S: Final = 30.0
 
 
 class _Spare:
-    """A thread; `_given` is released when it has got a call."""
+    """A thread; `_given` is released when it has received a call."""
 
     def __init__(self, call: Callable[[], object]) -> None:
         self._call: Callable[[], object] | None = call
@@ -31,26 +31,26 @@ class _Spare:
         while True:
             assert self._call is not None
             self._call()
-            self._call = None  # an idle thread holds on to nothing
+            self._call = None  # an idle thread keeps nothing alive
             _idle.append(self)
             if not self._given.acquire(timeout=IDLE_TIMEOUT_S):
                 try:
                     _idle.remove(self)
-                except ValueError:  # somebody is about to give it a call
+                except ValueError:  # another thread is about to give it a call
                     self._given.acquire()
                 else:
                     return
 
 
 _idle: list[_Spare] = []
-"""Those without a call; appending, popping and removing are atomic."""
+"""Idle threads; appending, popping and removing are atomic."""
 
 
 def start_thread(call: Callable[[], object]) -> None:
     """Runs a call, which must not raise, in another thread. Thread-safe.
 
     Raises:
-        RuntimeError: The process cannot have more threads.
+        RuntimeError: The process cannot start more threads.
     """
     try:
         spare = _idle.pop()
@@ -61,8 +61,8 @@ def start_thread(call: Callable[[], object]) -> None:
 
 
 def idle_threads() -> set[threading.Thread]:
-    """Those that have no call, and end when none comes."""
+    """The idle threads, which end if no call arrives."""
     return {each.thread for each in list(_idle)}
 
 
-os.register_at_fork(after_in_child=_idle.clear)  # threads do not follow into a forked child
+os.register_at_fork(after_in_child=_idle.clear)  # a forked child has no such threads

@@ -1,4 +1,4 @@
-"""Sparse tensors kept under numbers, so that a queue can carry them."""
+"""Sparse tensors stored under numeric handles, so that a queue can carry them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Sparse = tuple[Any, Any, Any]
 
 
 class SparseTensorsMap:
-    """Sparse tensors by number. Safe to use from several threads: `_lock` guards the rest."""
+    """Sparse tensors by handle. Safe to use from several threads: `_lock` guards the rest."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -21,17 +21,17 @@ class SparseTensorsMap:
         self._numbers = itertools.count()
 
     def add(self, tensor: Sparse) -> int:
-        """Keeps a tensor; its number."""
+        """Stores a tensor; returns its handle."""
         with self._lock:
             number = next(self._numbers)
             self._tensors[number] = tensor
         return number
 
     def take(self, numbers: list[int]) -> list[Sparse]:
-        """Gives tensors and forgets them.
+        """Removes and returns tensors.
 
         Raises:
-            InvalidArgumentError: A number is not known, or was taken already.
+            InvalidArgumentError: A handle is unknown, or was taken already.
         """
         with self._lock:
             unknown = [number for number in numbers if number not in self._tensors]

@@ -1,4 +1,4 @@
-"""Areas in which steps put down tuples of tensors for later steps, in order."""
+"""Staging areas: tuples of tensors that steps store for later steps, in order."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sparkflow_runtime.resources.waiting import Cancellation, wait_for
 
 
 class StagingArea:
-    """What is put down and not yet picked up. `_changed` guards `_items`.
+    """Elements stored and not yet removed. `_changed` guards `_items`.
 
     Args:
-        capacity: The most elements it holds; 0 for no limit.
-        memory_limit_bytes: The most bytes it holds, 0 for no limit; a single element may be larger.
+        capacity: Maximum number of elements; 0 for no limit.
+        memory_limit_bytes: Maximum size, 0 for no limit; a single element may be larger.
     """
 
     def __init__(self, capacity: int = 0, memory_limit_bytes: int = 0) -> None:
@@ -27,7 +27,7 @@ class StagingArea:
         self._changed = threading.Condition()
 
     def put(self, components: Sequence[Any], step: Cancellation) -> None:
-        """Puts down an element; blocks while there is no room."""
+        """Stores an element; blocks while there is no room."""
         element = tuple(each.copy() for each in components)
 
         def attempt() -> bool | None:
@@ -46,7 +46,7 @@ class StagingArea:
         return 0 < self._limit_bytes < held
 
     def get(self, step: Cancellation) -> tuple[Any, ...]:
-        """Picks up the oldest element; blocks until there is one."""
+        """Removes and returns the oldest element; blocks until there is one."""
 
         def attempt() -> tuple[Any, ...] | None:
             if not self._items:
@@ -58,7 +58,7 @@ class StagingArea:
         return wait_for(self._changed, attempt, step)
 
     def peek(self, index: int, step: Cancellation) -> tuple[Any, ...]:
-        """An element that stays; blocks until there are so many."""
+        """Returns the element at `index`, which stays; blocks until it exists."""
         return wait_for(
             self._changed,
             lambda: self._items[index] if 0 <= index < len(self._items) else None,
@@ -72,7 +72,7 @@ class StagingArea:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Forgets all elements, for whoever drops it."""
+        """Removes all elements, when the area is dropped."""
         self.clear()
 
     def __len__(self) -> int:

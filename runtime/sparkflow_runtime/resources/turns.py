@@ -1,12 +1,12 @@
-"""Who goes on where several parts of one step may wait.
+"""Schedules the strands of a step, several of which may wait.
 
-A step that has several ops that may wait, none of which follows another, is cut into strands
-(`ir.strands`). One thread at a time has the *turn*, and only it runs kernels, so that strands
-meet no more than the nodes of a straight line do. A kernel that waits gives up the turn meanwhile
-(`others_go_on`), and a thread goes on with what is ready; without such a wait there is no thread.
+A step with several ops that may wait and do not depend on each other is cut into strands
+(`ir.strands`). One thread at a time has the *turn*, and only it runs kernels, so strands interact
+no more than the nodes of a sequence do. A waiting kernel gives up the turn meanwhile
+(`others_go_on`), and another thread runs what is ready; without such a wait there is no thread.
 
-A Python function may wait in ways that nobody sees from outside. It keeps the turn for `GRACE_S`,
-so that functions that do not wait run one after the other, in the same order every time; one that
+Whether a Python function waits cannot be observed from outside. It keeps the turn for `GRACE_S`, so
+that functions that do not wait run one after another, always in the same order; a function that
 took longer once gives up the turn at once from then on.
 """
 
@@ -26,19 +26,19 @@ import numpy as np
 from sparkflow_runtime.resources.spare_threads import start_thread
 
 GRACE_S: Final = 0.02
-"""How long a Python function may take before others go on without it."""
+"""How long a Python function keeps the turn."""
 _IDLE_S: Final = 1.0
-"""So long the thread that watches them stays without such functions."""
+"""An idle watching thread ends after this time."""
 PATIENCE_S: Final = 0.1
-"""How long a step waits before what it computes anyway is tried out."""
+"""How long a step waits before it tries out what it computes in any case."""
 
 
 class Strand(Protocol):
-    """A part of a step; the attributes say whom it waits for and who waits for it."""
+    """A strand of a step, with its dependencies."""
 
     @property
     def before(self) -> int:
-        """How many strands must end before it begins."""
+        """The number of strands that must end before it begins."""
 
     @property
     def after(self) -> Sequence[int]:
@@ -49,10 +49,10 @@ class Turns:
     """The turn of one partition's step. Thread-safe: `changed` guards all fields, also of runs.
 
     Args:
-        slow: Keys of the Python functions that took long before; is added to.
+        slow: Keys of the Python functions that took long before; is updated.
 
     Attributes:
-        is_shared: Whether another thread may know of it; until then nothing need be locked. The
+        is_shared: Whether another thread may know of it; until then no locking is needed. The
             thread that has the turn sets it.
     """
 
@@ -66,13 +66,13 @@ class Turns:
         self._is_thread_coming = False
 
     def give_up(self) -> None:
-        """Lets others go on; the caller runs no kernel until `take_back`."""
+        """Gives up the turn; the caller runs no kernel until `take_back`."""
         self.is_shared = True
         with self.changed:
             self._leave()
 
     def take_back(self) -> None:
-        """Waits for the turn; Ctrl-C is raised once it is there."""
+        """Waits for the turn; Ctrl-C is raised once the turn is held."""
         interrupted: BaseException | None = None
         with self.changed:
             while self._taken:
@@ -85,17 +85,17 @@ class Turns:
             raise interrupted
 
     def begin(self, run: StrandRun) -> None:
-        """Has threads look at a run, too."""
+        """Adds a run to those that threads execute."""
         with self.changed:
             self._runs.append(run)
 
     def end(self, run: StrandRun) -> None:
-        """The opposite."""
+        """Removes a run."""
         with self.changed:
             self._runs.remove(run)
 
     def next_of(self, run: StrandRun) -> int | None:
-        """A strand of a run that the caller, who has the turn, has to run; None at its end."""
+        """Returns the next strand for the caller, which has the turn; None at the run's end."""
         if not self.is_shared:
             number = run.pop()
             return number if number is not None or run.is_over else self._next_shared(run)
@@ -114,18 +114,18 @@ class Turns:
                 while self._taken or not run.needs_thread():
                     try:
                         self.changed.wait()
-                    except BaseException as error:  # Ctrl-C: nothing of the step goes on alone
+                    except BaseException as error:  # Ctrl-C: no part of the step continues alone
                         run.fail(error)
                 run.is_awaited = False
                 self._taken = True
 
     def is_anything_ready(self) -> bool:
-        """Whether somebody could go on."""
+        """Whether any strand is ready."""
         with self.changed:
             return any(run.has_ready for run in self._runs)
 
     def take_from(self, watched: Watched) -> None:
-        """Takes the turn from a call that has it, unless it has ended."""
+        """Takes the turn away from a call, unless the call has ended."""
         with self.changed:
             if not watched.is_over:
                 watched.lost_turn = True
@@ -145,7 +145,7 @@ class Turns:
         start_thread(lambda: context.run(call))
 
     def _help(self) -> None:
-        """Runs what is ready, of any run, until nothing is."""
+        """Runs ready strands of all runs until there are none."""
         with self.changed:
             self._is_thread_coming = False
             while self._taken:
@@ -171,14 +171,14 @@ class Turns:
 
 
 class Watched:
-    """A call that nobody sees into. The lock of its turns guards the fields.
+    """An opaque call. The lock of its turns guards the fields.
 
     Attributes:
         key: What it calls.
-        turns: Whose turn it has.
-        begun_s: When it began, on the monotonic clock.
+        turns: The turns of its step.
+        begun_s: Its start, on the monotonic clock.
         is_over: Whether it has ended.
-        lost_turn: Whether others go on meanwhile.
+        lost_turn: Whether it has lost the turn.
     """
 
     __slots__ = ("begun_s", "is_over", "key", "lost_turn", "turns")
@@ -192,7 +192,7 @@ class Watched:
 
 
 class _Watch:
-    """One thread of the process that looks at all calls that nobody sees into, while there are any.
+    """The thread of the process that watches opaque calls, while there are any.
 
     `_lock` guards the fields.
     """
@@ -201,13 +201,13 @@ class _Watch:
         self.reset()
 
     def reset(self) -> None:
-        """Forgets everything: threads do not follow into a forked child."""
+        """Clears everything: a forked child has no such thread."""
         self._lock = threading.Lock()
         self._calls: set[Watched] = set()
         self._has_thread = False
 
     def add(self, call: Watched) -> None:
-        """Has others go on once the call has taken `GRACE_S`."""
+        """Watches a call, which loses the turn after `GRACE_S`."""
         with self._lock:
             self._calls.add(call)
             needs_thread, self._has_thread = not self._has_thread, True
@@ -215,7 +215,7 @@ class _Watch:
             start_thread(self._look)
 
     def remove(self, call: Watched) -> None:
-        """It has ended."""
+        """Records that a call has ended."""
         with self._lock:
             self._calls.discard(call)
 
@@ -244,13 +244,13 @@ class StrandRun:
     """One run of the strands of a partition, or of a function.
 
     Args:
-        strands: Those.
-        call: Runs the strand of a number.
-        stop: Ends what the others wait for, once one has failed.
+        strands: The strands.
+        call: Runs the strand with a given number.
+        stop: Ends the waits of the others, once one has failed.
 
     Attributes:
-        error: What the first failure was.
-        is_awaited: Whether the thread that began it waits for something to do.
+        error: The first failure.
+        is_awaited: Whether the thread that started it waits for work.
     """
 
     def __init__(
@@ -272,20 +272,20 @@ class StrandRun:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of it runs, and nothing will."""
+        """Whether no strand runs, and none will."""
         return not self._running and (not self._left or self.error is not None)
 
     @property
     def has_ready(self) -> bool:
-        """Whether a strand could begin."""
+        """Whether a strand is ready."""
         return bool(self._ready) and self.error is None
 
     def needs_thread(self) -> bool:
-        """Whether the thread that began it has something to do."""
+        """Whether the thread that started it has work."""
         return self.is_over or self.has_ready
 
     def pop(self) -> int | None:
-        """The first strand that is ready, which begins now."""
+        """Removes and returns the first ready strand, which begins now."""
         if not self.has_ready:
             return None
         self._running += 1
@@ -298,7 +298,7 @@ class StrandRun:
             slow: See `Turns`.
 
         Raises:
-            BaseException: The first failure of one.
+            BaseException: The first failure of a strand.
         """
         outer = _turns.get()
         turns = self._turns = Turns(slow) if outer is None else outer
@@ -315,7 +315,7 @@ class StrandRun:
             raise self.error
 
     def perform(self, number: int) -> None:
-        """Runs a strand that `pop` gave, in the thread that has the turn."""
+        """Runs a strand returned by `pop`, in the thread that has the turn."""
         error: BaseException | None = None
         try:
             self._call(number)
@@ -338,24 +338,24 @@ class StrandRun:
                 heappush(self._ready, follower)
 
     def fail(self, error: BaseException) -> None:
-        """Begins no strand any more, and ends what those wait for that run."""
+        """Starts no more strands, and ends the waits of running ones."""
         if self.error is None:
             self.error = error
             self._stop()
 
 
 _turns: ContextVar[Turns | None] = ContextVar("turns", default=None)
-"""What this thread has the turn of."""
+"""The turns that this thread holds."""
 
 
 class Rehearsal:
-    """What a step computes in any case, tried where something else of it waits long.
+    """What a step computes in any case, tried out while another part of it waits long.
 
-    What is computed beside its readers, after something that may wait, cannot fail before that has
-    ended. Where it waits for `PATIENCE_S`, it is tried out, so that the step fails at once.
+    A value computed next to its readers, after an op that may wait, cannot fail before that op has
+    ended. If the op waits for `PATIENCE_S`, the value is tried out, so that the step fails at once.
 
     Args:
-        attempt: Computes it, and raises where that fails.
+        attempt: Computes it; raises if that fails.
     """
 
     __slots__ = ("_attempt", "_lock")
@@ -366,11 +366,11 @@ class Rehearsal:
 
     @property
     def is_due(self) -> bool:
-        """Whether nobody has tried yet."""
+        """Whether it has not been tried yet."""
         return self._attempt is not None
 
     def run(self) -> None:
-        """Tries, unless somebody has."""
+        """Tries it, unless that was done already."""
         with self._lock:
             attempt, self._attempt = self._attempt, None
         if attempt is not None:
@@ -381,24 +381,24 @@ _rehearsal: ContextVar[Rehearsal | None] = ContextVar("rehearsal", default=None)
 
 
 def due_rehearsal() -> Rehearsal | None:
-    """What is to be tried after `PATIENCE_S` of waiting, if there is something."""
+    """The rehearsal to try after `PATIENCE_S` of waiting, if any."""
     found = _rehearsal.get()
     return found if found is not None and found.is_due else None
 
 
 def begin_rehearsal(attempt: Callable[[], object] | None) -> Token[Rehearsal | None]:
-    """Has `attempt` tried where something waits long, until `end_rehearsal`; None: nothing."""
+    """Sets the attempt that long waits try, until `end_rehearsal`; None for none."""
     return _rehearsal.set(None if attempt is None else Rehearsal(attempt))
 
 
 def end_rehearsal(outer: Token[Rehearsal | None]) -> None:
-    """Puts back what there was before `begin_rehearsal`, which gave `outer`."""
+    """Restores the state before `begin_rehearsal`, which returned `outer`."""
     _rehearsal.reset(outer)
 
 
 @contextmanager
 def others_go_on() -> Iterator[None]:
-    """Lets the rest of the step go on while this thread waits for something in the block."""
+    """Lets the rest of the step continue while this thread waits in the body."""
     turns = _turns.get()
     if turns is None:
         yield
@@ -411,12 +411,12 @@ def others_go_on() -> Iterator[None]:
 
 
 def call_unseen(key: object, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls a function that may wait, and may run other sessions; the rest of the step may go on.
+    """Calls a function that may wait and may run other sessions; the step continues meanwhile.
 
     Args:
-        key: What tells the function from others.
-        function: It.
-        arguments: What it is given.
+        key: Identifies the function.
+        function: The function.
+        arguments: Its arguments.
     """
     turns = _turns.get()
     if turns is None:

@@ -90,4 +90,4 @@ def test_it_is_said_where_products_cannot_be_recorded(monkeypatch, caplog, modul
         assert isinstance(blas(FakeCupy()), CupyBlas)
     (record,) = caplog.records
     assert why in record.getMessage()
-    assert "not recorded as CUDA graphs" in record.getMessage()
+    assert "not captured as CUDA graphs" in record.getMessage()

@@ -1,9 +1,9 @@
-"""Variables of a loop that only grow, as the gradients of what every turn reads do.
+"""Loop variables that only accumulate, such as gradients of loop-invariant tensors.
 
-In the graph such a variable becomes, in every turn, the sum of itself and of what the turn gives.
-Where nobody else reads it, it is added to in place: a row to the row of a table whose other rows
-nobody touches, and the product of two matrices not even in every turn. Its factors are kept, and
-those of many turns are multiplied at once.
+In the graph such a variable becomes, in every iteration, the sum of itself and a new term. If
+nothing else reads it, it is updated in place: for a row of a table only that row, and matrix
+products not even in every iteration. Their factors are kept, and those of many iterations are
+multiplied at once.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from sparkflow_runtime.ops import registry
 from sparkflow_runtime.resources.container import Resources
 
 WINDOW_BYTES: Final = 1 << 19
-"""About so much of all factors that are kept is kept at most: they are still in a cache then."""
+"""Approximate maximum size of all kept factors, so that they stay in a cache."""
 MOST_KEPT_TURNS: Final = 256
 LEAST_KEPT_TURNS: Final = 8
-"""Factors of fewer turns are not worth keeping."""
+"""Keeping the factors of fewer iterations does not pay."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accumulator:
-    """A variable that only grows.
+    """A variable that only accumulates.
 
     Attributes:
-        argument: Which one.
-        terms: What is added in a turn.
-        sums: Names of the nodes that are left out.
+        argument: Its number.
+        terms: The tensors added in an iteration.
+        sums: Names of the nodes that are omitted.
     """
 
     argument: int
@@ -55,13 +55,13 @@ def find_accumulators(
     known: Mapping[Endpoint, Known],
     session: Resources,
 ) -> tuple[Accumulator, ...]:
-    """The variables of a loop that something is added to which need not be made as a whole.
+    """Returns the loop variables to which terms are added that need not be materialized.
 
     Args:
-        condition: Of the loop.
-        body: Of the loop.
+        condition: The loop's condition.
+        body: The loop's body.
         known: What is known of the body's tensors.
-        session: What outlives a step of the session.
+        session: The state of the session.
     """
     uses = Counter(endpoint for node in body.body for endpoint in node.inputs)
     asked = {endpoint for node in condition.body for endpoint in node.inputs}
@@ -83,7 +83,7 @@ def find_accumulators(
 
 
 def without_sums(function: Function, accumulators: Sequence[Accumulator]) -> list[Node]:
-    """The nodes of a function in order; what accumulators grow by stands for their sums."""
+    """Returns the nodes of a function in order, with terms of accumulators instead of sums."""
     terms = {each.argument: each.terms for each in accumulators}
     gone = frozenset[str]().union(*(each.sums for each in accumulators))
     return [
@@ -98,7 +98,7 @@ def without_sums(function: Function, accumulators: Sequence[Accumulator]) -> lis
 def _summands(
     body: Function, root: Endpoint, known: Mapping[Endpoint, Known], uses: Counter[Endpoint]
 ) -> tuple[list[Endpoint], set[str]]:
-    """What a tensor is the sum of, and the names of the nodes that add."""
+    """Returns the terms of a sum, and the names of the adding nodes."""
     terms: list[Endpoint] = []
     sums: set[str] = set()
     shape, left = known[root].full_shape, [root]
@@ -123,7 +123,7 @@ def _summands(
 def _grows(
     body: Function, term: Endpoint, known: Mapping[Endpoint, Known], session: Resources
 ) -> bool:
-    """Whether a term can be added without being made first."""
+    """Whether a term can be added without being materialized."""
     node = body.body[term.node]
     if node.op == ARG or node.name in body.targets:
         return False
@@ -135,7 +135,7 @@ def _grows(
 
 
 def product_of(node: Node, known: Mapping[Endpoint, Known]) -> Product | None:
-    """The product of two matrices that a node is; None for stacks of them and for other nodes."""
+    """Returns a node as a product of two matrices; None for batches and other nodes."""
     turns = registry.lookup(node.op).matrix_product(node)
     if turns is None:
         return None
@@ -150,9 +150,9 @@ def product_of(node: Node, known: Mapping[Endpoint, Known]) -> Product | None:
 
 
 def is_kept(product: Product) -> bool:
-    """Whether a product's factors are kept, to be multiplied together with those of other turns.
+    """Whether a product's factors are kept, to be multiplied with those of other iterations.
 
-    The rows of both are then one below the other, turn after turn.
+    The rows of both are then concatenated, iteration after iteration.
     """
     if not product.turns_left or product.turns_right:
         return False
@@ -167,7 +167,7 @@ class KeptProduct:
 
     Attributes:
         target: Number of the pointer to the sum.
-        left, right: Numbers of the pointers to the factors, which move on with every turn.
+        left, right: Numbers of the pointers to the factors, which advance with every iteration.
     """
 
     target: int
@@ -176,15 +176,15 @@ class KeptProduct:
 
 
 class KeptFactors:
-    """The factors of some turns, whose products are added to sums.
+    """The factors of some iterations, whose products are added to sums.
 
     Args:
-        products: What is kept.
-        cells: What pointers point to.
+        products: The products.
+        cells: The targets of pointers.
 
     Attributes:
-        turns: So many turns there is room for.
-        windows: By the number of its pointer, a factor in these turns: [turns, depth, n].
+        turns: The maximum number of iterations.
+        windows: By pointer number, a factor in these iterations: [turns, depth, n].
     """
 
     def __init__(self, products: Sequence[KeptProduct], cells: Sequence[Cell | None]) -> None:
@@ -199,10 +199,10 @@ class KeptFactors:
         self._products = [(each, _multiplier(cells[each.target])) for each in products]
 
     def add(self, turns: int, totals: Mapping[int, np.ndarray[Any, Any]]) -> None:
-        """Adds the products of the first turns.
+        """Adds the products of the first iterations.
 
         Args:
-            turns: So many of them.
+            turns: The number of iterations.
             totals: The sums by the numbers of their pointers: [rows, columns].
         """
         for product, multiply in self._products:

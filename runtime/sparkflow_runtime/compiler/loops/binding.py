@@ -1,7 +1,7 @@
 """Kernels of loops whose variables have known shapes.
 
-Where a turn is fused kernels and products only, the loop is machine code (`planner`). Elsewhere
-its condition and its body are planned once, and no turn looks for a plan.
+If an iteration consists of fused kernels and products only, the loop is machine code (`planner`).
+Otherwise its condition and its body are planned once, so that no iteration looks up a plan.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.kernel import BoundFunction, FunctionTable, KernelContext, StepContext
 
 Plan = Callable[[str, Shapes], BoundFunction | None]
-"""Gives a function as planned for arguments of these shapes; None where it cannot be."""
+"""Returns a function planned for arguments of these shapes; None if that is impossible."""
 
 
 def bind_loop(
@@ -41,16 +41,15 @@ def bind_loop(
     define: Callable[[str], Function],
     plan: Plan,
 ) -> Callable[..., Any] | None:
-    """The kernel of a `While`; None where nothing is gained over its own.
+    """Returns a kernel for a `While`; None if it would gain nothing over the op's own.
 
     Args:
         node: The loop.
         known: What is known of its inputs.
-        read: The tensors that somebody reads: what the loop's others are in the end, the kernel
-            need not tell.
+        read: The outputs that are read: the kernel need not return others.
         context: What kernels are bound to.
-        define: Gives the function of a name.
-        plan: Gives it as planned.
+        define: Returns the function of a name.
+        plan: Returns it as planned.
     """
     table = context.functions
     assert table is not None
@@ -65,7 +64,7 @@ def bind_loop(
     known_body = _known(body, shapes)
     for result, shape in zip(body.results, shapes, strict=False):
         if shape is not None and known_body[result.inputs[0]].full_shape != shape:
-            return None  # a variable's shape changes from turn to turn
+            return None  # a variable's shape changes between iterations
     functions = _PlannedFunctions(table, shapes, plan)
     general = registry.lookup(node.op).bind(node, replace(context, functions=functions))
     if not native.available():
@@ -97,7 +96,7 @@ def bind_loop(
 
     def run(step: StepContext | None, *values: Any) -> tuple[Any, ...]:
         results = None
-        if busy.acquire(blocking=False):  # kernels may have memory of their own
+        if busy.acquire(blocking=False):  # kernels may have their own memory
             try:
                 results = made.run(step, values)
             finally:
@@ -137,9 +136,9 @@ class _PlannedFunctions:
         self._plan = plan
 
     def get(self, name: str) -> BoundFunction:
-        """The planned one where there is one."""
+        """Returns the planned function if there is one."""
         return self._plan(name, self._shapes) or self._table.get(name)
 
     def taped(self, name: str) -> tuple[str, ...]:
-        """As ever."""
+        """See `FunctionTable`."""
         return self._table.taped(name)

@@ -1,4 +1,4 @@
-"""What an op says that a node is as one call of machine code, asked for a node of known shapes."""
+"""The machine-code calls that ops declare for nodes of known shapes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def outputs_of(node: Node) -> list[Endpoint]:
 
 
 def call_of(node: Node, known: Mapping[Endpoint, Known], session: Resources) -> MachineCall | None:
-    """The call; None where the node is none, or a shape is not known.
+    """Returns the call of a node; None if it has none, or a shape is unknown.
 
     Args:
         node: The node.
         known: What is known of its inputs and outputs.
-        session: What outlives a step of the session.
+        session: The state of the session.
     """
     inputs = [known[endpoint] for endpoint in node.inputs]
     shapes, output_shapes = (

@@ -1,8 +1,8 @@
-"""The variables of a loop in a turn of another one.
+"""The variables of an inner loop.
 
-They are arrays of the outer loop, each with a second one for its next value. After a turn of the
-inner loop the pointers to the two change places. So what a variable is in the end is copied from
-where its pointer points, for whoever reads it later.
+They are arrays of the outer loop, each with a second one for its next value. After an iteration of
+the inner loop the two pointers are swapped. So a variable's final value is copied from the target
+of its pointer, for later readers.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _MOST_TURNS: Final = 1 << 16
 
 
 def most_turns(turn_s: float) -> int:
-    """How many turns a loop in a turn may take: nobody looks for cancellation meanwhile.
+    """Returns the maximum iterations of an inner loop, which does not check for cancellation.
 
     Args:
-        turn_s: About how long one takes.
+        turn_s: The approximate time of an iteration.
     """
     return max(_LEAST_TURNS, min(_MOST_TURNS, int(_MOST_S / max(turn_s, 1e-12))))
 
@@ -33,18 +33,18 @@ class InnerVariables:
     """The variables.
 
     Args:
-        pointers: Of the outer loop.
-        body: Of the inner one.
-        outer: What its variables begin with, see `tapes.Place`.
+        pointers: The outer loop's.
+        body: The inner loop's.
+        outer: The initial values of its variables, see `tapes.Place`.
 
     Attributes:
-        places: What the variables are in a turn: those that stay are what they begin with.
-        begin: The steps before the first turn.
+        places: The variables during an iteration: unchanged ones are their initial values.
+        begin: The steps before the first iteration.
         after: The steps after the last one.
-        ends: What the variables are then.
+        ends: The final variables.
 
     Raises:
-        NotNativeError: One that changes is no array.
+        NotNativeError: A changing variable is not an array.
     """
 
     def __init__(self, pointers: Pointers, body: Function, outer: list[Any]) -> None:
@@ -59,7 +59,7 @@ class InnerVariables:
                 continue
             place = outer[number]
             if not isinstance(place, int):
-                raise NotNativeError("a loop in a turn changes a list")
+                raise NotNativeError("an inner loop changes a list")
             cell = pointers.cell(place)
             variable, end = pointers.of(cell), pointers.of(cell)
             self.begin.append(pointers.copy(place, variable))
@@ -70,12 +70,12 @@ class InnerVariables:
     def exchanges(
         self, results: list[Any], taken: Set[Any], turn: list[Any]
     ) -> tuple[tuple[int, int], ...]:
-        """The pointers that change places after a turn.
+        """Returns the pointers that are swapped after an iteration.
 
         Args:
-            results: What the variables become.
-            taken: Pointers that have to stay where they are, besides those to the variables.
-            turn: The steps of the turn; gets copies of what does not belong to it.
+            results: The next values of the variables.
+            taken: Pointers that must not be swapped, in addition to those of variables.
+            turn: The steps of the iteration; copies of foreign arrays are appended.
 
         Raises:
             NotNativeError: A variable changes its shape.
@@ -85,7 +85,7 @@ class InnerVariables:
         for number, variable in self._changing.items():
             result, cell = results[number], pointers.cell(variable)
             if not isinstance(result, int) or pointers.cell(result) != cell:
-                raise NotNativeError("a variable of a loop in a turn changes its shape")
+                raise NotNativeError("a variable of an inner loop changes its shape")
             if result in taken:
                 copy = pointers.of(cell)
                 turn.append(pointers.copy(result, copy))

@@ -1,8 +1,8 @@
-"""What is the same in every run of a loop: its memory, the pointers to it, and how they move.
+"""The run-independent part of a loop: its memory, the pointers to it, and how they move.
 
-Before the first turn, machine code points to what a run is given and copies the variables to where
-turns change them; after the last one it copies them to the run's results. So all that a run does in
-Python is to find its arrays (`plan`).
+Before the first iteration, machine code sets pointers to a run's arguments and copies the variables
+to where iterations change them; after the last one it copies them to the run's results. So in
+Python a run only looks up its arrays (`plan`).
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from sparkflow_runtime.compiler.loops.tapes import (
 
 Array = np.ndarray[Any, Any]
 FIRST_TURNS: Final = 256
-"""After so many turns a loop looks whether its step was cancelled."""
+"""Number of iterations between checks for cancellation."""
 FIRST_OUTER_TURNS: Final = 8
-"""The same where turns have loops of their own."""
+"""The same for iterations with inner loops."""
 FIRST_S: Final = 0.02
-"""After fewer where they seem to take longer than this."""
+"""Checks are more frequent if they would otherwise be further apart than this."""
 _MOST_TABLES: Final = 16
-"""So many tables of pointers are kept: one per pair of stacks that runs write to and read."""
+"""Maximum number of cached pointer tables: one per pair of stacks that runs write to and read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,14 @@ class Variable:
     """A variable that is an array.
 
     Attributes:
-        position: Among all variables.
-        number: Of its pointer.
-        cell: What it is.
-        given: Number of the pointer to what it is before the first turn; its own where it stays,
-            None where that is the same in every run.
-        changes: Whether turns change it.
-        result: Number of the pointer to what it is after the last one; its own where the turns
-            change it there, None where it stays, or nobody reads it.
+        position: Its index among all variables.
+        number: The number of its pointer.
+        cell: Its shape and dtype.
+        given: Number of the pointer to its initial value; its own pointer if it never changes, None
+            if the value is the same in every run.
+        changes: Whether iterations change it.
+        result: Number of the pointer to its final value; its own pointer if iterations change it
+            there, None if it never changes or is not read.
     """
 
     position: int
@@ -66,10 +66,10 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Beginnings:
-    """How runs begin, as long as they are given tapes of the same makers.
+    """The start of runs whose tapes have the same makers.
 
-    They are given the variables, arrays for those that change, what tapes have that is the same in
-    every turn, and per list its memory and its elements.
+    Its arguments are the variables, arrays for those that change, the loop-invariant arrays of
+    tapes, and per list its memory and its elements.
 
     Attributes:
         program: The steps.
@@ -83,20 +83,21 @@ class Beginnings:
 
 
 class Layout:
-    """What is the same in every run of a plan.
+    """The run-independent part of a plan.
 
     Attributes:
-        pointers: Addresses of what belongs to the plan.
-        current: The pointers of the run that is going on.
-        variables: Those that are arrays.
-        given: Those of them that runs are given.
-        results: Per variable that changes and is read its position and what makes an array for it.
-        growing: Places among `results` of the variables that turns add to, by their pointers.
-        stacks: The rows of each, the pointers to its rows and by how many rows they are ahead.
+        pointers: Addresses of the plan's own memory.
+        current: The pointers of the current run.
+        variables: The variables that are arrays.
+        given: Those of them that runs receive as arguments.
+        results: Per variable that changes and is read its position and the function that creates
+            its array.
+        growing: Indices in `results` of the variables that iterations add to, by their pointers.
+        stacks: The rows of each, the pointers to its rows and their offsets in rows.
         kept: The factors that are kept; None for none.
         lists: The lists.
         tapes: Per tape what is read of it.
-        first_turns: After so many a run looks for the first time whether it was cancelled.
+        first_turns: The number of iterations before the first check for cancellation.
     """
 
     def __init__(self, plan: PlannedLoop) -> None:
@@ -176,7 +177,7 @@ class Layout:
                     self._memory(place, found)
 
     def _add_steady(self, position: int, number: int) -> None:
-        """Adds one that stays."""
+        """Adds a variable that never changes."""
         start = self._plan.ends.starts.get(position)
         if start is not None:
             self._fixed[number] = np.array(start, order="C")
@@ -184,7 +185,7 @@ class Layout:
         self.variables.append(Variable(position, number, self.cell(number), given, changes=False))
 
     def _add_variable(self, position: int, number: int, result: int | None) -> None:
-        """Adds one that changes; it is copied before the first turn and after the last one."""
+        """Adds a variable that changes; it is copied before the first iteration and at the end."""
         cell, start = self.cell(number), self._plan.ends.starts.get(position)
         copy = bind_copies([Pieces(0, 0, 0, cell.size_bytes)], 1)
         source = self._new_pointers(1)
@@ -202,7 +203,7 @@ class Layout:
             self._after.append(Call(copy, (number, result)))
 
     def _new_pointers(self, count: int) -> int:
-        """The number of the first of some more pointers, which no turn looks at."""
+        """Reserves pointers that no iteration uses; returns the number of the first."""
         self._count += count
         return self._count - count
 
@@ -210,7 +211,7 @@ class Layout:
         self._fixed[number] = np.empty(cell.shape, cell.dtype)
 
     def _lines(self, number: int) -> None:
-        """Memory that begins with a line of the cache: all of it is read as whole vectors."""
+        """Allocates memory aligned to cache lines, as all of it is read in whole vectors."""
         cell = self.cell(number)
         self._fixed[number] = scratch.aligned(cell.size_bytes).view(cell.dtype)
 
@@ -223,7 +224,7 @@ class Layout:
         return kept
 
     def _stack(self, cell: Cell, *shifted: tuple[int, int]) -> None:
-        """Adds a stack; `shifted` are pointers to its rows and by how many rows they are ahead."""
+        """Adds a stack; `shifted` maps pointers to its rows to their offsets in rows."""
         self.stacks.append((cell, shifted))
         for number, shift in shifted:
             self._on_stack[number] = (len(self.stacks) - 1, shift)
@@ -246,33 +247,33 @@ class Layout:
         return None if found is None else (found[0], found[1] * self.cell(number).size_bytes)
 
     def on_stack(self, number: int) -> tuple[int, int] | None:
-        """Which stack has the values of a pointer, and by how many rows they are ahead."""
+        """Returns the stack with the values of a pointer, and their offset in rows."""
         return self._on_stack.get(number)
 
     def fixed(self, number: int) -> Array:
-        """The array of the plan that a pointer always points to."""
+        """Returns the plan's array that is the constant target of a pointer."""
         return self._fixed[number]
 
     def point_to_stacks(self, pointers: Array, stacks: Stacks, turns: int) -> None:
-        """Sets the pointers to the rows of stacks after some turns."""
+        """Sets the pointers to stack rows to the position after some iterations."""
         for address, (cell, shifted) in zip(stacks.addresses.tolist(), self.stacks, strict=True):
             for number, shift in shifted:
                 pointers[number] = address + (turns + shift) * cell.size_bytes
 
     def point_to_windows(self, pointers: Array) -> None:
-        """Sets the pointers to factors that are kept to the first turn of the next ones."""
+        """Resets the pointers to kept factors to the first iteration."""
         pointers[self._windows] = self.pointers[self._windows]
 
     def lists_changed(self) -> None:
-        """Notes that `pointers` has other addresses."""
+        """Records that `pointers` has changed."""
         self._tables.clear()
 
     def table(self, stacks: Stacks, tapes: Sequence[StackTape]) -> Array:
-        """The pointers before the first turn, but for those to what runs are given.
+        """Returns the initial pointers, except those to a run's arguments.
 
         Args:
-            stacks: What the run writes to.
-            tapes: What it reads, each of the maker that is known.
+            stacks: The stacks that the run writes to.
+            tapes: The tapes that it reads, each of the known maker.
         """
         if not tapes and not self.stacks:
             return self.pointers
@@ -290,7 +291,7 @@ class Layout:
         return found
 
     def know(self, values: Sequence[Any]) -> list[StackTape] | None:
-        """The tapes that a run is given; None where there is one that cannot be read.
+        """Returns the tapes among a run's arguments; None if one cannot be read.
 
         Args:
             values: All variables.
@@ -311,7 +312,7 @@ class Layout:
         return tapes
 
     def steady(self, tapes: Sequence[StackTape]) -> dict[int, Array]:
-        """What tapes have that is the same in every turn, by the pointers to it."""
+        """Returns the loop-invariant arrays of tapes, by pointer."""
         return {
             reading.target: tape.recording.rows(number)[0]
             for known, tape in zip(self._known, tapes, strict=True)
@@ -321,7 +322,7 @@ class Layout:
 
     @property
     def beginnings(self) -> Beginnings:
-        """How runs begin that are given tapes of the makers that are known."""
+        """Returns the start of runs with tapes of the known makers."""
         if self._beginnings is None:
             self._beginnings = self._make_beginnings()
         return self._beginnings

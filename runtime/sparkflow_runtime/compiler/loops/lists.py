@@ -1,8 +1,8 @@
-"""Lists of tensors among the variables of a loop: the steps that read and write them.
+"""Lists of tensors among loop variables: the steps that read and write them.
 
-The graph has a new list for everything that is written; here a list is changed in place, which is
-the same as long as nobody reads an older one. What is written lies in memory of the loop, row after
-row, so that reading and writing is a matter of addresses; see `running_lists`.
+In the graph every write creates a new list; here a list is changed in place, which is equivalent if
+no older one is read. Written elements are rows in the loop's memory, so that reading and writing is
+address arithmetic; see `running_lists`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops.list_access import Access, ListAccess
 
 FIRST_ROWS: Final = 256
-"""So many elements a list that grows has room for at first."""
+"""Initial capacity of a growing list."""
 MOST_ROWS: Final = 1 << 16
 
 
@@ -33,13 +33,13 @@ class LoopList:
     """A list among the variables.
 
     Attributes:
-        argument: Which variable it is.
+        argument: The number of the variable.
         control: Number of the pointer to its `ListField` block.
-        is_changed: Whether turns change it.
-        cell: What an element is; None where none is read or written.
+        is_changed: Whether iterations change it.
+        cell: The type of an element; None if none is read or written.
         grows: Whether it becomes longer.
-        length: Number of the pointer to its length, an int32; None where nobody asks.
-        lengths: What its length must be: a number, or that of the list which is that variable.
+        length: Number of the pointer to its length, an int32; None if it is not used.
+        lengths: Its required length: a number, or the length of the list in that variable.
     """
 
     argument: int
@@ -53,10 +53,10 @@ class LoopList:
 
 @dataclass(frozen=True, slots=True)
 class _Fresh:
-    """A list that a turn makes to be added to another one.
+    """A list that an iteration creates to be added to another one.
 
     Attributes:
-        length: A number, or None; then the list which is the variable of the second number.
+        length: A number, or None; then that of the list in the variable of the second number.
         writes: Numbers of the pointers to an index and to the element there.
     """
 
@@ -65,13 +65,13 @@ class _Fresh:
 
 
 class ListSteps:
-    """Makes the steps of one function of a loop that have to do with lists.
+    """Creates the list steps of one function of a loop.
 
     Args:
-        pointers: Of the loop.
-        lists: The lists by the arguments of this function; their versions are told apart by name.
+        pointers: The loop's pointers.
+        lists: The lists by the arguments of this function; names distinguish their versions.
         known: What is known of the function's tensors.
-        place: Gives the pointer to an array.
+        place: Returns the pointer to an array.
         may_change: Whether lists may be written to.
     """
 
@@ -93,17 +93,17 @@ class ListSteps:
         self._place = place
 
     def list_at_end(self, endpoint: Endpoint) -> LoopList | None:
-        """The list that this is in the end; None where it is none, or an older one."""
+        """Returns the list of which this is the final version; None if it is not one."""
         found = self._versions.get(endpoint)
         if found is None or self._latest[found.argument] != endpoint:
             return None
         return found
 
     def steps(self, node: Node, access: ListAccess) -> tuple[list[Step], int | None]:
-        """The steps of a node, and the pointer to its output, where that is an array.
+        """Returns the steps of a node, and the pointer to its output if that is an array.
 
         Raises:
-            NotNativeError: What the node does is left to Python.
+            NotNativeError: The node needs Python.
         """
         made = Endpoint(node.name, 0)
         match access.access:
@@ -125,7 +125,7 @@ class ListSteps:
     def _current(self, endpoint: Endpoint) -> LoopList:
         found = self.list_at_end(endpoint)
         if found is None:
-            raise NotNativeError(f"{endpoint} is no list of the loop, or is changed later on")
+            raise NotNativeError(f"{endpoint} is not a list of the loop, or is changed later")
         return found
 
     def _change(self, before: Endpoint, after: Endpoint) -> LoopList:
@@ -139,7 +139,7 @@ class ListSteps:
     def _index(self, endpoint: Endpoint) -> int:
         number = self._place(endpoint)
         if self._pointers.cell(number) != Cell((), np.dtype(np.int32)):
-            raise NotNativeError("the number of an element is no int32")
+            raise NotNativeError("the index of an element is not int32")
         return number
 
     def _length(self, asked: LoopList) -> int:
@@ -154,14 +154,14 @@ class ListSteps:
             return int(known), 0
         asked = self._asked.get(self._place(endpoint))
         if asked is None:
-            raise NotNativeError("a list is made whose length nobody knows")
+            raise NotNativeError("a list of unknown length is created")
         return None, asked.argument
 
     def _holds(self, of: LoopList, cell: Cell) -> None:
         if of.cell is None:
             of.cell = cell
         if of.cell != cell or not cell.size_bytes:
-            raise NotNativeError("elements of a list differ, or are nothing")
+            raise NotNativeError("elements of a list differ, or are empty")
 
     def _read(
         self, source: LoopList, index: Endpoint, made: Endpoint
@@ -173,7 +173,7 @@ class ListSteps:
         if not source.is_changed:
             self._pointers.borrowed.add(number)
             return [Look(at, source.control, number)], number
-        found = self._pointers.borrow(cell)  # the row may be written before the turn ends
+        found = self._pointers.borrow(cell)  # the row may be written before the iteration ends
         look = Look(at, source.control, found)
         return [look, self._pointers.copy(found, number)], number
 
@@ -183,7 +183,7 @@ class ListSteps:
         if before in self._fresh:
             fresh = self._fresh[before]
             if access.once or access.grows or fresh.writes:
-                raise NotNativeError("a list is made and written to more than once")
+                raise NotNativeError("a list is created and written to more than once")
             self._fresh[made] = _Fresh(fresh.length, ((at, value),))
             return []
         target = self._change(before, made)
@@ -197,7 +197,7 @@ class ListSteps:
         totals = [each for each in node.inputs if each in self._versions]
         added = [self._fresh[each] for each in node.inputs if each in self._fresh]
         if len(totals) + len(added) != len(node.inputs) or not added or len(totals) > 1:
-            raise NotNativeError("lists are added that are not made in the turn")
+            raise NotNativeError("lists are added that are not created in the iteration")
         writes = tuple(write for each in added for write in each.writes)
         lengths = {each.length for each in added}
         if not totals:
@@ -218,7 +218,7 @@ class ListSteps:
 
 
 def addition(cell: Cell) -> Callable[..., bool]:
-    """A function of two arrays and their sum, which may be one of them.
+    """Returns a function of two arrays and their sum, which may be one of them.
 
     Raises:
         NotNativeError: Their elements cannot be added.

@@ -1,4 +1,4 @@
-"""A function of a loop, planned for the shapes of its arguments: what the planner is given."""
+"""A function of a loop, planned for the shapes of its arguments: the planner's input."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class LoopFunction:
     """The condition or the body of a loop, planned for the shapes of its arguments.
 
     Attributes:
-        function: What it is.
-        units: What it does.
+        function: The function.
+        units: Its units of work.
         known: What is known of its tensors.
-        accumulators: The variables that only grow. The units leave out the sums.
+        accumulators: The variables that only accumulate. The units omit the sums.
     """
 
     function: Function
@@ -31,6 +31,6 @@ class LoopFunction:
 
 
 Shapes: TypeAlias = tuple[tuple[int, ...] | None, ...]
-"""Of arguments; None for those without one: tapes, variables of the graph."""
+"""Shape and dtype per argument; None for tapes and variables of the graph."""
 BranchOf: TypeAlias = Callable[[str, Shapes], LoopFunction]
-"""Gives a function, planned for arguments of these shapes."""
+"""Returns a function planned for arguments of these shapes."""

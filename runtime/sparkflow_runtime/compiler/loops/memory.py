@@ -1,4 +1,4 @@
-"""Memory that runs of a loop write to."""
+"""Output memory of loop runs."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from sparkflow_runtime.compiler.loops.pointers import Cell
 
 _LINE: Final = 64
 _MOST_STACKS: Final = 2
-"""Of a run, and of that before it, whose tape may still be read."""
+"""Stacks of a run, and of the previous one, whose tape may still be read."""
 _MOST_ARRAYS: Final = 2
-"""The same of lists, which may still be read."""
+"""The same for lists, which may still be read."""
 
 
 class Stacks:
-    """Arrays in one block of memory, each with a row per turn.
+    """Arrays in one block of memory, each with a row per iteration.
 
     Args:
-        cells: What a row of each is.
-        rows: How many they have.
+        cells: The row type of each.
+        rows: The number of rows.
 
     Attributes:
         cells: The same.
         arrays: [rows, ...] each.
-        addresses: Theirs, int64.
-        place: Where the block is and how many rows there are, which tells all of the above.
+        addresses: Their addresses, int64.
+        place: Address and number of rows of the block, which determine all of the above.
     """
 
     def __init__(self, cells: Sequence[Cell], rows: int) -> None:
@@ -40,30 +40,30 @@ class Stacks:
         for cell, start in zip(cells, [0, *ends], strict=False):
             part = self._block[start : start + rows * cell.size_bytes]
             self.arrays.append(part.view(cell.dtype).reshape(rows, *cell.shape))
-            del part  # or it would be counted
+            del part  # it would be counted otherwise
         self.addresses = np.array([each.ctypes.data for each in self.arrays], np.int64)
         self.place = self._block.ctypes.data, rows
         self._references = sys.getrefcount(self.owner)
 
     @property
     def owner(self) -> np.ndarray[Any, Any]:
-        """The array that views of these are views of."""
+        """The base array of all views."""
         return self._block if self._block.base is None else self._block.base
 
     @property
     def is_free(self) -> bool:
-        """Whether nobody has a view of one of them."""
+        """Whether there are no views of any of them."""
         return sys.getrefcount(self.owner) == self._references
 
 
 NO_STACKS: Final = Stacks((), 0)
-"""Of a loop that records nothing."""
+"""The stacks of a loop that records nothing."""
 
 
 class Reused:
-    """Arrays of one kind that runs of a loop write to, given again when nobody has them any more.
+    """Output arrays of one kind for runs of a loop, reused once unreferenced.
 
-    New ones would be given by the system page after page, which takes longer than many a turn.
+    The system would fault in new ones page by page, which takes longer than many an iteration.
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Reused:
         self._arrays: list[np.ndarray[Any, Any]] = []
 
     def take(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-        """An array with any contents that nobody else has or has a view of."""
+        """Returns an uninitialized array to which nothing else refers."""
         if self._kind != (shape, dtype):
             self._kind, self._arrays = (shape, dtype), []
         arrays = self._arrays
@@ -85,13 +85,13 @@ class Reused:
 
 
 class StackMemory:
-    """The stacks that runs of a loop write to, given again as `Reused` gives arrays."""
+    """Output stacks for runs of a loop, reused as in `Reused`."""
 
     def __init__(self) -> None:
         self._stacks: dict[int, list[Stacks]] = {}
 
     def take(self, cells: Sequence[Cell], rows: int) -> Stacks:
-        """Arrays that nobody else has; `cells` are the same in every call."""
+        """Returns unreferenced arrays; `cells` are the same in every call."""
         kept = self._stacks.setdefault(rows, [])
         for place in range(len(kept)):
             if sys.getrefcount(kept[place]) == _ONLY_HERE and kept[place].is_free:
@@ -108,4 +108,4 @@ def _references() -> int:
 
 
 _ONLY_HERE: Final = _references()
-"""What is counted for an array that only a list has."""
+"""The reference count of an array that only a list holds."""

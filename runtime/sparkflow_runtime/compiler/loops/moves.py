@@ -1,6 +1,6 @@
-"""Which pieces of its inputs the outputs of a node consist of, where it only moves elements.
+"""Finds the pieces of the inputs of which outputs consist, for nodes that only move elements.
 
-The node's own kernel tells: it is run once on marks instead of elements.
+To find them, the node's own kernel is run once on marks instead of elements.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from sparkflow_runtime.ir.node import Node
 from sparkflow_runtime.ops import evaluation, registry
 
 _MOST: Final = 1 << 22
-"""Elements of an output that are looked at."""
+"""Maximum number of analysed elements of an output."""
 _MOST_PIECES: Final = 1 << 14
-"""Where there are more, nothing is gained."""
+"""Maximum number of pieces; more would gain nothing."""
 _CLEARED_BYTES: Final = 64
-"""An output with a piece of zeros in so many bytes is cleared as a whole, before the others."""
+"""An output with a piece of zeros per this many bytes is cleared as a whole first."""
 
 Marks = npt.NDArray[np.int64]
 
 
 def moved_inputs(node: Node, inputs: Sequence[Known]) -> tuple[int, ...]:
-    """The inputs of whose elements the outputs consist; none where there is more to it."""
+    """Returns the inputs whose elements make up the outputs; none if the node does more."""
     op = registry.lookup(node.op)
     if not op.value_rule.moves or not evaluation.is_computable(op, node.attrs):
         return ()
@@ -47,7 +47,7 @@ def moved_inputs(node: Node, inputs: Sequence[Known]) -> tuple[int, ...]:
 def pieces_of(
     node: Node, inputs: Sequence[Known], moved: Sequence[int]
 ) -> list[list[Pieces]] | None:
-    """Per output what it consists of; sources are numbers in `moved`. None where nobody can say.
+    """Returns the pieces of each output; sources are numbers in `moved`. None if unknown.
 
     Args:
         node: The node.
@@ -63,7 +63,7 @@ def pieces_of(
         assert shape is not None
         marks = np.arange(following, following + int(np.prod(shape, dtype=np.int64)))
         starts.append(following)
-        following += len(marks) + 1  # no piece goes from one input on to the next
+        following += len(marks) + 1  # no piece extends from one input to the next
         marked[place] = marks.reshape(shape)
         sizes.append(inputs[place].dtype.size)
     if following > _MOST or len(set(sizes)) != 1:
@@ -108,7 +108,7 @@ def _pieces(marks: Marks, starts: Marks, size: int) -> list[Pieces] | None:
 
 
 def _progressions(source: int, length: int, offsets: Marks, targets: Marks) -> list[Pieces]:
-    """Pieces of one source and length, those at equal distances together."""
+    """Groups pieces of one source and length at equal distances."""
     found: list[Pieces] = []
     steps = np.stack([np.diff(offsets), np.diff(targets)], 1)
     place, total = 0, len(offsets)

@@ -1,9 +1,9 @@
-"""A loop in machine code: its memory, and how it runs from first to last turn.
+"""A loop in machine code: its memory and its execution.
 
-The variables of such a loop change over between two buffers; those that a gradient reads, and what
-else it reads, go to the rows of stacks. The gradient's own loop reads these in place. Buffers
-belong to the plan, and what leaves a run is copied; stacks are too large for that, see `memory`.
-A run in which a few turns are enough is one call of machine code, see `layout`.
+The variables of such a loop alternate between two buffers; those that a gradient reads, and its
+other inputs, are written to the rows of stacks. The gradient's own loop reads these in place.
+Buffers belong to the plan, and results are copied; stacks are too large for that, see `memory`. A
+run of few iterations is one call of machine code, see `layout`.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from sparkflow_runtime.compiler.loops.tapes import (
 from sparkflow_runtime.ops.kernel import StepContext
 
 FIRST_CAPACITY: Final = 256
-"""Rows of a stack before it grows, each time to twice as many."""
+"""Initial number of rows of a stack, which grows by doubling."""
 MOST_TURNS: Final = 4096
-"""After so many it looks where turns are short."""
+"""Number of iterations between checks for cancellation if iterations are short."""
 SHORT_S: Final = 0.005
-"""Where turns took less than this in all, four times as many come next."""
+"""If iterations took less than this in total, four times as many come next."""
 
 
 @dataclass(slots=True)
@@ -47,10 +47,9 @@ class LoopPlan(PlannedLoop):
 
     Attributes:
         memory: The stacks that runs write to.
-        capacity: How many turns the stacks of a run have room for.
-        list_rows: How many elements a list that grows has room for.
-        is_given_up: Whether a loop in a turn took too long to go on without looking for
-            cancellation.
+        capacity: The number of iterations for which a run's stacks have room.
+        list_rows: The capacity of growing lists.
+        is_given_up: Whether an inner loop took too long to run without checking for cancellation.
     """
 
     memory: StackMemory = field(default_factory=StackMemory)
@@ -63,12 +62,12 @@ class LoopPlan(PlannedLoop):
         """Runs the loop.
 
         Args:
-            step: Says whether it was cancelled; None where nobody can.
-            values: The variables before the first turn.
+            step: Checked for cancellation; None for no check.
+            values: The initial variables.
 
         Returns:
-            The variables after the last one, then the tape; None where the values are not what the
-            plan was made for, and where Python is to say what is wrong with them.
+            The final variables, then the tape; None if the plan is not for such values, or if
+            Python is to report an error in them.
         """
         if self.is_given_up:
             return None
@@ -81,20 +80,20 @@ class LoopPlan(PlannedLoop):
         return run.end(values) if is_over else None
 
     def _draw(self, run: _Run, step: StepContext | None) -> bool:
-        """As `_turn`, where turns draw random numbers."""
+        """Like `_turn`, for iterations that draw random numbers."""
         with ExitStack() as held:
             for stream in self.streams:
                 held.enter_context(stream.lock)
             drawn = [stream.state for stream in self.streams]
             is_over = self._turn(run, step)
             if not is_over:
-                # A turn has no effects but that it draws: all of them can be done again.
+                # Drawing is the only effect of an iteration: all can be repeated.
                 for stream, before in zip(self.streams, drawn, strict=True):
                     stream.state = before
         return is_over
 
     def _turn(self, run: _Run, step: StepContext | None) -> bool:
-        """Runs all turns; returns whether that went well."""
+        """Runs all iterations; returns whether that succeeded."""
         try:
             is_done = run.begin()
             while not is_done:
@@ -144,7 +143,7 @@ class _Run:
             self._stacks = self._new_stacks()
 
     def take(self, values: Sequence[Any]) -> bool:
-        """Takes the variables; returns whether they may be what the plan was made for."""
+        """Stores the variables; returns whether the plan may be for such variables."""
         layout, plan = self._layout, self._plan
         if layout.tapes:
             tapes = layout.know(values)
@@ -164,11 +163,10 @@ class _Run:
         return True
 
     def begin(self) -> bool | None:
-        """Runs the first turns.
+        """Runs the first iterations.
 
-        Returns:
-            Whether the loop is over; None where nothing was done, because a variable is not what
-            the plan was made for.
+        Returns: Whether the loop is over; None if nothing was done, because the plan is not for
+        such variables.
         """
         outcome = self._begin()
         if outcome is None:
@@ -192,7 +190,7 @@ class _Run:
         return self._program.begin(beginnings.begin, layout.current, table, arrays, at_once)
 
     def turn(self) -> bool:
-        """Runs some more turns; returns whether the loop is over."""
+        """Runs some more iterations; returns whether the loop is over."""
         if self._layout.stacks and self._turns == self._plan.capacity:
             self._grow()
         at_once = self._next_turns()
@@ -200,7 +198,7 @@ class _Run:
         return self._after(*self._program.run(self._layout.current, at_once))
 
     def _next_turns(self) -> int:
-        """So many turns come next at most."""
+        """Returns the maximum number of iterations to run next."""
         layout, at_once = self._layout, self._at_once
         if layout.stacks:
             at_once = min(at_once, self._plan.capacity - self._turns)
@@ -209,7 +207,7 @@ class _Run:
         return at_once
 
     def _after(self, turns: int, is_done: bool) -> bool:
-        """What happens after some turns; returns whether they were the last ones."""
+        """Processes the results of some iterations; returns whether they were the last ones."""
         self._turns += turns
         kept = self._layout.kept
         if kept is not None:
@@ -221,7 +219,7 @@ class _Run:
         return is_done
 
     def _add(self, kept: KeptFactors) -> None:
-        """Adds up what was kept, of as many turns in every run: sums have the same order."""
+        """Adds up kept products, always of equally many iterations: the order of sums is fixed."""
         layout = self._layout
         if self._kept:
             totals = {number: self._results[place] for number, place in layout.growing.items()}
@@ -241,7 +239,7 @@ class _Run:
         self._layout.point_to_stacks(self._layout.current, self._stacks, self._turns)
 
     def end(self, values: Sequence[Any]) -> tuple[Any, ...]:
-        """The variables after the last turn, and the tape."""
+        """Returns the final variables and the tape."""
         layout = self._layout
         results = list(values)
         for (position, _), array in zip(layout.results, self._results, strict=True):
@@ -266,11 +264,11 @@ class _Record:
     """What a run recorded, see `tapes.Recording`.
 
     Attributes:
-        maker: Says where it is.
+        maker: Describes its location.
         taped: What was recorded.
-        stacks: What changed from turn to turn.
-        turns: How many there were.
-        steady: What did not, by the numbers of the pointers to it; but for what is the same in
+        stacks: The values that changed between iterations.
+        turns: The number of iterations.
+        steady: The loop-invariant values, by pointer number, except those that are the same in
             every run.
     """
 
@@ -281,7 +279,7 @@ class _Record:
     steady: Mapping[int, np.ndarray[Any, Any]]
 
     def columns(self) -> Sequence[Column]:
-        """What was recorded of each tensor."""
+        """Returns what was recorded of each tensor."""
         return [self._column(each) for each in self.taped]
 
     def _column(self, recorded: Recorded) -> Column:
@@ -295,7 +293,7 @@ class _Record:
         return self.rows(recorded)
 
     def rows(self, number: int) -> Rows:
-        """What was recorded by the number of its pointer."""
+        """Returns what was recorded, by pointer number."""
         found = self.maker.on_stack(number)
         if found is not None:
             stack, shift = found

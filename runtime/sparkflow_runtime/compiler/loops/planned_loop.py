@@ -1,4 +1,4 @@
-"""A loop in machine code as the planner gives it: what is done, and what pointers point to."""
+"""A loop in machine code as planned: its steps, and the targets of its pointers."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ from sparkflow_runtime.ops.machine_call import Stream
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """What is known of the variables of a loop before the first turn and after the last one.
+    """What is known of the initial and final variables of a loop.
 
     Attributes:
-        starts: By their positions, their values before the first turn; None where they differ from
-            run to run.
-        unread: Positions of those that nobody reads after the last one.
+        starts: Initial values by position; None if they differ between runs.
+        unread: Positions of variables that are not read after the loop.
     """
 
     starts: Mapping[int, Any]
@@ -36,25 +35,25 @@ NOTHING_KNOWN: Final = Ends(MappingProxyType({}), frozenset())
 
 @dataclass(slots=True)
 class PlannedLoop:
-    """A loop for arguments of fixed shapes. Nothing in it changes any more.
+    """A loop for arguments of fixed shapes. Immutable.
 
     Attributes:
-        steps: What is done.
-        cells: What every pointer points to; None for those that are no array of the loop's.
+        steps: The steps.
+        cells: The target of every pointer; None if it is not an array of the loop.
         arguments: Numbers of the pointers to the variables; None for tapes.
-        results: Numbers of the pointers to their next values; None where they stay.
+        results: Numbers of the pointers to their next values; None if they never change.
         constants: Arrays by the number of their pointers.
         taped: What is recorded, None for no tape.
         tapes: Readings of tapes given as arguments.
         lists: The lists among the variables that are read or written.
         borrowed: Numbers of the pointers that steps set.
-        turn_s: About how long a turn takes.
-        packings: Factors that are packed in runs in which they stay the same.
-        streams: What turns draw from.
-        growing: Numbers of the pointers to variables that turns add to in place.
+        turn_s: The approximate time of an iteration.
+        packings: Factors that are packed in runs in which they are constant.
+        streams: The random streams that iterations draw from.
+        growing: Numbers of the pointers to variables that iterations add to in place.
         kept: Products whose factors are kept.
-        has_loops: Whether a turn may have any number of turns of its own.
-        ends: What is known of the variables outside of the loop.
+        has_loops: Whether iterations contain inner loops of any length.
+        ends: What is known of the variables outside the loop.
     """
 
     steps: LoopSteps

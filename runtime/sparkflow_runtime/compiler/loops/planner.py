@@ -1,4 +1,4 @@
-"""From the condition and the body of a loop to steps in machine code."""
+"""Plans the condition and the body of a loop as steps in machine code."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ from sparkflow_runtime.ops.machine_call import Stream
 
 _PRODUCT_S: Final = 5e-11
 _BYTE_S: Final = 2e-10
-"""About what a multiplication of a product takes, and what is done with a byte."""
+"""Approximate time per multiplication of a product, and per byte of other work."""
 _FAILURE: Final = Cell((), np.dtype(np.int32))
-"""What a call sets to other than 0 where it refuses what it was given."""
+"""What a call sets to a non-zero value if it rejects its arguments."""
 
 
 def plan_loop(
@@ -68,19 +68,19 @@ def plan_loop(
     threads: int = 1,
     ends: Ends = NOTHING_KNOWN,
 ) -> LoopPlan:
-    """A loop in machine code.
+    """Plans a loop in machine code.
 
     Args:
-        condition: What tells whether there is another turn.
-        body: The turn.
+        condition: Decides whether there is another iteration.
+        body: The iteration.
         bind: Binds a kernel.
         context: What the kernels of nodes are bound to; it has the functions.
-        branch: Gives the function of a name that turns may call.
-        threads: Products are split in at most so many parts.
-        ends: What is known of the variables outside of the loop.
+        branch: Returns the function of a name that iterations may call.
+        threads: The maximum number of parts of a product.
+        ends: What is known of the variables outside the loop.
 
     Raises:
-        NotNativeError: A turn does something that only Python can, or a shape changes.
+        NotNativeError: An iteration needs Python, or a shape changes.
     """
     return _Planner(bind, context, branch, threads).plan(condition, body, ends)
 
@@ -111,7 +111,7 @@ class _Planner:
         self.has_loops = False
 
     def taped_places(self, name: str) -> Sequence[str]:
-        """What the function of a name records, see `ops.kernel.FunctionTable`."""
+        """Returns what the function of a name records, see `ops.kernel.FunctionTable`."""
         assert self.context.functions is not None
         return self.context.functions.taped(name)
 
@@ -138,7 +138,7 @@ class _Planner:
         count = len(self.arguments)
         for each in self.lists:
             if turn.lists.list_at_end(ends[each.argument]) is not each:
-                raise NotNativeError("a list becomes another one")
+                raise NotNativeError("a list is replaced by another one")
         growing = {each.argument for each in body.accumulators}
         found = [
             self.places[number] if number in growing else turn.shaped_place(endpoint)
@@ -155,9 +155,9 @@ class _Planner:
         flag = question.truth(condition.function.results[0].inputs[0], "the condition is")
         for each in self.lists:
             if each.is_changed and each.cell is None:
-                raise NotNativeError("nobody knows what a list consists of")
+                raise NotNativeError("the elements of a list are unknown")
             if each.grows and each.length is not None:
-                raise NotNativeError("the length of a list is asked for that grows")
+                raise NotNativeError("the length of a growing list is needed")
         used = [each for each in self.lists if each.cell is not None or each.length is not None]
         cells = pointers.cells
         return LoopPlan(
@@ -180,7 +180,7 @@ class _Planner:
         )
 
     def keep(self, number: int, steps: list[TurnStep]) -> int:
-        """The pointer to what is kept of an array in every turn; steps get the copy of it."""
+        """Returns the pointer to an array's copy kept per iteration; adds the copy to the steps."""
         if number not in self.windows:
             pointers = self.pointers
             is_of_turn = number not in {*self.arguments, *pointers.constants, *pointers.borrowed}
@@ -188,9 +188,9 @@ class _Planner:
         return self.windows[number]
 
     def pack(self, product: Product, right: int) -> int | None:
-        """The pointer to a right factor that is packed before the first turn; None for no such.
+        """Returns the pointer to a right factor packed before the loop; None for none.
 
-        What a tape has of it may be the same in all turns, which only a run knows.
+        Whether a factor on a tape is loop-invariant may be known only in a run.
         """
         read = {each.target for each in self.tapes}
         size = product.packed_elements
@@ -210,7 +210,7 @@ class _Planner:
                 results.append(None)
                 continue
             if argument is None or not isinstance(result, int):
-                raise NotNativeError("a variable becomes a list, or a list another one")
+                raise NotNativeError("a variable becomes a list, or a list is replaced")
             if pointers.cells[argument] != pointers.cells[result]:
                 raise NotNativeError("a variable changes its shape")
             number = self._copied(result, steps) if result in taken else result
@@ -219,7 +219,7 @@ class _Planner:
         return results
 
     def recorded(self, place: Place, steps: list[TurnStep]) -> Recorded:
-        """What is recorded of a tensor; steps get those that are needed for it."""
+        """Returns what is recorded of a tensor; adds the steps needed for it."""
         if isinstance(place, BranchTape):
             flag = place.flag
             is_borrowed = flag in self.pointers.borrowed
@@ -230,14 +230,14 @@ class _Planner:
         return self._copied(place, steps) if is_elsewhere else place
 
     def _copied(self, number: int, steps: list[TurnStep]) -> int:
-        """A pointer to a copy, made at the end of the turn."""
+        """Returns the pointer to a copy made at the end of the iteration."""
         copy = self.pointers.of(self.pointers.cell(number))
         steps.append(self.pointers.copy(number, copy))
         return copy
 
 
 class _FunctionSteps:
-    """The steps of the condition, of the body, or of a branch in one of them."""
+    """Plans the steps of the condition, of the body, or of a branch in one of them."""
 
     def __init__(
         self,
@@ -264,7 +264,7 @@ class _FunctionSteps:
         self.lists = ListSteps(planner.pointers, lists, known, self.shaped, may_change)
 
     def steps(self) -> list[TurnStep]:
-        """All of them, in order."""
+        """Returns all steps, in order."""
         steps = self._made
         for unit in self._function.units:
             if unit.fused is not None:
@@ -281,9 +281,9 @@ class _FunctionSteps:
         return steps
 
     def _growth(self, node: Node) -> Sequence[TurnStep] | None:
-        """The steps by which a variable grows by what a node makes, which then is not made.
+        """Returns steps that add a node's output to a variable without materializing it.
 
-        None where no variable does, and where that is no faster.
+        None if no variable grows by it, or if that is not faster.
         """
         made = Endpoint(node.name, 0)
         totals = self._growing.get(made, ())
@@ -310,7 +310,7 @@ class _FunctionSteps:
         return steps
 
     def place(self, endpoint: Endpoint) -> Place:
-        """What a tensor is."""
+        """Returns what a tensor is."""
         if endpoint in self._places:
             return self._places[endpoint]
         if self.lists.list_at_end(endpoint) is not None:
@@ -321,13 +321,13 @@ class _FunctionSteps:
             return self._arguments[index]
         known = self._function.known[endpoint]
         if known.value is None:
-            raise NotNativeError(f"{endpoint} is made by Python")
+            raise NotNativeError(f"{endpoint} is computed by Python")
         number = self._pointers.new(known)
         self._pointers.constants[number] = np.array(known.value, order="C")
         return number
 
     def _variant(self, endpoint: Endpoint) -> Place:
-        """What tape a tensor may be; a list of the loop may pass for one until it is read."""
+        """Returns the tape that a tensor may be; a list of the loop may pass for one until read."""
         node = self._function.function.body[endpoint.node]
         if node.op != ARG:
             return self._places.get(endpoint)
@@ -335,14 +335,14 @@ class _FunctionSteps:
         return self._arguments[index]
 
     def array(self, endpoint: Endpoint) -> int:
-        """The pointer to an array, which may have had another shape when it was made."""
+        """Returns the pointer to an array, which may have been created with another shape."""
         number = self.place(endpoint)
         if not isinstance(number, int):
-            raise NotNativeError(f"{endpoint} is no array")
+            raise NotNativeError(f"{endpoint} is not an array")
         return number
 
     def shaped(self, endpoint: Endpoint) -> int:
-        """The pointer to an array of this shape: a copy where it had another one."""
+        """Returns the pointer to an array of this shape: a copy if it had another one."""
         number = self.array(endpoint)
         if self._pointers.cell(number).shape == self._shape(endpoint):
             return number
@@ -352,14 +352,14 @@ class _FunctionSteps:
         return self._copies[endpoint]
 
     def truth(self, endpoint: Endpoint, what_it_is: str) -> int:
-        """The pointer to a truth value."""
+        """Returns the pointer to a boolean."""
         number = self.shaped(endpoint)
         if self._pointers.cell(number) != Cell((), np.dtype(np.bool_)):
             raise NotNativeError(f"{what_it_is} not one truth value")
         return number
 
     def shaped_place(self, endpoint: Endpoint) -> Place:
-        """What a tensor is, an array in its shape."""
+        """Returns what a tensor is, an array in its shape."""
         place = self.place(endpoint)
         return self.shaped(endpoint) if isinstance(place, int) else place
 
@@ -401,7 +401,7 @@ class _FunctionSteps:
         return made
 
     def _branch(self, node: Node) -> Branch:
-        """One of two functions: both write to the same arrays."""
+        """Plans a branch: both functions write to the same arrays."""
         condition, *given = node.inputs
         flag = self.truth(condition, "what chooses a branch is")
         places = [
@@ -436,13 +436,13 @@ class _FunctionSteps:
         return Branch(flag, branches[0], branches[1])
 
     def _loop(self, node: Node) -> list[TurnStep]:
-        """A loop in the turn; see `inner_loops`."""
+        """Plans an inner loop; see `inner_loops`."""
         planner, pointers, known = self._planner, self._pointers, self._function.known
         outer = [self.shaped_place(each) for each in node.inputs]
         shapes = tuple(known[endpoint].full_shape for endpoint in node.inputs)
         condition, body = (planner.branch(node.attrs[name], shapes) for name in ("cond", "body"))
         if body.function.taped is not None:
-            raise NotNativeError("a loop in a turn is recorded")
+            raise NotNativeError("an inner loop is recorded")
         before, first = planner.turn_s, len(pointers.cells)
         variables = InnerVariables(pointers, body.function, outer)
         asked, inner = (
@@ -464,7 +464,7 @@ class _FunctionSteps:
         return [*variables.begin, loop, *variables.after]
 
     def _machine_call(self, node: Node) -> list[Step] | None:
-        """The call that the op says that the node is, and a look at whether it went well."""
+        """Returns the machine-code call of the node's op, and a check of its success."""
         call = call_of(node, self._function.known, self._planner.context.session)
         if call is None:
             return None
@@ -477,14 +477,14 @@ class _FunctionSteps:
     def _checked(
         self, kernel: Callable[..., bool], arrays: Sequence[int], can_fail: bool
     ) -> list[Step]:
-        """A call, and a look at whether it went well."""
+        """Returns a call and a check of its success."""
         if not can_fail:
             return [Call(kernel, tuple(arrays))]
         failure = self._pointers.of(_FAILURE)
         return [Call(kernel, (*arrays, failure)), Check(failure)]
 
     def _moves(self, node: Node) -> list[Step] | None:
-        """Copies of pieces of the inputs, where that is all that the node does; else None."""
+        """Returns copies of pieces of the inputs if the node does nothing else; else None."""
         inputs = [self._function.known[endpoint] for endpoint in node.inputs]
         moved = moved_inputs(node, inputs)
         pieces = pieces_of(node, inputs, moved) if moved else None
@@ -492,7 +492,7 @@ class _FunctionSteps:
             return None
         sources = [self.array(node.inputs[place]) for place in moved]
         if len(sources) >= MOST_ARRAYS:
-            raise NotNativeError("too many tensors are joined")
+            raise NotNativeError("too many tensors are concatenated")
         if len(sources) == len(pieces) == 1:
             cell, made = self._pointers.cell(sources[0]), Endpoint(node.name, 0)
             is_same = self._function.known[made].dtype.as_numpy_dtype == cell.dtype
@@ -535,10 +535,10 @@ class _FunctionSteps:
         return WithFactor(plain, packed, Call(product.bind_packed(threads), (left, packed, out)))
 
     def _matrices(self, endpoint: Endpoint) -> tuple[tuple[int, ...], tuple[int, int]]:
-        """The shape of a stack of matrices, and theirs."""
+        """Returns the batch shape and the matrix shape of a stack of matrices."""
         shape = self._shape(endpoint)
         if len(shape) < 2:
-            raise NotNativeError("a product of other than matrices")
+            raise NotNativeError("a product of tensors that are not matrices")
         *stack, rows, columns = shape
         return tuple(stack), (rows, columns)
 
@@ -566,7 +566,7 @@ class _FunctionSteps:
         return steps
 
     def _division(self, source: int, target: int, divisor: float) -> Call:
-        """The step that divides an array."""
+        """Returns the step that divides an array."""
         cell = self._pointers.cell(source)
         size = math.prod(cell.shape)
         sizes = (size,) if size > 1 else ()
@@ -579,7 +579,7 @@ class _FunctionSteps:
         tape, index = unit.node.inputs
         source = self._variant(tape)
         if not isinstance(source, TapePart):
-            raise NotNativeError("a tape is made in the loop")
+            raise NotNativeError("a tape is created in the loop")
         at = self.array(index) if source.at is None else source.at
         function = unit.node.attrs["function"]
         recorded = list(self._planner.taped_places(function))

@@ -1,4 +1,4 @@
-"""The table of pointers of a loop, while its steps are made: what each one points to."""
+"""The pointer table of a loop while its steps are planned: the target of each pointer."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from sparkflow_runtime.compiler.known import Known
 
 
 class NotNativeError(Exception):
-    """A loop does something that only Python can."""
+    """A loop needs Python."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A pointer's target: what one row or buffer holds.
+    """A pointer's target: the contents of one row or buffer.
 
     Attributes:
-        shape: Of the array.
-        dtype: Of the array.
-        size_bytes: Of the memory it needs.
-        elements: How many it has.
+        shape: The array's shape.
+        dtype: The array's dtype.
+        size_bytes: The memory it needs.
+        elements: The number of elements.
     """
 
     shape: tuple[int, ...]
@@ -43,9 +43,9 @@ class Pointers:
     """Numbers of pointers.
 
     Attributes:
-        cells: What each one points to; None for those that are no array of the loop's.
+        cells: The target of each; None if it is not an array of the loop.
         constants: Arrays by the numbers of their pointers.
-        borrowed: Those that steps set, to what does not belong to the turn.
+        borrowed: Those that steps set to memory outside the iteration.
     """
 
     def __init__(self) -> None:
@@ -54,45 +54,45 @@ class Pointers:
         self.borrowed: set[int] = set()
 
     def new(self, known: Known) -> int:
-        """For a tensor.
+        """Adds a pointer to a tensor.
 
         Raises:
-            NotNativeError: Its shape is not known, or it is no array.
+            NotNativeError: Its shape is unknown, or it is not an array.
         """
         shape = known.full_shape
         if shape is None or known.dtype.is_ref or known.dtype not in dtypes.PLAIN:
-            raise NotNativeError("a tensor has no known shape, or is no array")
+            raise NotNativeError("a tensor has no known shape, or is not an array")
         return self.of(Cell(shape, np.dtype(known.dtype.as_numpy_dtype)))
 
     def of(self, cell: Cell) -> int:
-        """For an array."""
+        """Adds a pointer to an array."""
         self.cells.append(cell)
         return len(self.cells) - 1
 
     def borrow(self, cell: Cell) -> int:
-        """For an array that a step finds."""
+        """Adds a pointer to an array that a step determines."""
         number = self.of(cell)
         self.borrowed.add(number)
         return number
 
     def plain(self) -> int:
-        """For something else, or a number instead."""
+        """Adds a pointer to something else, or a number."""
         self.cells.append(None)
         return len(self.cells) - 1
 
     def constant(self, array: np.ndarray[Any, Any]) -> int:
-        """For an array that is always the same, in C order."""
+        """Adds a pointer to a constant array, in C order."""
         number = self.of(Cell(array.shape, array.dtype))
         self.constants[number] = array
         return number
 
     def cell(self, number: int) -> Cell:
-        """What a pointer to an array points to."""
+        """Returns the target of a pointer to an array."""
         cell = self.cells[number]
         assert cell is not None
         return cell
 
     def copy(self, source: int, target: int) -> Call:
-        """The step that copies one array to another of its kind."""
+        """Returns the step that copies one array to another of its kind."""
         whole = Pieces(0, 0, 0, self.cell(source).size_bytes)
         return Call(bind_copies([whole], 1), (source, target))

@@ -1,7 +1,7 @@
-"""The lists of a loop while it runs: their memory, their tables, and what they are in the end.
+"""The lists of a running loop: their memory, their tables, and their final values.
 
-What stays the same between runs, as long as a list has as many elements, belongs to the plan: the
-block that stands for it, the table of its elements' addresses. A run is given two arrays per list.
+The plan owns what is constant between runs while a list's length is unchanged: its control block
+and the table of its elements' addresses. A run receives two arrays per list.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ Array = np.ndarray[Any, Any]
 
 
 class RunningList:
-    """A list in run after run of a loop. For one thread at a time.
+    """A list in repeated runs of a loop. For one thread at a time.
 
     Args:
-        of: What it is in the loop; one whose elements are read or written, or whose length is.
-        first: Number of the first of `POINTERS` pointers of its own.
-        is_read: Whether anybody reads it after the last turn.
+        of: The list in the loop; its elements or its length are used.
+        first: Number of the first of its `POINTERS` pointers.
+        is_read: Whether it is read after the loop.
 
     Attributes:
         of: The same.
-        memory, elements: Numbers of the pointers to the two arrays that `begin` gives.
-        before: The calls before the first turn.
+        memory, elements: Numbers of the pointers to the two arrays that `begin` returns.
+        before: The calls before the first iteration.
         after: The calls after the last one.
     """
 
@@ -65,15 +65,15 @@ class RunningList:
             self.after.append(Call(list_ends(), (self._counter, of.control)))
 
     def begin(self, value: TensorList, rows: int, pointers: Array) -> tuple[bool, Array, Array]:
-        """What a run is given of a list.
+        """Returns the arguments of a run for a list.
 
         Args:
-            value: The list before the first turn, which `fits`.
-            rows: How many elements there is room for if it grows.
-            pointers: The table of those that stay the same from run to run.
+            value: The initial list, which `fits`.
+            rows: Its capacity if it grows.
+            pointers: The table of the pointers that are constant between runs.
 
-        Returns:
-            Whether any of these is another one now; the memory for elements, and the elements.
+        Returns: Whether any of these pointers has changed; the memory for elements, and the
+        elements.
         """
         self._kept.clear()
         of, count = self.of, len(value)
@@ -104,14 +104,14 @@ class RunningList:
         row_bytes = 0 if cell is None else cell.size_bytes
         fields = [0, count, capacity, 0, row_bytes, 0, int(self.of.grows), count]
         self._control = np.array(fields, np.int64)
-        self._numbers = self._control.data  # is read faster than the array
+        self._numbers = self._control.data  # faster to read than the array
         pointers[self.of.control] = self._control.ctypes.data
         if self.of.length is not None:
             pointers[self.of.length] = self._length.ctypes.data
         if cell is None:
             return
         self._rows = np.zeros(capacity, _ROWS)
-        self._room = 1 << max(capacity - 1, 0).bit_length()  # few sizes of memory are asked for
+        self._room = 1 << max(capacity - 1, 0).bit_length()  # few different sizes are allocated
         for number, array in (
             (self._table, self._rows),
             (self._zeros, self._nothing),
@@ -120,7 +120,7 @@ class RunningList:
             pointers[number] = array.ctypes.data
 
     def _copy(self, array: Array) -> Array:
-        """A copy in C order, which lives until the next run begins."""
+        """Returns a copy in C order, which lives until the next run begins."""
         self._kept.append(array.copy())
         return self._kept[-1]
 
@@ -135,11 +135,11 @@ class RunningList:
         return found
 
     def end(self, value: TensorList, memory: Array) -> TensorList:
-        """The list after the last turn; the one before the first where nobody reads it.
+        """Returns the final list; the initial one if it is not read.
 
         Args:
-            value: What it was before the first one.
-            memory: What `begin` gave.
+            value: The initial list.
+            memory: The result of `begin`.
         """
         if not self._is_told:
             return value
@@ -150,11 +150,11 @@ class RunningList:
         assert cell is not None
         return TensorList.made_by(
             lambda: _items(rows, memory, cell, value), count, value.dtype
-        )  # often nobody reads it
+        )  # often it is not read
 
 
 def _items(rows: Array, memory: Array, cell: Cell, value: TensorList) -> list[Any]:
-    """The elements: from memory where their addresses are its own, else those from before."""
+    """Returns the elements: from the loop's memory if their addresses are in it, else the old."""
     own = memory.ctypes.data + np.arange(len(rows)) * cell.size_bytes
     written = (rows == own).tolist()
     return [
@@ -164,10 +164,10 @@ def _items(rows: Array, memory: Array, cell: Cell, value: TensorList) -> list[An
 
 
 def fits(of: LoopList, value: Any, values: Sequence[Any]) -> bool:
-    """Whether a list is what a loop was planned for.
+    """Whether a loop was planned for such a list.
 
     Args:
-        of: What it is in the loop.
+        of: The list in the loop.
         value: The list.
         values: All variables.
     """

@@ -1,4 +1,4 @@
-"""The steps of a loop as the planner makes them: what stays the same in a run is not yet known."""
+"""The steps of a loop as planned, before it is known which factors are constant in a run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from sparkflow_runtime.codegen.cpu.repeat import Call, Choose, Loop, Repeat, Ste
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """The right factor of a product, packed before the first turn, see `Product.bind_packing`.
+    """A right factor of a product, packed before the first iteration, see `Product.bind_packing`.
 
     Attributes:
         source: Number of the pointer to the factor.
-        target: Number of the pointer to what is packed.
+        target: Number of the pointer to the packed factor.
         kernel: Packs it.
     """
 
@@ -26,12 +26,12 @@ class Packing:
 
 @dataclass(frozen=True, slots=True)
 class WithFactor:
-    """A product whose right factor may be the same in all turns of a run.
+    """A product whose right factor may be constant in a run.
 
     Attributes:
-        plain: The step where it is not.
+        plain: The step if it is not.
         factor: Number of the pointer to the packed factor.
-        packed: The step where it is, and was packed.
+        packed: The step if it is constant and packed.
     """
 
     plain: Call
@@ -41,7 +41,7 @@ class WithFactor:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """As `repeat.Choose`, before it is known which factors stay."""
+    """Like `repeat.Choose`, before it is known which factors are constant."""
 
     condition: int
     then: tuple[TurnStep, ...]
@@ -50,7 +50,7 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class InnerLoop:
-    """As `repeat.Repeat`, before it is known which factors stay."""
+    """Like `repeat.Repeat`, before it is known which factors are constant."""
 
     condition: tuple[TurnStep, ...]
     turn: tuple[TurnStep, ...]
@@ -64,7 +64,7 @@ TurnStep: TypeAlias = "Step | WithFactor | Branch | InnerLoop"
 
 @dataclass(frozen=True, slots=True)
 class LoopSteps:
-    """The steps of a loop, as of `repeat.Loop`, before it is known which factors stay."""
+    """The steps of a `repeat.Loop`, before it is known which factors are constant."""
 
     condition: Sequence[TurnStep]
     turn: Sequence[TurnStep]
@@ -73,7 +73,7 @@ class LoopSteps:
     def loop(
         self, packed: Collection[int], before: Sequence[Call] = (), after: Sequence[Call] = ()
     ) -> Loop:
-        """The loop of runs in which these factors are packed; for the others see `repeat.Loop`."""
+        """Returns the loop for runs in which these factors are packed; see `repeat.Loop`."""
 
         def chosen(step: TurnStep) -> Step:
             if isinstance(step, Branch):

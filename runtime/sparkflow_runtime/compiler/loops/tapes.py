@@ -1,4 +1,4 @@
-"""What a loop in machine code records: a stack per tensor, and what branches of turns record.
+"""What a loop in machine code records: a stack per tensor, and the tapes of branches.
 
 The planner says what is recorded (`Recorded`); a run gives it as a `StackTape`, which the loop of
 the gradient reads.
@@ -16,17 +16,16 @@ from sparkflow_runtime.compiler.loops.memory import Stacks
 from sparkflow_runtime.compiler.loops.pointers import Cell
 
 Rows: TypeAlias = tuple[np.ndarray[Any, Any], bool]
-"""An array whose rows are the values of a tensor, from the first turn on; or, with False, one that
-is its value in every turn."""
+"""An array whose rows are a tensor's values by iteration; or, with False, its constant value."""
 
 
 @dataclass(frozen=True, slots=True)
 class BranchTape:
-    """What the branches of a turn record, each in the turns in which it is chosen.
+    """What the branches of an iteration record, each when it is taken.
 
     Attributes:
-        flag: Number of the pointer to what chooses.
-        names: The functions that are chosen where it holds, and where it does not.
+        flag: Number of the pointer to the predicate.
+        names: The functions for true and for false.
         taped: Per function the numbers of the pointers whose values are recorded, None for no tape.
     """
 
@@ -36,17 +35,18 @@ class BranchTape:
 
 
 Recorded: TypeAlias = "int | BranchTape"
-"""Number of the pointer to what is recorded, or what branches record."""
+"""Number of the recorded pointer, or what branches record."""
 
 
 @dataclass(frozen=True, slots=True)
 class BranchColumns:
-    """The tapes of a branch in every turn.
+    """The tapes of a branch in every iteration.
 
     Attributes:
         of: What was recorded.
-        flags: What was chosen.
-        columns: Per function its columns; those of turns in which it was not chosen say nothing.
+        flags: The values of the predicate.
+        columns: Per function its columns; rows of iterations in which it was not taken are
+            undefined.
     """
 
     of: BranchTape
@@ -54,13 +54,13 @@ class BranchColumns:
     columns: tuple[Sequence[Column] | None, Sequence[Column] | None]
 
     def named(self, function: str) -> Sequence[Column]:
-        """The columns of a function."""
+        """Returns the columns of a function."""
         found = self.columns[self.of.names.index(function)]
         assert found is not None
         return found
 
     def entry(self, turn: int) -> list[tuple[Any, ...]]:
-        """The tape of the call in one turn."""
+        """Returns the tape of the call in one iteration."""
         is_chosen = self.flags[0][turn] if self.flags[1] else self.flags[0]
         columns = self.columns[0 if is_chosen else 1]
         return [] if columns is None else [_entry(columns, turn)]
@@ -80,42 +80,42 @@ def _entry(columns: Sequence[Column], turn: int) -> tuple[Any, ...]:
 
 
 class Recording(Protocol):
-    """A run of a loop that is over, as far as tapes need it."""
+    """The part of a finished loop run that tapes need."""
 
     @property
     def stacks(self) -> Stacks:
-        """What was recorded in every turn."""
+        """What was recorded in every iteration."""
 
     @property
     def maker(self) -> Maker:
-        """What makes such recordings, all of the same kinds."""
+        """The maker of such recordings, which are all alike."""
 
     def rows(self, number: int) -> Rows:
-        """What was recorded by the number of its pointer."""
+        """Returns what was recorded, by pointer number."""
 
     def columns(self) -> Sequence[Column]:
         """What was recorded of each tensor."""
 
 
 class Maker(Protocol):
-    """What is the same in all runs of a loop."""
+    """The part of a loop that is the same in all runs."""
 
     def cell(self, number: int) -> Cell:
-        """What a pointer to an array points to."""
+        """Returns the target of a pointer to an array."""
 
     def number_of(self, path: Sequence[tuple[str, int]]) -> int:
-        """The number of the pointer to what is recorded, see `StackTape.rows`."""
+        """Returns the number of the recorded pointer, see `StackTape.rows`."""
 
     def place_of(self, number: int) -> tuple[int, int] | None:
-        """In which stack it is recorded, and how many bytes from its beginning."""
+        """Returns the stack that records it, and the offset in it in bytes."""
 
 
 class StackTape:
     """The tape of a loop: one stack per tensor, see `ops.tape`.
 
     Args:
-        turns: How often the body ran.
-        columns: What was recorded of each tensor; None where a recording has it.
+        turns: The number of iterations.
+        columns: What was recorded of each tensor; None if a recording has it.
         recording: The run; None for none.
     """
 
@@ -140,11 +140,11 @@ class StackTape:
         return self._columns
 
     def rows(self, path: Sequence[tuple[str, int]]) -> Rows:
-        """What was recorded of a tensor.
+        """Returns what was recorded of a tensor.
 
         Args:
-            path: A function and a place on its tape; of branches within branches, one pair each,
-                from the body of the loop inwards.
+            path: A function and a position on its tape; for nested branches one pair each, from the
+                body of the loop inwards.
         """
         found: Column = self.columns[path[0][1]]
         for function, place in path[1:]:
@@ -155,7 +155,7 @@ class StackTape:
 
     @property
     def place(self) -> tuple[int, ...]:
-        """Where the stacks of the recording are, and how many of their rows are the tape's."""
+        """Returns the location of the recording's stacks, and how many rows are on the tape."""
         assert self.recording is not None
         return (*self.recording.stacks.place, self.turns)
 
@@ -170,7 +170,7 @@ class StackTape:
 
 
 def number_at(recorded: Sequence[Recorded], path: Sequence[tuple[str, int]]) -> int:
-    """The number of the pointer to what is recorded; for the path see `StackTape.rows`."""
+    """Returns the number of the recorded pointer; for the path see `StackTape.rows`."""
     found = recorded[path[0][1]]
     for function, place in path[1:]:
         assert isinstance(found, BranchTape)
@@ -182,7 +182,7 @@ def number_at(recorded: Sequence[Recorded], path: Sequence[tuple[str, int]]) -> 
 
 
 def numbers_of(recorded: Iterable[Recorded] | None) -> Iterator[int]:
-    """The pointers to all that is recorded."""
+    """Returns all recorded pointers."""
     for each in recorded or ():
         if isinstance(each, BranchTape):
             yield each.flag
@@ -194,10 +194,10 @@ def numbers_of(recorded: Iterable[Recorded] | None) -> Iterator[int]:
 
 @dataclass(slots=True)
 class TapeReading:
-    """How the body reads a tape that it is given: which argument, and what of it.
+    """A read of a tape argument by the body.
 
     Attributes:
-        argument: Which one.
+        argument: The argument's number.
         path: See `StackTape.rows`.
         target: Number of the pointer that is set.
         stack, row_bytes, rows: See `repeat.Read`.
@@ -213,12 +213,12 @@ class TapeReading:
 
 @dataclass(frozen=True, slots=True)
 class TapePart:
-    """A tape that the loop is given, or one that a branch recorded in one of its turns.
+    """A tape argument of the loop, or one that a branch recorded in one of its iterations.
 
     Attributes:
-        argument: Which argument is the tape.
-        path: What leads to the part, see `StackTape.rows`.
-        at: Number of the pointer to the turn's number; None for the whole tape.
+        argument: The number of the tape argument.
+        path: Leads to the part, see `StackTape.rows`.
+        at: Number of the pointer to the iteration's index; None for the whole tape.
     """
 
     argument: int
@@ -227,20 +227,20 @@ class TapePart:
 
 
 Place: TypeAlias = int | BranchTape | TapePart | None
-"""What a tensor is: the number of the pointer to an array, a tape, or, with None, a list."""
+"""A tensor's representation: the number of the pointer to an array, a tape, or None for a list."""
 
 
 class KnownTape:
-    """Where the tapes of one maker have what is read.
+    """The locations of reads in the tapes of one maker.
 
     Args:
-        maker: Theirs.
-        readings: What is read.
+        maker: The maker.
+        readings: The reads.
 
     Attributes:
         maker: The same.
-        steady: The readings of what is the same in every turn, each with the number of the maker's
-            pointer to it.
+        steady: The reads of loop-invariant values, each with the number of the maker's pointer to
+            it.
     """
 
     def __init__(self, maker: Maker, readings: Sequence[TapeReading]) -> None:
@@ -257,14 +257,14 @@ class KnownTape:
                 self._moving.append((each, *place, maker.cell(number).size_bytes))
 
     def fits(self, cell: Callable[[int], Cell]) -> bool:
-        """Whether the tapes have what is read; `cell` says what that is, by the pointers to it."""
+        """Whether the tapes have what is read; `cell` returns its type by pointer."""
         maker = self.maker
         return all(
             maker.cell(maker.number_of(each.path)) == cell(each.target) for each in self._readings
         )
 
     def point(self, pointers: np.ndarray[Any, Any], tape: StackTape) -> None:
-        """Sets pointers to the stacks of a tape, and how many rows there are and how far apart."""
+        """Sets pointers to the stacks of a tape, the number of rows and their distance."""
         assert tape.recording is not None
         addresses = tape.recording.stacks.addresses
         for each in self._readings:

@@ -1,18 +1,18 @@
 """Bundles: the tensors that are sent together from one device to another.
 
-Everything that crosses from device A to device B out of one level is one bundle, with four
-exceptions. Values that were read before a change of state get a bundle of their own, sent before
-it. What is needed only where the bundle of a later level is there goes along with that (`_joined`).
-What is behind different ops that may wait travels apart, too (`ir.strands`). And where `Splitting`
-says so, large gradients leave before the level is through: tensors that the receiver only applies
-to its state are put, in the order in which they are made, into parts of
-`LEAST_PART_BYTES` or more, each sent after its own last producer. Small ones go with the next large
-one, the rest with the last part; there are `MAX_PARTS` parts and one for the rest at most, however
-many tensors there are.
+All tensors that cross from device A to device B from one level form one bundle, with four
+exceptions. Values read before a change of state get a separate bundle, sent before the change.
+Tensors needed only together with the bundle of a later level are added to that bundle (`_joined`).
+Tensors after different ops that may wait are sent separately (`ir.strands`). And if `Splitting`
+requests it, large gradients are sent before the level is complete: tensors that the receiver only
+applies to its state are grouped, in the order of production, into parts of at least
+`LEAST_PART_BYTES`, each sent after its last producer. Small ones go with the next large one, the
+rest with the last part; there are at most `MAX_PARTS` parts and one for the rest, however many
+tensors there are.
 
-Other tensors stay together: a receiver that computes with them needs the shapes of all before it
-can make a plan (`compiler.stages`), and it waits for all of them anyway when they are there at
-once, as the values of variables are.
+Other tensors stay together: a receiver that computes with them needs all shapes before it can make
+a plan (`compiler.stages`), and if all are available at once, as the values of variables are,
+splitting gains nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from sparkflow_runtime.shapes import Shape
 MAX_COPIED_CONSTANT_BYTES: Final = 1 << 16
 """Constants up to this size are copied into each partition that reads them instead of sent."""
 LEAST_PART_BYTES: Final = 256 << 10
-"""Over loopback TCP they take 0.21 ms, and a message more in a step loop costs 0.15 ms (2026-11-21,
+"""Over loopback TCP they take 0.21 ms; another message in a step loop costs 0.15 ms (2026-11-21,
 2 cores shared with 8 others)."""
 MAX_PARTS: Final = 8
 
@@ -47,16 +47,16 @@ class Splitting:
     """Which bundles are split.
 
     Attributes:
-        types: What is known of tensors; one that is missing counts as small.
-        is_split: Told by source and destination device. Between tasks of one host, where a bundle
-            is handed over in memory, there is little to gain.
+        types: What is known of tensors; missing ones count as small.
+        is_split: Decides by source and destination device. Between tasks of one host, which
+            exchange bundles in memory, there is little to gain.
     """
 
     types: Types
     is_split: Callable[[str, str], bool]
 
     def size_bytes(self, graph: Graph, endpoint: Endpoint, consumer: Node) -> int:
-        """How large a tensor is that a node applies to its state; 0 where that is not known."""
+        """Returns the size of a tensor that a node applies to its state; 0 if unknown."""
         dtype = value_dtype(graph[endpoint.node], endpoint)
         found = static_type(graph.nodes, self.types, endpoint)
         if found is None or dtype not in dtypes.PLAIN:
@@ -64,13 +64,13 @@ class Splitting:
         shape = found.shape
         state = _shape_of_state(graph, consumer)
         if shapes.is_compatible(shape, state):
-            # What is fed has no shape, and so some gradients have none; what they go to has one.
+            # Feeds have no shape, and so some gradients have none; their destinations have one.
             shape = shapes.merge(shape, state)
         return (shapes.num_elements(shape) or 0) * int(np.dtype(dtype.as_numpy_dtype).itemsize)
 
 
 def static_type(nodes: Mapping[str, Node], types: Types, endpoint: Endpoint) -> TensorType | None:
-    """A tensor's type; that of what it is as large as where a pass has added what makes it."""
+    """Returns a tensor's type; for nodes added by a pass, that of a tensor of the same size."""
     producer, found = nodes[endpoint.node], types.get(endpoint)
     while found is None and _keeps_size(producer):
         found = types.get(producer.inputs[0])
@@ -79,13 +79,13 @@ def static_type(nodes: Mapping[str, Node], types: Types, endpoint: Endpoint) -> 
 
 
 def _keeps_size(node: Node) -> bool:
-    """Whether the output has the shape of the only input: passes put such before a boundary."""
+    """Whether the output has the only input's shape: passes insert such nodes at boundaries."""
     op = registry.lookup(node.op)
     return len(node.inputs) == 1 and (op.passes_on or op.elementwise)
 
 
 def _shape_of_state(graph: Graph, node: Node) -> Shape:
-    """The shape of the variable or accumulator that a node changes as a whole."""
+    """Returns the shape of the variable or accumulator that a node changes as a whole."""
     names = {arg.name for arg in registry.lookup(node.op).signature.inputs}
     if not node.inputs or names & {"indices", "gradient_indices"}:
         return None
@@ -94,16 +94,16 @@ def _shape_of_state(graph: Graph, node: Node) -> Shape:
 
 @dataclass(slots=True)
 class Bundle:
-    """What travels from one device to another in one message.
+    """The tensors sent from one device to another in one message.
 
     Attributes:
         key: Its name on both sides, which begins with the number of the source.
         source, destination: Devices.
         endpoints: The tensors.
-        controls: Nodes whose end it tells.
-        last_producer: The place in the global order after which it is sent.
-        first_consumer: The place before which it is received.
-        behind: The ops that may wait before it is sent.
+        controls: Nodes whose completion it signals.
+        last_producer: The position in the global order after which it is sent.
+        first_consumer: The position before which it is received.
+        behind: The ops before it that may wait.
     """
 
     key: str
@@ -133,13 +133,13 @@ class Bundle:
 
 @dataclass(slots=True)
 class Bundles:
-    """All that crosses between the devices of a graph.
+    """All bundles between the devices of a graph.
 
     Attributes:
         all: The bundles.
         by_edge: The bundle of each (producer node, consuming device).
-        early: By consuming node that something reaches in a part, the last place in the order at
-            which one of its parts is sent.
+        early: By node that consumes parts, the last position in the order at which one of them is
+            sent.
     """
 
     all: list[Bundle] = field(default_factory=list)
@@ -149,7 +149,7 @@ class Bundles:
 
 @dataclass(slots=True)
 class _Item:
-    """What one node gives to another device."""
+    """The tensors that one node sends to another device."""
 
     producer: str
     position: int
@@ -157,13 +157,13 @@ class _Item:
     endpoints: dict[Endpoint, None] = field(default_factory=dict)
     is_control: bool = False
     is_applied: bool = True
-    first: str = ""  # of those that read it
+    first: str = ""  # of its readers
     consumers: dict[str, None] = field(default_factory=dict)
 
 
 _Group = tuple[str, str, int, int, frozenset[str]]
-"""Source, destination, level of the source, whether after a change of state there, and what it is
-behind."""
+"""Source, destination, level of the source, whether after a change of state there, and the ops
+before it that may wait."""
 
 
 def find_bundles(
@@ -173,14 +173,14 @@ def find_bundles(
     splitting: Splitting | None,
     classes: Classes | None = None,
 ) -> Bundles:
-    """The bundles of a graph.
+    """Returns the bundles of a graph.
 
     Args:
         graph: The nodes.
         order: The same in the global order.
         levels: By node, the number of device boundaries before it.
         splitting: Which bundles are split; None for none.
-        classes: What every node is behind; None where nothing may wait.
+        classes: For every node, the ops before it that may wait; None if nothing may wait.
 
     Raises:
         InvalidArgumentError: A resource handle would have to cross devices.
@@ -249,13 +249,13 @@ def _groups(
             if item is None:
                 item = _Item(producer.name, position[producer.name], index)
                 items[producer.name, node.device] = item
-                # A value read before a change of state is sent before it.
+                # A value read before a change of state is sent before the change.
                 phase = int(after_change[producer.name])
                 behind = frozenset[str]() if classes is None else classes[producer.name]
                 group = (producer.device, node.device, levels[producer.name], phase, behind)
                 groups.setdefault(group, []).append(item)
             if endpoint.slot < 0:
-                # What only waits for it, as the beginning of an update may, waits for its part.
+                # A node that only waits for it, such as the start of an update, waits for its part.
                 item.is_control = True
             else:
                 if endpoint not in item.endpoints:
@@ -273,10 +273,11 @@ def _joined(
     levels: Mapping[str, int],
     groups: dict[_Group, list[_Item]],
 ) -> dict[_Group, list[_Item]]:
-    """The groups without those that a later one takes along: a message less.
+    """Merges groups into later ones where possible, which saves messages.
 
-    A step number that goes with a gradient, for one. Nobody needs them before the later one is
-    there, and what they were computed from is not changed until that is sent.
+    An example is a step number that goes with a gradient. The receiver needs them only together
+    with the later one, and the state from which they were computed does not change before that is
+    sent.
     """
     if len(groups) < 2:
         return groups
@@ -311,7 +312,7 @@ def _joined(
 def _read_for(
     graph: Graph, names: Sequence[str], owner: Mapping[Endpoint, Endpoint]
 ) -> set[Endpoint]:
-    """The variables from which nodes of a device are computed."""
+    """Returns the variables from which nodes of a device are computed."""
     device = graph[names[0]].device
     found: set[Endpoint] = set()
     seen = set(names)
@@ -327,7 +328,7 @@ def _read_for(
 
 
 def _split(graph: Graph, items: list[_Item], splitting: Splitting) -> list[list[_Item]]:
-    """The parts of a bundle, in the order in which they are made."""
+    """Returns the parts of a bundle, in the order of production."""
     is_split = {item.producer: item.is_applied and bool(item.endpoints) for item in items}
     applied = sorted(
         (item for item in items if is_split[item.producer]), key=lambda item: item.position
@@ -355,7 +356,7 @@ def _split(graph: Graph, items: list[_Item], splitting: Splitting) -> list[list[
 
 
 def copied(node: Node) -> bool:
-    """Whether the node is repeated in every partition that reads it."""
+    """Whether the node is copied into every partition that reads it."""
     return (
         node.op == "Const"
         and not node.control_inputs
@@ -364,7 +365,7 @@ def copied(node: Node) -> bool:
 
 
 def value_dtype(producer: Node, endpoint: Endpoint) -> DType:
-    """The dtype of a tensor's value, whether it is given by reference or not."""
+    """Returns the dtype of a tensor's value, also if it is a reference."""
     outputs = registry.lookup(producer.op).signature.output_dtypes(producer.attrs)
     return outputs[endpoint.slot].base
 

@@ -1,36 +1,36 @@
 """Marks tensors that a receiver may read in place in the sender's memory.
 
-A bundle usually holds a snapshot of its tensors. The value of a variable that another process of
-the host can map need not be copied, if nobody changes it while the receiver reads. `lend` writes
-the numbers of such tensors into the attribute `lent` of a bundle's two nodes. It permits, and asks
-for nothing: where memory is not shared, or the tensor is not in it, the bundle is a snapshot.
+A bundle usually holds a snapshot of its tensors. The value of a variable that another process on
+the host can map need not be copied, if it does not change while the receiver reads. `lend` writes
+the indices of such tensors into the attribute `lent` of a bundle's two nodes. This is only a
+permission: if memory is not shared, or the tensor is not in it, the bundle is a snapshot.
 
 Partition A holds a variable and sends a read of it to partition C. The tensor is lent if
 
-1.  all that C does with it, and with whatever may share its memory, comes in C's order before the
-    first bundle that C sends to A's task after it received the tensor; nothing may keep it;
-2.  every update of the variable in A comes, in A's order, after a bundle from C that C sent after
-    it received the tensor. An update before the tensor is sent, which meets the receiver in a
-    loop's next turn, may wait for any bundle from C in that turn, too;
+1. all uses in C of it, and of whatever may share its memory, come in C's order before the first
+bundle that C sends to A's task after it received the tensor; nothing may retain it; 2. every update
+of the variable in A comes, in A's order, after a bundle from C that C sent after
+    it received the tensor. An update before the tensor is sent, which can race with the receiver in
+    a loop's next iteration, may also wait for any bundle from C in that iteration;
 3.  no other partition of the step updates the variable.
 
-*Why no update of the step can be seen.* Partitions run their nodes one after the other, and a
-receive returns after its send was made. Let U be an update of the variable in A. By 2 it comes
-after some receive in A whose send in C comes after C received the tensor, so by 1 after all uses
-in C (rule 1 speaks of the first of these sends, so it holds for all). If U comes before the tensor
-is sent, it can meet only the uses of an earlier turn: either such a receive of that earlier turn
-lies between, or U has waited for a bundle that C sent in the later turn, when all of C's earlier
-turn was over. By 3 there are no other updates in the step.
+*Why no update of the step is visible.* Partitions run their nodes sequentially, and a receive
+returns after its send. Let U be an update of the variable in A. By 2 it comes after some receive in
+A whose send in C comes after C received the tensor, so by 1 after all uses in C (rule 1 speaks of
+the first of these sends, so it holds for all). If U comes before the tensor is sent, it can race
+only with the uses of an earlier iteration: either such a receive of that iteration lies between, or
+U has waited for a bundle that C sent in the later iteration, when C's earlier iteration was over.
+By 3 there are no other updates in the step.
 
-*Updates by other steps.* What waits for this step on A's task, such as a synchronous update that
-takes gradients out of an accumulator once this step has pushed its own, waits for a bundle from C
-to that task, so by 1 for all uses. Others race with the reads, as they do in TensorFlow with
-`use_locking=False`, and as they do with the copy that a snapshot is made with.
+*Updates by other steps.* An op on A's task that waits for this step, such as a synchronous update
+that takes gradients from an accumulator once this step has pushed its own, waits for a bundle from
+C to that task, so by 1 for all uses. Others race with the reads, as they do in TensorFlow with
+`use_locking=False`, and as they do with the copying of a snapshot.
 
-Nothing is lent from or to a partition whose nodes do not run one after the other.
+Nothing is lent from or to a partition whose nodes do not run sequentially.
 
-A compiler may move what C does; it must not move a use of a lent tensor past a bundle to the task
-that lent it (`compiler.fusion.grow.find_variables` takes such a bundle for an update of it).
+A compiler may reorder C's nodes, but must not move a use of a lent tensor past a bundle to the task
+that lent it (`compiler.fusion.grow.find_variables` treats such a bundle as an update of it).
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ Name = tuple[str, str, str]
 
 
 def lend(partitions: Sequence[Partition]) -> list[Partition]:
-    """The partitions of a step with their bundles' `lent` attributes set."""
+    """Returns the partitions of a step with their bundles' `lent` attributes set."""
     sides = {part.device: _Side(part) for part in partitions}
-    owner: dict[Name, _Side | None] = {}  # who changes it; None: several, or nobody knows when
+    owner: dict[Name, _Side | None] = {}  # the partition that changes it; None: several or unknown
     for side in sides.values():
         for name in side.updates:
             owner[name] = None if name in owner else side
@@ -77,10 +77,10 @@ def lend(partitions: Sequence[Partition]) -> list[Partition]:
 
 
 def live_results(nodes: Sequence[Node], functions: Mapping[str, Function]) -> list[Node]:
-    """A partition with results marked `live` that may be the memory of variables.
+    """Marks results of a partition `live` that may share the memory of variables.
 
-    That is for results that leave the process at once: they are read once more, by the one who
-    sends them, instead of copied first. A partition that changes variables gives copies.
+    For results that leave the process at once: the sender reads them once, instead of a copy. A
+    partition that changes variables returns copies.
     """
     if not nodes:
         return []
@@ -107,17 +107,17 @@ def _marked(part: Partition, lent: Mapping[str, list[int]]) -> Partition:
 
 @dataclass(slots=True)
 class _Side:
-    """A partition, and what the rule asks of it.
+    """A partition, with the facts that the rules need.
 
     Attributes:
-        part: It.
+        part: The partition.
         task: Its task.
-        reads: The tensors that are the memory of a variable.
-        updates: Per variable the places of nodes that change it, ascending.
-        hidden: Variables that functions name, which may change them wherever they are called.
-        sends: Per task the places of the bundles sent there, ascending.
-        sent_at, received_at: Places of bundles by key.
-        received_from: Per device the places and keys of bundles from there, ascending.
+        reads: The tensors that share the memory of a variable.
+        updates: Per variable the positions of nodes that change it, ascending.
+        hidden: Variables used in functions, whose every call may change them.
+        sends: Per task the positions of the bundles sent there, ascending.
+        sent_at, received_at: Positions of bundles by key.
+        received_from: Per device the positions and keys of bundles from there, ascending.
     """
 
     part: Partition
@@ -156,7 +156,7 @@ class _Side:
         return self.task, node.attrs["container"], shared
 
     def _follow(self, index: int, node: Node, handles: dict[Endpoint, Name]) -> None:
-        """Notes what a node does with variables, given by reference, handle or value."""
+        """Records a node's uses of variables, by reference, handle or value."""
         changes = mutates(node) or any(called(node))
         op = registry.lookup(node.op)
         outputs = op.signature.output_dtypes(node.attrs)
@@ -176,9 +176,9 @@ class _Side:
                     self.reads.setdefault(Endpoint(node.name, slot), name)
 
     def used_until(self, endpoint: Endpoint) -> int:
-        """The last place where a value that may share memory with a tensor is used.
+        """Returns the position of the last use of a value that may share memory with a tensor.
 
-        `_NEVER` ends where something keeps it.
+        `_NEVER` if something retains it.
         """
         if self._used_until is None:
             self._used_until = _used_until(self.part.nodes)
@@ -187,7 +187,7 @@ class _Side:
 
 def _used_until(nodes: Sequence[Node]) -> dict[Endpoint, int]:
     until: dict[Endpoint, int] = {}
-    views: dict[str, int] = {}  # per node the largest of its outputs
+    views: dict[str, int] = {}  # per node, the maximum over its outputs
     for index in range(len(nodes) - 1, -1, -1):
         node = nodes[index]
         op = registry.lookup(node.op)
@@ -206,7 +206,7 @@ def _used_until(nodes: Sequence[Node]) -> dict[Endpoint, int]:
 
 
 def _candidates(side: _Side, sent: int, receiver: _Side) -> Iterator[tuple[int, Name]]:
-    """Tensors of the bundle at a place of `side` that rules 1 and 2 allow: number and variable."""
+    """Returns index and variable of the tensors that rules 1 and 2 allow in a bundle of `side`."""
     send = side.part.nodes[sent]
     reads = [
         (slot, side.reads[each]) for slot, each in enumerate(send.inputs) if each in side.reads

@@ -1,14 +1,14 @@
-"""Finds remote partitions that need not run until the caller's own has something for them.
+"""Finds remote partitions that need not run before the caller's partition sends to them.
 
-A step is run by the partition of the master's own task, in the thread that wants the step, and by
-those of other tasks, which the master calls. Most of the latter do one thing before they take a
-bundle of the first: they send it variables. If those may be read where they are (`lend`), the
-master's task can do that itself (`transport.channel.readings`), and the call may wait until the
-bundle is made, and bring it along. So a plain step of training has one exchange with a parameter
-server instead of two, and neither end asks for anything.
+A step is run by the partition of the master's own task, in the calling thread, and by those of
+other tasks, which the master calls. Most of the latter do one thing before they receive a bundle
+from the first: they send it variables. If those may be read in place (`lend`), the master's task
+can do that itself (`transport.channel.readings`), and the call can be delayed until the bundle
+exists, and carry it. So a plain training step has one exchange with a parameter server instead of
+two, without any requests for tensors.
 
-Nobody can tell the difference. A partition's nodes run one after the other: whatever changes
-anything, may wait, or is sent to others, comes after that bundle anyway.
+The difference is not observable. A partition's nodes run sequentially: whatever changes state, may
+wait, or is sent to others, comes after that bundle anyway.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from sparkflow_runtime.ops import registry
 from sparkflow_runtime.passes.partitioning.partition import Partition
 
 MOST_TENSORS = 2048
-"""A call may bring so many, beside what is fed."""
+"""Maximum number of tensors that a call carries in addition to feeds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """How a step begins with a partition of another task, if it can do so in one message.
+    """How a step starts a partition of another task with one message.
 
     Attributes:
-        reads: The keys of bundles that the partition sends before it takes anything: variables,
-            all of which may be read where they are.
-        brings: The key of the bundle that it takes first.
-        ends: The key of the bundle with which it ends, which may come with its results; "" where it
+        reads: The keys of bundles that the partition sends before it receives anything: variables,
+            all of which may be read in place.
+        brings: The key of the bundle that it receives first.
+        ends: The key of the bundle with which it ends, which may be sent with its results; "" if it
             ends with something else.
     """
 
@@ -44,10 +44,10 @@ class Opening:
 
 
 def find_opening(part: Partition, here: Partition) -> Opening | None:
-    """The opening of a partition of another task; None where it must be called first.
+    """Returns the opening of a partition of another task; None if it must be called first.
 
     Args:
-        part: It.
+        part: The partition.
         here: The partition that runs in the calling thread.
     """
     if part.waits or here.waits or task_of(part.device) == task_of(here.device):
@@ -75,10 +75,10 @@ def find_opening(part: Partition, here: Partition) -> Opening | None:
 
 
 def _last_sent(part: Partition, here: Partition) -> str:
-    """The key of the bundle for `here` with which a partition ends, a snapshot; "" for none.
+    """Returns the key of the snapshot for `here` with which a partition ends; "" for none.
 
-    Only results may follow, and the reads that give them: nothing that takes its time. It has a
-    tensor: by that the caller sees whether it came.
+    Only results and their reads may follow, nothing slow. It has a tensor, by which the caller sees
+    whether it was sent.
     """
     for node in reversed(part.nodes):
         if node.op == SEND and node.attrs["destination"] == here.device:
@@ -90,7 +90,7 @@ def _last_sent(part: Partition, here: Partition) -> str:
 
 
 def _may_come_later(node: Node) -> bool:
-    """Whether it does not matter when a node runs, as far as its inputs are the same then."""
+    """Whether a node's result depends only on its inputs, not on when it runs."""
     if node.op in (ARG, RETVAL):
         return True
     op = registry.lookup(node.op)
@@ -98,7 +98,7 @@ def _may_come_later(node: Node) -> bool:
 
 
 def _comes_first(brings: str, reads: Sequence[str], part: Partition, here: Partition) -> bool:
-    """Whether the bundle is what `here` sends first, and takes nothing but `reads` before."""
+    """Whether `here` sends the bundle first, and receives only `reads` before that."""
     for node in here.nodes:
         if node.op == SEND and node.attrs["destination"] == part.device:
             return bool(node.attrs["key"] == brings)

@@ -1,13 +1,12 @@
 """Cuts a placed graph into one partition per device, connected by bundles.
 
 Every node gets a level: the number of device boundaries on the longest path that leads to it. Nodes
-run by level, and everything that crosses from device A to device B out of one level travels in one
-bundle, but for what leaves earlier (see `bundles`). Because all partitions follow one global order,
-in which each send comes before its receive, partitions that run their nodes strictly one after
-another cannot wait for each other in a circle. A node may say that its turn comes in a later level:
-so the stages of a pipeline work on one micro-batch after the other. What is behind different ops
-that may wait travels in different bundles, and nodes run by what they are behind first (see
-`ir.strands`).
+run by level, and all tensors that cross from device A to device B from one level are sent in one
+bundle, except those sent earlier (see `bundles`). All partitions follow one global order, in which
+each send comes before its receive, so partitions that run their nodes strictly sequentially cannot
+deadlock. A node may be assigned to a later level: so the stages of a pipeline process one
+micro-batch after another. Tensors after different ops that may wait are sent in different bundles,
+and nodes are ordered first by the waiting ops before them (see `ir.strands`).
 """
 
 from __future__ import annotations
@@ -61,9 +60,9 @@ class Partition:
     Attributes:
         device: The complete device name.
         nodes: In execution order.
-        functions: What the nodes call, bodies in execution order.
-        waits: Whether some of them wait while others go on: then not even two that follow each
-            other here do so when they run.
+        functions: The functions that the nodes call, bodies in execution order.
+        waits: Whether some nodes wait while others continue: then execution may differ from this
+            order.
     """
 
     device: str
@@ -75,14 +74,14 @@ class Partition:
 def schedule(
     graph: Graph, levels: Mapping[str, int], arrivals: Mapping[str, int] | None = None
 ) -> list[Node]:
-    """The global order: by level, within a level what changes state as late as possible.
+    """Returns the global order: by level, then with changes of state as late as possible.
 
-    Collectives start as early as possible: a thread exchanges while the partition goes on.
+    Collectives start as early as possible: a thread exchanges while the partition continues.
 
     Args:
         graph: The nodes.
         levels: By node, the number of device boundaries before it.
-        arrivals: By node, when what it waits for is sent; where missing, that does not matter.
+        arrivals: By node, when its input is sent; missing if irrelevant.
     """
     count = len(graph)
 
@@ -104,7 +103,7 @@ def partition(
     Args:
         graph: The graph.
         splitting: Which bundles are split, so that large tensors leave early; None for none.
-        functions: What its nodes call.
+        functions: The functions that its nodes call.
 
     Raises:
         InvalidArgumentError: A reference or resource handle would have to cross devices.
@@ -128,10 +127,10 @@ def partition(
         return [_ordered(Partition(device, order), classes) for device in devices]
     bundles = find_bundles(graph, order, levels, splitting, classes)
     if bundles.early:
-        # What is applied is applied in the order in which it comes.
+        # Updates are applied in order of arrival.
         order = schedule(graph, levels, bundles.early)
         bundles = find_bundles(graph, order, levels, splitting, classes)
-    # Bundles of a pipeline come late in the step, when its plan has been chosen by shapes.
+    # Bundles of a pipeline arrive late in the step, after its plan was chosen by shapes.
     types = splitting.types if splitting is not None and _is_pipeline(order) else _NO_TYPES
     parts = _cut(order, list(devices), bundles, types)
     if classes is None:
@@ -141,7 +140,7 @@ def partition(
 
 
 def _ordered(part: Partition, classes: Classes | None) -> Partition:
-    """The partition with nothing behind an op that may wait and that it does not depend on."""
+    """Returns the partition with no node ordered after a waiting op on which it does not depend."""
     if classes is None:
         return part
     waits = not are_ordered(classes[node.name] for node in part.nodes)
@@ -158,7 +157,7 @@ def _levels(graph: Graph) -> dict[str, int]:
             own = levels[name]
             if producer.device != node.device:
                 own += not copied(producer)
-            elif producer.op == START and node.op == WAIT:  # what others do comes between
+            elif producer.op == START and node.op == WAIT:  # nodes of others come between
                 own += 1
             level = max(level, own)
         levels[node.name] = level
@@ -166,9 +165,9 @@ def _levels(graph: Graph) -> dict[str, int]:
 
 
 def _read_at_home(graph: Graph) -> Graph:
-    """The graph with variables that are read elsewhere read beside them, and the value sent.
+    """Returns the graph with remote reads of variables moved to the variables, the values sent.
 
-    The read waits for what its reader waits for, and is named after it where it fails.
+    The read waits for what its reader waits for, and errors name the reader.
     """
     added: dict[tuple[Endpoint, tuple[str, ...]], Node] = {}
     changed: list[Node] = []
@@ -200,9 +199,9 @@ def _is_ref(producer: Node, endpoint: Endpoint) -> bool:
 
 
 def _constants_near_readers(order: Sequence[Node]) -> list[Node]:
-    """The order with constants nobody reads at home moved to a reader's device.
+    """Moves constants without readers on their device to a reader's device.
 
-    Otherwise a device could get a partition of nothing but constants that other partitions copy.
+    Otherwise a device could get a partition of constants only, which other partitions copy.
     """
     homes: dict[str, dict[str, None]] = {}
     for node in order:
@@ -303,7 +302,7 @@ def _recv(bundle: Bundle, nodes: dict[str, Node], types: Types) -> Node:
 
 
 def waiting_for_all(graph: Graph) -> Graph:
-    """The graph with each half of a collective that waits behind the starts of all ranks in it."""
+    """Returns the graph with the wait of each collective after the starts of all its ranks."""
     starts: dict[tuple[int, int], list[str]] = {}
     for node in graph:
         if node.op == START:
@@ -319,5 +318,5 @@ def waiting_for_all(graph: Graph) -> Graph:
 
 
 def _instance(node: Node) -> tuple[int, int]:
-    """Which run of which group the half of a collective belongs to."""
+    """Returns the group and the instance to which a collective's start or wait belongs."""
     return node.attrs["group_key"], node.attrs["instance_key"]

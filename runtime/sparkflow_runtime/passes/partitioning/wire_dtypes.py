@@ -1,14 +1,14 @@
 """Sends values of some variables, and their gradients, between tasks in fewer bits.
 
-A variable with the attribute `WIRE_ATTR` says in what. Then
+The attribute `WIRE_ATTR` of a variable names the dtype. Then
 
-- what is read of it (the value, rows, slices, in any order) is cast before it goes to another
-  task, and cast back there; not for those who save it;
-- likewise what comes from another task to be applied to it: the inputs of its updates, and of what
-  its own task makes them of (`Op.tolerates_rounding`), back to the accumulators where replicas'
-  gradients meet.
+- reads of it (the value, rows, slices, in any order) are cast before they are sent to another task,
+and cast back there, except for saving;
+- so are tensors from another task that are applied to it: the inputs of its updates, and of the ops
+on its task that compute them (`Op.tolerates_rounding`), back to the accumulators that combine the
+replicas' gradients.
 
-Inside of a task nothing is cast. Every transport moves what the partitions then send.
+Nothing is cast within a task. The transports are not involved.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from sparkflow_runtime.ir.types import Types
 from sparkflow_runtime.ops import registry
 
 WIRE_ATTR: Final = "_wire_dtype"
-"""On the node of a variable: the dtype in which it travels."""
+"""On the node of a variable: the dtype in which it is sent."""
 WIRE_DTYPES: Final = frozenset({dtypes.bfloat16, dtypes.float16})
-"""The dtypes in which variables may travel."""
+"""The dtypes in which variables may be sent."""
 GRADIENTS_OF: Final = "_gradients_of"
-"""On a `GradientRoundsMeet`: the names of the variables, those of dense gradients first."""
+"""On a `GradientRoundsMeet`: the names of the variables, first those with dense gradients."""
 NARROWED: Final = frozenset({dtypes.float32, dtypes.float64})
-"""The dtypes of variables that may travel in others."""
+"""The dtypes of variables that may be sent in others."""
 
 
 def wire_dtypes(graph: Graph, types: Types, whole: Graph) -> Graph:
@@ -40,8 +40,8 @@ def wire_dtypes(graph: Graph, types: Types, whole: Graph) -> Graph:
     Args:
         graph: Placed.
         types: What is known of its tensors, from before any pass.
-        whole: The session's graph: it tells which accumulators' means are applied to a variable
-            in steps of others, such as those of a chief.
+        whole: The session's graph: it shows which accumulators' means are applied to a variable in
+            other steps, such as a chief's.
     """
     variables = {node.name: node.attrs[WIRE_ATTR] for node in whole if WIRE_ATTR in node.attrs}
     if not variables:
@@ -72,7 +72,7 @@ def wire_dtypes(graph: Graph, types: Types, whole: Graph) -> Graph:
 
 
 Edge = tuple[Endpoint, Node]
-"""A tensor and who reads it."""
+"""A tensor and its reader."""
 
 
 def _task(node: Node) -> str:
@@ -85,7 +85,7 @@ def _dtype(graph: Graph, endpoint: Endpoint) -> DType:
 
 
 def _read(graph: Graph, variable: str) -> Iterator[Endpoint]:
-    """The tensors on the variable's device that are its values, or parts of them."""
+    """Returns the tensors on the variable's device that are its values, or parts of them."""
     consumers = graph.consumers()
     device = graph[variable].device
     stack = [Endpoint(variable, 0)]
@@ -102,13 +102,13 @@ def _read(graph: Graph, variable: str) -> Iterator[Endpoint]:
 
 
 def _gives_values(node: Node) -> bool:
-    """Whether the first output is elements of the first input, or of what that refers to."""
+    """Whether the first output consists of elements of the first input, or of its referent."""
     op = registry.lookup(node.op)
     return op.reads_variable or op.reads_parts or op.passes_on or 0 in op.value_rule.moves
 
 
 def _updated(graph: Graph, variables: frozenset[str], types: Types) -> list[Edge]:
-    """What is applied to these variables."""
+    """Returns the tensors that are applied to these variables."""
     return [
         edge
         for node in graph
@@ -120,7 +120,7 @@ def _updated(graph: Graph, variables: frozenset[str], types: Types) -> list[Edge
 
 
 def _met(graph: Graph, variable: str) -> Iterator[Edge]:
-    """The gradients of a variable where those of replicas meet."""
+    """Returns the gradients of a variable where those of replicas are combined."""
     for node in graph:
         names = node.attrs.get(GRADIENTS_OF, ())
         places = registry.lookup(node.op).met_gradients(node) if names else ()
@@ -130,7 +130,7 @@ def _met(graph: Graph, variable: str) -> Iterator[Edge]:
 
 
 def _values(graph: Graph, node: Node, types: Types) -> Iterator[Edge]:
-    """The inputs of a node that are numbers of more than one element, or may be."""
+    """Returns the numeric inputs of a node that have, or may have, more than one element."""
     for endpoint in node.inputs:
         if _dtype(graph, endpoint) not in NARROWED:
             continue
@@ -142,13 +142,13 @@ def _values(graph: Graph, node: Node, types: Types) -> Iterator[Edge]:
 def _applied(
     graph: Graph, edges: Iterable[Edge], types: Types, crossing: bool
 ) -> Iterator[Endpoint]:
-    """These tensors, and those of which a task makes them.
+    """Returns these tensors, and those from which a task computes them.
 
     Args:
         graph: The nodes.
-        edges: The tensors, with who reads them.
+        edges: The tensors, with their readers.
         types: What is known of them.
-        crossing: Whether to look on one task only, and at what comes there from others.
+        crossing: Whether to search one task only, and its inputs from others.
     """
     stack = list(edges)
     seen: set[str] = set()
@@ -168,7 +168,7 @@ def _applied(
             at = producer.inputs.index(edge[0])
             if not held[at].is_ref:
                 stack.append(edge)
-        stack.extend(  # what is added to a slot comes through its reference
+        stack.extend(  # additions to a slot arrive through its reference
             (each, producer)
             for each in producer.inputs
             if _dtype(graph, each).is_ref
@@ -202,10 +202,10 @@ def _cast(graph: Graph, travelling: Mapping[Endpoint, DType]) -> Graph:
 def _through(
     graph: Graph, added: dict[str, Node], endpoint: Endpoint, reader: Node, wire: DType
 ) -> Endpoint:
-    """The tensor as it arrives on the reader's device."""
+    """Returns the tensor as received on the reader's device."""
     producer = graph[endpoint.node]
     kind = _dtype(graph, endpoint)
-    # A variable that is read away from home is read when its reader runs.
+    # A variable read on another device is read when its reader runs.
     after = reader.control_inputs if kind.is_ref else ()
     number = f"/{reader.name}" if after else ""
     sent = f"_wire/{endpoint.node}/{endpoint.slot}{number}"

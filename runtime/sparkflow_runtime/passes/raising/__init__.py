@@ -1,1 +1,1 @@
-"""Frames of TensorFlow's first control flow become functions."""
+"""Conversion of TensorFlow's original (V1) control flow to functions."""

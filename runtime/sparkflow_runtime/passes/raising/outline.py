@@ -1,4 +1,4 @@
-"""Takes nodes out of a graph into functions, for the passes that raise control flow."""
+"""Moves nodes of a graph into functions, for the passes that raise control flow."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sparkflow_runtime.ops import registry
 
 
 class Outline:
-    """The nodes and functions known so far. Changed while a graph is raised, and only then.
+    """The nodes and functions known so far. Changed only while a graph is raised.
 
     Args:
         graph: The graph being raised.
-        prefix: What the names of new functions begin with.
+        prefix: The prefix of the names of new functions.
 
     Attributes:
-        functions: The functions made, by name.
+        functions: The functions created, by name.
     """
 
     def __init__(self, graph: Graph, prefix: str = "_raised") -> None:
@@ -37,7 +37,7 @@ class Outline:
         device: str = "",
         attrs: Mapping[str, Any] | None = None,
     ) -> Node:
-        """A new node; its name is `name`, or one like it that is free."""
+        """Creates a node; its name is `name`, or a similar unused one."""
         while name in self._nodes:
             name += "_"
         made = Node(name, op, tuple(inputs), tuple(dict.fromkeys(control)), device, attrs or {})
@@ -45,27 +45,27 @@ class Outline:
         return made
 
     def __getitem__(self, name: str) -> Node:
-        """The node of that name as it was first known."""
+        """Returns the original node of that name."""
         return self._nodes[name]
 
     def dtype(self, endpoint: Endpoint) -> DType:
-        """The dtype of a tensor."""
+        """Returns the dtype of a tensor."""
         node = self._nodes[endpoint.node]
         return registry.lookup(node.op).signature.output_dtypes(node.attrs)[endpoint.slot]
 
     def argument(self, endpoint: Endpoint, index: int, by_reference: bool) -> Node:
-        """An argument that stands for a tensor outside."""
+        """Creates an argument that represents a tensor outside."""
         base = self.dtype(endpoint).base
         attrs = {"T": base.ref if by_reference else base, "index": index, "shape": None}
         return self.node(f"_in/{endpoint.node}", ARG, attrs=attrs)
 
     def result(self, endpoint: Endpoint, index: int, dtype: DType) -> Node:
-        """A result."""
+        """Creates a result."""
         attrs = {"T": dtype, "index": index}
         return self.node(f"_out/{endpoint.node}", RETVAL, (endpoint,), attrs=attrs)
 
     def add_function(self, label: str, nodes: Sequence[Node]) -> str:
-        """Makes nodes a function whose last nodes all run, and returns its name."""
+        """Creates a function of nodes, whose last nodes all run; returns its name."""
         read = {name for node in nodes for name in predecessors(node)}
         targets = tuple(n.name for n in nodes if n.name not in read and n.op not in (ARG, RETVAL))
         name = f"{self._prefix}/{label}"
@@ -86,7 +86,7 @@ class Outline:
 
 
 def read_by_reference(nodes: Iterable[Node]) -> set[Endpoint]:
-    """The tensors that a node reads as a variable."""
+    """Returns the inputs that a node reads as a variable."""
     found: set[Endpoint] = set()
     for node in nodes:
         expected = registry.lookup(node.op).signature.input_dtypes(node.attrs)
@@ -95,7 +95,7 @@ def read_by_reference(nodes: Iterable[Node]) -> set[Endpoint]:
 
 
 def with_local_control(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes, waiting only for each other."""
+    """Returns the nodes with control inputs only among themselves."""
     names = {node.name for node in nodes}
     return [
         replaced(node, control=[n for n in node.control_inputs if n in names]) for node in nodes
@@ -105,7 +105,7 @@ def with_local_control(nodes: Sequence[Node]) -> list[Node]:
 def replaced(
     node: Node, inputs: Mapping[Endpoint, Endpoint] | None = None, control: Iterable[str] = ()
 ) -> Node:
-    """The node with some inputs exchanged and these control inputs."""
+    """Returns the node with some inputs replaced and these control inputs."""
     made = rewired(node, inputs or {})
     return Node(
         made.name, made.op, made.inputs, tuple(dict.fromkeys(control)), made.device, made.attrs
@@ -113,6 +113,6 @@ def replaced(
 
 
 def common_device(nodes: Collection[Node]) -> str:
-    """The device that all nodes ask for that ask for one; "" where they differ."""
+    """Returns the device that all nodes with a request share; "" if they differ."""
     asked = {node.device for node in nodes if node.device}
     return asked.pop() if len(asked) == 1 else ""

@@ -1,10 +1,10 @@
 """`Switch` and `Merge` outside of loops become `If` nodes with a function for each branch.
 
-Every node runs under a condition: a set of predicates that must have certain values, those of the
-`Switch` outputs it depends on. A `Merge` joins two conditions that differ in one predicate. Nodes
-are taken in topological order; those that wait for one predicate and can run together become one
-`If`, in which the same is done with the predicates left. What one branch computes and a later `If`
-goes on with is a result that the other branch makes up (`FakeParam`): nobody reads that.
+Every node runs under a condition: a set of predicates with required values, those of the `Switch`
+outputs it depends on. A `Merge` joins two conditions that differ in one predicate. Nodes are
+processed in topological order; those that depend on one predicate and can run together become one
+`If`, in which the remaining predicates are treated likewise. For values that one branch computes
+and a later `If` uses, the other branch returns a `FakeParam`, which is never read.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _ALWAYS: Condition = frozenset()
 
 
 def raise_branches(nodes: Sequence[Node], outline: Outline) -> list[Node]:
-    """The nodes with `If` in place of `Switch` and `Merge`.
+    """Returns the nodes with `If` instead of `Switch` and `Merge`.
 
     Args:
         nodes: A graph without cycles, all of whose inputs are among them.
-        outline: Gets the functions.
+        outline: Receives the functions.
 
     Raises:
-        UnimplementedError: A `Merge` joins what are not the two branches of one predicate.
+        UnimplementedError: A `Merge` does not join the two branches of one predicate.
     """
     if not any(node.op in SWITCHES or node.op in MERGES for node in nodes):
         return list(nodes)
@@ -51,7 +51,7 @@ def raise_branches(nodes: Sequence[Node], outline: Outline) -> list[Node]:
 
 
 def _told_fetches(nodes: Sequence[Node], outline: Outline) -> list[Node]:
-    """The nodes with an `Identity` before each fetch, so that a fetch reads nothing others do."""
+    """Adds an `Identity` before each fetch, so that fetches share no inputs with other nodes."""
     found: list[Node] = []
     for node in nodes:
         if node.op == RETVAL and not node.attrs["T"].is_ref:
@@ -66,12 +66,12 @@ def _told_fetches(nodes: Sequence[Node], outline: Outline) -> list[Node]:
 
 @dataclass(slots=True)
 class _Context:
-    """What was emitted so far in one function or at the top.
+    """The nodes emitted so far in one function or at the top level.
 
     Attributes:
         nodes: In topological order.
-        tensors: Where tensors are found here that an `If` computes.
-        controls: Which node to wait for, for nodes that are inside an `If`.
+        tensors: The outputs here of tensors that an `If` computes.
+        controls: The nodes to wait for instead of nodes inside an `If`.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -99,13 +99,13 @@ class _Branches:
         self._waited = {name for node in self._order for name in node.control_inputs}
 
     def raised(self) -> list[Node]:
-        """The nodes of the top."""
+        """Returns the nodes of the top level."""
         return self._emit([node.name for node in self._order if node.name in self._paths], 0).nodes
 
     # ------------------------------------------------------------------ conditions
 
     def _condition(self, node: Node) -> Condition | None:
-        """When the node runs; None for never."""
+        """Returns the condition under which the node runs; None for never."""
         if node.op in MERGES:
             return self._merge_condition(node)
         if node.op == "ControlTrigger" or node.op == RETVAL:
@@ -114,7 +114,7 @@ class _Branches:
         return _all([*parts, *(self._conditions[name] for name in node.control_inputs)])
 
     def _of(self, endpoint: Endpoint) -> Condition | None:
-        """When a tensor is there."""
+        """Returns the condition under which a tensor exists."""
         node = self._nodes[endpoint.node]
         condition = self._conditions[node.name]
         if node.op not in SWITCHES:
@@ -124,7 +124,7 @@ class _Branches:
         return _all([condition, frozenset([chosen])])
 
     def _predicate(self, endpoint: Endpoint) -> Endpoint:
-        """Where the value of a predicate was first made."""
+        """Returns the original tensor of a predicate."""
         while True:
             node = self._nodes[endpoint.node]
             passes = node.op == "Identity" and not self._outline.dtype(node.inputs[0]).is_ref
@@ -155,10 +155,10 @@ class _Branches:
         ).at(node.describe())
 
     def _rank(self, predicate: Endpoint) -> tuple[int, int]:
-        """Outer predicates come before those that are computed inside their branches."""
+        """Sorts outer predicates before those computed inside their branches."""
         return len(self._conditions[predicate.node] or ()), self._place[predicate.node]
 
-    # ------------------------------------------------------------------ who reads what
+    # ------------------------------------------------------------------ readers
 
     def _resolved(self, endpoint: Endpoint) -> Endpoint:
         while endpoint in self._alias:
@@ -166,7 +166,7 @@ class _Branches:
         return endpoint
 
     def _find_readers(self) -> dict[Endpoint, set[str]]:
-        """Per tensor the nodes that use it, or are in a branch that it chooses."""
+        """Returns, per tensor, the nodes that use it, or are in a branch that it selects."""
         found: dict[Endpoint, set[str]] = {}
         for name, path in self._paths.items():
             node = self._nodes[name]
@@ -181,7 +181,7 @@ class _Branches:
     # ------------------------------------------------------------------ nodes and functions
 
     def _emit(self, names: Sequence[str], depth: int) -> _Context:
-        """The nodes of these names, which all run under one condition of `depth` predicates."""
+        """Emits the named nodes, which all run under one condition of `depth` predicates."""
         context = _Context()
         pending = dict.fromkeys(names)
         while pending:
@@ -210,7 +210,7 @@ class _Branches:
         return context
 
     def _group(self, name: str, depth: int) -> Endpoint | None:
-        """The predicate whose `If` the node belongs to; None where it needs none."""
+        """Returns the predicate whose `If` the node belongs to; None if it needs none."""
         path = self._paths[name]
         if len(path) > depth:
             return path[depth][0]
@@ -282,7 +282,7 @@ class _Branches:
             context.tensors[endpoint] = Endpoint(made.name, slot)
 
     def _argument_types(self, free: Sequence[Endpoint], read: Sequence[Node]) -> list[DType]:
-        """How an `If` is given its inputs: variables that a branch changes by reference."""
+        """Returns the inputs of an `If`: variables that a branch changes, by reference."""
         referred = read_by_reference(read)
         dtype_of = [self._outline.dtype(endpoint) for endpoint in free]
         return [
@@ -293,7 +293,7 @@ class _Branches:
     def _controls(
         self, inside: set[str], read: Sequence[Node], exits: Sequence[str], context: _Context
     ) -> list[str]:
-        """What an `If` waits for besides its inputs."""
+        """Returns the control inputs of an `If`."""
         local = {node.name for node in read} | inside
         waits = [name for node in read for name in node.control_inputs]
         waits += [name for merge in exits for name in self._nodes[merge].control_inputs]
@@ -312,7 +312,7 @@ class _Branches:
         types: Sequence[DType],
         result_types: Sequence[DType],
     ) -> str:
-        """One branch as a function."""
+        """Returns one branch as a function."""
         outline = self._outline
         args = [
             outline.argument(endpoint, index, dtype.is_ref)
@@ -327,7 +327,7 @@ class _Branches:
         return outline.add_function(label, with_local_control([*args, *body, *ends]))
 
     def _outputs(self, inner: Sequence[str], exits: Sequence[str]) -> list[Endpoint]:
-        """The tensors of an `If`'s nodes that others read."""
+        """Returns the tensors of an `If`'s nodes that other nodes read."""
         inside = {*inner, *exits}
         found = []
         for name in exits:
@@ -348,7 +348,7 @@ class _Branches:
         branch: _Context,
         inner: set[str],
     ) -> Endpoint:
-        """What one branch returns for a tensor of the `If`; may add a node to the branch."""
+        """Returns one branch's result for a tensor of the `If`; may add a node to the branch."""
         name = endpoint.node
         if name not in inner:  # a Merge
             index = self._joined[name][1][chosen[1]]
@@ -373,7 +373,7 @@ class _Branches:
 
 
 def _all(conditions: Iterable[Condition | None]) -> Condition | None:
-    """When all of them hold; None for never."""
+    """Returns the conjunction of the conditions; None for never."""
     joined: set[tuple[Endpoint, bool]] = set()
     for condition in conditions:
         if condition is None:
@@ -385,7 +385,7 @@ def _all(conditions: Iterable[Condition | None]) -> Condition | None:
 
 
 def _free(bodies: Sequence[tuple[Sequence[Node], Sequence[Endpoint]]]) -> list[Endpoint]:
-    """The tensors that the branches read and do not make, each once."""
+    """Returns the distinct tensors that the branches read but do not compute."""
     found: dict[Endpoint, None] = {}
     for nodes, results in bodies:
         names = {node.name for node in nodes}

@@ -1,8 +1,8 @@
-"""Control flow of TensorFlow's first releases becomes functional: `If` and `While` with functions.
+"""Converts TensorFlow's V1 control flow to functional `If` and `While`.
 
 There `tf.cond` was `Switch` and `Merge`, `tf.while_loop` these with `Enter`, `Exit`,
-`NextIteration` and `LoopCond`, and an executor went along with whatever was alive. Here a step is
-straight lines, so what runs together becomes a function (ADR 0006).
+`NextIteration` and `LoopCond`, and the executor ran whatever was alive. Here a step is
+straight-line code, so nodes that run together become a function (ADR 0006).
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from sparkflow_runtime.passes.raising.raise_loops import FRAME_OPS, frames_of, r
 
 
 def raise_control_flow(graph: Graph, prefix: str = "_raised") -> tuple[Graph, dict[str, Function]]:
-    """The graph without `Switch` and its like, and the functions its new nodes call.
+    """Returns the graph without V1 control flow, and the functions that its new nodes call.
 
     Args:
         graph: Pruned; may have the cycles of loops.
-        prefix: What the names of the functions begin with.
+        prefix: The prefix of the functions' names.
 
     Raises:
-        InvalidArgumentError, NotFoundError: A node does not fit its op's signature; what is fetched
-            does not leave its loop.
-        UnimplementedError: Something is not put together as TensorFlow does; the text names nodes.
+        InvalidArgumentError, NotFoundError: A node does not match its op's signature; a fetch is
+            inside a loop.
+        UnimplementedError: The structure is not one that TensorFlow builds; the text names nodes.
     """
     if not any(node.op in FRAME_OPS for node in graph):
         return graph, {}

@@ -1,8 +1,8 @@
 """Frames of `Enter`, `Merge`, `Switch`, `NextIteration` and `Exit` become `While` nodes.
 
-A loop variable is a `Merge` of an `Enter` and a `NextIteration`; what else enters is the same in
-every iteration. The condition is what `LoopCond` depends on, the body what the `NextIteration`
-nodes depend on behind the `Switch` nodes. Loops inside are raised in the body.
+A loop variable is a `Merge` of an `Enter` and a `NextIteration`; all other `Enter` nodes are
+loop-invariant. The condition is what `LoopCond` depends on, the body what the `NextIteration` nodes
+depend on after the `Switch` nodes. Inner loops are raised in the body.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ Frame = tuple[str, ...]
 
 
 def frames_of(nodes: Mapping[str, Node]) -> dict[str, Frame]:
-    """Per node the frames it is in, from the outermost; `Enter` and `Exit` are inside theirs.
+    """Returns the frames of each node, outermost first; `Enter` and `Exit` are inside theirs.
 
     Raises:
-        UnimplementedError: A node is in two loops that are not one inside the other, in a loop that
-            enters itself, or in a circle that nothing enters.
+        UnimplementedError: A node is in two loops that are not nested, in a loop that enters
+            itself, or in a cycle without an entry.
     """
     consumers: dict[str, list[str]] = {name: [] for name in nodes}
     for node in nodes.values():
@@ -79,16 +79,16 @@ def frames_of(nodes: Mapping[str, Node]) -> dict[str, Frame]:
 def raise_level(
     nodes: Sequence[Node], depth: int, frames: dict[str, Frame], outline: Outline
 ) -> list[Node]:
-    """The nodes of one level of frames with functional control flow.
+    """Returns the nodes of one level of frames with functional control flow.
 
     Args:
-        nodes: Those of a function's body, or of the whole graph, with the loops inside.
-        depth: How many frames are around them.
-        frames: See `frames_of`; gets the nodes made.
-        outline: Gets the functions.
+        nodes: The nodes of a function's body, or of the whole graph, with inner loops.
+        depth: The number of frames around them.
+        frames: See `frames_of`; receives the new nodes.
+        outline: Receives the functions.
 
     Raises:
-        UnimplementedError: A loop is not made as TensorFlow makes them; the text names nodes.
+        UnimplementedError: A loop is not one that TensorFlow builds; the text names nodes.
     """
     inside = {node.name: node for node in nodes if len(frames[node.name]) > depth}
     if inside:
@@ -117,7 +117,7 @@ def _reconnected(
 def _components(
     inside: Mapping[str, Node], depth: int, frames: Mapping[str, Frame]
 ) -> list[dict[str, Node]]:
-    """The loops: nodes that are connected without leaving their frame."""
+    """Returns the loops: nodes that are connected without leaving their frame."""
     leader = {name: name for name in inside}
 
     def find(name: str) -> str:
@@ -141,7 +141,7 @@ def _components(
 
 @dataclass(frozen=True, slots=True)
 class _Variable:
-    """A loop variable: its value before, its name in the loop, its value after an iteration."""
+    """A loop variable: initial value, name in the loop, value after an iteration."""
 
     start: Endpoint
     inner: Endpoint
@@ -167,7 +167,7 @@ class _Loop:
             raise self._refusal(f"has {len(conditions)} LoopCond nodes")
         self._condition = conditions[0]
         self._variables = self._find_variables()
-        # The name of everything in the loop that is a loop variable, or the same in every turn.
+        # The names of loop variables and loop-invariant tensors.
         self._args: dict[Endpoint, Endpoint] = {v.inner: v.inner for v in self._variables}
         self._left: dict[Endpoint, int] = {}
         self._find_switches()
@@ -211,7 +211,7 @@ class _Loop:
                 self._left[Endpoint(node.name, 0)] = place
 
     def exits(self, name: str) -> dict[Endpoint, Endpoint]:
-        """Which output of the `While` of this name is which `Exit`."""
+        """Maps each `Exit` to the output of the `While` of this name."""
         found = {}
         for node in self._own:
             if node.op in EXITS:
@@ -221,7 +221,7 @@ class _Loop:
         return found
 
     def raised(self) -> Node:
-        """The `While` node."""
+        """Returns the `While` node."""
         outline = self._outline
         condition = self._ancestors([self._condition.inputs[0]], self._condition.control_inputs)
         waits = [name for variable in self._variables for name in variable.waits]
@@ -265,7 +265,7 @@ class _Loop:
         )
 
     def _ancestors(self, roots: Iterable[Endpoint], waits: Iterable[str]) -> list[Node]:
-        """The nodes that tensors need in one iteration, in the order of the graph."""
+        """Returns the nodes that tensors need in one iteration, in graph order."""
         stack = [e.node for e in roots if e not in self._args]
         stack += [name for name in waits if name not in self._boundary]
         found: set[str] = set()

@@ -1,4 +1,4 @@
-"""Rewrites nodes into cheaper ones with the same values, or into values that are there already."""
+"""Rewrites nodes into cheaper ones with the same values, or into existing values."""
 
 from sparkflow_runtime.passes.simplify.sweep import simplify
 

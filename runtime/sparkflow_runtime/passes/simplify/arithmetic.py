@@ -1,7 +1,7 @@
-"""Rules of arithmetic that change no value, or as little as TensorFlow's own optimizer does.
+"""Arithmetic rules that change no value, or not more than TensorFlow's optimizer does.
 
-`x + 0.0` stays, because it makes 0 of -0.0. `Pow` by 2, 0.5, -1 and -0.5 becomes the op for it, as
-in TensorFlow, which may differ in the last bit, and for -0.0 and -inf under the root.
+`x + 0.0` stays, because it changes -0.0 to 0. As in TensorFlow, `Pow` by 2, 0.5, -1 and -0.5
+becomes the specific op, which may differ in the last bit, and for roots of -0.0 and -inf.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sparkflow_runtime.passes.simplify.rewriting import (
 )
 
 _MAX_LOOKED_AT: Final = 1 << 12
-"""Elements of a constant; in longer ones nobody looks for numbers that are all the same."""
+"""Maximum size of constants that are checked for equal elements."""
 _PLAIN_KINDS: Final = "biuf"
 
 Array = np.ndarray[Any, Any]
@@ -61,7 +61,7 @@ _NEUTRAL: Final[dict[str, tuple[Callable[[Array], bool], tuple[int, ...]]]] = {
     "LogicalAnd": (_is_true, (0, 1)),
     "LogicalOr": (_is_false, (0, 1)),
 }
-"""Per op of two inputs what changes nothing, and as which input."""
+"""Neutral element and its input index, per binary op."""
 
 
 def _plain_constant(g: Rewriting, endpoint: Endpoint) -> Array | None:
@@ -72,7 +72,7 @@ def _plain_constant(g: Rewriting, endpoint: Endpoint) -> Array | None:
 
 
 def broadcasts_into(g: Rewriting, small: Array, x: Endpoint) -> bool:
-    """Whether a constant broadcast against `x` gives the shape of `x`."""
+    """Whether broadcasting a constant against `x` results in the shape of `x`."""
     if small.ndim == 0:
         return True
     shape = g.shape(x)
@@ -105,7 +105,7 @@ def _times_minus_one(g: Rewriting, node: Node) -> Result:
 
 
 def _divided_by_power_of_two(g: Rewriting, node: Node) -> Result:
-    """A product by the reciprocal, which is exact."""
+    """Multiplies by the reciprocal, if that is exact."""
     value = _plain_constant(g, node.inputs[1])
     if value is None or value.dtype.kind != "f":
         return None
@@ -178,7 +178,7 @@ def _both_negated(g: Rewriting, node: Node) -> Result:
 
 
 def _added(g: Rewriting, node: Node) -> Result:
-    """A sum of one is that one; a sum of two of one shape is an addition, which is fused."""
+    """AddN of one input is that input; of two with one shape it is an addition, which is fused."""
     if len(node.inputs) == 1:
         return node.inputs[0]
     same = len(set(node.inputs)) == 1

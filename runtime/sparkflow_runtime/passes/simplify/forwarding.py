@@ -1,4 +1,4 @@
-"""Rules for nodes that hand on an input, always or because of what is known of it."""
+"""Rules for nodes that return an input unchanged, always or given what is known of it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _without_axes(place: int) -> Rule:
 
 
 def _all_equal(place: int, number: int) -> Rule:
-    """Nothing happens where all elements of an input are one number."""
+    """Ops that change nothing if all elements of an input are one number."""
 
     def rule(g: Rewriting, node: Node) -> Result:
         value = g.constant(node.inputs[place])
@@ -67,12 +67,12 @@ def _one_part(value: int) -> Rule:
 
 
 def _same_sizes(g: Rewriting, node: Node) -> Result:
-    """What can only give its input when the shape stays."""
+    """Ops that return their input if the shape is unchanged."""
     return node.inputs[0] if g.same_sizes(node.inputs[0], Endpoint(node.name, 0)) else None
 
 
 def _whole(g: Rewriting, node: Node) -> Result:
-    """A slice with steps of one that has the size of the whole."""
+    """A slice with steps of 1 that has the size of its input."""
     strides = g.constant(node.inputs[3])
     if strides is None or (strides != 1).any():
         return None
@@ -82,7 +82,7 @@ def _whole(g: Rewriting, node: Node) -> Result:
 
 
 def _chosen(g: Rewriting, node: Node) -> Result:
-    """What a constant condition chooses, where it has the shape of the result."""
+    """The operand that a constant condition selects, if it has the shape of the result."""
     condition = g.constant(node.inputs[0])
     if condition is None or not condition.size or condition.any() != condition.all():
         return None
@@ -93,7 +93,7 @@ def _chosen(g: Rewriting, node: Node) -> Result:
 
 
 def _holds(g: Rewriting, node: Node) -> Result:
-    """An assertion that holds only waits."""
+    """An assertion that holds becomes a NoOp."""
     condition = g.constant(node.inputs[0])
     if condition is None or condition.ndim or not condition:
         return None
@@ -107,7 +107,7 @@ def _is_repeated(op: Op) -> bool:
 
 
 def _unrepeated(g: Rewriting, node: Node) -> Result:
-    """Reads what was repeated before an op that repeats it itself."""
+    """Removes a broadcast before an op that broadcasts itself."""
     for place, endpoint in enumerate(node.inputs):
         repeated = g.source_where(endpoint, _is_repeated)
         if repeated is None:
@@ -135,7 +135,7 @@ def _unrepeated(g: Rewriting, node: Node) -> Result:
 
 
 def _is_broadcast(g: Rewriting, small: Endpoint, repeated: Node) -> bool:
-    """Whether numpy's broadcasting gives the same; a Tile repeats also what is longer than 1."""
+    """Whether broadcasting has the same result; a Tile also repeats sizes above 1."""
     before, after = g.sizes(small), g.sizes(Endpoint(repeated.name, 0))
     if before is None or all(size == 1 for size in before):
         return before is not None
@@ -152,7 +152,7 @@ def _broadcast(sizes: list[Any]) -> tuple[int, ...] | None:
 RULES: Final[Rules] = {
     "Cast": (_same_dtype,),
     "EnsureShape": (_known_shape,),
-    "PlaceholderWithDefault": (_all,),  # what is fed is an argument by now
+    "PlaceholderWithDefault": (_all,),  # feeds are arguments by now
     "ReverseV2": (_without_axes(1),),
     "Tile": (_all_equal(1, 1),),
     "Pad": (_all_equal(1, 0),),

@@ -1,7 +1,7 @@
-"""Rules for the way back through maximum pooling: what can be done to few elements is.
+"""Rules for gradients of max pooling: operations move to the smaller tensor.
 
-A window's gradient goes to the place of its maximum, all of it and nowhere else. So it may be
-masked, or added up per channel, before it is spread over the images.
+The whole gradient of a window goes to the position of its maximum. So it may be masked, or added up
+per channel, before it is scattered over the images.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _GEOMETRY: Final = ("ksize", "strides", "padding", "data_format", "T")
 
 
 def _spread(g: Rewriting, node: Node) -> Node | None:
-    """The gradient of a maximum that a node reads first; it may wait for something."""
+    """Returns the max pooling gradient that is a node's first input; it may have control inputs."""
     found = g.nodes[node.inputs[0].node]
     if found.op != "MaxPoolGrad" or g.reads_references(found):
         return None
@@ -34,9 +34,9 @@ def _spread(g: Rewriting, node: Node) -> Node | None:
 
 
 def _masked_before(g: Rewriting, node: Node) -> Result:
-    """The mask of a relu, whose results were pooled: of maxima instead of images.
+    """Applies the mask of a pooled relu to maxima instead of images.
 
-    A gradient goes where the image is as its maximum is, so both are positive, or neither is.
+    A gradient goes where the image equals its maximum, so both are positive, or neither is.
     """
     spread = _spread(g, node)
     if spread is None or spread.inputs[0] != node.inputs[1] or not g.is_read_once(node.inputs[0]):
@@ -48,7 +48,7 @@ def _masked_before(g: Rewriting, node: Node) -> Result:
 
 
 def _summed_before(g: Rewriting, node: Node) -> Result:
-    """The sum per channel of what was spread."""
+    """Computes the sum per channel before scattering."""
     spread = _spread(g, node)
     if spread is None:
         return None

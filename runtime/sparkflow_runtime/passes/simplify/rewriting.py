@@ -1,10 +1,10 @@
-"""A graph while it is rewritten: what rules may ask, and how they make nodes.
+"""A graph while it is rewritten: the queries and node constructors for rules.
 
-A rule looks at one node, whose inputs have been rewritten already, and says what stands for it:
-another node of the same name, a tensor that is there already (one per output where there are
-several), or nothing. What a rule looks through must not be waited with: `source` gives no node with
-control inputs, `constant` no constant with any. Nor does `source` give a node that reads a
-variable: who reads its input instead would read it later.
+A rule receives one node, whose inputs have already been rewritten, and returns its replacement:
+another node of the same name, an existing tensor (one per output if there are several), or nothing.
+Rules must not bypass control inputs: `source` returns no node, and `constant` no constant, that has
+any. Nor does `source` return a node that reads a variable: reading its input instead would read it
+later.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from sparkflow_runtime.shapes import Shape
 
 
 class Rewriting:
-    """The nodes so far. Changed by one sweep only.
+    """The nodes so far. Changed only by one sweep.
 
     Args:
-        names: The nodes of the whole graph before it, by name.
+        names: The nodes of the original graph, by name.
         types: What is known of its tensors; nodes keep their names and so their types.
 
     Attributes:
-        nodes: What has been rewritten, by name, in an order in which it can run.
-        references: Names of those with an output that is a reference to a variable.
+        nodes: The rewritten nodes, by name, in a valid execution order.
+        references: Names of nodes with an output that is a reference to a variable.
     """
 
     def __init__(self, names: Mapping[str, Node], types: Types) -> None:
@@ -44,31 +44,31 @@ class Rewriting:
         self._readers: Counter[Endpoint] | None = None
 
     def source(self, endpoint: Endpoint, *ops: str) -> Node | None:
-        """The node that makes a tensor, if it is one of these ops and may be looked through."""
+        """Returns the producer of a tensor, if it is one of these ops and may be bypassed."""
         node = self.nodes[endpoint.node]
         if node.op not in ops or node.control_inputs or self.reads_references(node):
             return None
         return node
 
     def source_where(self, endpoint: Endpoint, is_wanted: Callable[[Op], bool]) -> Node | None:
-        """The node that makes a tensor, if its op is wanted and it may be looked through."""
+        """Returns the producer of a tensor, if its op is wanted and it may be bypassed."""
         node = self.nodes[endpoint.node]
         if node.control_inputs or not is_wanted(registry.lookup(node.op)):
             return None
         return None if self.reads_references(node) else node
 
     def reads_references(self, node: Node) -> bool:
-        """Whether a node reads a variable, or takes one to change it."""
+        """Whether a node reads or changes a variable."""
         read = (endpoint.node for endpoint in node.inputs)
         return not self.references.isdisjoint(read) and reads_references(self.nodes, node)
 
     def constant(self, endpoint: Endpoint) -> np.ndarray[Any, Any] | None:
-        """The value of a tensor where it is a constant."""
+        """Returns the value of a tensor if it is a constant."""
         node = self.nodes[endpoint.node]
         return node.attrs["value"] if node.op == "Const" and not node.control_inputs else None
 
     def shape(self, endpoint: Endpoint) -> Shape:
-        """What is known of a tensor's shape."""
+        """Returns what is known of a tensor's shape."""
         node = self.nodes.get(endpoint.node)
         if node is not None and node.op == "Const":
             shape: Shape = node.attrs["value"].shape
@@ -77,7 +77,7 @@ class Rewriting:
         return None if found is None else found.shape
 
     def sizes(self, endpoint: Endpoint) -> tuple[int, ...] | None:
-        """The shape of a tensor where all of it is known."""
+        """Returns the shape of a tensor if it is fully known."""
         shape = self.shape(endpoint)
         return None if shape is None or None in shape else shape  # type: ignore[return-value]
 
@@ -87,20 +87,20 @@ class Rewriting:
         return shape is not None and None not in shape and shape == self.shape(second)
 
     def is_read_once(self, endpoint: Endpoint) -> bool:
-        """Whether one node alone read a tensor, before anything was rewritten."""
+        """Whether exactly one node of the original graph reads a tensor."""
         if self._readers is None:
             self._readers = Counter(each for node in self._names.values() for each in node.inputs)
         return self._readers[endpoint] == 1
 
     def const(self, node: Node, label: str, value: np.ndarray[Any, Any]) -> Endpoint:
-        """A new constant for a rewritten `node` to read, beside it."""
+        """Creates a constant for a rewritten `node`, on its device."""
         dtype = dtypes.as_dtype(value.dtype)
         return self.node(node, label, "Const", (), value=value, dtype=dtype)
 
     def node(
         self, node: Node, label: str, op: str, inputs: tuple[Endpoint, ...], **attrs: Any
     ) -> Endpoint:
-        """The first output of a new node for a rewritten `node` to read, beside it."""
+        """Creates a node for a rewritten `node`, on its device; returns its first output."""
         name = f"{node.name}/{label}"
         while name in self._names or name in self.nodes:
             name += "_"
@@ -109,25 +109,25 @@ class Rewriting:
 
 
 def changed(node: Node, op: str, inputs: Sequence[Endpoint], **attrs: Any) -> Node:
-    """The node with another op, inputs and attributes; what begins with `_` stays."""
+    """Returns the node with another op, inputs and attributes; attributes with `_` stay."""
     return Node(
         node.name, op, tuple(inputs), node.control_inputs, node.device, {**_private(node), **attrs}
     )
 
 
 def with_inputs(node: Node, *inputs: Endpoint) -> Node:
-    """The node with other inputs."""
+    """Returns the node with other inputs."""
     return Node(node.name, node.op, inputs, node.control_inputs, node.device, node.attrs)
 
 
 def waiting_as(node: Node, other: Node) -> Node:
-    """The node, waiting also for what the other one waited for, in whose place it is."""
+    """Returns the node with the control inputs of the one that it replaces added."""
     control = tuple(dict.fromkeys([*node.control_inputs, *other.control_inputs]))
     return Node(node.name, node.op, node.inputs, control, node.device, node.attrs)
 
 
 def as_constant(node: Node, value: np.ndarray[Any, Any]) -> Node:
-    """The constant that stands for a node."""
+    """Returns a constant that replaces a node."""
     return changed(node, "Const", (), value=value, dtype=dtypes.as_dtype(value.dtype))
 
 
@@ -140,4 +140,4 @@ Rule = Callable[[Rewriting, Node], Result]
 Rules = Mapping[str, Sequence[Rule]]
 """By op type."""
 TraitRules = Sequence[tuple[Callable[[Op], bool], Rule]]
-"""For every op without state of which something holds."""
+"""For every stateless op with a given property."""

@@ -1,4 +1,4 @@
-"""Rules for shapes as values, and for what changes the shape only."""
+"""Rules for shapes as values, and for ops that only change the shape."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sparkflow_runtime.passes.simplify.rewriting import (
 )
 
 _UNKNOWN: Final = -1
-"""Stands for a size that is not known; sizes are never negative."""
+"""An unknown size; sizes are never negative."""
 
 
 def _shape(g: Rewriting, node: Node) -> Result:
@@ -53,7 +53,7 @@ def _array(node: Node, value: Any) -> np.ndarray[Any, Any]:
 
 
 def _part_of_shape(g: Rewriting, node: Node) -> Result:
-    """The sizes that are known of a shape that is not known as a whole."""
+    """The known sizes of a partly known shape."""
     shape_of = g.source(node.inputs[0], "Shape")
     shape = None if shape_of is None else g.shape(shape_of.inputs[0])
     if shape_of is None or shape is None or None not in shape:
@@ -67,7 +67,7 @@ def _part_of_shape(g: Rewriting, node: Node) -> Result:
 
 
 def _equal_shapes(g: Rewriting, node: Node) -> Result:
-    """Operands of one shape: nothing was broadcast, so nothing is summed."""
+    """Operands of one shape: no broadcasting, so no summation."""
     first, second = (g.source(endpoint, "Shape") for endpoint in node.inputs)
     same = node.inputs[0] == node.inputs[1]
     if not same and first is not None and second is not None:
@@ -86,7 +86,7 @@ def _root(g: Rewriting, endpoint: Endpoint) -> Endpoint:
 
 
 def _reshaped(g: Rewriting, node: Node) -> Result:
-    """Back to the shape that the elements came in."""
+    """A reshape back to the original shape."""
     root = _root(g, node.inputs[0])
     out = Endpoint(node.name, 0)
     if g.same_sizes(root, out):
@@ -99,14 +99,14 @@ def _reshaped(g: Rewriting, node: Node) -> Result:
 
 
 def _fits(g: Rewriting, root: Endpoint, target: Endpoint) -> bool:
-    """Whether a tensor has the shape that a reshape asks for, whatever its unknown size is."""
+    """Whether a tensor has the shape requested by a reshape, whatever its unknown size."""
     asked = g.source(target, "Shape")
     if asked is not None and asked.inputs[0] == root:
         return True
     shape, sizes = g.shape(root), g.constant(target)
     if shape is None or sizes is None or shape.count(None) != 1 or len(shape) != sizes.size:
         return False
-    # With the other sizes as they are, the one that is to be found is what it was.
+    # The other sizes are unchanged, so the inferred one is too.
     return all(
         wanted == (-1 if size is None else size) and size != 0
         for size, wanted in zip(shape, sizes.tolist(), strict=True)
@@ -114,7 +114,7 @@ def _fits(g: Rewriting, root: Endpoint, target: Endpoint) -> bool:
 
 
 def _undone(g: Rewriting, node: Node) -> Result:
-    """Squeeze of what ExpandDims added, where no shape is known."""
+    """Squeeze of an axis that ExpandDims added, without known shapes."""
     expanded = g.source(node.inputs[0], "ExpandDims")
     axes = node.attrs["squeeze_dims"]
     if expanded is None or len(axes) != 1:

@@ -23,9 +23,9 @@ from sparkflow_runtime.passes.simplify.rewriting import (
 )
 
 _MAX_REWRITES: Final = 8
-"""Of one node in one sweep."""
+"""Maximum number of rewrites of one node in one sweep."""
 _MAX_MOVED_WAITS: Final = 4
-"""Control edges that may become more when a node with some is taken out."""
+"""Maximum number of control edges that removing a node may add."""
 _NO_TYPES: Final[Types] = MappingProxyType({})
 _TABLES: Final[tuple[tuple[Rules, TraitRules], ...]] = (
     (forwarding.RULES, forwarding.TRAIT_RULES),
@@ -34,21 +34,21 @@ _TABLES: Final[tuple[tuple[Rules, TraitRules], ...]] = (
     (transposes.RULES, ()),
 )
 _OF_WAYS_BACK: Final = frozenset({"ReluGrad", "BiasAddGrad"})
-"""What the rules of `pooling` are for, which a step without gradients need not import."""
+"""The ops with rules in `pooling`, which a step without gradients does not import."""
 _MAX_LOOKED_BACK: Final = 32
-"""Nodes among which what a node waited for is looked for, before it waits for all it read."""
+"""Maximum number of nodes searched for effects before all inputs become control inputs."""
 
 
 def simplify(graph: Graph, keep: Collection[str] = (), types: Types = _NO_TYPES) -> Graph:
-    """The graph with every rule applied that fits; the same object when none does.
+    """Returns the graph after applying all rules that match; the same object if none does.
 
-    Nodes that stay keep their names. A node that is taken out leaves its control inputs to those
-    who read it; who waited for it waits for what it needed.
+    Remaining nodes keep their names. The readers of a removed node get its control inputs; nodes
+    that waited for it wait for what it needed.
 
     Args:
         graph: Any graph; fetches as `_Retval` nodes.
-        keep: Names of nodes that must stay: those the step is asked to run.
-        types: What is known of its tensors; more rules fit when shapes are known.
+        keep: Names of nodes that must stay: the targets of the step.
+        types: What is known of its tensors; more rules match if shapes are known.
     """
     sweep = _Sweep(graph, keep, types)
     for node in graph.sorted():
@@ -58,7 +58,7 @@ def simplify(graph: Graph, keep: Collection[str] = (), types: Types = _NO_TYPES)
 
 @functools.cache
 def _rules_of(op: Op) -> tuple[Rule, ...]:
-    """The rules for an op's type, and for what it says of itself, table by table."""
+    """Returns the rules for an op's type and for its traits, table by table."""
     found: list[Rule] = []
     for rules, trait_rules in _TABLES:
         found += rules.get(op.op_type, ())
@@ -89,7 +89,7 @@ class _Sweep:
         self._changed = False
 
     def visit(self, original: Node) -> None:
-        """Takes in the next node in execution order."""
+        """Processes the next node in execution order."""
         node = self._rewired(original)
         op = registry.lookup(node.op)
         rules = _rules_of(op)
@@ -110,7 +110,7 @@ class _Sweep:
             self._after_effects.add(node.name)
 
     def result(self) -> Graph:
-        """The graph when every node has been visited."""
+        """Returns the graph after every node has been visited."""
         if not self._changed:
             return self._graph
         once_read = {name for node in self._graph for name in predecessors(node)}
@@ -120,7 +120,7 @@ class _Sweep:
     def _rewired(self, node: Node) -> Node:
         replaced, waits = self._replaced, self._waits
         if not waits:
-            return node  # nothing has been taken out so far
+            return node  # nothing has been removed so far
         inputs, control = node.inputs, node.control_inputs
         moved = [name for e in inputs if e.node in self._left for name in self._left[e.node]]
         if moved or any(name in waits for name in control):
@@ -133,7 +133,7 @@ class _Sweep:
         return Node(node.name, node.op, inputs, control, node.device, node.attrs)
 
     def _apply(self, node: Node, rules: tuple[Rule, ...]) -> Node | None:
-        """What stands for the node; None where it was taken out."""
+        """Returns the node's replacement; None if it was removed."""
         for _ in range(_MAX_REWRITES):
             made = self._first(node, rules)
             if made is None:
@@ -154,7 +154,7 @@ class _Sweep:
         return None
 
     def _waiting(self, before: Node, after: Node) -> Node:
-        """The node after a rule, waiting for what it does not read any more and has effects."""
+        """Returns a rewritten node, with control inputs for former inputs that have effects."""
         lost = self._lost(before, after.inputs)
         if not lost:
             return after
@@ -162,7 +162,7 @@ class _Sweep:
         return Node(after.name, after.op, after.inputs, control, after.device, after.attrs)
 
     def _lost(self, before: Node, inputs: Collection[Endpoint]) -> dict[str, None]:
-        """What a node waited for by reading it, as far as that matters and is not read still."""
+        """Returns the former inputs of a node for which it must still wait."""
         still = {endpoint.node for endpoint in inputs}
         found: dict[str, None] = {}
         stack = [e.node for e in before.inputs if e.node in self._after_effects]
@@ -181,7 +181,7 @@ class _Sweep:
         return {e.node: None for e in before.inputs if e.node in self._after_effects}
 
     def _handed_on(self, node: Node, endpoints: list[Endpoint]) -> Node | None:
-        """Takes the node out, or makes it hand on the tensors that stand for its outputs."""
+        """Removes the node, or makes it forward the tensors that replace its outputs."""
         lost = self._lost(node, endpoints)
         waits = tuple(dict.fromkeys([*node.control_inputs, *lost]))
         if not self._may_go(node, endpoints, waits):
@@ -198,12 +198,12 @@ class _Sweep:
         if node.name in self._keep:
             return False
         if node.device and any(self._nodes[e.node].device != node.device for e in endpoints):
-            return False  # where the value is to be was said on purpose
+            return False  # the value's device was requested explicitly
         if not waits:
             return True
         devices = self._devices_of_readers(node.name)
         if any(device != node.device for device in devices):
-            return False  # control edges would go where one tensor went
+            return False  # control edges would replace one tensor
         return len(waits) * (len(devices) - 1) <= _MAX_MOVED_WAITS
 
     def _devices_of_readers(self, name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Rules for transposes: pairs cancel, and products of matrices take them as flags."""
+"""Rules for transposes: pairs cancel, and matrix products absorb them as flags."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sparkflow_runtime.passes.simplify.rewriting import (
 
 
 def _order(g: Rewriting, node: Node) -> list[int] | None:
-    """The permutation of a Transpose where it is known and one."""
+    """The permutation of a Transpose if it is known and valid."""
     perm = g.constant(node.inputs[1])
     if perm is None or perm.ndim != 1 or sorted(perm.tolist()) != list(range(perm.size)):
         return None
@@ -47,7 +47,7 @@ def _transposed_twice(g: Rewriting, node: Node) -> Result:
 
 
 def _only_ones_move(g: Rewriting, node: Node) -> Result:
-    """Elements stay in their order when only axes of size 1 change places."""
+    """The order of elements is unchanged if only axes of size 1 move."""
     order, sizes = _order(g, node), g.sizes(node.inputs[0])
     if order is None or sizes is None or len(order) != len(sizes):
         return None
@@ -63,11 +63,11 @@ def _only_ones_move(g: Rewriting, node: Node) -> Result:
 
 
 def _flags(*names: str) -> Rule:
-    """Products whose operands are transposed before, by the names of their flags."""
+    """Matrix products with transposed operands, by the names of their flags."""
 
     def rule(g: Rewriting, node: Node) -> Result:
         if any(dtype.is_complex for dtype in _types(node)) and names[0] != "transpose_a":
-            return None  # these flags take the complex conjugate too
+            return None  # these flags also conjugate
         inputs, attrs = list(node.inputs), dict(node.attrs)
         for place, name in enumerate(names):
             matrix = _untransposed(g, inputs[place])
@@ -85,7 +85,7 @@ def _types(node: Node) -> list[DType]:
 
 
 def _untransposed(g: Rewriting, endpoint: Endpoint) -> Endpoint | None:
-    """What a tensor is the transpose of in its last two dimensions."""
+    """Returns the tensor of which this one is the transpose in the last two dimensions."""
     transpose = g.source(endpoint, "Transpose")
     order = None if transpose is None else _order(g, transpose)
     if transpose is None or order is None or len(order) < 2:

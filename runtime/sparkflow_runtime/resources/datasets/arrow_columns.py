@@ -1,10 +1,10 @@
-"""Columns of Arrow as arrays: the only module that knows how Arrow lays values out.
+"""Arrow columns as arrays: the only module that knows Arrow's memory layout.
 
-What a null, a NaN or a list of another length means is for the callers to say: `tf.data` refuses
-nulls here (`column_array`), the rules for the rows of Spark are in `sparkflow.spark.data.schema`.
-Arrays without nulls whose type fits are not copied. `pyarrow.compute`, which takes a fifth of a
-process's start, and pandas, which `to_numpy` of Arrow imports where it is installed and which takes
-another fifth, are loaded only for columns that need them.
+Callers decide what nulls, NaNs and lists of different lengths mean: for `tf.data`, `column_array`
+rejects nulls; the rules for Spark rows are in `sparkflow.spark.data.schema`. Arrays without nulls
+whose type matches are not copied. `pyarrow.compute`, a fifth of a process's start-up time, and
+pandas, which Arrow's `to_numpy` imports if it is installed, another fifth, are loaded only for
+columns that need them.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from sparkflow_runtime.errors import InvalidArgumentError
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 
-# Numbers of types' kinds: asking `pa.types` takes longer, which counts with hundreds of columns.
+# Type ids: asking `pa.types` is slower, which matters with hundreds of columns.
 _DICTIONARY: Final = pa.dictionary(pa.int32(), pa.int32()).id
 _FLOATS: Final = frozenset(kind.id for kind in (pa.float32(), pa.float64()))
 _BEYOND: Final = 2.0**63
-"""The least number that int64 cannot hold."""
+"""The smallest positive number that int64 cannot hold."""
 _YEAR_2: Final = -718_797
 _YEAR_9999: Final = 2_932_531
-"""Days from 1970 to the first ones of these years."""
+"""Days from 1970 to the first days of these years."""
 _SIGNED: Final = frozenset(kind.id for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64()))
 _DTYPES: Final = {
     pa.from_numpy_dtype(np.dtype(f"{kind}{bits}")).id: np.dtype(f"{kind}{bits}")
@@ -41,7 +41,7 @@ _DTYPES: Final = {
     }.items()
     for bits in sizes
 }
-"""By the types' ids, of types whose values numpy has as Arrow does."""
+"""By type id, for types with the same values in numpy and Arrow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,9 @@ class Lists:
     """A column of lists.
 
     Attributes:
-        lengths: [rows] of each list; 0 for nulls.
+        lengths: [rows] length of each list; 0 for nulls.
         missing: [rows] which lists are null; None if none is.
-        elements: An Arrow array of the elements of all lists that there are.
+        elements: An Arrow array of the elements of all non-null lists.
     """
 
     lengths: Array
@@ -60,7 +60,7 @@ class Lists:
 
 
 def whole(column: Any) -> Any:
-    """A column as one Arrow array of plain values: chunks joined, dictionaries looked up."""
+    """Returns a column as one Arrow array of plain values: chunks joined, dictionaries decoded."""
     if isinstance(column, pa.ChunkedArray):
         column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if column.type.id == _DICTIONARY:
@@ -69,13 +69,13 @@ def whole(column: Any) -> Any:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether values are lists, of any lengths or of one."""
+    """Whether values are lists, of variable or fixed length."""
     types = pa.types
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
 def missing_in(array: Any) -> Mask | None:
-    """[n]: which values are null; None if none is."""
+    """Returns [n], which values are null; None if none is."""
     if not array.null_count:
         return None
     found: Mask = array.is_null().to_numpy(zero_copy_only=False)
@@ -83,7 +83,7 @@ def missing_in(array: Any) -> Mask | None:
 
 
 def _values(array: Any) -> Array:
-    """[n]: what `to_numpy` gives; plain numbers without nulls without it, see above."""
+    """Like `to_numpy`: [n], but does not call it for plain numbers without nulls, see above."""
     if isinstance(array, pa.ChunkedArray):
         if array.num_chunks != 1:
             return np.asarray(array.to_numpy())
@@ -95,33 +95,33 @@ def _values(array: Any) -> Array:
 
 
 def present_in(array: Any) -> Mask:
-    """[n]: which values are not null."""
+    """Returns [n], which values are not null."""
     missing = missing_in(array)
     return np.ones(len(array), bool) if missing is None else ~missing
 
 
 def plain_types(dtype: np.dtype[Any]) -> frozenset[int]:
-    """The ids of types whose arrays without nulls can be put into one of the dtype as they are."""
+    """Returns the ids of types whose null-free arrays can be copied into arrays of the dtype."""
     return _SIGNED | _FLOATS if dtype.kind == "f" else _SIGNED
 
 
 def plain_numbers(column: Any) -> Array:
-    """[n]: the numbers of a column of one of the `plain_types`, which has no nulls."""
+    """Returns [n], the numbers of a column of one of the `plain_types` without nulls."""
     return _values(column)
 
 
 def plain(array: Any, *, as_whole: bool = False) -> Any:
-    """Numbers of what numpy has none for: dates, timestamps and decimals; other columns unchanged.
+    """Converts dates, timestamps and decimals to numbers; other columns are unchanged.
 
-    Dates are days, timestamps microseconds since 1970 in UTC, those without a zone as if they were
-    in UTC; what is smaller is cut off, downwards. Decimals are the nearest float64, or whole.
+    Dates become days, timestamps microseconds since 1970 in UTC, which is also assumed for those
+    without a zone; fractions are rounded down. Decimals become the nearest float64, or int64.
 
     Args:
         array: The column.
-        as_whole: Whether decimals become int64, without what is behind the point.
+        as_whole: Whether decimals become int64, truncated.
 
     Returns:
-        The numbers; null also where int64 cannot hold them.
+        The numbers; null also if int64 cannot hold them.
     """
     kind = array.type
     if pa.types.is_date(kind):
@@ -150,11 +150,11 @@ def _microseconds(array: Any, unit: str) -> Any:
 
 
 def _whole_decimals(array: Any) -> Any:
-    """Decimals as int64, null where it cannot hold them."""
+    """Converts decimals to int64, null if out of range."""
     cut = array.cast(pa.decimal128(38, 0), safe=False)
     if not len(cut):
         return pa.array([], pa.int64())
-    # Two words of 64 bits: the upper one is the sign alone where the lower one is enough.
+    # Two 64-bit words: the upper one is only the sign if the lower one is sufficient.
     words = np.frombuffer(cut.buffers()[1], "<i8").reshape(-1, 2)
     low, high = words[cut.offset : cut.offset + len(cut)].T
     faults = high != low >> 63
@@ -163,7 +163,7 @@ def _whole_decimals(array: Any) -> Any:
 
 
 def numbers(array: Any) -> Array:
-    """[n]: numbers or truth values, `plain`, of the type that they have; 0 or False for nulls."""
+    """Returns [n] numbers or booleans, `plain`, of their own type; 0 or False for nulls."""
     array = plain(array)
     if array.null_count:
         array = array.fill_null(False if pa.types.is_boolean(array.type) else 0)
@@ -171,14 +171,14 @@ def numbers(array: Any) -> Array:
 
 
 def floats(array: Any) -> npt.NDArray[np.float64]:
-    """[n]: numbers or truth values, `plain`, as float64; NaN for nulls."""
+    """Returns [n] numbers or booleans, `plain`, as float64; NaN for nulls."""
     found = numbers(array).astype(np.float64, copy=False)
     missing = missing_in(plain(array))
     return found if missing is None else np.where(missing, np.nan, found)
 
 
 def texts(array: Any) -> Array:
-    """[n] objects: texts or bytes as bytes, as string tensors have them; nulls become empty."""
+    """Returns [n] objects: strings or bytes as bytes, as in string tensors; nulls become empty."""
     is_large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
     encoded = array.cast(pa.large_binary() if is_large else pa.binary())
     if encoded.null_count:
@@ -188,7 +188,7 @@ def texts(array: Any) -> Array:
 
 
 def lists(array: Any) -> Lists:
-    """A column of lists, taken apart."""
+    """Splits a column of lists into its parts."""
     missing = missing_in(array)
     if pa.types.is_fixed_size_list(array.type):
         lengths: Array = np.full(len(array), array.type.list_size, np.int64)
@@ -200,18 +200,18 @@ def lists(array: Any) -> Lists:
 
 
 def elements_of(array: Any) -> Any:
-    """An Arrow array of the elements of all lists that there are."""
+    """Returns an Arrow array of the elements of all non-null lists."""
     return whole(array.flatten())
 
 
 def offsets_of(array: Any) -> Array:
-    """[rows + 1]: where each list begins among the elements; there are no nulls."""
+    """Returns [rows + 1], the offset of each list in the elements; there are no nulls."""
     offsets = _values(array.offsets)
     return offsets - offsets[0] if offsets[0] else offsets
 
 
 def field(array: Any, name: str) -> Any:
-    """A field of a column of structs; null where the struct is."""
+    """Returns a field of a struct column; null where the struct is."""
     if not array.null_count:
         return whole(array.field(name))
     position = array.type.get_field_index(name)
@@ -219,7 +219,7 @@ def field(array: Any, name: str) -> Any:
 
 
 def as_python_has_them(times: Any) -> Any:
-    """Dates and timestamps, of which Python has no nanoseconds and only the years 2 to 9998."""
+    """Converts dates and timestamps to Python's, which have no nanoseconds and years 2 to 9998."""
     kind = times.type
     if pa.types.is_timestamp(kind):
         times, kind = plain(whole(times)), pa.timestamp("us", kind.tz)
@@ -234,22 +234,22 @@ def as_python_has_them(times: Any) -> Any:
 
 
 def as_objects(column: Any) -> list[Any]:
-    """The values as Python has them, None for nulls: for messages and a few rows of a sample."""
+    """Returns Python values, None for nulls: for messages and small samples."""
     found: list[Any] = column.to_pylist()
     return found
 
 
 def as_pandas(structs: Any) -> dict[str, Any]:
-    """The fields of a column of structs as pandas has them, by name."""
+    """Returns the fields of a struct column as pandas objects, by name."""
     names = [each.name for each in structs.type]
     return dict(zip(names, (part.to_pandas() for part in structs.flatten()), strict=True))
 
 
 def column_array(column: Any, name: str, dtype: DType) -> Array:
-    """A column as `tf.data` has it: [rows], or [rows, n] for lists of n values.
+    """Returns a column as `tf.data` has it: [rows], or [rows, n] for lists of n values.
 
     Raises:
-        InvalidArgumentError: It has nulls, lists of different lengths, or another type.
+        InvalidArgumentError: It has nulls, lists of different lengths, or the wrong type.
     """
     array = whole(column)
     if array.null_count:

@@ -1,4 +1,4 @@
-"""Where training data enter a task: sources of batches, found by name by `IteratorV2`."""
+"""Sources of batches, through which training data enter a task; `IteratorV2` finds them by name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 @runtime_checkable
 class BatchSource(Protocol):
-    """Gives batch after batch.
+    """A source of batches.
 
     The process that hosts a task puts one into the task's `Resources` before training, under the
     `shared_name` of the graph's IteratorV2. Implementations are safe to call from several threads;
@@ -17,13 +17,13 @@ class BatchSource(Protocol):
     """
 
     def next_batch(self) -> tuple[np.ndarray[Any, Any], ...]:
-        """One array per component, for instance features and labels; may block for data.
+        """Returns one array per component, such as features and labels; may block for data.
 
-        The arrays belong to the receiver: the source never writes to them again.
+        The caller owns the arrays: the source never writes to them again.
 
         Raises:
             OutOfRangeError: There is no more data.
         """
 
     def close(self) -> None:
-        """Frees what the source holds; `next_batch` that blocks or is called later raises."""
+        """Frees the source's resources; pending and later calls of `next_batch` raise."""

@@ -1,11 +1,11 @@
-"""Datasets at run time: what can be gone through again and again, element by element.
+"""Datasets at run time: sequences of elements that can be iterated over repeatedly.
 
-An element is a tuple of arrays, one per component; a component may also be a `Dataset` itself. What
-lives here: `Dataset`, the contract of its iterators, and how elements become batches. Sources and
-transformations are in the modules `dataset_*` beside this one.
+An element is a tuple of arrays, one per component; a component may also be a `Dataset` itself. This
+module has `Dataset`, the protocol of its iterators, and the batching of elements. Sources and
+transformations are in the modules `dataset_*`.
 
-Iterators are objects with a `next` rather than generators: after an element that failed, the next
-one can be asked for, as in TensorFlow.
+Iterators are objects with a `next`, not generators: iteration can continue after a failed element,
+as in TensorFlow.
 """
 
 from __future__ import annotations
@@ -22,43 +22,43 @@ Array = Any
 Element = tuple[Any, ...]
 
 INFINITE, UNKNOWN = -1, -2
-"""Lengths of datasets that end never, or nobody knows when; TensorFlow's numbers."""
+"""Lengths of infinite datasets and of those with unknown length; TensorFlow's values."""
 
 
 class Step(Protocol):
-    """What iterators need of the running step; a `StepContext` is one."""
+    """The part of a running step that iterators need; `StepContext` implements it."""
 
     def check_cancelled(self) -> None:
-        """Raises the error that ended the step, if something did."""
+        """Raises the error that ended the step, if any."""
 
     def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Calls `callback` once if the step is cancelled; the returned function takes it back."""
+        """Calls `callback` once if the step is cancelled; returns a function to unregister it."""
 
 
 Call = Callable[[Any, Element], Element]
-"""A function of the graph, called with the step and an element."""
+"""A graph function, called with the step and an element."""
 
 
 class ElementIterator:
-    """Goes through a dataset once. Used by one thread at a time.
+    """Iterates over a dataset once. Used by one thread at a time.
 
     Attributes:
-        columns: Where the elements are rows of arrays: these arrays. `next_row` then gives the
-            numbers of the rows instead of the elements, so that batches are gathered at once.
+        columns: If the elements are rows of arrays: these arrays. `next_row` then returns row
+            numbers instead of elements, so that batches can be gathered in one call.
     """
 
     columns: tuple[Array, ...] | None = None
 
     def next(self, step: Any) -> Element | None:
-        """The next element, None at the end."""
+        """Returns the next element, None at the end."""
         raise NotImplementedError(type(self).__name__)
 
     def next_row(self, step: Any) -> int | None:
-        """The number of the row in `columns` that is the next element; None at the end."""
+        """Returns the row number in `columns` of the next element; None at the end."""
         raise NotImplementedError(type(self).__name__)
 
     def next_block(self, step: Any, count: int) -> Element | None:
-        """The next elements stacked: `count` of them, fewer only at the end; None for none.
+        """Returns the next `count` elements stacked, fewer only at the end; None for none.
 
         Raises:
             InvalidArgumentError: Their shapes differ.
@@ -74,7 +74,7 @@ class ElementIterator:
         return stacked(elements) if elements else None
 
     def collect(self, step: Any, count: int) -> list[Element]:
-        """The next elements: `count` of them, fewer only at the end."""
+        """Returns the next `count` elements, fewer only at the end."""
         elements: list[Element] = []
         following = self.next
         while len(elements) < count:
@@ -85,7 +85,7 @@ class ElementIterator:
         return elements
 
     def close(self) -> None:
-        """Frees what it holds: threads, files. May be called twice, and while another waits."""
+        """Frees threads and files. May be called twice, and while another thread waits."""
 
     def _rows(self, step: Any, count: int) -> list[int]:
         rows: list[int] = []
@@ -99,11 +99,11 @@ class ElementIterator:
 
 
 class Dataset:
-    """A sequence of elements that can be gone through again and again. Never changes.
+    """A sequence of elements that can be iterated over repeatedly. Immutable.
 
     Args:
-        iterate: Makes an iterator that starts at the first element.
-        length: How many elements there are; `INFINITE` or `UNKNOWN`.
+        iterate: Creates an iterator that starts at the first element.
+        length: The number of elements; `INFINITE` or `UNKNOWN`.
     """
 
     __slots__ = ("iterate", "length")
@@ -114,9 +114,9 @@ class Dataset:
 
 
 class Passing(ElementIterator):
-    """An iterator that gives the elements of another one as they are, in its order.
+    """An iterator over some elements of another one, unchanged and in its order.
 
-    Subclasses say in `_advance` which.
+    Subclasses select them in `_advance`.
     """
 
     def __init__(self, source: ElementIterator) -> None:
@@ -124,17 +124,17 @@ class Passing(ElementIterator):
         self.columns = source.columns
 
     def next(self, step: Any) -> Element | None:
-        """The next of those that pass."""
+        """Returns the next selected element."""
         found: Element | None = self._advance(self._source.next, step)
         return found
 
     def next_row(self, step: Any) -> int | None:
-        """The number of its row."""
+        """Returns its row number."""
         found: int | None = self._advance(self._source.next_row, step)
         return found
 
     def close(self) -> None:
-        """Closes the other one."""
+        """Closes the other iterator."""
         self._source.close()
 
     def _advance(self, following: Callable[[Any], Any], step: Any) -> Any:
@@ -142,12 +142,12 @@ class Passing(ElementIterator):
 
 
 def shape_of(component: Any) -> tuple[int, ...]:
-    """The shape of a component; that of a scalar where it is no array."""
+    """Returns the shape of a component; a scalar's if it is not an array."""
     return getattr(component, "shape", ())
 
 
 def stacked(elements: Sequence[Element]) -> Element:
-    """Elements of equal shapes as one, with a new first dimension.
+    """Stacks elements of equal shapes along a new first dimension.
 
     Raises:
         InvalidArgumentError: The shapes of a component differ.
@@ -173,7 +173,7 @@ def _stack(index: int, arrays: Sequence[Array]) -> Array:
             )
     count = len(arrays)
     if shape and shape[0]:
-        # One call of C instead of one per element.
+        # One C call instead of one per element.
         return np.concatenate(arrays).reshape(count, *shape)
     result = np.empty((count, *shape), first.dtype)
     for place, array in enumerate(arrays):
@@ -182,7 +182,7 @@ def _stack(index: int, arrays: Sequence[Array]) -> Array:
 
 
 def multiplied(length: int, by: int) -> int:
-    """The length of something repeated; negative `by`: for ever."""
+    """Returns the length after repetition; negative `by`: infinite."""
     if length == 0 or by == 0:
         return 0
     if by < 0 or length == INFINITE:

@@ -1,4 +1,4 @@
-"""Datasets that remember their elements: in memory, or in a file."""
+"""Datasets that cache their elements in memory or in a file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _END = b"end of "
 
 
 class Memory:
-    """The elements of a dataset that was gone through. `lock` guards `elements`."""
+    """The elements of a dataset after a full pass. `lock` guards `elements`."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -50,7 +50,7 @@ class _Remembering(ElementIterator):
 
 
 def cached_in_memory(source: Dataset) -> Dataset:
-    """The elements, computed once: whoever comes after a full pass gets those of that pass."""
+    """Returns the elements, computed once: after a full pass iterators get its elements."""
     memory = Memory()
 
     def iterate() -> ElementIterator:
@@ -64,7 +64,7 @@ def cached_in_memory(source: Dataset) -> Dataset:
 
 
 class _Writing(ElementIterator):
-    """Writes the elements to a file of another name, which gets its name at the end."""
+    """Writes the elements to a temporary file, which is renamed at the end."""
 
     def __init__(self, source: ElementIterator, path: str) -> None:
         self._source, self._path = source, path
@@ -112,7 +112,7 @@ class _Writing(ElementIterator):
 
 
 def cached_in_file(source: Dataset, prefix: str) -> Dataset:
-    """The elements, computed once and kept in a file, also for other programs."""
+    """Returns the elements, computed once and cached in a file, also for other programs."""
     path = f"{os.fspath(prefix)}.data-00000-of-00001"
 
     def iterate() -> ElementIterator:
@@ -124,7 +124,7 @@ def cached_in_file(source: Dataset, prefix: str) -> Dataset:
 
 
 def _read(path: str) -> Iterator[Element]:
-    """The elements, all that were written; files of before 2026-11-23 do not say how many."""
+    """Reads all elements that were written; files from before 2026-11-23 lack their number."""
     count, is_old, ended = 0, False, False
     with system.open_file(path) as stream:
         records = read_records(stream)

@@ -1,4 +1,4 @@
-"""Where a graph is in a dataset: what `IteratorV2` makes and `IteratorGetNext` reads."""
+"""A graph's position in a dataset: created by `IteratorV2`, read by `IteratorGetNext`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sparkflow_runtime.resources.datasets.dataset import Dataset, Element, Eleme
 
 
 class DatasetIterator:
-    """An iterator that steps share. Safe to use from several threads.
+    """An iterator shared by steps. Safe to use from several threads.
 
     `_lock` guards `_current`; `_turn` is held by the step that computes the next element.
 
@@ -31,7 +31,7 @@ class DatasetIterator:
         self._current: ElementIterator | None = None
 
     def initialize(self, dataset: Dataset) -> None:
-        """Goes to the first element of a dataset."""
+        """Moves to the first element of a dataset."""
         begun = dataset.iterate()
         with self._lock:
             old, self._current = self._current, begun
@@ -39,7 +39,7 @@ class DatasetIterator:
             old.close()
 
     def initialize_once(self, dataset: Dataset) -> None:
-        """Goes to the first element, unless somebody else did."""
+        """Moves to the first element, unless another step already has."""
         begun = dataset.iterate()
         with self._lock:
             if self._current is None:
@@ -82,7 +82,7 @@ class DatasetIterator:
         return element
 
     def close(self) -> None:
-        """Ends its threads; it has no dataset afterwards."""
+        """Ends its threads and drops its dataset."""
         with self._lock:
             old, self._current = self._current, None
         if old is not None:
@@ -93,9 +93,9 @@ class DatasetIterator:
 
 
 class IteratorHandles:
-    """The iterators of a task by the texts that stand for them.
+    """The iterators of a task by their string handles.
 
-    Safe to use from several threads; `_lock` guards the rest. Iterators are kept by others.
+    Safe to use from several threads; `_lock` guards the rest. Holds only weak references.
     """
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ class IteratorHandles:
         self._iterators: weakref.WeakValueDictionary[bytes, Any] = weakref.WeakValueDictionary()
 
     def text(self, iterator: Any) -> bytes:
-        """The text that stands for an iterator."""
+        """Returns the string handle of an iterator."""
         with self._lock:
             found = self._texts.get(iterator)
             if found is None:
@@ -115,7 +115,7 @@ class IteratorHandles:
             return found
 
     def find(self, text: bytes) -> Any:
-        """The iterator of a text.
+        """Returns the iterator of a string handle.
 
         Raises:
             InvalidArgumentError: There is none on this task.

@@ -1,7 +1,7 @@
 """Datasets in random order.
 
-The numbers are those of TensorFlow (Philox 4x32-10: Salmon et al., "Parallel random numbers: as
-easy as 1, 2, 3", 2011), and so is what is done with them: equal seeds give its order.
+The random numbers (Philox 4x32-10: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+2011) and their use are TensorFlow's: equal seeds give the same order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MASK = (1 << 64) - 1
 
 
 def philox_numbers(seed: int, seed2: int) -> Iterator[int]:
-    """Random uint32 numbers without end, those of TensorFlow's `PhiloxRandom(seed, seed2)`."""
+    """Yields the uint32 numbers of TensorFlow's `PhiloxRandom(seed, seed2)`, without end."""
     seed, seed2 = seed & _MASK, seed2 & _MASK
     start = 0
     while True:
@@ -48,8 +48,8 @@ class Seeds:
     """The seeds of a dataset's iterators. Safe to use from several threads; `_lock` guards all.
 
     Args:
-        seed, seed2: Both 0 for others every time.
-        change: Whether each iterator gets others.
+        seed, seed2: Both 0 for different ones every time.
+        change: Whether each iterator gets different seeds.
     """
 
     def __init__(self, seed: int, seed2: int, change: bool) -> None:
@@ -60,7 +60,7 @@ class Seeds:
         self._numbers = philox_numbers(seed, seed2)
 
     def following(self) -> tuple[int, int]:
-        """The seeds of the next iterator."""
+        """Returns the seeds of the next iterator."""
         if self._fixed is not None:
             return self._fixed
         with self._lock:
@@ -68,7 +68,7 @@ class Seeds:
 
 
 class _Shuffled(ElementIterator):
-    """Draws from a ring that is refilled from `source`: `_start` to `_end` are in it."""
+    """Draws from a ring buffer that is refilled from `source` and holds `_start` to `_end`."""
 
     def __init__(self, source: ElementIterator, size: int, numbers: Iterator[int]) -> None:
         self._source = source
@@ -123,9 +123,9 @@ class _Shuffled(ElementIterator):
 
 
 def shuffled(source: Dataset, size: int, seeds: Seeds) -> Dataset:
-    """The elements in random order: each is one of the next `size` that are left."""
+    """Returns the elements in random order: each is drawn from the next `size` remaining ones."""
     if source.length >= 0:
-        size = min(size, max(source.length, 1))  # a larger ring would never be full
+        size = min(size, max(source.length, 1))  # a larger ring buffer would never be full
 
     def iterate() -> ElementIterator:
         return _Shuffled(source.iterate(), size, philox_numbers(*seeds.following()))

@@ -1,4 +1,4 @@
-"""Datasets that are no transformation of others: arrays, numbers, what a generator gives."""
+"""Datasets that are not transformations of others: arrays, numbers, generators."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Once(ElementIterator):
 
 
 def of_tensors(element: Element) -> Dataset:
-    """The one element."""
+    """Returns a dataset of one element."""
     return Dataset(lambda: _Once(element), 1)
 
 
@@ -103,7 +103,7 @@ class _Numbers(ElementIterator):
 
 
 def of_range(start: int, stop: int, by: int, dtype: Any = np.int64) -> Dataset:
-    """Numbers as Python's `range` gives.
+    """Returns the numbers of Python's `range`.
 
     Raises:
         InvalidArgumentError: `by` is 0.
@@ -127,12 +127,12 @@ class _Generated(ElementIterator):
             try:
                 close()
             except ValueError:
-                # Another thread is inside; the generator is finished when it lets go of it.
+                # Another thread is inside; the generator is closed when that thread leaves it.
                 return
 
 
 def of_iterator(make: Callable[[], Iterator[Element]], length: int = UNKNOWN) -> Dataset:
-    """What a Python generator yields; `make` starts it anew. An error in it is its end."""
+    """Returns the elements of a Python generator; `make` restarts it. An error in it ends it."""
     return Dataset(lambda: _Generated(make()), length)
 
 
@@ -173,12 +173,12 @@ class _Blocks(ElementIterator):
 
 
 def of_blocks(make: Callable[[], Iterator[Element]], length: int = UNKNOWN) -> Dataset:
-    """The rows of the blocks of arrays that a Python generator yields."""
+    """Returns the rows of the blocks of arrays that a Python generator yields."""
     return Dataset(lambda: _Blocks(make()), length)
 
 
 def joined(parts: Sequence[Element]) -> Element | None:
-    """Blocks one after another as one; None where there are none."""
+    """Concatenates blocks; None if there are none."""
     if len(parts) < 2:
         return parts[0] if parts else None
     return tuple([np.concatenate(arrays) for arrays in zip(*parts, strict=True)])
@@ -193,7 +193,7 @@ class _Random(ElementIterator):
 
 
 def of_random(seed: int, seed2: int) -> Dataset:
-    """Random integers in [0, 2**32) without end; others each time where both seeds are 0."""
+    """Returns infinitely many random integers in [0, 2**32); seeds 0, 0 differ each time."""
     key = (seed, seed2) if seed or seed2 else None
     return Dataset(lambda: _Random(np.random.default_rng(key)), INFINITE)
 
@@ -223,11 +223,11 @@ class _FromFunctions(ElementIterator):
 
 
 def of_functions(start: Any, following: Any, finish: Any) -> Dataset:
-    """What functions of the graph give: a state, the elements that follow from it, the end.
+    """Returns the elements that graph functions compute from a state.
 
     Args:
-        start: From the step and `()` to the state.
-        following: From the step and the state to an element; None at the end.
-        finish: Called once with a state that is not needed any more.
+        start: Maps the step and `()` to the state.
+        following: Maps the step and the state to an element; None at the end.
+        finish: Called once with a state that is no longer needed.
     """
     return Dataset(lambda: _FromFunctions(start, following, finish))

@@ -1,7 +1,7 @@
-"""Datasets whose elements are computed by threads of their own, before they are asked for.
+"""Datasets whose elements are computed in advance by their own threads.
 
-A thread belongs to one iterator and ends when that does: at its end, when it is closed (as it is
-when it is initialized anew, or its session closes), or when nobody holds it any more.
+A thread belongs to one iterator and ends with it: at the end of the data, when it is closed (also
+by re-initialization or by the session's end), or when nothing refers to it any more.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from sparkflow_runtime.resources.waiting import wait_for
 
 AUTOTUNE: Final = -1
 MOST_THREADS: Final = 16
-"""More threads than this compute no faster under one interpreter."""
+"""More threads than this are no faster in one interpreter."""
 _AUTOTUNED_BUFFER: Final = 8
 _JOIN_S: Final = 5.0
-"""How long closing waits for a thread that computes an element: Python cannot be interrupted."""
+"""How long closing waits for a thread that is computing; Python cannot be interrupted."""
 
 
 class BackgroundStep:
-    """The step of what a thread of an iterator computes: it ends when the iterator is closed.
+    """The step in which an iterator's thread computes; it ends when the iterator is closed.
 
     Safe to use from several threads; `_lock` guards `_cancelled` and `_callbacks`.
     """
@@ -43,7 +43,7 @@ class BackgroundStep:
         self._callbacks: list[Callable[[], None]] = []
 
     def cancel(self) -> None:
-        """Ends it."""
+        """Ends the step."""
         with self._lock:
             self._cancelled = True
             callbacks, self._callbacks = self._callbacks, []
@@ -56,7 +56,7 @@ class BackgroundStep:
             raise CancelledError(message="The iterator was closed")
 
     def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Calls `callback` once when it ends, or has ended; the returned function takes it back."""
+        """Calls `callback` once the step has ended; returns a function that unregisters it."""
         with self._lock:
             has_ended = self._cancelled
             if not has_ended:
@@ -72,7 +72,7 @@ class BackgroundStep:
         return take_back
 
     def send(self, key: str, destination: str, values: tuple[Any, ...]) -> None:
-        """Nothing is sent from here.
+        """Not available in a dataset.
 
         Raises:
             RuntimeError: Always.
@@ -80,7 +80,7 @@ class BackgroundStep:
         raise RuntimeError(f"A function of a dataset cannot send {key}")
 
     def receive(self, key: str, source: str) -> tuple[Any, ...]:
-        """Nothing is received here.
+        """Not available in a dataset.
 
         Raises:
             RuntimeError: Always.
@@ -126,7 +126,7 @@ class _Prefetched(ElementIterator):
             while True:
                 try:
                     item = self._source.next(self._step)
-                except Exception as error:  # raised where the element is asked for
+                except Exception as error:  # raised when the element is requested
                     item = error
                 with self._changed:
                     if item is None:
@@ -152,7 +152,7 @@ class _Prefetched(ElementIterator):
 
 
 def prefetched(source: Dataset, size: int) -> Dataset:
-    """The elements, up to `size` of them computed in advance; `AUTOTUNE` for a few."""
+    """Returns the elements, computing up to `size` in advance; `AUTOTUNE` for a few."""
     if size == 0:
         return source
     limit = _AUTOTUNED_BUFFER if size < 0 else size
@@ -160,12 +160,12 @@ def prefetched(source: Dataset, size: int) -> Dataset:
 
 
 def begin_in_thread(size: int) -> Callable[[Dataset], ElementIterator]:
-    """Makes iterators that compute up to `size` elements in advance."""
+    """Returns a function that creates iterators which compute up to `size` elements in advance."""
     return lambda dataset: _Prefetched(dataset.iterate(), size)
 
 
 class _MappedInParallel(ElementIterator):
-    """Keeps as many calls under way as asked for; gives the results in order."""
+    """Keeps the given number of calls in progress; returns the results in order."""
 
     def __init__(self, source: ElementIterator, call: Call, parallel: int) -> None:
         self._source, self._call, self._parallel = source, call, parallel
@@ -195,7 +195,7 @@ class _MappedInParallel(ElementIterator):
             future: Future[Element]
             try:
                 element = self._source.next(step)
-            except Exception as error:  # raised in its turn
+            except Exception as error:  # raised at its place in the order
                 step.check_cancelled()
                 future = Future()
                 future.set_exception(error)
@@ -229,7 +229,7 @@ class _MappedInParallel(ElementIterator):
 
 
 def mapped_in_parallel(source: Dataset, call: Call, parallel: int) -> Dataset:
-    """What a function makes of each element, with up to `parallel` calls under way.
+    """Maps a function over the elements, with up to `parallel` calls in progress.
 
     Results keep their order. `AUTOTUNE` for one call per core.
     """

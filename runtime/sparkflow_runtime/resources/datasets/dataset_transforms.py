@@ -1,4 +1,4 @@
-"""Datasets made of others by arranging their elements: none of these calls a function."""
+"""Datasets that rearrange the elements of others, without calling a function."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sparkflow_runtime.resources.datasets.dataset_sources import joined, of_iter
 
 
 def known_length(length: int, change: Callable[[int], int]) -> int:
-    """A length that follows from that of the input, where that is known."""
+    """Computes a length from the input's, if that is known."""
     return change(length) if length >= 0 else length
 
 
@@ -44,7 +44,7 @@ class _Batches(ElementIterator):
 
 
 def batched(source: Dataset, size: int, drop: bool) -> Dataset:
-    """Stacks of `size` elements.
+    """Returns batches of `size` elements.
 
     Raises:
         InvalidArgumentError: `size` is not positive.
@@ -55,7 +55,7 @@ def batched(source: Dataset, size: int, drop: bool) -> Dataset:
 
 
 def require_positive(size: int, name: str) -> None:
-    """Passes for numbers above 0.
+    """Checks that a number is above 0.
 
     Raises:
         InvalidArgumentError: It is not.
@@ -110,17 +110,17 @@ def _padded(index: int, arrays: Sequence[Array], wanted: Sequence[int], value: A
 def padded_batched(
     source: Dataset, size: int, drop: bool, wanted: Sequence[Array], values: Sequence[Array]
 ) -> Dataset:
-    """Stacks of `size` elements, made as large as the largest, or as `wanted` says.
+    """Returns batches of `size` elements, padded to the largest, or to `wanted`.
 
     Args:
         source: The elements.
-        size: How many make a batch.
-        drop: Whether a last batch that is too short is left out.
-        wanted: Per component its sizes in a batch; -1 for that of the largest element.
-        values: Per component the scalar to fill up with.
+        size: The batch size.
+        drop: Whether a smaller last batch is dropped.
+        wanted: Per component its shape in a batch; -1 for the size of the largest element.
+        values: Per component the scalar to pad with.
 
     Raises:
-        InvalidArgumentError: `size` is not positive, or a value is no scalar.
+        InvalidArgumentError: `size` is not positive, or a value is not a scalar.
     """
     require_positive(size, "batch_size")
     for value in values:
@@ -171,7 +171,7 @@ class _Repeated(ElementIterator):
 
     def _next_epoch(self) -> bool:
         if self._left == 0 or (self._left < 0 and not self._any):
-            return False  # nothing, repeated for ever, is nothing
+            return False  # empty, repeated forever, is empty
         self._left -= 1
         self._any = False
         self._source.close()
@@ -183,7 +183,7 @@ class _Repeated(ElementIterator):
 
 
 def repeated(source: Dataset, count: int) -> Dataset:
-    """All elements `count` times; without end where it is negative."""
+    """Returns all elements `count` times; forever if it is negative."""
     if count == 0:
         return of_iterator(lambda: iter(()), 0)
     return Dataset(lambda: _Repeated(source, count), multiplied(source.length, count))
@@ -210,7 +210,7 @@ class _Taken(Passing):
 
 
 def taken(source: Dataset, count: int) -> Dataset:
-    """The first elements; all where `count` is negative."""
+    """Returns the first `count` elements; all if it is negative."""
     if count < 0:
         return source
     length = count if source.length == INFINITE else source.length
@@ -233,7 +233,7 @@ class _Skipped(Passing):
 
 
 def skipped(source: Dataset, count: int) -> Dataset:
-    """All but the first elements; none where `count` is negative."""
+    """Returns all but the first `count` elements; none if it is negative."""
     if count < 0:
         return of_iterator(lambda: iter(()), 0)
     length = known_length(source.length, lambda n: max(n - count, 0))
@@ -254,7 +254,7 @@ class _Shard(Passing):
 
 
 def shard(source: Dataset, number: int, index: int) -> Dataset:
-    """Every `number`-th element, from `index`.
+    """Returns every `number`-th element, from `index`.
 
     Raises:
         InvalidArgumentError: `number` is not positive, or `index` not in [0, number).
@@ -288,7 +288,7 @@ class _Concatenated(ElementIterator):
 
 
 def concatenated(first: Dataset, second: Dataset) -> Dataset:
-    """The elements of one after those of the other."""
+    """Returns the elements of the first dataset, then those of the second."""
     lengths = (first.length, second.length)
     length = sum(lengths)
     if min(lengths) < 0:
@@ -333,7 +333,7 @@ class _Zipped(ElementIterator):
 
 
 def zipped(sources: Sequence[Dataset]) -> Dataset:
-    """Elements side by side, as long as all have one."""
+    """Zips datasets; ends with the shortest one."""
     lengths = [each.length for each in sources if each.length != INFINITE]
     length = INFINITE if not lengths else UNKNOWN if UNKNOWN in lengths else min(lengths)
     return Dataset(lambda: _Zipped([each.iterate() for each in sources]), length)
@@ -369,7 +369,7 @@ class _Unbatched(ElementIterator):
 
 
 def unbatched(source: Dataset) -> Dataset:
-    """The rows of the elements."""
+    """Returns the rows of the elements."""
     return Dataset(lambda: _Unbatched(source.iterate()))
 
 
@@ -411,7 +411,7 @@ def _column(elements: Sequence[Element], index: int) -> Dataset:
 
 
 def windowed(source: Dataset, size: int, shift: int, stride: int, drop: bool) -> Dataset:
-    """Datasets of `size` elements, one per component, each beginning `shift` after the last.
+    """Returns windows of `size` elements: a dataset per component, every `shift` elements.
 
     Raises:
         InvalidArgumentError: A number is not positive.
@@ -433,14 +433,14 @@ class _WithoutErrors(ElementIterator):
             try:
                 return self._source.next(step)
             except OpError:
-                step.check_cancelled()  # what ended the step is not the element's error
+                step.check_cancelled()  # the step's own error, not the element's
 
     def close(self) -> None:
         self._source.close()
 
 
 def without_errors(source: Dataset) -> Dataset:
-    """The elements that can be computed."""
+    """Returns the elements that do not fail."""
     return Dataset(lambda: _WithoutErrors(source.iterate()))
 
 
@@ -480,7 +480,7 @@ class _Chosen(ElementIterator):
 
 
 def chosen(selector: Dataset, sources: Sequence[Dataset], stop_on_empty: bool) -> Dataset:
-    """Elements of several datasets; `selector` gives the number of the one to take from next."""
+    """Returns elements of several datasets; `selector` yields the dataset index of the next one."""
     return Dataset(
         lambda: _Chosen(selector.iterate(), [each.iterate() for each in sources], stop_on_empty)
     )
@@ -525,7 +525,7 @@ class _SparseBatches(ElementIterator):
 
 
 def sparse_batched(source: Dataset, size: int, row_shape: Sequence[int]) -> Dataset:
-    """Batches of elements of different sizes as (indices, values, shape) of sparse tensors.
+    """Returns batches of elements of different sizes as (indices, values, shape) of sparse tensors.
 
     Raises:
         InvalidArgumentError: `size` is not positive.

@@ -1,4 +1,4 @@
-"""Datasets of what is in files: records, lines, pieces of bytes, columns of Parquet and Arrow."""
+"""Datasets of file contents: records, lines, fixed-length bytes, Parquet and Arrow columns."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ def _of_files(
 
 
 def of_records(names: Sequence[bytes], kind: str) -> Dataset:
-    """The records of TFRecord files.
+    """Returns the records of TFRecord files.
 
     Args:
         names: Paths or URIs.
         kind: The compression: "", `GZIP` or `ZLIB`.
 
     Raises:
-        InvalidArgumentError: The compression is not known.
+        InvalidArgumentError: The compression is unknown.
     """
     return _of_files(names, kind, lambda stream, _: read_records(stream))
 
 
 def of_lines(names: Sequence[bytes], kind: str) -> Dataset:
-    """The lines of files, without their ends; see `of_records`."""
+    """Returns the lines of files, without line ends; see `of_records`."""
 
     def lines(stream: BinaryIO, _: bytes) -> Iterator[bytes]:
         for line in stream:
@@ -63,10 +63,10 @@ def of_lines(names: Sequence[bytes], kind: str) -> Dataset:
 
 
 def of_pieces(names: Sequence[bytes], header: int, size: int, footer: int, kind: str) -> Dataset:
-    """Pieces of `size` bytes, between a header and a footer of each file.
+    """Returns records of `size` bytes, between a header and a footer of each file.
 
     Raises:
-        InvalidArgumentError: A length is negative or `size` is 0; the compression is not known.
+        InvalidArgumentError: A length is negative or `size` is 0; the compression is unknown.
     """
     for what, value, least in (
         ("record_bytes", size, 1),
@@ -107,7 +107,7 @@ def write_records(source: Dataset, name: bytes, kind: str, step: Any) -> None:
 
 
 def of_parquet(names: Sequence[bytes], columns: Sequence[str], types: Sequence[DType]) -> Dataset:
-    """The rows of columns of Parquet files; the files are read in batches of rows.
+    """Returns rows of the given columns of Parquet files, which are read in batches of rows.
 
     Args:
         names: Paths or URIs.
@@ -115,7 +115,7 @@ def of_parquet(names: Sequence[bytes], columns: Sequence[str], types: Sequence[D
         types: The dtype of each.
 
     Raises, at the first element:
-        InvalidArgumentError: A file is of a table in another format, such as Delta's.
+        InvalidArgumentError: A file belongs to a table in another format, such as Delta.
         DataLossError: A file is damaged.
     """
 
@@ -134,13 +134,14 @@ def of_parquet(names: Sequence[bytes], columns: Sequence[str], types: Sequence[D
 
 
 def require_no_tables(paths: Iterable[str | bytes]) -> None:
-    """Passes where Parquet files are what they seem.
+    """Checks that Parquet files do not belong to a table in another format.
 
     Args:
         paths: Paths or URIs.
 
     Raises:
-        InvalidArgumentError: One is of a table whose rows a log decides, see `table_formats`.
+        InvalidArgumentError: One belongs to a table whose rows are defined by a log, see
+            `table_formats`.
     """
     folders: dict[str, str] = {}
     for path in map(as_text, paths):
@@ -152,7 +153,7 @@ def require_no_tables(paths: Iterable[str | bytes]) -> None:
 
 
 def of_arrow(names: Sequence[bytes], columns: Sequence[str], types: Sequence[DType]) -> Dataset:
-    """The same for files in Arrow's IPC format, of the kind with an index or the stream."""
+    """Like `of_parquet`, for Arrow IPC files, in the file or the stream format."""
 
     def blocks() -> Iterator[Element]:
         for name in names:
@@ -165,10 +166,9 @@ def of_arrow(names: Sequence[bytes], columns: Sequence[str], types: Sequence[DTy
 
 
 def _arrow_batches(stream: BinaryIO) -> Iterator[Any]:
-    """The record batches of a stream in either of Arrow's IPC formats.
+    """Yields the record batches of a file in either of Arrow's IPC formats.
 
-    They are checked: Arrow takes sizes and places as they are written, also such that lead out of
-    memory.
+    They are validated: Arrow trusts sizes and offsets, even those that point out of bounds.
     """
     require_arrow()
     from pyarrow import ipc
@@ -187,7 +187,7 @@ def _arrow_batches(stream: BinaryIO) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _damage(name: str | bytes) -> Iterator[None]:
-    """Raises what Arrow finds wrong with a file as a DataLossError that names it."""
+    """Converts Arrow's errors about a file into a DataLossError that names it."""
     require_arrow()
     import pyarrow as pa
 

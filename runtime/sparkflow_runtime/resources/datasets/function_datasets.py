@@ -1,4 +1,4 @@
-"""Datasets made of others by functions of the graph."""
+"""Datasets that apply graph functions to others."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class _Mapped(_OverSource):
         try:
             return self._call(step, element)
         except OutOfRangeError:
-            return None  # as in TensorFlow: the function says that there is no more
+            return None  # as in TensorFlow: the function signals the end
 
 
 def mapped(source: Dataset, call: Call) -> Dataset:
-    """What a function makes of each element; it ends the dataset with OutOfRangeError."""
+    """Maps a function over the elements; its OutOfRangeError ends the dataset."""
     return Dataset(lambda: _Mapped(source.iterate(), call), source.length)
 
 
@@ -58,7 +58,7 @@ class _Filtered(_OverSource):
 
 
 def filtered(source: Dataset, call: Call) -> Dataset:
-    """The elements for which a function is true."""
+    """Returns the elements for which a function is true."""
     return Dataset(lambda: _Filtered(source.iterate(), call))
 
 
@@ -73,12 +73,12 @@ class _TakenWhile(_OverSource):
 
 
 def taken_while(source: Dataset, call: Call) -> Dataset:
-    """The elements before the first for which a function is false."""
+    """Returns the elements before the first for which a function is false."""
     return Dataset(lambda: _TakenWhile(source.iterate(), call))
 
 
 class _Interleaved(_OverSource):
-    """Elements of up to `cycle` inner datasets in turn, `block` of each."""
+    """Interleaves up to `cycle` inner datasets, `block` elements each."""
 
     def __init__(
         self,
@@ -137,14 +137,14 @@ def interleaved(
     block: int = 1,
     begin: Callable[[Dataset], ElementIterator] = lambda dataset: dataset.iterate(),
 ) -> Dataset:
-    """The elements of the datasets that a function makes of each element.
+    """Returns the interleaved elements of the datasets that a function returns for each element.
 
     Args:
         source: The outer elements.
-        call: From an element to one component, a dataset.
-        cycle: How many datasets are gone through at once.
-        block: How many elements are taken from each in turn.
-        begin: Makes the iterator of an inner dataset.
+        call: Maps an element to one component, a dataset.
+        cycle: The number of datasets iterated over at once.
+        block: The number of consecutive elements from each.
+        begin: Creates the iterator of an inner dataset.
 
     Raises:
         InvalidArgumentError: `cycle` or `block` is not positive.
@@ -174,12 +174,12 @@ class _Scanned(_OverSource):
 
 
 def scanned(source: Dataset, call: Call, state: Element) -> Dataset:
-    """What a function makes of each element and a state, which it changes."""
+    """Maps a function over the elements and a state, which it updates."""
     return Dataset(lambda: _Scanned(source.iterate(), call, state), source.length)
 
 
 class _Windows(ElementIterator):
-    """Collects elements by key; a group that is full is made a dataset of."""
+    """Groups elements by key; a full group becomes a dataset."""
 
     def __init__(self, source: ElementIterator, key: Call, window_size: Call, reduce: Call) -> None:
         self._source, self._key = source, key
@@ -201,7 +201,7 @@ class _Windows(ElementIterator):
                 return None
 
     def _fill(self, step: Any) -> bool:
-        """Collects until a group is complete; whether there was one."""
+        """Collects until a group is complete; returns whether there was one."""
         while not self._ended:
             element = self._source.next(step)
             if element is None:
@@ -238,19 +238,19 @@ class _Windows(ElementIterator):
 
 
 def grouped(source: Dataset, key: Call, window_size: Call, reduce: Call) -> Dataset:
-    """The datasets that a function makes of groups of elements of equal keys, one after another.
+    """Concatenates the datasets that a function returns for groups of elements with equal keys.
 
     Args:
         source: The elements.
-        key: From an element to an int64.
-        window_size: From a key to how many elements make a group.
-        reduce: From a key and the dataset of a group to a dataset.
+        key: Maps an element to an int64.
+        window_size: Maps a key to the size of its groups.
+        reduce: Maps a key and the dataset of a group to a dataset.
     """
     return Dataset(lambda: _Windows(source.iterate(), key, window_size, reduce), UNKNOWN)
 
 
 def reduced(source: Dataset, call: Call, state: Element, step: Any) -> Element:
-    """What is left of `state` when a function was called with it and each element in turn."""
+    """Returns the final state after calling a function with it and each element in order."""
     iterator = source.iterate()
     try:
         while (element := iterator.next(step)) is not None:

@@ -1,7 +1,7 @@
-"""Datasets of rows that a process hosts, whoever has put them there, by what graphs say of them.
+"""Datasets of rows that a process hosts, by the text with which graphs refer to them.
 
-They belong to the process and not to one of its servers, as Python functions do: a program may
-start its server itself.
+Like Python functions they belong to the process, not to one of its servers: a program may start
+its server itself.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sparkflow_runtime.errors import NotFoundError
 from sparkflow_runtime.resources.datasets.dataset import Dataset
 
 Find = Callable[[str], Dataset]
-"""From what a graph says of the rows to a dataset of them; raises an `OpError` without any."""
+"""Maps a graph's text to a dataset of the rows; raises an `OpError` if there are none."""
 
 _lock = threading.Lock()
 _find: Find | None = None
@@ -21,14 +21,14 @@ _find: Find | None = None
 
 
 def host(find: Find | None) -> None:
-    """Has graphs of this process find what it hosts; None for nothing from now on."""
+    """Sets the rows that graphs of this process find; None for none from now on."""
     global _find
     with _lock:
         _find = find
 
 
 def find(source: str) -> Dataset:
-    """The dataset of a text.
+    """Returns the dataset of a text.
 
     Raises:
         NotFoundError: This process hosts no such rows.
