@@ -1,1 +1,1 @@
-"""Functions that add nodes: formats of files and messages."""
+"""Functions that add nodes: file and message formats."""

@@ -1,4 +1,4 @@
-"""`tf.audio`: WAV files of 16-bit samples."""
+"""`tf.audio`: 16-bit WAV files."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from sparkflow.graph.tensor import Tensor
 def decode_wav(
     contents: Any, desired_channels: int = -1, desired_samples: int = -1, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The samples of a WAV file.
+    """Decodes a WAV file.
 
     Args:
         contents: A scalar string.
-        desired_channels: As many channels; those of the file when -1.
-        desired_samples: As many samples, cut or padded with silence; those of the file when -1.
+        desired_channels: The number of channels; the file's if -1.
+        desired_samples: The number of samples, truncated or padded with silence; the file's if -1.
         name: The node's name.
 
     Returns:

@@ -26,7 +26,7 @@ from sparkflow_runtime.dtypes import DType, as_dtype, int64, string
 
 @dataclass(slots=True)
 class _Raw:
-    """The features in the form the ops take."""
+    """Converts the features to the form that the ops accept."""
 
     sparse_keys: list[str] = field(default_factory=list)
     sparse_types: list[DType] = field(default_factory=list)
@@ -119,7 +119,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _defaults(raw: _Raw) -> list[Tensor]:
-    """One tensor per dense feature; an empty one where the feature must be there.
+    """Returns a default per dense feature; an empty one if the feature is required.
 
     Raises:
         ValueError: A default does not have the feature's shape.
@@ -144,7 +144,7 @@ def _name_part(key: str) -> str:
 
 
 def _cut(outputs: Sequence[Any], counts: Sequence[int]) -> list[list[Tensor]]:
-    """Outputs in groups; a group of one type list comes as that many tensors."""
+    """Groups outputs; a type list becomes a group of tensors."""
     flat: list[Tensor] = []
     for each in outputs:
         flat += each if isinstance(each, list | tuple) else [each]
@@ -172,7 +172,7 @@ def parse_example(
     name: str | None = None,
     example_names: Any = None,
 ) -> dict[str, Any]:
-    """A batch of `tf.train.Example` messages as one tensor per feature.
+    """Parses a batch of `tf.train.Example` messages into one tensor per feature.
 
     Args:
         serialized: [batch] strings.
@@ -218,7 +218,7 @@ def parse_single_example(
     name: str | None = None,
     example_names: Any = None,
 ) -> dict[str, Any]:
-    """One `tf.train.Example` message as one tensor per feature, without a batch axis.
+    """Parses one `tf.train.Example` message into one tensor per feature, without a batch axis.
 
     Args:
         serialized: A scalar string.
@@ -254,7 +254,7 @@ def parse_single_example(
 def _with_sparse_features(
     features: Mapping[str, Any], parsed: dict[str, Any], batch: bool
 ) -> dict[str, Any]:
-    """Puts the parts of every SparseFeature together; keys that were only parts fall away."""
+    """Assembles every SparseFeature from its parts; drops keys that were only parts."""
     result = {key: parsed[key] for key in features if key in parsed}
     for key in sorted(features):
         feature = features[key]
@@ -293,7 +293,7 @@ def parse_single_sequence_example(
     example_name: Any = None,
     name: str | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """One `tf.train.SequenceExample` message as tensors.
+    """Parses one `tf.train.SequenceExample` message into tensors.
 
     Args:
         serialized: A scalar string.
@@ -303,7 +303,7 @@ def parse_single_sequence_example(
         name: Name scope of the nodes.
 
     Returns:
-        The context's tensors by key, and those of the lists with a first axis for time.
+        The context's tensors by key, and the lists' tensors with a leading time axis.
 
     Raises:
         ValueError: There are no features, or one lacks its dtype or shape.
@@ -352,7 +352,7 @@ def parse_sequence_example(
     example_names: Any = None,
     name: str | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Tensor]]:
-    """A batch of `tf.train.SequenceExample` messages as tensors.
+    """Parses a batch of `tf.train.SequenceExample` messages into tensors.
 
     Args:
         serialized: [batch] strings.
@@ -362,9 +362,9 @@ def parse_sequence_example(
         name: Name scope of the nodes.
 
     Returns:
-        The context's tensors by key, [batch, ...]; those of the lists, [batch, time, ...], where
-        dense ones are padded to the longest with zeros or empty strings; and by key of a dense
-        list the [batch] lengths before that.
+        The context's tensors by key, [batch, ...]; the lists' tensors, [batch, time, ...], dense
+        ones padded to the longest with zeros or empty strings; and by key of a dense list its
+        unpadded lengths, [batch].
 
     Raises:
         ValueError: There are no features, or one lacks its dtype or shape.
@@ -410,7 +410,7 @@ def parse_sequence_example(
 
 @export("serialize_tensor", "io.serialize_tensor")
 def serialize_tensor(tensor: Any, name: str | None = None) -> Tensor:
-    """A tensor as a serialized TensorProto."""
+    """Serializes a tensor as a TensorProto."""
     return output_of("SerializeTensor", convert_to_tensor(tensor), name=name)
 
 
@@ -424,20 +424,20 @@ def decode_csv(
     na_value: str = "",
     select_cols: Sequence[int] | None = None,
 ) -> list[Tensor]:
-    """Lines of comma-separated values as one tensor per column.
+    """Parses lines of comma-separated values into one tensor per column.
 
     Args:
         records: Strings, each one line.
-        record_defaults: Per column a list with its default, which gives the dtype; an empty tensor
-            where the field must be there.
-        field_delim: What separates fields.
-        use_quote_delim: Whether fields may stand in double quotes.
+        record_defaults: Per column a list with its default, which determines the dtype; an empty
+            tensor if the field is required.
+        field_delim: The separator of fields.
+        use_quote_delim: Whether fields may be in double quotes.
         name: The node's name.
-        na_value: What stands for a missing value besides an empty field.
-        select_cols: The columns wanted, in order; all when None.
+        na_value: Denotes a missing value, as an empty field does.
+        select_cols: The wanted columns, in order; all if None.
 
     Raises:
-        ValueError: `select_cols` are not increasing, or do not fit the defaults.
+        ValueError: `select_cols` are not increasing, or do not match the defaults.
     """
     if select_cols is not None:
         if any(low >= high for low, high in pairwise(select_cols)):

@@ -12,9 +12,9 @@ class FixedLenFeature(NamedTuple):
     """A feature with a fixed number of values, parsed into a dense tensor.
 
     Attributes:
-        shape: Of one example's values.
+        shape: The shape of one example's values.
         dtype: float32, int64 or string.
-        default_value: Taken where an example lacks it; without one it must be there.
+        default_value: Used if an example lacks the feature; None if it is required.
     """
 
     shape: Any
@@ -38,10 +38,10 @@ class FixedLenSequenceFeature(NamedTuple):
     """A feature with any number of rows of a fixed shape, padded to the longest in the batch.
 
     Attributes:
-        shape: Of one row.
+        shape: The shape of one row.
         dtype: float32, int64 or string.
         allow_missing: Whether examples may lack it; must be True in `parse_example`.
-        default_value: What shorter ones are padded with; zero or "" when None.
+        default_value: The padding of shorter ones; zero or "" if None.
     """
 
     shape: Any
@@ -57,9 +57,9 @@ class SparseFeature(NamedTuple):
     Attributes:
         index_key: The feature of int64 indices, or a list of such features.
         value_key: The feature of values.
-        dtype: Of the values.
-        size: How large the indexed axis is, or the axes are.
-        already_sorted: Whether the indices of each example are in order.
+        dtype: The dtype of the values.
+        size: The size of the indexed axis, or axes.
+        already_sorted: Whether the indices of each example are sorted.
     """
 
     index_key: Any

@@ -1,4 +1,4 @@
-"""Choosing boxes that do not overlap."""
+"""Selection of boxes that do not overlap."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def non_max_suppression_padded(
     pad_to_max_output_size: bool = False,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """As `non_max_suppression`, filled up with zeros if asked, and how many were chosen."""
+    """Like `non_max_suppression`, optionally zero-padded; also returns the number selected."""
     chosen, count = apply_op(
         "NonMaxSuppressionV4",
         boxes,

@@ -17,7 +17,7 @@ from sparkflow_runtime.dtypes import uint8
 
 @export("image.adjust_jpeg_quality")
 def adjust_jpeg_quality(image: Any, jpeg_quality: int, name: str | None = None) -> Tensor:
-    """The image as it looks after a JPEG file of this quality, in its own dtype.
+    """Returns the image after JPEG encoding at this quality and decoding, in its dtype.
 
     Raises:
         ValueError: The quality is not in [0, 100].
@@ -38,7 +38,7 @@ def random_jpeg_quality(
     """Like `adjust_jpeg_quality`, with a quality drawn when the graph is built.
 
     Raises:
-        ValueError: The bounds are not in [0, 100], or the upper one is not the larger.
+        ValueError: The bounds are not in [0, 100], or the upper one is not larger.
     """
     for bound in (min_jpeg_quality, max_jpeg_quality):
         if not 0 <= bound <= 100:
@@ -57,10 +57,10 @@ def decode_image(
     name: str | None = None,
     expand_animations: bool = True,
 ) -> Tensor:
-    """Pixels of a file in any of these formats; of a GIF file its first frame.
+    """Decodes a file in any of these formats to pixels; of a GIF file the first frame.
 
     Raises:
-        ValueError: `channels` is none of None, 0, 1, 3, 4.
+        ValueError: `channels` is not None, 0, 1, 3 or 4.
     """
     if channels not in (None, 0, 1, 3, 4):
         raise ValueError("channels must be in (None, 0, 1, 3, 4)")
@@ -68,13 +68,13 @@ def decode_image(
     with graph.as_default(), graph.name_scope(name or "decode_image"):
         pixels: Tensor = apply_op("DecodePng", contents, channels=channels or 0)
         pixels = convert_image_dtype(pixels, dtype)
-        pixels._shape = None  # TensorFlow does not tell: files of several frames have rank 4
+        pixels._shape = None  # unknown, as in TensorFlow: files with several frames have rank 4
         return pixels
 
 
 @export("image.is_jpeg", "io.is_jpeg")
 def is_jpeg(contents: Any, name: str | None = None) -> Tensor:
-    """Whether a file begins as JPEG files do."""
+    """Whether a file begins like a JPEG file."""
     graph = graph_of((contents,))
     with graph.as_default(), graph.name_scope(name or "is_jpeg"):
         start = apply_op("Substr", convert_to_tensor(contents), 0, 3)

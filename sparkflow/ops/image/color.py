@@ -41,12 +41,12 @@ _FROM_YIQ = [
 def convert_image_dtype(
     image: Any, dtype: Any, saturate: bool = False, name: str | None = None
 ) -> Tensor:
-    """Images of another dtype, scaled: [0, 1] for floating point, [0, max] for integers.
+    """Converts images to a dtype and scales them: [0, 1] for floats, [0, max] for integers.
 
     Args:
         image: Real numbers.
-        dtype: The dtype wanted.
-        saturate: Whether what is out of range becomes the nearest number in range.
+        dtype: The new dtype.
+        saturate: Whether to clip numbers that are out of range.
         name: Name of the scope.
     """
     wanted = as_dtype(dtype).base
@@ -72,7 +72,7 @@ def convert_image_dtype(
 
 
 def _in_float(image: Any, name: str, function: Any) -> Tensor:
-    """What `function` makes of the image in floating point, in the image's dtype."""
+    """Applies `function` to the image in floating point; returns the image's dtype."""
     graph = graph_of((image,))
     with graph.as_default(), graph.name_scope(name):
         given = convert_to_tensor(image, name="image")
@@ -83,7 +83,7 @@ def _in_float(image: Any, name: str, function: Any) -> Tensor:
 
 @export("image.adjust_brightness")
 def adjust_brightness(image: Any, delta: Any) -> Tensor:
-    """`delta` added to images in [0, 1]."""
+    """Adds `delta` to images in [0, 1]."""
     return _in_float(
         image,
         "adjust_brightness",
@@ -145,7 +145,7 @@ def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Tensor:
 
 @export("image.adjust_hue")
 def adjust_hue(image: Any, delta: Any, name: str | None = None) -> Tensor:
-    """Hues moved by `delta` in [-1, 1]."""
+    """Rotates hues by `delta` in [-1, 1]."""
     return _in_float(image, name or "adjust_hue", lambda wide: apply_op("AdjustHue", wide, delta))
 
 
@@ -165,7 +165,7 @@ def random_hue(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
 
 @export("image.adjust_saturation")
 def adjust_saturation(image: Any, saturation_factor: Any, name: str | None = None) -> Tensor:
-    """Saturations times a factor, at most 1."""
+    """Multiplies saturations by a factor; results are at most 1."""
     return _in_float(
         image,
         name or "adjust_saturation",
@@ -245,7 +245,7 @@ def yiq_to_rgb(images: Any) -> Tensor:
 
 @export("image.per_image_standardization")
 def per_image_standardization(image: Any) -> Tensor:
-    """Each image less its mean, divided by its deviation (at least 1 / √pixels)."""
+    """Standardizes each image: subtracts the mean, divides by the deviation (≥ 1 / √pixels)."""
     graph = graph_of((image,))
     with graph.as_default(), graph.name_scope("per_image_standardization") as scope:
         given = convert_to_tensor(image, name="image")

@@ -1,4 +1,4 @@
-"""Resizing, cropping, padding, turning and mirroring images.
+"""Resizing, cropping, padding, rotating and mirroring images.
 
 Images are [height, width, channels], or [batch, height, width, channels].
 """
@@ -49,21 +49,21 @@ def resize_images(
     preserve_aspect_ratio: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """Images in another size.
+    """Resizes images.
 
     Args:
         images: One image or a batch.
         size: [height, width] int32.
         method: One of `ResizeMethod`.
-        align_corners: Whether the corners' pixels stay where they are.
-        preserve_aspect_ratio: Take the largest size within `size` of the images' proportions.
+        align_corners: Whether the corner pixels keep their positions.
+        preserve_aspect_ratio: Use the largest size within `size` that keeps the aspect ratio.
         name: Name of the scope.
 
     Returns:
-        float32; of the images' dtype for `NEAREST_NEIGHBOR`, and where the size stays.
+        float32; the images' dtype for `NEAREST_NEIGHBOR`, and if the size is unchanged.
 
     Raises:
-        ValueError: The rank is none of 3 and 4, the size is no vector of 2, or no such method.
+        ValueError: The rank is not 3 or 4, the size is not a vector of 2, or the method is unknown.
     """
     graph = graph_of((images, size))
     with graph.as_default(), graph.name_scope(name or "resize"):
@@ -92,10 +92,10 @@ def resize_images(
 
 
 def _batched(images: Any, name: str) -> tuple[Tensor, bool]:
-    """Images as a batch, and whether they are one image.
+    """Returns images as a batch, and whether they were one image.
 
     Raises:
-        ValueError: The rank is none of 3 and 4, or not known.
+        ValueError: The rank is not 3 or 4, or unknown.
     """
     given = convert_to_tensor(images, name=name)
     rank = given.shape.ndims
@@ -107,7 +107,7 @@ def _batched(images: Any, name: str) -> tuple[Tensor, bool]:
 
 
 def _batch_of(image: Any) -> tuple[Tensor, bool]:
-    """As `_batched`; where the rank is not known, as of `decode_image`, it is one image."""
+    """Like `_batched`; an unknown rank, as of `decode_image`, means one image."""
     given = convert_to_tensor(image, name="image")
     if given.shape.ndims is not None:
         return _batched(given, "image")
@@ -127,10 +127,10 @@ def _within(images: Tensor, wanted: Tensor) -> Tensor:
 def crop_to_bounding_box(
     image: Any, offset_height: Any, offset_width: Any, target_height: Any, target_width: Any
 ) -> Tensor:
-    """The part of an image, or of a batch, that begins at the offsets and has the sizes given.
+    """Crops an image, or a batch, to a box given by offsets and sizes.
 
     Raises:
-        ValueError: It is not within the image.
+        ValueError: The box is not within the image.
     """
     graph = graph_of((image,))
     with graph.as_default(), graph.name_scope("crop_to_bounding_box"):
@@ -160,7 +160,7 @@ def crop_to_bounding_box(
 
 
 def _size(images: Tensor, axis: int) -> Any:
-    """One of the images' sizes: a number where it is known, else a tensor."""
+    """Returns one of the images' sizes: a number if it is known, else a tensor."""
     known = images.shape.as_list()[axis]
     return arrays.shape(images)[axis] if known is None else known
 
@@ -173,7 +173,7 @@ def _sizes(*targets: Any) -> list[int | None]:
 def pad_to_bounding_box(
     image: Any, offset_height: Any, offset_width: Any, target_height: Any, target_width: Any
 ) -> Tensor:
-    """An image, or a batch, with zeros around, so that it begins at the offsets in the target.
+    """Pads an image, or a batch, with zeros; it begins at the offsets in the target.
 
     Raises:
         ValueError: It does not fit.
@@ -203,12 +203,12 @@ def pad_to_bounding_box(
 
 @export("image.resize_image_with_crop_or_pad", "image.resize_with_crop_or_pad")
 def resize_image_with_crop_or_pad(image: Any, target_height: Any, target_width: Any) -> Tensor:
-    """An image, or a batch, cut down or padded with zeros evenly to the size asked for.
+    """Centrally crops, or pads with zeros, an image or a batch to a size.
 
-    The size is that of two integers or scalar tensors.
+    The size is two integers or scalar tensors.
 
     Raises:
-        ValueError: The size is not positive, or the rank none of 3 and 4.
+        ValueError: The size is not positive, or the rank is not 3 or 4.
     """
     graph = graph_of((image,))
     with graph.as_default(), graph.name_scope("resize_image_with_crop_or_pad"):
@@ -238,10 +238,10 @@ resize_with_crop_or_pad = resize_image_with_crop_or_pad
 
 @export("image.central_crop")
 def central_crop(image: Any, central_fraction: float) -> Tensor:
-    """The middle of an image, or of a batch, of the given share of its height and width.
+    """Crops the central part of an image, or a batch, to a fraction of height and width.
 
     Raises:
-        ValueError: The share is not in (0, 1].
+        ValueError: The fraction is not in (0, 1].
     """
     if not 0.0 < central_fraction <= 1.0:
         raise ValueError("central_fraction must be within (0, 1]")
@@ -276,15 +276,15 @@ def crop_and_resize(
     name: str | None = None,
     box_indices: Any = None,
 ) -> Tensor:
-    """The parts of images in boxes, each resized to `crop_size`.
+    """Crops boxes from images and resizes each to `crop_size`.
 
     Args:
         image: [batch, height, width, depth].
-        boxes: [boxes, 4] float32: y1, x1, y2, x2 in parts of the size.
+        boxes: [boxes, 4] float32: y1, x1, y2, x2 as fractions of the size.
         box_ind: [boxes] int32, the image of each box.
         crop_size: [height, width] int32.
         method: `bilinear` or `nearest`.
-        extrapolation_value: What lies outside of images.
+        extrapolation_value: The value outside of images.
         name: Name of the node.
         box_indices: The newer name of `box_ind`.
 
@@ -305,13 +305,13 @@ def crop_and_resize(
 
 @export("image.flip_left_right")
 def flip_left_right(image: Any) -> Tensor:
-    """An image, or a batch, mirrored so that left is right."""
+    """Mirrors an image, or a batch, left to right."""
     return _flipped(image, 1, "flip_left_right")
 
 
 @export("image.flip_up_down")
 def flip_up_down(image: Any) -> Tensor:
-    """An image, or a batch, upside down."""
+    """Flips an image, or a batch, upside down."""
     return _flipped(image, 0, "flip_up_down")
 
 
@@ -333,13 +333,13 @@ def _flip_rank(image: Tensor) -> int:
 
 @export("image.random_flip_left_right")
 def random_flip_left_right(image: Any, seed: int | None = None) -> Tensor:
-    """An image mirrored, or each image of a batch, with a probability of one half."""
+    """Mirrors an image, or each image of a batch, with probability 1/2."""
     return _maybe_flipped(image, 1, seed, "random_flip_left_right")
 
 
 @export("image.random_flip_up_down")
 def random_flip_up_down(image: Any, seed: int | None = None) -> Tensor:
-    """An image upside down, or each image of a batch, with a probability of one half."""
+    """Flips an image, or each image of a batch, upside down with probability 1/2."""
     return _maybe_flipped(image, 0, seed, "random_flip_up_down")
 
 
@@ -364,7 +364,7 @@ def _maybe_flipped(image: Any, axis: int, seed: int | None, name: str) -> Tensor
 
 @export("image.transpose_image", "image.transpose")
 def transpose_image(image: Any, name: str | None = None) -> Tensor:
-    """An image, or a batch, with rows as columns."""
+    """Transposes rows and columns of an image, or a batch."""
     graph = graph_of((image,))
     with graph.as_default(), graph.name_scope(name or "transpose"):
         given, single = _batch_of(image)
@@ -377,7 +377,7 @@ transpose = transpose_image
 
 @export("image.rot90")
 def rot90(image: Any, k: Any = 1, name: str | None = None) -> Tensor:
-    """An image, or a batch, turned `k` times by 90° against the clock; `k` may be a tensor."""
+    """Rotates an image, or a batch, `k` times by 90° counter-clockwise; `k` may be a tensor."""
     graph = graph_of((image,))
     with graph.as_default(), graph.name_scope(name or "rot90"):
         given, single = _batch_of(image)
@@ -402,10 +402,10 @@ def resize_image_with_pad(
     method: Any = ResizeMethod.BILINEAR,
     align_corners: bool = False,
 ) -> Tensor:
-    """An image, or a batch, as large as fits into the target in its proportions, zeros around.
+    """Resizes an image, or a batch, with its aspect ratio to fit the target; pads with zeros.
 
     Raises:
-        ValueError: The size is not positive, or the rank none of 3 and 4.
+        ValueError: The size is not positive, or the rank is not 3 or 4.
     """
     graph = graph_of((image,))
     with graph.as_default(), graph.name_scope("resize_image_with_pad"):

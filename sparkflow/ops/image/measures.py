@@ -23,10 +23,10 @@ from sparkflow_runtime.dtypes import float32
 
 @export("image.total_variation")
 def total_variation(images: Any, name: str | None = None) -> Tensor:
-    """The sum of absolute differences of neighbouring pixels, per image of a batch.
+    """Returns the sum of absolute differences of neighbouring pixels, per image.
 
     Raises:
-        ValueError: The rank is none of 3 and 4.
+        ValueError: The rank is not 3 or 4.
     """
     graph = graph_of((images,))
     with graph.as_default(), graph.name_scope(name or "total_variation"):
@@ -43,10 +43,10 @@ def total_variation(images: Any, name: str | None = None) -> Tensor:
 
 @export("image.image_gradients")
 def image_gradients(image: Any) -> tuple[Tensor, Tensor]:
-    """Differences to the pixel below and to that on the right; 0 at the border.
+    """Returns the differences to the pixels below and to the right; 0 at the border.
 
     Raises:
-        ValueError: Not [batch, height, width, channels].
+        ValueError: The shape is not [batch, height, width, channels].
     """
     given = convert_to_tensor(image)
     if given.shape.ndims != 4:
@@ -65,7 +65,7 @@ def image_gradients(image: Any) -> tuple[Tensor, Tensor]:
 
 @export("image.sobel_edges")
 def sobel_edges(image: Any) -> Tensor:
-    """[batch, height, width, channels, 2] Sobel's differences over rows and columns."""
+    """Returns the Sobel edges over rows and columns: [batch, height, width, channels, 2]."""
     given = convert_to_tensor(image)
     with given.graph.as_default():
         down = np.array([[-1, -2, -1], [0, 0, 0], [1, 2, 1]], np.float32)
@@ -85,7 +85,7 @@ def sobel_edges(image: Any) -> Tensor:
 
 @export("image.psnr")
 def psnr(a: Any, b: Any, max_val: Any, name: str | None = None) -> Tensor:
-    """The ratio of the largest value to the mean squared error of images, in decibel."""
+    """Returns the peak signal-to-noise ratio of images, in decibels."""
     graph = graph_of((a, b))
     with graph.as_default(), graph.name_scope(name or "PSNR"):
         peak = _peak(max_val, a)
@@ -113,7 +113,7 @@ def ssim(
     k1: float = 0.01,
     k2: float = 0.03,
 ) -> Tensor:
-    """The structural similarity of images (Wang et al. 2004), averaged over pixels and channels."""
+    """Returns the structural similarity (Wang et al. 2004), averaged over pixels and channels."""
     graph = graph_of((img1, img2))
     with graph.as_default(), graph.name_scope("SSIM"):
         first = convert_to_tensor(img1, name="img1")
@@ -137,17 +137,17 @@ def ssim_multiscale(
     k1: float = 0.01,
     k2: float = 0.03,
 ) -> Tensor:
-    """The structural similarity over several scales (Wang et al. 2003), each half of the last.
+    """Returns the multi-scale structural similarity (Wang et al. 2003); scales are halved.
 
     Args:
         img1: [..., height, width, channels].
         img2: The same.
-        max_val: The span of the values.
+        max_val: The range of the values.
         power_factors: The weight of each scale, the finest first.
-        filter_size: Of the window, in pixels.
-        filter_sigma: The width of the window's bell, in pixels.
-        k1: Steadies the ratio of means.
-        k2: Steadies the ratio of variances.
+        filter_size: The size of the window, in pixels.
+        filter_sigma: The standard deviation of the Gaussian window, in pixels.
+        k1: Stabilizes the ratio of means.
+        k2: Stabilizes the ratio of variances.
 
     Returns:
         [...] in [0, 1].
@@ -171,7 +171,7 @@ def ssim_multiscale(
 
 
 def _halved(images: Tensor) -> Tensor:
-    """Images of half the size: means of 2 x 2 pixels, an odd border repeated."""
+    """Downsamples images by 2: means of 2 x 2 pixels, an odd border repeated."""
     shape = arrays.shape(images)
     flat = arrays.reshape(images, arrays.concat([[-1], shape[-3:]], 0))
     odd = shape[-3:-1] % 2
@@ -193,7 +193,7 @@ def _halved(images: Tensor) -> Tensor:
 def _similarity(
     x: Tensor, y: Tensor, peak: Tensor, size: int, sigma: float, k1: float, k2: float
 ) -> tuple[Tensor, Tensor]:
-    """[..., channels]: the structural similarity, and its part of contrast and structure."""
+    """Returns the structural similarity, and its contrast-structure term: [..., channels]."""
     channels = x.shape[-1].value
     if channels is None:
         raise ValueError(f"The number of channels must be known, got {x.shape}")

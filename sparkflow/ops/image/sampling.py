@@ -1,4 +1,4 @@
-"""Boxes drawn into images and drawn at random, glimpses of images, boxes chosen by class."""
+"""Drawing boxes on images, random boxes, glimpses, non-maximum suppression by class."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparkflow.ops.random.random import op_seeds
 
 
 class SampleDistortedBoundingBox(NamedTuple):
-    """A window drawn at random: arguments for `tf.slice`, and the window as a box."""
+    """A random window: arguments for `tf.slice`, and the window as a box."""
 
     begin: Tensor
     size: Tensor
@@ -21,7 +21,7 @@ class SampleDistortedBoundingBox(NamedTuple):
 
 
 class CombinedNonMaxSuppression(NamedTuple):
-    """The boxes chosen of each image, [batch, most, ...], and their number, [batch]."""
+    """The selected boxes of each image, [batch, maximum, ...], and their number, [batch]."""
 
     nmsed_boxes: Tensor
     nmsed_scores: Tensor
@@ -33,13 +33,13 @@ class CombinedNonMaxSuppression(NamedTuple):
 def draw_bounding_boxes(
     images: Any, boxes: Any, name: str | None = None, colors: Any = None
 ) -> Tensor:
-    """The images with the borders of boxes drawn on them.
+    """Draws the borders of boxes on images.
 
     Args:
         images: [batch, height, width, channels] float16 or float32.
-        boxes: [batch, boxes, 4] float32: y1, x1, y2, x2 in parts of the image's size.
+        boxes: [batch, boxes, 4] float32: y1, x1, y2, x2 as fractions of the image's size.
         name: Name of the node.
-        colors: [colours, channels] float32, used in turn; ten of its own where None.
+        colors: [colours, channels] float32, used cyclically; ten default colours if None.
 
     Returns:
         As `images`.
@@ -62,18 +62,18 @@ def sample_distorted_bounding_box(
     use_image_if_no_bounding_boxes: bool | None = None,
     name: str | None = None,
 ) -> SampleDistortedBoundingBox:
-    """A window of an image, drawn at random, that covers enough of at least one box.
+    """Samples a random window of an image that covers enough of at least one box.
 
     Args:
         image_size: [height, width, channels] integers.
-        bounding_boxes: [batch, boxes, 4] float32: y1, x1, y2, x2 in parts of the size.
+        bounding_boxes: [batch, boxes, 4] float32: y1, x1, y2, x2 as fractions of the size.
         seed: For the same windows in every run.
-        seed2: A second one.
-        min_object_covered: The least part of a box that a window must cover.
-        aspect_ratio_range: Of width to height; from 0.75 to 1.33 if not given.
-        area_range: In parts of the image's area; from 0.05 to 1 if not given.
-        max_attempts: After so many the window is the image; 100 if not given.
-        use_image_if_no_bounding_boxes: Takes the image for a box where there is none.
+        seed2: A second seed.
+        min_object_covered: The minimum fraction of a box that a window must cover.
+        aspect_ratio_range: The range of width / height; 0.75 to 1.33 by default.
+        area_range: The range of the fraction of the image's area; 0.05 to 1 by default.
+        max_attempts: After this many attempts the window is the whole image; 100 by default.
+        use_image_if_no_bounding_boxes: Use the whole image as the box if there is none.
         name: Name of the node.
     """
     first, second = (seed or 0, seed2 or 0) if seed or seed2 else op_seeds(None)
@@ -106,7 +106,7 @@ def non_max_suppression_with_scores(
     """Like `tf.image.non_max_suppression`, with scores reduced for overlapping boxes.
 
     Returns:
-        The numbers of the boxes chosen, and their scores by then.
+        The indices of the selected boxes, and their reduced scores.
     """
     chosen, values, _ = apply_op(
         "NonMaxSuppressionV5",
@@ -133,17 +133,17 @@ def combined_non_max_suppression(
     clip_boxes: bool = True,
     name: str | None = None,
 ) -> CombinedNonMaxSuppression:
-    """Boxes chosen class by class, and the best of all classes of each image.
+    """Selects boxes class by class, and keeps the best over all classes of each image.
 
     Args:
         boxes: [batch, boxes, classes or 1, 4] float32.
         scores: [batch, boxes, classes] float32.
-        max_output_size_per_class: The most boxes to choose of a class.
-        max_total_size: The most to keep of an image.
-        iou_threshold: Boxes overlap whose intersection is a larger share of their union.
-        score_threshold: Boxes with at most this score are not chosen.
-        pad_per_class: Whether the results are as long as all classes can give at most.
-        clip_boxes: Whether the boxes are cut at 0 and 1.
+        max_output_size_per_class: The maximum number of boxes per class.
+        max_total_size: The maximum number of boxes per image.
+        iou_threshold: Boxes overlap if intersection over union is larger.
+        score_threshold: Boxes with at most this score are not selected.
+        pad_per_class: Whether results are padded to the maximum over all classes.
+        clip_boxes: Whether boxes are clipped to [0, 1].
         name: Name of the node.
     """
     results = apply_op(

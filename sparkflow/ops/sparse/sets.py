@@ -1,4 +1,4 @@
-"""Sets of numbers in the rows of tensors."""
+"""Set operations on the rows of tensors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SPARSE = (SparseTensor, SparseTensorValue)
 
 @export("sets.set_size", "sets.size")
 def set_size(a: Any, validate_indices: bool = True) -> Tensor:
-    """How many different elements each row (along the last dimension) of a sparse tensor has.
+    """Counts the distinct elements of each row (the last dimension) of a sparse tensor.
 
     Raises:
         TypeError: `a` is not a sparse tensor.
@@ -27,7 +27,7 @@ def set_size(a: Any, validate_indices: bool = True) -> Tensor:
 
 @export("sets.set_intersection", "sets.intersection")
 def set_intersection(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
-    """The elements that are in both rows, sparse and in order."""
+    """Returns the elements that are in both rows, sparse and sorted."""
     return _combined(a, b, "intersection", validate_indices)
 
 
@@ -35,13 +35,13 @@ def set_intersection(a: Any, b: Any, validate_indices: bool = True) -> SparseTen
 def set_difference(
     a: Any, b: Any, aminusb: bool = True, validate_indices: bool = True
 ) -> SparseTensor:
-    """The elements that are in the row of `a` only (or of `b` only)."""
+    """Returns the elements that are only in the row of `a` (or only in that of `b`)."""
     return _combined(a, b, "a-b" if aminusb else "b-a", validate_indices)
 
 
 @export("sets.set_union", "sets.union")
 def set_union(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
-    """The elements that are in either row."""
+    """Returns the elements that are in either row."""
     return _combined(a, b, "union", validate_indices)
 
 

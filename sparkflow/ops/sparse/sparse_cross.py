@@ -16,17 +16,17 @@ DEFAULT_HASH_KEY = 0xDECAFCAFFE
 
 @export("sparse.cross")
 def sparse_cross(inputs: Sequence[Any], name: str | None = None) -> SparseTensor:
-    """All combinations of one value per feature in each row, joined by `_X_`.
+    """Returns all combinations of one value per feature in each row, joined by `_X_`.
 
     Args:
         inputs: Matrices of integers or strings, `[rows, values]`, sparse or dense.
         name: Name of the node.
 
     Returns:
-        Strings, `[rows, most combinations in a row]`; sparse inputs come first.
+        Strings, `[rows, maximum number of combinations]`; sparse inputs come first.
 
     Raises:
-        TypeError: Something is no tensor, or there is no list.
+        TypeError: An input is not a tensor, or the inputs are not a list.
     """
     return _crossed(inputs, False, 0, DEFAULT_HASH_KEY, name)
 
@@ -42,8 +42,8 @@ def sparse_cross_hashed(
 
     Args:
         inputs: As for `sparse_cross`.
-        num_buckets: How many different hashes there are; 0 for as many as int64 has.
-        hash_key: What the hash starts with; TensorFlow's own when None.
+        num_buckets: The number of hash buckets; 0 for all of int64.
+        hash_key: The initial value of the hash; TensorFlow's if None.
         name: Name of the node.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Sparse tensors put in order, reshaped, joined, cut, filled, written as texts."""
+"""Reordering, reshaping, concatenating, splitting, filling and serializing sparse tensors."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from sparkflow_runtime.dtypes import DType, as_dtype, bool_, int64, string
 
 @export("sparse_placeholder", "sparse.placeholder")
 def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SparseTensor:
-    """A sparse tensor that must be fed when the graph runs.
+    """Creates a placeholder for a sparse tensor, which must be fed.
 
     Args:
         dtype: Its element type.
-        shape: The shape of the whole, unknown sizes as None; None for any.
+        shape: The dense shape, unknown sizes as None; None for any.
         name: Prefix of the placeholders' names.
     """
     prefix = "" if name is None else f"{name}/"
@@ -64,7 +64,7 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
 
 @export("sparse_reorder", "sparse.reorder")
 def sparse_reorder(sp_input: Any, name: str | None = None) -> SparseTensor:
-    """The elements in row-major order of their coordinates."""
+    """Returns the elements in row-major order of their coordinates."""
     sparse = as_sparse(sp_input)
     parts = (sparse.indices, sparse.values, sparse.dense_shape)
     indices, values = apply_op("SparseReorder", *parts, name=name)
@@ -74,10 +74,10 @@ def sparse_reorder(sp_input: Any, name: str | None = None) -> SparseTensor:
 
 @export("sparse_reshape", "sparse.reshape")
 def sparse_reshape(sp_input: Any, shape: Any, name: str | None = None) -> SparseTensor:
-    """The same elements in another shape; one size may be -1.
+    """Reshapes a sparse tensor; one size may be -1.
 
     Raises:
-        ValueError: Another number of elements, or two unknown sizes.
+        ValueError: The number of elements differs, or two sizes are unknown.
     """
     sparse = as_sparse(sp_input)
     target = convert_to_tensor(shape, int64)
@@ -95,7 +95,7 @@ def sparse_reshape(sp_input: Any, shape: Any, name: str | None = None) -> Sparse
 
 
 def _reshaped(old: TensorShape, new: TensorShape) -> TensorShape:
-    """The new static shape with its one unknown size, where the others leave no choice."""
+    """Returns the new static shape with its unknown size inferred, if possible."""
     total, sizes = old.num_elements(), new.as_list() if new.ndims is not None else []
     if total is None or sizes.count(None) != 1:
         return new
@@ -123,19 +123,19 @@ def sparse_concat(
     concat_dim: int | None = None,
     expand_nonconcat_dims: bool | None = None,
 ) -> SparseTensor:
-    """Sparse tensors joined along a dimension.
+    """Concatenates sparse tensors along a dimension.
 
     Args:
         axis: The dimension.
         sp_inputs: Sparse tensors of one rank.
         name: Name of the node.
-        expand_nonconcat_dim: Let the other sizes differ, and take the largest.
+        expand_nonconcat_dim: Allow the other sizes to differ, and use the largest.
         concat_dim: Old name of `axis`.
         expand_nonconcat_dims: Newer name of `expand_nonconcat_dim`.
 
     Raises:
         IndexError: The dimension does not exist.
-        TypeError: Something is not a sparse tensor.
+        TypeError: An input is not a sparse tensor.
     """
     along = axis if concat_dim is None else concat_dim
     items = sp_inputs if isinstance(sp_inputs, list | tuple) else [sp_inputs]
@@ -170,7 +170,7 @@ def sparse_concat(
 
 
 def _joined(given: Sequence[TensorShape], axis: int) -> TensorShape:
-    """The static shape of tensors joined along `axis`."""
+    """Returns the static shape of tensors concatenated along `axis`."""
     lengths = [each[axis].value for each in given if each.ndims is not None]
     merged = TensorShape(None)
     for each in given:
@@ -194,10 +194,10 @@ def sparse_split(
     name: str | None = None,
     split_dim: Any = None,
 ) -> list[SparseTensor]:
-    """A sparse tensor cut into `num_split` parts along `axis`; use keywords.
+    """Splits a sparse tensor into `num_split` parts along `axis`; requires keywords.
 
     Raises:
-        ValueError: Arguments without keywords, or missing ones.
+        ValueError: Arguments are positional or missing.
     """
     if keyword_required is not None:
         raise ValueError("Keyword arguments are required for this function.")
@@ -218,7 +218,7 @@ def sparse_split(
 
 @export("sparse_slice", "sparse.slice")
 def sparse_slice(sp_input: Any, start: Any, size: Any, name: str | None = None) -> SparseTensor:
-    """The part of shape `size` that begins at `start`."""
+    """Returns the slice of shape `size` that begins at `start`."""
     sparse = as_sparse(sp_input)
     graph = sparse.graph
     with graph.as_default():
@@ -229,7 +229,7 @@ def sparse_slice(sp_input: Any, start: Any, size: Any, name: str | None = None) 
 
 @export("sparse_retain", "sparse.retain")
 def sparse_retain(sp_input: Any, to_retain: Any) -> SparseTensor:
-    """The elements for which the bool vector `to_retain` is true."""
+    """Returns the elements for which the bool vector `to_retain` is true."""
     sparse = as_sparse(sp_input)
     chosen = convert_to_tensor(to_retain)
     chosen.shape.assert_has_rank(1)
@@ -244,7 +244,7 @@ def sparse_retain(sp_input: Any, to_retain: Any) -> SparseTensor:
 
 @export("sparse_reset_shape", "sparse.reset_shape")
 def sparse_reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
-    """The same elements in a larger shape, or in the smallest that holds them (None).
+    """Returns the same elements in a larger shape, or in their bounding shape (None).
 
     Raises:
         ValueError: `new_shape` has another rank, or is smaller.
@@ -268,7 +268,7 @@ def sparse_reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
 def sparse_fill_empty_rows(
     sp_input: Any, default_value: Any, name: str | None = None
 ) -> tuple[SparseTensor, Tensor]:
-    """Adds `default_value` in the first column of rows that have nothing.
+    """Adds `default_value` in the first column of empty rows.
 
     Returns:
         The sparse tensor, and which rows were empty ([rows] bool).
@@ -283,7 +283,7 @@ def sparse_fill_empty_rows(
 
 @export("sparse_transpose", "sparse.transpose")
 def sparse_transpose(sp_input: Any, perm: Any = None, name: str | None = None) -> SparseTensor:
-    """Dimension i of the result is dimension `perm[i]`; None reverses them."""
+    """Transposes: dimension i of the result is dimension `perm[i]`; None reverses them."""
     sparse = as_sparse(sp_input)
     with sparse.graph.as_default(), sparse.graph.name_scope(name or "SparseTranspose"):
         if perm is None:
@@ -304,7 +304,7 @@ def sparse_transpose(sp_input: Any, perm: Any = None, name: str | None = None) -
 
 @export("sparse.expand_dims")
 def sparse_expand_dims(sp_input: Any, axis: Any = None, name: str | None = None) -> SparseTensor:
-    """Inserts a dimension of size 1 (last when `axis` is None)."""
+    """Inserts a dimension of size 1 (last if `axis` is None)."""
     sparse = as_sparse(sp_input)
     rank = sparse.dense_shape.shape.as_list()[0]
     if rank is None:
@@ -324,7 +324,7 @@ def sparse_expand_dims(sp_input: Any, axis: Any = None, name: str | None = None)
 def sparse_eye(
     num_rows: Any, num_columns: Any = None, dtype: Any = None, name: str | None = None
 ) -> SparseTensor:
-    """The identity matrix as a sparse tensor."""
+    """Returns the identity matrix as a sparse tensor."""
     kind = as_dtype("float32" if dtype is None else dtype)
     graph = graph_of((num_rows, num_columns))
     with graph.as_default(), graph.name_scope(name or "eye"):
@@ -341,7 +341,7 @@ def sparse_eye(
 
 @export("sparse.from_dense")
 def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
-    """The elements of a tensor that are not 0 (or empty)."""
+    """Converts a dense tensor to a sparse one, without zeros (or empty strings)."""
     graph = graph_of((tensor,))
     with graph.as_default(), graph.name_scope(name or "dense_to_sparse"):
         dense = convert_to_tensor(tensor)
@@ -362,14 +362,14 @@ def sparse_to_dense(
     validate_indices: bool = True,
     name: str | None = None,
 ) -> Tensor:
-    """`default_value` everywhere but at the coordinates, where the values are.
+    """Returns a dense tensor of `default_value` with the values at the coordinates.
 
     Args:
         sparse_indices: [n, rank], [n] or a scalar, integers.
         output_shape: [rank] of the same type.
         sparse_values: [n], or a scalar for all coordinates.
         default_value: A scalar.
-        validate_indices: Refuse repeated and unordered coordinates.
+        validate_indices: Reject repeated and unordered coordinates.
         name: Name of the node.
     """
     graph = graph_of((sparse_indices, output_shape, sparse_values, default_value))
@@ -391,12 +391,12 @@ def sparse_to_dense(
 def sparse_tensor_to_dense(
     sp_input: Any, default_value: Any = None, validate_indices: bool = True, name: str | None = None
 ) -> Tensor:
-    """A sparse tensor as a dense one.
+    """Converts a sparse tensor to a dense one.
 
     Args:
         sp_input: Its coordinates in row-major order.
-        default_value: What is elsewhere; 0 (or the empty text) when None.
-        validate_indices: Refuse repeated and unordered coordinates.
+        default_value: The value elsewhere; 0 (or the empty string) if None.
+        validate_indices: Reject repeated and unordered coordinates.
         name: Name of the node.
     """
     sparse = as_sparse(sp_input)
@@ -412,7 +412,7 @@ def _zero(dtype: DType) -> Any:
 
 @export("sparse_to_indicator", "sparse.to_indicator")
 def sparse_to_indicator(sp_input: Any, vocab_size: Any, name: str | None = None) -> Tensor:
-    """A bool tensor that is true at the ids that the rows hold: [..., vocab_size]."""
+    """Returns a bool tensor, true at the ids in each row: [..., vocab_size]."""
     sparse = as_sparse(sp_input)
     with sparse.graph.as_default(), sparse.graph.name_scope(name or "SparseToIndicator") as scope:
         ones = apply_op("Fill", arrays.shape(sparse.values), True)
@@ -428,14 +428,14 @@ def sparse_merge(
     name: str | None = None,
     already_sorted: bool = False,
 ) -> SparseTensor:
-    """The values at the columns that the ids name: the ids take the place of the last coordinate.
+    """Returns the values with the ids as their last coordinate.
 
     Args:
         sp_ids: Sparse integers, or a list of them for several dimensions.
         sp_values: Values at the same coordinates.
         vocab_size: The new size, or a list of sizes.
         name: Name of the scope.
-        already_sorted: Leave out the reordering.
+        already_sorted: Skip the reordering.
     """
     several = isinstance(sp_ids, list | tuple) and not hasattr(sp_ids, "indices")
     ids = sp_ids if several else [sp_ids]
@@ -456,7 +456,7 @@ def sparse_merge(
 
 @export("sparse_mask", "sparse.mask")
 def sparse_mask(a: IndexedSlices, mask_indices: Any, name: str | None = None) -> IndexedSlices:
-    """The slices of `a` whose indices are not among `mask_indices`."""
+    """Returns the slices of `a` whose indices are not among `mask_indices`."""
     with a.graph.as_default(), a.graph.name_scope(name or "sparse_mask"):
         kept, places = apply_op("ListDiff", a.indices, mask_indices)
         return IndexedSlices(arrays.gather(a.values, places), kept, a.dense_shape)
@@ -464,7 +464,7 @@ def sparse_mask(a: IndexedSlices, mask_indices: Any, name: str | None = None) ->
 
 @export("serialize_sparse", "io.serialize_sparse")
 def serialize_sparse(sp_input: Any, name: str | None = None, out_type: Any = string) -> Tensor:
-    """A sparse tensor as [3] texts."""
+    """Serializes a sparse tensor as [3] strings."""
     sparse = as_sparse(sp_input)
     parts = (sparse.indices, sparse.values, sparse.dense_shape)
     return output_of("SerializeSparse", *parts, out_type=as_dtype(out_type), name=name)
@@ -472,7 +472,7 @@ def serialize_sparse(sp_input: Any, name: str | None = None, out_type: Any = str
 
 @export("serialize_many_sparse", "io.serialize_many_sparse")
 def serialize_many_sparse(sp_input: Any, name: str | None = None, out_type: Any = string) -> Tensor:
-    """The slices of a sparse tensor along its first dimension as [n, 3] texts."""
+    """Serializes the slices of a sparse tensor along its first dimension as [n, 3] strings."""
     sparse = as_sparse(sp_input)
     parts = (sparse.indices, sparse.values, sparse.dense_shape)
     kind = as_dtype(out_type)

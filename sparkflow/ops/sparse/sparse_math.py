@@ -20,17 +20,16 @@ _SPARSE = (SparseTensor, SparseTensorValue)
 
 @export("sparse_add", "sparse.add")
 def sparse_add(a: Any, b: Any, threshold: Any = None, thresh: Any = None) -> Any:
-    """The sum of two tensors of one shape, at least one of them sparse.
+    """Returns the sum of two tensors of one shape, at least one of them sparse.
 
     Args:
         a: A sparse or dense tensor.
         b: A sparse or dense tensor.
-        threshold: Where both are sparse and have an element, a sum smaller than this is left out;
-            0 when None.
+        threshold: If both are sparse, sums with a smaller magnitude are dropped; 0 if None.
         thresh: Old name of `threshold`.
 
     Returns:
-        A `SparseTensor` where both are sparse, a dense tensor otherwise.
+        A `SparseTensor` if both are sparse, a dense tensor otherwise.
 
     Raises:
         TypeError: Neither is sparse.
@@ -48,13 +47,13 @@ def _parts(sparse: SparseTensor) -> tuple[Tensor, Tensor, Tensor]:
 
 @export("sparse_maximum", "sparse.maximum")
 def sparse_maximum(sp_a: Any, sp_b: Any, name: str | None = None) -> SparseTensor:
-    """The larger elements of two sparse tensors of one shape; missing ones are 0."""
+    """Returns the larger elements of two sparse tensors of one shape; missing ones are 0."""
     return _extremum("SparseSparseMaximum", sp_a, sp_b, name)
 
 
 @export("sparse_minimum", "sparse.minimum")
 def sparse_minimum(sp_a: Any, sp_b: Any, name: str | None = None) -> SparseTensor:
-    """The smaller elements of two sparse tensors of one shape; missing ones are 0."""
+    """Returns the smaller elements of two sparse tensors of one shape; missing ones are 0."""
     return _extremum("SparseSparseMinimum", sp_a, sp_b, name)
 
 
@@ -67,7 +66,7 @@ def _extremum(op_type: str, sp_a: Any, sp_b: Any, name: str | None) -> SparseTen
 
 @export("sparse_softmax", "sparse.softmax")
 def sparse_softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
-    """Softmax over the elements that share all coordinates but the last."""
+    """Computes the softmax over the elements that share all coordinates but the last."""
     sparse = as_sparse(sp_input)
     with name_scope(name, "SparseSoftmax", [sparse.values]):
         values = apply_op("SparseSoftmax", *_parts(sparse))
@@ -78,10 +77,10 @@ def sparse_softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
 def sparse_tensor_dense_matmul(
     sp_a: Any, b: Any, adjoint_a: bool = False, adjoint_b: bool = False, name: str | None = None
 ) -> Tensor:
-    """The product of a sparse and a dense matrix, either adjoint first.
+    """Returns the product of a sparse and a dense matrix, optionally adjoint.
 
     Args:
-        sp_a: A sparse matrix; or a dense one, where `b` is sparse.
+        sp_a: A sparse matrix; or a dense one if `b` is sparse.
         b: A dense matrix; or a sparse one.
         adjoint_a: Use the adjoint of the first.
         adjoint_b: Use the adjoint of the second.
@@ -135,7 +134,7 @@ def sparse_reduce_sum(
     reduction_axes: Any = None,
     keep_dims: bool | None = None,
 ) -> Tensor:
-    """Sums over `axis` (None: all) as a dense tensor."""
+    """Returns sums over `axis` (None: all) as a dense tensor."""
     given = (axis, keepdims, reduction_axes, keep_dims)
     result: Tensor = _reduced("SparseReduceSum", sp_input, *given)
     return result
@@ -149,7 +148,7 @@ def sparse_reduce_max(
     reduction_axes: Any = None,
     keep_dims: bool | None = None,
 ) -> Tensor:
-    """Largest elements over `axis` (None: all) as a dense tensor, 0 where there is none."""
+    """Returns maxima over `axis` (None: all) as a dense tensor, 0 if there are no elements."""
     given = (axis, keepdims, reduction_axes, keep_dims)
     result: Tensor = _reduced("SparseReduceMax", sp_input, *given)
     return result
@@ -163,7 +162,7 @@ def sparse_reduce_sum_sparse(
     reduction_axes: Any = None,
     keep_dims: bool | None = None,
 ) -> SparseTensor:
-    """Sums over `axis` (None: all) as a sparse tensor."""
+    """Returns sums over `axis` (None: all) as a sparse tensor."""
     given = (axis, keepdims, reduction_axes, keep_dims)
     return SparseTensor(*_reduced("SparseReduceSumSparse", sp_input, *given))
 
@@ -176,7 +175,7 @@ def sparse_reduce_max_sparse(
     reduction_axes: Any = None,
     keep_dims: bool | None = None,
 ) -> SparseTensor:
-    """Largest elements over `axis` (None: all) as a sparse tensor."""
+    """Returns maxima over `axis` (None: all) as a sparse tensor."""
     given = (axis, keepdims, reduction_axes, keep_dims)
     return SparseTensor(*_reduced("SparseReduceMaxSparse", sp_input, *given))
 
@@ -185,11 +184,11 @@ def sparse_reduce_max_sparse(
 def edit_distance(
     hypothesis: Any, truth: Any, normalize: bool = True, name: str = "edit_distance"
 ) -> Tensor:
-    """The Levenshtein distances between the rows of two sparse tensors.
+    """Returns the Levenshtein distances between the rows of two sparse tensors.
 
     Args:
-        hypothesis: A `SparseTensor` of sequences in its last dimension.
-        truth: Likewise, of the same rank.
+        hypothesis: A `SparseTensor` with sequences in its last dimension.
+        truth: Another one of the same rank.
         normalize: Divide by the length of the truth.
         name: Name of the node.
 

@@ -1,4 +1,4 @@
-"""`ConditionalAccumulator` and its sparse twin: where gradients of replicas meet."""
+"""`ConditionalAccumulator`, `SparseConditionalAccumulator`: combine replicas' gradients."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class ConditionalAccumulatorBase:
     """Base of both accumulators.
 
     Args:
-        dtype: Of the gradients.
-        shape: Of the gradients, None where not known.
+        dtype: The gradients' dtype.
+        shape: The gradients' shape, None if unknown.
         accumulator_ref: The handle.
     """
 
@@ -54,7 +54,7 @@ class ConditionalAccumulatorBase:
         return self._dtype
 
     def num_accumulated(self, name: str | None = None) -> Tensor:
-        """How many gradients are in: [] int32."""
+        """Returns the number of gradients received: [] int32."""
         return output_of(
             "AccumulatorNumAccumulated",
             self._accumulator_ref,
@@ -62,7 +62,7 @@ class ConditionalAccumulatorBase:
         )
 
     def set_global_step(self, new_global_step: Any, name: str | None = None) -> Operation:
-        """An operation that makes gradients for earlier steps be dropped."""
+        """Returns an operation after which gradients for earlier steps are dropped."""
         step = elementwise.cast(convert_to_tensor(new_global_step), int64)
         operation: Operation = apply_op(
             "AccumulatorSetGlobalStep", self._accumulator_ref, step, name=name
@@ -70,20 +70,20 @@ class ConditionalAccumulatorBase:
         return operation
 
     def cancel_takes(self, name: str | None = None) -> Operation:
-        """An operation that ends all taking with CancelledError until the step is set."""
+        """Returns an operation that ends all takes with CancelledError until the step is set."""
         operation: Operation = apply_op("AccumulatorCancelTakes", self._accumulator_ref, name=name)
         return operation
 
 
 @export("ConditionalAccumulator")
 class ConditionalAccumulator(ConditionalAccumulatorBase):
-    """Gradients that are added up until enough are in.
+    """Accumulates gradients until enough have been received.
 
     Args:
-        dtype: Of the gradients.
-        shape: Of the gradients, None where not known.
-        shared_name: Under which the graphs of several sessions find it on its task.
-        name: Of the operation.
+        dtype: The gradients' dtype.
+        shape: The gradients' shape, None if unknown.
+        shared_name: The name under which graphs of several sessions find it on its task.
+        name: Name of the operation.
         reduction_type: `MEAN` or `SUM`.
     """
 
@@ -102,12 +102,12 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         )
 
     def apply_grad(self, grad: Any, local_step: Any = 0, name: str | None = None) -> Operation:
-        """An operation that adds a gradient.
+        """Returns an operation that adds a gradient.
 
         Args:
             grad: The gradient.
-            local_step: The step it was computed for; dropped where that is over.
-            name: Of the operation.
+            local_step: The step for which it was computed; dropped if that is over.
+            name: Name of the operation.
 
         Raises:
             ValueError: The gradient has another shape.
@@ -121,7 +121,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         return operation
 
     def take_grad(self, num_required: Any, name: str | None = None) -> Tensor:
-        """The mean or sum once `num_required` gradients are in; running it waits for them."""
+        """Returns the mean or sum of `num_required` gradients; running it waits for them."""
         taken: Tensor = apply_op(
             "AccumulatorTakeGradient",
             self._accumulator_ref,
@@ -135,14 +135,14 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
 
 @export("SparseConditionalAccumulator", "sparse.SparseConditionalAccumulator")
 class SparseConditionalAccumulator(ConditionalAccumulatorBase):
-    """Rows that are added up until enough gradients are in.
+    """Accumulates rows until enough gradients have been received.
 
     Args:
-        dtype: Of the values.
-        shape: Of the whole, or of its first dimensions; None or () where nothing is known.
-        shared_name: Under which the graphs of several sessions find it on its task.
-        name: Of the operation.
-        reduction_type: `MEAN`, over the gradients that have the row, or `SUM`.
+        dtype: The values' dtype.
+        shape: The dense shape, or its first dimensions; None or () if unknown.
+        shared_name: The name under which graphs of several sessions find it on its task.
+        name: Name of the operation.
+        reduction_type: `MEAN`, over the gradients with the row, or `SUM`.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     def apply_indexed_slices_grad(
         self, grad: IndexedSlices, local_step: Any = 0, name: str | None = None
     ) -> Operation:
-        """An operation that adds a sparse gradient, see `apply_grad`."""
+        """Returns an operation that adds a sparse gradient, see `apply_grad`."""
         return self.apply_grad(grad.indices, grad.values, grad.dense_shape, local_step, name)
 
     def apply_grad(
@@ -173,14 +173,14 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         local_step: Any = 0,
         name: str | None = None,
     ) -> Operation:
-        """An operation that adds rows.
+        """Returns an operation that adds rows.
 
         Args:
             grad_indices: [n] integers.
             grad_values: [n, ...].
-            grad_shape: The shape of the whole, where known.
-            local_step: The step they were computed for; dropped where that is over.
-            name: Of the operation.
+            grad_shape: The dense shape, if known.
+            local_step: The step for which they were computed; dropped if that is over.
+            name: Name of the operation.
         """
         shape = [] if grad_shape is None else grad_shape
         known = grad_shape is not None
@@ -199,7 +199,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     def take_grad(
         self, num_required: Any, name: str | None = None
     ) -> SparseAccumulatorTakeGradient:
-        """Indices, values and shape once `num_required` gradients are in; running it waits."""
+        """Returns indices, values, shape of `num_required` gradients; running it waits for them."""
         taken = apply_op(
             "SparseAccumulatorTakeGradient",
             self._accumulator_ref,
@@ -210,7 +210,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         return SparseAccumulatorTakeGradient(*taken)
 
     def take_indexed_slices_grad(self, num_required: Any, name: str | None = None) -> IndexedSlices:
-        """The same as `IndexedSlices`."""
+        """Like `take_grad`, as `IndexedSlices`."""
         indices, values, shape = self.take_grad(num_required, name)
         return IndexedSlices(values, indices, shape)
 

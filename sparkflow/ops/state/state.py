@@ -26,12 +26,12 @@ def assign(
     Args:
         ref: A variable.
         value: A tensor of its dtype, and of its shape unless `validate_shape` is off.
-        validate_shape: Refuse another shape; yes when None.
-        use_locking: Keep other updates out meanwhile; yes when None.
+        validate_shape: Reject another shape; true if None.
+        use_locking: Exclude concurrent updates; true if None.
         name: Name of the node.
 
     Returns:
-        The variable, to be read after the assignment.
+        The variable, with the value after the assignment.
     """
     if not (ref.dtype.is_ref or isinstance(ref, Held)):
         result: Tensor = ref.assign(value, name=name)
@@ -51,7 +51,7 @@ def assign(
 def assign_add(
     ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None
 ) -> Tensor:
-    """Adds to a variable. Returns the variable, to be read after."""
+    """Adds to a variable. Returns the variable, with the new value."""
     return output_of("AssignAdd", ref, value, use_locking=bool(use_locking), name=name)
 
 
@@ -59,7 +59,7 @@ def assign_add(
 def assign_sub(
     ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None
 ) -> Tensor:
-    """Subtracts from a variable. Returns the variable, to be read after."""
+    """Subtracts from a variable. Returns the variable, with the new value."""
     return output_of("AssignSub", ref, value, use_locking=bool(use_locking), name=name)
 
 
@@ -113,7 +113,7 @@ def scatter_div(
 def scatter_min(
     ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
-    """Lowers rows of a variable to the updates where these are smaller."""
+    """Sets rows of a variable to their minimum with the updates."""
     return _scatter("ScatterMin", ref, indices, updates, use_locking, name)
 
 
@@ -121,7 +121,7 @@ def scatter_min(
 def scatter_max(
     ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
 ) -> Tensor:
-    """Raises rows of a variable to the updates where these are larger."""
+    """Sets rows of a variable to their maximum with the updates."""
     return _scatter("ScatterMax", ref, indices, updates, use_locking, name)
 
 
@@ -129,7 +129,7 @@ def scatter_max(
 def scatter_nd_update(
     ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None
 ) -> Tensor:
-    """Sets slices of a variable where the vectors in the last dimension of `indices` point."""
+    """Sets slices of a variable at the index vectors in the last dimension of `indices`."""
     return _scatter("ScatterNdUpdate", ref, indices, updates, use_locking, name)
 
 
@@ -159,7 +159,7 @@ def batch_scatter_update(
         ref: A variable of shape `batch + [rows] + rest`.
         indices: `batch + [n]` integers.
         updates: `batch + [n] + rest`.
-        use_locking: Keep other updates out meanwhile.
+        use_locking: Exclude concurrent updates.
         name: Name of the node.
     """
     graph = graph_of((ref, indices, updates))

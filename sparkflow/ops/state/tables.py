@@ -1,4 +1,4 @@
-"""Lookup tables: what they are filled with, and the tables."""
+"""Lookup tables and their initializers."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class KeyValueTensorInitializer:
     Args:
         keys: [n] keys.
         values: [n] values.
-        key_dtype: Their dtype; that of `keys` when None.
-        value_dtype: Likewise.
-        name: Of the operation.
+        key_dtype: The keys' dtype; that of `keys` if None.
+        value_dtype: The values' dtype; that of `values` if None.
+        name: Name of the operation.
     """
 
     def __init__(
@@ -82,18 +82,18 @@ class TextFileInitializer:
     """Fills a table from the lines of a file.
 
     Args:
-        filename: Its path, on the host where the table is.
+        filename: The file's path, on the table's host.
         key_dtype: int64 for line numbers, string for lines, either for columns.
         key_index: A column from 0, or a `TextFileIndex`.
-        value_dtype: Likewise, of the values.
-        value_index: Likewise.
-        vocab_size: How many lines are read; all when None.
-        delimiter: What separates columns.
-        name: Of the operation.
-        value_index_offset: Added to line numbers that are values.
+        value_dtype: The same for the values.
+        value_index: The same for the values.
+        vocab_size: The number of lines to read; all if None.
+        delimiter: The separator of columns.
+        name: Name of the operation.
+        value_index_offset: Added to values that are line numbers.
 
     Raises:
-        ValueError: A line number that is not int64, or a line that is not a string.
+        ValueError: A line number is not int64, or a line is not a string.
     """
 
     def __init__(
@@ -155,15 +155,15 @@ class TextFileInitializer:
 
 @export("lookup.TextFileStringTableInitializer")
 class TextFileStringTableInitializer(TextFileInitializer):
-    """Line numbers to lines.
+    """Maps line numbers to lines.
 
     Args:
         filename: The file.
-        key_column_index: What the keys are.
-        value_column_index: What the values are.
-        vocab_size: How many lines are read; all when None.
-        delimiter: What separates columns.
-        name: Of the operation.
+        key_column_index: The column of the keys.
+        value_column_index: The column of the values.
+        vocab_size: The number of lines to read; all if None.
+        delimiter: The separator of columns.
+        name: Name of the operation.
     """
 
     def __init__(
@@ -183,16 +183,16 @@ class TextFileStringTableInitializer(TextFileInitializer):
 
 @export("lookup.TextFileIdTableInitializer")
 class TextFileIdTableInitializer(TextFileInitializer):
-    """Lines to line numbers.
+    """Maps lines to line numbers.
 
     Args:
         filename: The file.
-        key_column_index: What the keys are.
-        value_column_index: What the values are.
-        vocab_size: How many lines are read; all when None.
-        delimiter: What separates columns.
-        name: Of the operation.
-        key_dtype: Of the keys.
+        key_column_index: The column of the keys.
+        value_column_index: The column of the values.
+        vocab_size: The number of lines to read; all if None.
+        delimiter: The separator of columns.
+        name: Name of the operation.
+        key_dtype: The keys' dtype.
     """
 
     def __init__(
@@ -238,8 +238,8 @@ class LookupInterface:
     """Base of the tables.
 
     Args:
-        key_dtype: Of the keys.
-        value_dtype: Of the values.
+        key_dtype: The keys' dtype.
+        value_dtype: The values' dtype.
     """
 
     def __init__(self, key_dtype: Any, value_dtype: Any) -> None:
@@ -258,19 +258,19 @@ class LookupInterface:
 
     @property
     def name(self) -> str:
-        """The name of the operation that makes the table, without its scopes."""
+        """The name of the operation that creates the table, without its scopes."""
         raise NotImplementedError
 
     def _scope(self, name: str | None, what: str) -> AbstractContextManager[str]:
-        """The name scope of one of the table's operations."""
+        """Returns the name scope of one of the table's operations."""
         return name_scope(name, f"{self.name}_{what}", [])
 
     def lookup(self, keys: Any, name: str | None = None) -> Any:
-        """The values of keys."""
+        """Looks up the values of keys."""
         raise NotImplementedError
 
     def _found(self, keys: Any, find: Any) -> Any:
-        """`find` of the keys, of those of a SparseTensor too.
+        """Applies `find` to the keys, also to those of a SparseTensor.
 
         Raises:
             TypeError: The keys have another dtype.
@@ -291,8 +291,8 @@ class StaticHashTable(LookupInterface):
     """A table that an initializer fills once.
 
     Args:
-        initializer: What fills it; `tf.tables_initializer` runs it.
-        default_value: The value of keys that it lacks.
+        initializer: Fills the table; `tf.tables_initializer` runs it.
+        default_value: The value of missing keys.
         name: The name of the table's operation.
     """
 
@@ -320,23 +320,23 @@ class StaticHashTable(LookupInterface):
 
     @property
     def name(self) -> str:
-        """The name of the operation that makes the table, without its scopes."""
+        """The name of the operation that creates the table, without its scopes."""
         return self._handle.op.name.split("/")[-1]
 
     @property
     def initializer(self) -> Operation:
-        """The operation that fills it."""
+        """The operation that fills the table."""
         return self._init
 
     init = initializer
 
     @property
     def default_value(self) -> Tensor:
-        """The value of keys that it lacks."""
+        """The value of missing keys."""
         return self._default_value
 
     def lookup(self, keys: Any, name: str | None = None) -> Any:
-        """The values of keys: a tensor, or a SparseTensor for one.
+        """Looks up the values of keys: a tensor, or a SparseTensor for one.
 
         Raises:
             TypeError: The keys have another dtype.
@@ -364,15 +364,15 @@ HashTable = StaticHashTable
 
 @export("lookup.MutableHashTable")
 class MutableHashTable(LookupInterface):
-    """A table that may change.
+    """A mutable table.
 
     Args:
-        key_dtype: Of the keys.
-        value_dtype: Of the values.
-        default_value: The value of keys that it lacks; its shape is that of all values.
+        key_dtype: The keys' dtype.
+        value_dtype: The values' dtype.
+        default_value: The value of missing keys; its shape is that of all values.
         shared_name: The name under which other sessions of the task share it.
         name: The name of the table's operation.
-        checkpoint: Accepted; save what `export` gives.
+        checkpoint: Accepted but ignored; save the results of `export`.
     """
 
     def __init__(
@@ -406,7 +406,7 @@ class MutableHashTable(LookupInterface):
 
     @property
     def name(self) -> str:
-        """The name of the operation that makes the table, without its scopes."""
+        """The name of the operation that creates the table, without its scopes."""
         return self._handle.op.name.split("/")[-1]
 
     def lookup(self, keys: Any, name: str | None = None) -> Any:
@@ -423,7 +423,7 @@ class MutableHashTable(LookupInterface):
         return self._found(keys, find)
 
     def insert(self, keys: Any, values: Any, name: str | None = None) -> Operation:
-        """Enters or replaces rows.
+        """Inserts or replaces rows.
 
         Raises:
             TypeError: Keys or values have another dtype.
@@ -432,12 +432,12 @@ class MutableHashTable(LookupInterface):
             return self._with_rows("LookupTableInsertV2", keys, values)
 
     def import_(self, keys: Any, values: Any, name: str | None = None) -> Operation:
-        """Makes these the only rows."""
+        """Replaces all rows."""
         with self._scope(name, "lookup_table_restore"):
             return self._with_rows("LookupTableImportV2", keys, values)
 
     def remove(self, keys: Any, name: str | None = None) -> Operation:
-        """Takes out rows."""
+        """Removes rows."""
         given = convert_to_tensor(keys, self._key_dtype)
         with self._scope(name, "lookup_table_remove"):
             operation: Operation = apply_op("LookupTableRemoveV2", self._handle, given)

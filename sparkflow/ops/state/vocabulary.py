@@ -1,4 +1,4 @@
-"""Tables between words and numbers, with buckets for words that no vocabulary has."""
+"""Tables between words and ids, with buckets for out-of-vocabulary words."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from sparkflow_runtime.dtypes import as_dtype, int64, string
 @export("lookup.HasherSpec")
 @dataclass(frozen=True, slots=True)
 class HasherSpec:
-    """How words outside of a vocabulary are hashed: `fasthash`, or `stronghash` with a key."""
+    """How out-of-vocabulary words are hashed: `fasthash`, or `stronghash` with a key."""
 
     hasher: str
     key: Any = None
@@ -47,7 +47,7 @@ def StrongHashSpec(key: Sequence[int]) -> HasherSpec:
     """SipHash with a key of two integers.
 
     Raises:
-        ValueError: The key is another.
+        ValueError: The key is invalid.
     """
     if len(key) != 2:
         raise ValueError(f"key must have size 2, received {key}")
@@ -58,18 +58,18 @@ def StrongHashSpec(key: Sequence[int]) -> HasherSpec:
 
 @export("lookup.IdTableWithHashBuckets")
 class IdTableWithHashBuckets(LookupInterface):
-    """A table whose missing keys get numbers behind its own, by their hash.
+    """A table that hashes missing keys to ids above its own.
 
     Args:
-        table: From keys to int64; None to hash every key.
-        num_oov_buckets: How many numbers there are for missing keys.
-        hasher_spec: How they are hashed.
+        table: Maps keys to int64; None to hash every key.
+        num_oov_buckets: The number of ids for missing keys.
+        hasher_spec: The hash function.
         name: Name scope of lookups.
-        key_dtype: Of the keys; the table's, else string.
+        key_dtype: The keys' dtype; the table's, else string.
 
     Raises:
         ValueError: There is neither a table nor a bucket.
-        TypeError: The table does not give int64.
+        TypeError: The table's values are not int64.
     """
 
     def __init__(
@@ -93,12 +93,12 @@ class IdTableWithHashBuckets(LookupInterface):
 
     @property
     def name(self) -> str:
-        """The name it was given."""
+        """The given name."""
         return self._name.rstrip("/").split("/")[-1]
 
     @property
     def resource_handle(self) -> Tensor | None:
-        """The handle of the table inside; None without one."""
+        """The handle of the inner table; None without one."""
         return None if self._table is None else self._table.resource_handle
 
     @property
@@ -116,7 +116,7 @@ class IdTableWithHashBuckets(LookupInterface):
             return self._table.size() + self._buckets  # type: ignore[no-any-return]  # a tensor
 
     def lookup(self, keys: Any, name: str | None = None) -> Any:
-        """The number of each key.
+        """Returns the id of each key.
 
         Raises:
             TypeError: The keys have another dtype.
@@ -148,12 +148,12 @@ class IdTableWithHashBuckets(LookupInterface):
 
 @export("lookup.StaticVocabularyTable")
 class StaticVocabularyTable(IdTableWithHashBuckets):
-    """A vocabulary whose missing words get numbers behind its own.
+    """A vocabulary that hashes missing words to ids above its own.
 
     Args:
-        initializer: From words to int64 numbers from 0; None to hash every word.
-        num_oov_buckets: How many numbers there are for missing words, at least 1.
-        lookup_key_dtype: Of the keys; the initializer's, else string.
+        initializer: Maps words to int64 ids from 0; None to hash every word.
+        num_oov_buckets: The number of ids for missing words, at least 1.
+        lookup_key_dtype: The keys' dtype; the initializer's, else string.
         name: Name scope of lookups.
 
     Raises:
@@ -184,14 +184,14 @@ def index_table_from_tensor(
     name: str | None = None,
     mapping: Any = None,
 ) -> Any:
-    """A table from words to their places in a list.
+    """Returns a table from words to their indices in a list.
 
     Args:
         vocabulary_list: The words.
-        num_oov_buckets: How many numbers there are for missing words; 0 for `default_value`.
-        default_value: The number of missing words.
-        hasher_spec: How they are hashed.
-        dtype: Of the words: string or an integer.
+        num_oov_buckets: The number of ids for missing words; 0 for `default_value`.
+        default_value: The id of missing words.
+        hasher_spec: The hash function.
+        dtype: The words' dtype: string or an integer.
         name: Name scope.
         mapping: The older name of `vocabulary_list`.
 
@@ -236,19 +236,19 @@ def index_table_from_file(
     value_column_index: int = TextFileIndex.LINE_NUMBER,
     delimiter: str = "\t",
 ) -> Any:
-    """A table from the words of a file to their line numbers, from 0.
+    """Returns a table from the words of a file to their line numbers, from 0.
 
     Args:
-        vocabulary_file: Its path, on the host where the table is.
-        num_oov_buckets: How many numbers there are for missing words; 0 for `default_value`.
-        vocab_size: How many lines are read; all when None.
-        default_value: The number of missing words.
-        hasher_spec: How they are hashed.
-        key_dtype: Of the words: string or an integer.
+        vocabulary_file: The file's path, on the table's host.
+        num_oov_buckets: The number of ids for missing words; 0 for `default_value`.
+        vocab_size: The number of lines to read; all if None.
+        default_value: The id of missing words.
+        hasher_spec: The hash function.
+        key_dtype: The words' dtype: string or an integer.
         name: Name scope.
-        key_column_index: What the keys are.
-        value_column_index: What the values are.
-        delimiter: What separates columns.
+        key_column_index: The column of the keys.
+        value_column_index: The column of the values.
+        delimiter: The separator of columns.
 
     Raises:
         ValueError: There is no file, or a number is out of range.
@@ -294,11 +294,11 @@ def index_to_string_table_from_tensor(
     name: str | None = None,
     mapping: Any = None,
 ) -> StaticHashTable:
-    """A table from places in a list (int64) to the words there.
+    """Returns a table from indices in a list (int64) to its words.
 
     Args:
         vocabulary_list: The words.
-        default_value: The word of other numbers.
+        default_value: The word for other ids.
         name: Name scope.
         mapping: The older name of `vocabulary_list`.
 
@@ -327,16 +327,16 @@ def index_to_string_table_from_file(
     value_column_index: int = TextFileIndex.WHOLE_LINE,
     delimiter: str = "\t",
 ) -> StaticHashTable:
-    """A table from line numbers (int64, from 0) to the lines of a file.
+    """Returns a table from line numbers (int64, from 0) to the lines of a file.
 
     Args:
-        vocabulary_file: Its path, on the host where the table is.
-        vocab_size: How many lines are read; all when None.
-        default_value: The word of other numbers.
+        vocabulary_file: The file's path, on the table's host.
+        vocab_size: The number of lines to read; all if None.
+        default_value: The word for other ids.
         name: Name scope.
-        key_column_index: What the keys are.
-        value_column_index: What the values are.
-        delimiter: What separates columns.
+        key_column_index: The column of the keys.
+        value_column_index: The column of the values.
+        delimiter: The separator of columns.
 
     Raises:
         ValueError: There is no file, or a number is out of range.
@@ -352,7 +352,7 @@ def index_to_string_table_from_file(
 
 @export("tables_initializer", "initializers.tables_initializer", "initialize_all_tables")
 def tables_initializer(name: str = "init_all_tables") -> Operation:
-    """Fills all tables of the graph; without any, an operation that does nothing."""
+    """Returns an operation that fills all tables of the graph; a no-op if there are none."""
     initializers = get_collection(GraphKeys.TABLE_INITIALIZERS)
     if not initializers:
         return no_op(name=name)

@@ -1,1 +1,1 @@
-"""Functions that add nodes: strings of bytes and of Unicode."""
+"""Functions that add nodes: byte and Unicode strings."""

@@ -1,4 +1,4 @@
-"""`tf.strings`: joining and changing strings. What splits them is in `sparkflow.ragged`."""
+"""`tf.strings`: joining and changing strings. Splitting is in `sparkflow.ragged`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sparkflow_runtime.dtypes import float32, int32, string
 def string_to_number(
     string_tensor: Any = None, out_type: Any = float32, name: str | None = None, input: Any = None
 ) -> Tensor:
-    """The numbers that strings mean.
+    """Converts strings to numbers.
 
     Args:
         string_tensor: Strings.
@@ -35,7 +35,7 @@ def string_to_hash_bucket(
     name: str | None = None,
     input: Any = None,
 ) -> Tensor:
-    """The bucket of each string by TensorFlow's first hash; use the fast one in new programs."""
+    """Hashes strings to buckets by TensorFlow's legacy hash; new programs use the fast one."""
     given = either("input", input, "string_tensor", string_tensor)
     return output_of("StringToHashBucket", given, num_buckets=num_buckets, name=name)
 
@@ -44,13 +44,13 @@ def string_to_hash_bucket(
 def regex_replace(
     input: Any, pattern: Any, rewrite: Any, replace_global: bool = True, name: str | None = None
 ) -> Tensor:
-    r"""Strings with what matches replaced.
+    r"""Replaces matches of a regular expression.
 
     Args:
         input: Strings.
-        pattern: A regular expression as RE2 reads it.
-        rewrite: The replacement; `\1` to `\9` are groups, `\0` is all of the match.
-        replace_global: Every match, else the first.
+        pattern: A regular expression in RE2 syntax.
+        rewrite: The replacement; `\1` to `\9` are groups, `\0` is the whole match.
+        replace_global: Replace every match, else only the first.
         name: The node's name.
     """
     replaced: Tensor
@@ -72,7 +72,7 @@ def regex_replace(
 
 @export("strings.regex_full_match")
 def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Tensor:
-    """Whether all of each string matches a regular expression, as RE2 reads it."""
+    """Whether each whole string matches a regular expression in RE2 syntax."""
     matches: Tensor
     if isinstance(pattern, str):
         matches = apply_op("StaticRegexFullMatch", input, pattern=pattern, name=name)
@@ -89,17 +89,17 @@ def string_format(
     summarize: int = 3,
     name: str | None = None,
 ) -> Tensor:
-    """A template with the texts of tensors in place of its placeholders.
+    """Formats tensors: replaces the placeholders of a template.
 
     Args:
-        template: Text.
+        template: The template.
         inputs: A tensor or a list of tensors, one per placeholder.
-        placeholder: What is replaced.
-        summarize: How many entries of each axis are shown at both ends; -1 for all.
+        placeholder: The placeholder.
+        summarize: The number of entries shown at both ends of each axis; -1 for all.
         name: The node's name.
 
     Raises:
-        ValueError: There are not as many placeholders as inputs.
+        ValueError: The numbers of placeholders and inputs differ.
     """
     values = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
     if template.count(placeholder) != len(values):
@@ -128,13 +128,13 @@ def reduce_join(
     reduction_indices: Any = None,
     keepdims: bool | None = None,
 ) -> Tensor:
-    """Strings joined along axes.
+    """Joins strings along axes.
 
     Args:
         inputs: Strings.
-        axis: One axis or several, of which the first changes fastest; all when None.
+        axis: One axis or several, of which the first varies fastest; all if None.
         keep_dims: The older name of `keepdims`.
-        separator: Put between.
+        separator: Put between strings.
         name: The node's name.
         reduction_indices: The older name of `axis`.
         keepdims: Keep the axes, with size 1.
@@ -169,15 +169,15 @@ def ngrams(
     preserve_short_sequences: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """Runs of neighbouring strings, joined.
+    """Returns n-grams: joined runs of adjacent strings.
 
     Args:
         data: [..., n] strings.
-        ngram_width: How many are joined: an integer or several.
-        separator: Put between.
-        pad_values: A text put at both ends, or a pair of texts; nothing when None.
-        padding_width: How often it is put there; one less than the width when None.
-        preserve_short_sequences: Give a row that is too short as one.
+        ngram_width: The length of n-grams: an integer or several.
+        separator: Put between strings.
+        pad_values: A string to pad both ends with, or a pair; no padding if None.
+        padding_width: The number of pads; one less than the width if None.
+        preserve_short_sequences: Return a row that is too short as one n-gram.
         name: Name scope of the nodes.
 
     Returns:
@@ -185,7 +185,7 @@ def ngrams(
 
     Raises:
         ValueError: A width below 1, or a rank that is unknown or 0.
-        TypeError: `pad_values` are not texts.
+        TypeError: `pad_values` are not strings.
     """
     left, right = _pads(pad_values)
     widths = list(ngram_width) if isinstance(ngram_width, list | tuple) else [ngram_width]
@@ -233,10 +233,10 @@ def _pads(pad_values: Any) -> tuple[str, str]:
 
 
 def require_row(value: Tensor, function: str) -> bool:
-    """Whether there are several strings, in one row.
+    """Whether there is a row of strings instead of one.
 
     Raises:
-        ValueError: They have more dimensions, or it is not known how many.
+        ValueError: There are more dimensions, or the rank is unknown.
     """
     if value.shape.ndims not in (0, 1):
         raise ValueError(
@@ -254,7 +254,7 @@ def decode_raw(
     name: str | None = None,
     bytes: Any = None,
 ) -> Tensor:
-    """The bytes of strings as numbers, along a new last axis.
+    """Decodes the bytes of strings as numbers, along a new last axis.
 
     Args:
         input_bytes: Strings of the same length.
