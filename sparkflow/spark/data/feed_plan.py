@@ -12,7 +12,8 @@ import numpy.typing as npt
 from sparkflow.spark.data.schema.row_format import RowFormat
 
 ARRIVAL: Final = "arrival"
-"""The first epoch is drawn at random from the rows that have arrived and were not used yet."""
+"""In the first epoch, rows are drawn at random from those that have arrived and were not used
+yet."""
 PERMUTED: Final = "permuted"
 """Each epoch is a permutation of the rows in the order of their numbers, drawn from the seed."""
 
@@ -35,9 +36,9 @@ class Share:
 
     Attributes:
         worker: Its index.
-        workers: How many there are.
+        workers: The number of workers.
         by_content: Whether rows are assigned by a hash of their numbers, which are themselves
-            hashes; else round-robin by number.
+            hashes of their content; otherwise they are assigned round-robin by number.
     """
 
     worker: int
@@ -54,7 +55,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """Rows divided into more shards than there may be workers.
+    """Rows divided into at least as many shards as there may be workers.
 
     A step of all workers consists of a batch of each shard, so it is the same for any number of
     workers. Worker `w` of `n` has the shards `w`, `w + n`, and so on.
@@ -63,8 +64,8 @@ class Shards:
         rows: The number of training rows by shard.
         workers: The current number of workers.
         by_content: As in `Share`.
-        ranges: Where shards are ranges of row numbers instead, as those of files are: the first
-            number of each range, in ascending order, and its shard.
+        ranges: If shards are ranges of row numbers instead (rows of files): the first number of
+            each range, in ascending order, and its shard.
     """
 
     rows: tuple[int, ...]
@@ -82,9 +83,9 @@ class Shards:
         """Returns a worker's rows by shard.
 
         Args:
-            worker: Which one.
+            worker: The worker's index.
             numbers: [n] int64: the rows' numbers.
-            positions: [n] int64: where they are.
+            positions: [n] int64: the rows' positions.
 
         Returns:
             The shards' indices, and the positions of their rows.
@@ -100,12 +101,12 @@ class Shards:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Returns the object as JSON types."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Shards:
-        """Reads what `to_json` wrote."""
+        """Creates the object from the result of `to_json`."""
         ranges = tuple((first, shard) for first, shard in value["ranges"])
         return cls(tuple(value["rows"]), value["workers"], value["by_content"], ranges)
 
@@ -115,21 +116,21 @@ class FeedPlan:
     """The order, the number of epochs and the batch size in which a worker's rows are fed.
 
     Attributes:
-        row_format: What a row consists of.
+        row_format: The format of the rows.
         batch_size: Rows per batch; the last one of an epoch may be shorter.
         epochs: The number of epochs.
-        steps_per_epoch: Batches per epoch. A worker with fewer repeats its last one with 0 as its
-            number of rows, so that all workers do the same number of steps; 0 means as many as it
-            has.
+        steps_per_epoch: Batches per epoch. A worker with fewer repeats its last batch with 0 as its
+            number of rows, so that all workers do the same number of steps; 0 means as many batches
+            as the worker has.
         order: `arrival` or `permuted`. Either way, epochs after the first are permutations of all
             rows of the worker that do not depend on the order in which the rows arrived.
-        shuffle: Whether the order changes from epoch to epoch; if not, it is that of the rows'
-            numbers in each, and no batch is fed before all rows are there.
+        shuffle: Whether the order changes from epoch to epoch. If not, rows are fed in the order of
+            their numbers, and no batch is fed before all rows have arrived.
         seed: Determines the orders, together with the worker's index and the epoch.
-        start: Where a resumed run starts: the completed epochs of each worker and the steps of the
-            next one. Workers that are not included start at the beginning.
+        start: Where a resumed run starts: the completed epochs of each worker and the completed
+            steps of the next one. Workers that are not included start at the beginning.
         shards: How rows are divided if the number of workers may change: a batch then consists of
-            `batch_size` rows of each shard of the worker. Needs `permuted`.
+            `batch_size` rows of each shard of the worker. Requires `permuted`.
     """
 
     row_format: RowFormat
@@ -147,18 +148,18 @@ class FeedPlan:
         assert self.order in (ARRIVAL, PERMUTED), self.order
 
     def start_of(self, worker: int) -> tuple[int, int]:
-        """Returns the completed epochs and the steps of the next one where the worker starts."""
+        """Returns the worker's start: completed epochs, and completed steps of the next one."""
         return self.start[worker] if worker < len(self.start) else (0, 0)
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Returns the object as JSON types."""
         plain = {each.name: getattr(self, each.name) for each in fields(self)}
         shards = self.shards.to_json() if self.shards is not None else None
         return plain | {"row_format": self.row_format.to_json(), "shards": shards}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> FeedPlan:
-        """Reads what `to_json` wrote."""
+        """Creates the object from the result of `to_json`."""
         start = tuple((epoch, step) for epoch, step in value["start"])
         row_format = RowFormat.from_json(value["row_format"])
         given = value.get("shards")
@@ -169,7 +170,7 @@ class FeedPlan:
 
 
 def workers_of(numbers: npt.NDArray[np.int64], workers: int, by_content: bool) -> npt.NDArray[Any]:
-    """Returns [n] int64: the worker of each row; `placement` does the same in SQL."""
+    """Returns [n] int64: the worker of each row; `partitioning` does the same in SQL."""
     return (xxhash64(numbers) if by_content else numbers) % workers
 
 

@@ -1,1 +1,1 @@
-"""From `model_fn` to the graphs that workers train with and that `transform` runs."""
+"""Turns `model_fn` into the graphs that workers train and that `transform` runs."""

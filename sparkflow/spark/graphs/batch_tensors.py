@@ -10,17 +10,17 @@ import sparkflow as tf
 from sparkflow.spark.data.schema.row_format import DENSE, SPARSE, Input, RowFormat
 
 FEATURES: Final = "features"
-"""The name of the placeholder of a model's only input, and the scope of those of named ones."""
+"""The name of the only input's placeholder, and the scope of the placeholders of named inputs."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchTensors:
-    """A batch, as `model_fn` gets it.
+    """A batch in the form that `model_fn` gets.
 
     Attributes:
         features: A tensor [batch, *shape], a `tf.SparseTensor`, or a dictionary of these.
-        labels: A tensor [batch] or [batch, n]; None where there are none.
-        weights: A tensor [batch] float32; None where there are none.
+        labels: A tensor [batch] or [batch, n]; None if there are none.
+        weights: A tensor [batch] float32; None if there are none.
     """
 
     features: Any
@@ -34,7 +34,7 @@ class FeatureTensors:
 
     Attributes:
         input: The input.
-        tensors: Their names, `node:0`: one of a dense input; indices, values and dense shape of a
+        tensors: Their names, `node:0`: one for a dense input; indices, values and dense shape for a
             sparse or ragged one.
     """
 
@@ -44,12 +44,12 @@ class FeatureTensors:
 
 @dataclass(frozen=True, slots=True)
 class DrawnBatch:
-    """A batch, and what its source says of it.
+    """A batch with the information from its source.
 
     Attributes:
         batch: The batch.
-        num_rows: Tensor, [] float32: its rows.
-        waited_s: Tensor, [] float32: how long the step waited for it.
+        num_rows: Tensor, [] float32: its number of rows.
+        waited_s: Tensor, [] float32: the seconds that the step waited for it.
     """
 
     batch: BatchTensors
@@ -58,10 +58,10 @@ class DrawnBatch:
 
 
 def draw_batch(row_format: RowFormat, shared_name: str) -> DrawnBatch:
-    """The next batch of an iterator that the worker finds by its name.
+    """Returns the next batch of an iterator that the worker looks up by name.
 
     Args:
-        row_format: What a row consists of.
+        row_format: The format of the rows.
         shared_name: The iterator's name among the worker's resources.
     """
     graph = tf.get_default_graph()
@@ -85,7 +85,7 @@ def draw_batch(row_format: RowFormat, shared_name: str) -> DrawnBatch:
 
 
 def feed_features(row_format: RowFormat) -> tuple[BatchTensors, tuple[FeatureTensors, ...]]:
-    """Features that are fed, without labels and weights.
+    """Returns features that are fed, without labels and weights.
 
     Returns:
         The batch, and the placeholders of each input.
@@ -113,12 +113,12 @@ def _placeholders(given: Input, name: str) -> list[Any]:
 
 
 def joined(given: Input, parts: Iterator[Any]) -> Any:
-    """The tensor, or `tf.SparseTensor`, of an input, from the next of its batch's components."""
+    """Creates an input's tensor or `tf.SparseTensor` from the next components of the batch."""
     if given.kind == DENSE:
         return next(parts)
     indices, values, dense_shape = next(parts), next(parts), next(parts)
     if given.kind == SPARSE:
-        # So that the static shape has the size, which layers need.
+        # Gives the static shape the size, which layers need.
         dense_shape = tf.stack([dense_shape[0], tf.constant(given.shape[0], tf.int64)])
     return tf.SparseTensor(indices, values, dense_shape)
 
@@ -131,7 +131,7 @@ def _as_given(row_format: RowFormat, features: dict[str, Any]) -> Any:
 
 
 def _op_name(name: str) -> str:
-    """The name with what a graph's names may not hold replaced."""
+    """Returns the name with characters replaced that graphs do not allow."""
     return "".join(
         each if each.isascii() and (each.isalnum() or each in "_-.") else "_" for each in name
     )

@@ -1,16 +1,16 @@
 """Counts of each worker's steps that every parameter server has applied.
 
-In `async` mode the others go on when a worker is lost, which may have told of fewer steps than it
-made, and may have died in the middle of one. So the nodes of a step that change something on a
-parameter server are put into groups (`Commit`). A group begins when all is there that it needs
-from other tasks, does not wait from then on, and ends by counting the step for its worker: it is
-made whole or not at all, whatever happens to the worker.
+In `async` mode the other workers continue when one is lost. The lost worker may have reported fewer
+steps than it made, or died in the middle of one. So the nodes of a step that modify state on a
+parameter server form groups (`Commit`). A group starts when all its inputs from other tasks have
+arrived, does not wait after that, and ends by counting the step for its worker: it is executed
+completely or not at all, whatever happens to the worker.
 
-Nodes that change something only after another server has done so (a counter of steps after all
-updates, say) are groups of their own, on a later level. So groups wait for each other one way.
+Nodes that modify state only after another server has done so (such as a step counter after all
+updates) form separate groups on a later level, so groups never wait for each other in a cycle.
 
-What a lost worker has made is the smallest of its counts; groups that have counted one step more
-have it already (`without`).
+The number of complete steps of a lost worker is the smallest of its counts; groups whose count is
+one higher have already executed the next step (`without`).
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.tensor_proto import export_constant
 
 _REPLICA: Final = "sparkflow_replica"
-"""The constant that says which worker a graph is of."""
+"""The constant with the index of a graph's worker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A group of nodes that change something on one parameter server.
+    """A group of nodes that modify state on one parameter server.
 
     Attributes:
-        nodes: Their names, with that of the one that counts the step.
-        applied: Tensor, [workers] int64: the steps of each worker that the group has made in this
-            attempt.
+        nodes: Their names, including the node that counts the step.
+        applied: Tensor, [workers] int64: the number of steps of each worker that the group has
+            executed in this attempt.
     """
 
     nodes: tuple[str, ...]
@@ -50,7 +50,7 @@ class Commits:
     """What `add_commits` has added to the default graph.
 
     Attributes:
-        groups: The groups of a step; none where it changes nothing on parameter servers.
+        groups: The groups of a step; empty if it modifies nothing on parameter servers.
         train_op: The operation of a step.
         initializers: Operations that set all counts to zero.
     """
@@ -61,11 +61,11 @@ class Commits:
 
 
 def add_commits(made: Any, num_workers: int) -> Commits:
-    """Has a step be counted where it changes something.
+    """Adds nodes that count a step on each parameter server that it modifies.
 
     Args:
-        made: The operation of a step, or a tensor. Nodes that it needs are changed.
-        num_workers: How many workers train.
+        made: The operation of a step, or a tensor. Nodes that it depends on are changed.
+        num_workers: The number of training workers.
     """
     root = getattr(made, "op", made)
     order = _sorted(root)
@@ -99,20 +99,20 @@ def add_commits(made: Any, num_workers: int) -> Commits:
 
 
 def as_replica(graph_def: GraphDef, index: int) -> None:
-    """Has a graph count the steps of this worker."""
+    """Makes a graph count its steps for this worker."""
     for node in graph_def.node:
         if node.name == _REPLICA:
             node.attr["value"].tensor.CopyFrom(export_constant(np.array(index, np.int32)))
 
 
 def without(graph_def: GraphDef, commits: Iterable[Commit]) -> GraphDef:
-    """The graph with steps that change nothing in some groups: they have been made before.
+    """Returns the graph whose steps leave out some groups, which have been executed before.
 
-    What waits for a node of theirs waits for what that waited for. What reads it reads the variable
-    that it would have changed.
+    Nodes that depend on a removed node inherit its dependencies. Nodes that read its result read
+    the variable that it would have modified.
 
     Raises:
-        ValueError: Something reads a result that is not the variable.
+        ValueError: A node reads a result that is not the variable.
     """
     gone = {name for each in commits for name in each.nodes}
     result = GraphDef()
@@ -122,7 +122,7 @@ def without(graph_def: GraphDef, commits: Iterable[Commit]) -> GraphDef:
     for node in result.node:
         for place, read in enumerate(node.input):
             tensor = read
-            while (name := tensor.partition(":")[0]) in changed:  # of several in a row
+            while (name := tensor.partition(":")[0]) in changed:  # in chains of several
                 tensor = changed[name]
             if name in gone:
                 raise ValueError(f"{node.name} reads {read}, a result of a step made before")
@@ -138,7 +138,7 @@ def without(graph_def: GraphDef, commits: Iterable[Commit]) -> GraphDef:
 
 
 def _gives_variable(op_type: str) -> bool:
-    """Whether the first output of an op is the variable that it changes."""
+    """Whether the first output of an op is the variable that it modifies."""
     outputs = registry.lookup(op_type).signature.outputs
     return bool(outputs) and outputs[0].is_ref
 
@@ -148,7 +148,7 @@ def _before(op: Any) -> list[Any]:
 
 
 def _sorted(root: Any) -> list[Any]:
-    """What an operation needs, and itself, each behind what it needs."""
+    """Returns the operation and all its dependencies in topological order."""
     order: dict[Any, None] = {}
     open_: set[Any] = set()
     todo = [root]
@@ -170,14 +170,14 @@ def _takes_state(tensor: Any) -> bool:
 
 
 def _tasks(order: Sequence[Any]) -> dict[Any, str]:
-    """The parameter server of each operation; "" for those of the worker."""
+    """Returns the parameter server of each operation; "" for operations on the worker."""
     tasks: dict[Any, str] = {}
     for op in order:
         device = tf.DeviceSpec.from_string(op.device or "")
         if device.job == "ps" and op.type != "NoOp":
             tasks[op] = f"/job:ps/task:{device.task or 0}"
             continue
-        if op.type == "NoOp":  # it only joins: wherever it is put, nothing has to travel there
+        if op.type == "NoOp":  # only joins control edges, so no data moves wherever it is placed
             places = {tasks[each] for each in op.control_inputs}
             tasks[op] = places.pop() if len(places) == 1 else ""
             continue
@@ -188,9 +188,9 @@ def _tasks(order: Sequence[Any]) -> dict[Any, str]:
 
 
 def _groups(order: Sequence[Any], tasks: dict[Any, str]) -> dict[tuple[str, int], list[Any]]:
-    """The operations that change something on a parameter server, by its task and their level."""
+    """Returns the operations that modify state on parameter servers, by task and level."""
     levels: dict[Any, int] = {}
-    changed: set[Any] = set()  # with what needs them
+    changed: set[Any] = set()  # including the nodes that depend on them
     groups: dict[tuple[str, int], list[Any]] = {}
     for op in order:
         level = 0
@@ -200,7 +200,7 @@ def _groups(order: Sequence[Any], tasks: dict[Any, str]) -> dict[tuple[str, int]
                 level = max(level, levels[each] + (tasks[each] != tasks[op]))
         levels[op] = level
         row = registry.lookup(op.type)
-        # A table that grows gives an id a row once, however often it is looked up.
+        # A growing table assigns a row to an id once, however often it is looked up.
         reads = row.only_reads or row.reads_parts
         if tasks[op] and row.stateful and not reads and any(map(_takes_state, op.inputs)):
             changed.add(op)
@@ -209,7 +209,7 @@ def _groups(order: Sequence[Any], tasks: dict[Any, str]) -> dict[tuple[str, int]
 
 
 def _needed(nodes: Sequence[Any], tasks: dict[Any, str]) -> list[Any]:
-    """What comes from other tasks to these operations, and to what they need on their own."""
+    """Returns the inputs from other tasks to these operations and to their local dependencies."""
     needed: dict[Any, None] = {}
     seen: set[Any] = set(nodes)
     todo = list(nodes)

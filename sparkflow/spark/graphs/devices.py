@@ -1,4 +1,4 @@
-"""Placement of the nodes of a graph on tasks."""
+"""Placement of graph nodes on tasks."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import sparkflow as tf
 from sparkflow_runtime import shapes
 
 WORKER_DEVICE: Final = "/job:worker"
-"""Every session replaces it by its own worker's task."""
+"""Every session replaces this by its own worker's task."""
 
 
 def variables_on_ps(num_ps: int) -> Callable[[Any], str] | None:
-    """A function for `tf.device`: variables on the parameter servers, the rest on the worker."""
+    """Returns a `tf.device` function: variables on parameter servers, all else on the worker."""
     return tf.train.replica_device_setter(
         ps_tasks=num_ps, worker_device=WORKER_DEVICE, ps_strategy=_LeastLoaded(num_ps)
     )
 
 
 class _LeastLoaded:
-    """Puts each variable on the parameter server that holds the fewest bytes so far."""
+    """Places each variable on the parameter server with the fewest bytes so far."""
 
     def __init__(self, num_ps: int) -> None:
         self._bytes = [0] * num_ps
@@ -28,6 +28,6 @@ class _LeastLoaded:
     def __call__(self, op: Any) -> int:
         task = self._bytes.index(min(self._bytes))
         elements = shapes.num_elements(op.attr("shape"))
-        # At least one, so that variables of unknown size are spread, too.
+        # At least 1, so that variables of unknown size are spread, too.
         self._bytes[task] += max(1, (elements or 0) * op.attr("dtype").base.size)
         return task

@@ -1,4 +1,4 @@
-"""A digest of a graph in a few bytes, from which differences from other graphs can be named."""
+"""A small digest of a graph that allows differences from other graphs to be described."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.protos.node_def_pb2 import NodeDef
 
 _LEFT_OUT: Final = (SOURCE_ATTR, "token")
-"""Attributes that say where a node was made, or by which number a process knows a function."""
+"""Attributes with the origin of a node or the process-local number of a function."""
 
 _KEPT_ELEMENTS: Final = 4
-"""Constants of more elements are kept as weighted sums."""
+"""Constants with more elements are stored as weighted sums."""
 
-# Means that a Spark job has found differ in the last bits from run to run.
+# Means computed by a Spark job differ in the last bits from run to run.
 _RELATIVE: Final = 1e-6
 _ABSOLUTE: Final = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class GraphDigest:
-    """See the module. Devices and the lines that made the nodes are no part of it.
+    """The digest of a graph, without devices and the source lines of nodes.
 
     Attributes:
-        scopes: By name scope a digest of what is in it, but for the values of float constants.
-        constants: By name of a float constant its elements, or sums over them where it is large.
+        scopes: A digest of each name scope, without the values of float constants.
+        constants: The elements of each float constant by name, or sums over them if it is large.
     """
 
     scopes: Mapping[str, str]
@@ -41,7 +41,7 @@ class GraphDigest:
 
     @classmethod
     def of(cls, graph_def: GraphDef) -> GraphDigest:
-        """The digest of a graph; the same in every process that builds it."""
+        """Returns the digest of a graph, which is the same in every process that builds it."""
         scopes: dict[str, Any] = {}
         constants: dict[str, Sequence[float]] = {}
         for node in graph_def.node:
@@ -61,13 +61,13 @@ class GraphDigest:
         return cls({name: each.hexdigest()[:12] for name, each in scopes.items()}, constants)
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Returns the object as JSON types."""
         constants = {name: [repr(each) for each in kept] for name, kept in self.constants.items()}
         return {"scopes": dict(self.scopes), "constants": constants}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> GraphDigest:
-        """Reads what `to_json` wrote."""
+        """Creates the object from the result of `to_json`."""
         constants = {
             str(name): [float(each) for each in kept] for name, kept in value["constants"].items()
         }
@@ -75,7 +75,7 @@ class GraphDigest:
 
 
 def changed_constants(old: GraphDigest, new: GraphDigest) -> Iterator[str]:
-    """What is to be said of the float constants that both graphs have with different values."""
+    """Describes the float constants whose values differ between both graphs."""
     for name, before in old.constants.items():
         now = new.constants.get(name)
         if now is None or _alike(before, now):
@@ -85,7 +85,7 @@ def changed_constants(old: GraphDigest, new: GraphDigest) -> Iterator[str]:
 
 
 def changed_scopes(old: GraphDigest, new: GraphDigest) -> Iterator[str]:
-    """What is to be said of name scopes in which nodes differ; outer ones stand for inner ones."""
+    """Describes the name scopes in which nodes differ; outer scopes represent inner ones."""
     verbs = {
         name: "are new" if name not in old.scopes else "differ"
         for name, digest in new.scopes.items()
@@ -118,9 +118,9 @@ def _elements(value: npt.NDArray[np.float64]) -> list[float]:
     if value.size <= _KEPT_ELEMENTS:
         return [float(each) for each in value]
     finite = np.where(np.isfinite(value), value, 0.0)
-    # Odd multiples of an irrational number: no two places weigh the same.
+    # Odd multiples of an irrational number: no two positions have the same weight.
     weights = np.modf((2 * np.arange(value.size) + 1) * 0.6180339887498949)[0] + 0.5
-    # `sum` and not `@`: the last bits of a BLAS product depend on where the arrays lie in memory.
+    # `sum` rather than `@`: the last bits of a BLAS product depend on the arrays' memory addresses.
     weighted = (finite * weights).sum()
     sums = (np.abs(finite).sum(), finite.sum(), weighted, (~np.isfinite(value)).sum())
     return [float(value.size), *map(float, sums)]
@@ -129,7 +129,7 @@ def _elements(value: npt.NDArray[np.float64]) -> list[float]:
 def _alike(before: Sequence[float], now: Sequence[float]) -> bool:
     if len(before) != len(now):
         return False
-    # Of sums, small differences of large terms.
+    # Sums may be small differences of large terms.
     scale = max((abs(each) for each in before if np.isfinite(each)), default=0.0)
     near = _RELATIVE * scale if len(before) > _KEPT_ELEMENTS else 0.0
     return bool(np.allclose(before, now, rtol=_RELATIVE, atol=max(near, _ABSOLUTE), equal_nan=True))

@@ -1,8 +1,8 @@
 """The evaluation graph of the workers: metrics over the validation rows.
 
-It reads the variables of the training graph in place. Its own, those of the metrics, are on
-parameter servers, where the contributions of all workers are summed: whatever the number of
-workers, the values are those of all rows together.
+It reads the variables of the training graph in place. Its own variables, those of the metrics, are
+on parameter servers, where the contributions of all workers are added up: the values are those over
+all rows, whatever the number of workers.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ _CONTAINER: Final = b"evaluation"
 
 @dataclass(frozen=True, slots=True)
 class EvaluationGraph:
-    """What workers run over the rows that validate.
+    """The graph that workers run over the validation rows.
 
-    The driver runs `reset` in one session, then `update` in each worker's session as often as the
-    worker has batches, then fetches `values` in one session.
+    The driver runs `reset` in one session, then `update` in each worker's session once per batch,
+    then fetches `values` in one session.
 
     Attributes:
         graph_def: The graph; computation is on `/job:worker`.
-        session_initializers: Operations that every session runs before its first step: they fill
+        session_initializers: Operations that every session runs before its first step, to fill
             lookup tables.
-        reset: The operation that forgets all rows.
-        update: The operation that draws a batch and takes it in.
-        num_rows: Tensor, [] float32: the rows of that batch.
-        values: Tensors of the metrics by name, `loss` among them.
+        reset: The operation that resets the metrics.
+        update: The operation that draws a batch and adds it to the metrics.
+        num_rows: Tensor, [] float32: the number of rows of that batch.
+        values: Tensors of the metrics by name, including `loss`.
         variables: Names of the model's variables.
-        num_stages: The tasks among which a worker's copy of the model is divided.
+        num_stages: The number of tasks among which a worker's copy of the model is divided.
     """
 
     graph_def: GraphDef
@@ -64,7 +64,7 @@ class EvaluationGraph:
     num_stages: int = 1
 
     def replica(self, index: int, count: int) -> GraphDef:
-        """The graph as worker `index` of `count` runs it: the same for all."""
+        """Returns the graph for worker `index` of `count`, which is the same for all."""
         del index, count
         return self.graph_def
 
@@ -75,14 +75,15 @@ def build_evaluation_graph(
     """Calls `model_fn` in EVAL mode and returns the graph it built.
 
     Args:
-        model_fn: See `model_fn.ModelFn`. A spec without `eval_metric_ops` gives the loss alone.
-        inputs: What it is called with.
-        layout: Its parameter servers hold the metrics; the first worker does where there are none.
+        model_fn: See `model_fn.ModelFn`. A spec without `eval_metric_ops` yields only the loss.
+        inputs: The arguments of `model_fn`.
+        layout: The tasks; metrics are on parameter servers, or on the first worker if there are
+            none.
         training: The graph whose variables are evaluated.
 
     Raises:
-        TypeError, ValueError: It returned something else than a spec with a loss, a metric is
-            called `loss`, or it makes variables that training does not.
+        TypeError, ValueError: It did not return a spec with a loss, a metric is called `loss`, or
+            it creates variables that training does not.
         Exception: What `model_fn` raises, unchanged.
     """
     graph = tf.Graph()
@@ -123,7 +124,7 @@ def build_evaluation_graph(
 
 
 def _mean_loss(loss: Any, num_rows: Any) -> tuple[Any, Any]:
-    """A metric: the mean over rows, of batches that each have the mean loss of their rows."""
+    """A metric: the mean over all rows, computed from the mean loss of each batch."""
     collections = [tf.GraphKeys.LOCAL_VARIABLES, tf.GraphKeys.METRIC_VARIABLES]
     with tf.variable_scope("mean_loss"):
         total, count = (
@@ -144,8 +145,8 @@ def _mean_loss(loss: Any, num_rows: Any) -> tuple[Any, Any]:
 
 
 def _beside(training: TrainingGraph, layout: ClusterLayout) -> Callable[[Any], str]:
-    """A function for `tf.device`: the variables of training where training has them."""
-    trained = set(training.variables)  # metrics of the same names are not meant
+    """Returns a function for `tf.device` that keeps the variables of training in place."""
+    trained = set(training.variables)  # not metrics with the same names
     known = {node.name: node.device for node in training.graph_def.node if node.name in trained}
     rest: Any = variables_on_ps(layout.num_shards) or _on_first_worker
 
@@ -158,7 +159,7 @@ def _beside(training: TrainingGraph, layout: ClusterLayout) -> Callable[[Any], s
 
 
 def _on_first_worker(op: Any) -> str:
-    """Where the metrics of a job without parameter servers meet; the rest is on each worker."""
+    """Without parameter servers: places metrics on one worker, all else on each worker."""
     return f"{WORKER_DEVICE}/task:0" if registry.find(op.type).is_variable else WORKER_DEVICE
 
 
@@ -174,9 +175,10 @@ def _require_trained(graph: tf.Graph, training: TrainingGraph) -> None:
 
 
 def _apart(graph_def: GraphDef, local: set[str]) -> GraphDef:
-    """The graph with its metrics in a container of their own.
+    """Returns the graph with its metrics in a separate container.
 
-    Training may keep metrics of the same names; variables of one name in one container are one.
+    Training may have metrics with the same names, and variables of one name in one container are
+    shared.
     """
     for node in graph_def.node:
         if registry.find(node.op).is_variable and node.name in local:

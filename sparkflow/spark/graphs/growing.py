@@ -1,9 +1,9 @@
-"""Nodes that read and set growing tables, for checkpoints, the best values and the model.
+"""Nodes that read and set growing tables, for checkpoints, best values and the model.
 
-Which id has which row is in no variable, and a shard's variables have as many rows as it has ids.
-So what a shard knows is read and set as a whole: its parts (`SHARD_PARTS`, and a slot's name for
-each slot of the optimizer) belong together. `control.checkpoints.tables` says what they are called
-in a checkpoint, and deals them out to another number of shards.
+The mapping from ids to rows is not in a variable, and the variables of a shard grow with its ids.
+So the state of a shard is read and set as a whole, in parts that belong together (`SHARD_PARTS`,
+and one part per optimizer slot with its name). `control.checkpoints.tables` names these in
+checkpoints and distributes them over another number of shards.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ KEYS, COUNTS, AGES, CLOCK, INITIAL, VALUES = (
     "values",
 )
 SLOTS: Final = "slots/"
-"""Stands before the name of a slot."""
+"""The prefix of a slot's name."""
 _STATE: Final = 4
-"""Where `EmbeddingStatistics` has the number of lookups."""
+"""The index of the number of lookups in `EmbeddingStatistics`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardNodes:
-    """What can be done with one shard.
+    """Nodes that read and set one shard.
 
     Attributes:
         values: Tensors of its parts: `keys` [n], those with rows first, `counts` [n], `ages` [n],
             `clock` [], `initial` [k, dim]; `values` and slots [m + 1, dim], the first of which is
             what rows start from, the others those of the first m keys.
-        feeds: Placeholders of the same.
-        restore: The operation that sets all of them to what is fed.
-        keep: The operation that copies keys and values beside the shard, on its own task.
-        give_back: The operation that sets it to that copy, with slots as they come.
-        kept: Tensors: the copy's `keys` [m] and `values` [m + 1, dim].
-        assign_kept: The operation that sets the copy to what is fed for `keys` and `values`.
+        feeds: Placeholders for these values.
+        restore: The operation that sets all of them to the fed values.
+        keep: The operation that copies keys and values on the shard's own task.
+        give_back: The operation that sets keys and values to that copy.
+        kept: Tensors with the copy's `keys` [m] and `values` [m + 1, dim].
+        assign_kept: The operation that sets the copy to the fed `keys` and `values`.
     """
 
     values: Mapping[str, str]
@@ -59,15 +59,15 @@ class ShardNodes:
 
 @dataclass(frozen=True, slots=True)
 class TableNodes:
-    """A table that grows.
+    """A growing table.
 
     Attributes:
-        name: Its name.
-        dim: Elements of a row.
-        dtype: Of these.
+        name: The table's name.
+        dim: The number of elements per row.
+        dtype: The dtype of these elements.
         slots: The names of the optimizer's slots.
-        trainable: Whether an optimizer may change it.
-        shards: Its parts.
+        trainable: Whether an optimizer may update it.
+        shards: The table's shards.
     """
 
     name: str
@@ -79,12 +79,12 @@ class TableNodes:
 
     @property
     def keys(self) -> str:
-        """What a model calls the ids."""
+        """The name of the ids in a model."""
         return keys_name(self.name)
 
     @property
     def rows(self) -> str:
-        """What a model calls their rows."""
+        """The name of the rows in a model."""
         return rows_name(self.name)
 
     @property
@@ -94,12 +94,12 @@ class TableNodes:
 
 
 def growing_tables() -> list[EmbeddingVariable]:
-    """Those of the default graph."""
+    """Returns the growing tables of the default graph."""
     return list(tf.get_collection(GROWING_TABLES))
 
 
 def variables_of_tables(tables: Sequence[EmbeddingVariable]) -> set[str]:
-    """The names of all variables that belong to them, those of optimizers too."""
+    """Returns the names of all variables of the tables, including those of optimizers."""
     return {
         variable.op.name
         for table in tables
@@ -109,7 +109,7 @@ def variables_of_tables(tables: Sequence[EmbeddingVariable]) -> set[str]:
 
 
 def add_table_nodes(table: EmbeddingVariable) -> TableNodes:
-    """Adds the nodes of a table to the default graph; its optimizer has made its slots."""
+    """Adds the nodes of a table to the default graph, after the optimizer has created its slots."""
     below = f"{table.shards[0].values.op.name}/"
     slots = sorted(each.op.name.removeprefix(below) for each in table.shards[0].slots())
     return TableNodes(
@@ -179,5 +179,5 @@ def _copy(dtype: DType, name: str) -> Any:
 
 
 def _num_rows(held: Any) -> Any:
-    """How many ids have one of these rows, the first of which is nobody's."""
+    """Returns the number of ids among these rows, the first of which belongs to no id."""
     return tf.shape(held, out_type=int64)[0] - 1

@@ -19,7 +19,7 @@ from sparkflow_runtime.protos.graph_pb2 import GraphDef
 
 @dataclass(frozen=True, slots=True)
 class InferenceGraph:
-    """What `transform` runs.
+    """The graph that `transform` runs, with its signature.
 
     Attributes:
         graph_def: The graph.
@@ -35,11 +35,11 @@ class InferenceGraph:
 def build_inference_graph(model_fn: ModelFn, inputs: ModelInputs) -> InferenceGraph:
     """Calls `model_fn` in PREDICT mode and returns the graph it built.
 
-    Tables that grow are fixed in it: their ids and rows are variables.
+    Growing tables are frozen in it: their ids and rows are variables.
 
     Raises:
-        TypeError, ValueError: It returned something else than a spec with predictions that have
-            one row per row of the features.
+        TypeError, ValueError: It did not return a spec with predictions that have one row per row
+            of the features.
         Exception: What `model_fn` raises, unchanged.
     """
     graph = tf.Graph()
@@ -49,7 +49,7 @@ def build_inference_graph(model_fn: ModelFn, inputs: ModelInputs) -> InferenceGr
         mode = tf.estimator.ModeKeys.PREDICT
         with kinds.entered(FixedEmbedding):
             spec: Any = call_model_fn(model_fn, batch, mode, inputs.params)
-        predictions = spec.predictions  # that there are some, EstimatorSpec sees to
+        predictions = spec.predictions  # EstimatorSpec ensures that there are some
         if not isinstance(predictions, Mapping):
             predictions = {"prediction": predictions}
         outputs = tuple(_output(*each) for each in map(_of_two, predictions.items()))
@@ -67,10 +67,10 @@ def build_inference_graph(model_fn: ModelFn, inputs: ModelInputs) -> InferenceGr
 
 
 def require_same_variables(training: TrainingGraph, inference: InferenceGraph) -> None:
-    """Passes when training makes every variable that inference reads.
+    """Checks that training creates every variable that inference reads.
 
     Raises:
-        ValueError: It does not.
+        ValueError: A variable is missing in training.
     """
     missing = sorted(set(inference.variables) - {*training.variables, *training.state.names})
     if missing:
@@ -81,9 +81,9 @@ def require_same_variables(training: TrainingGraph, inference: InferenceGraph) -
 
 
 def _of_two(prediction: tuple[Any, Any]) -> tuple[Any, Any]:
-    """A prediction; of two classes with one number per row that of both, as Spark ML has it.
+    """Returns a prediction; for two classes with one number per row, that of both, as in Spark ML.
 
-    It is done in the graph, so that every form of the model gives the same.
+    This is part of the graph, so that every form of the model returns the same.
     """
     name, tensor = prediction
     complement = _COMPLEMENTS.get(name) if isinstance(name, str) else None

@@ -1,8 +1,9 @@
-"""Measures on the driver how long each operation of a model takes, forward and backward.
+"""Measures the forward and backward time of each operation of a model on the driver.
 
-The operations between a batch and its loss are copied into a graph of their own, in which the batch
-is fed and variables are fed numbers of their shapes: no variable is made, and no device is used but
-this process's. Gradients are computed as well, and count for what they are the gradient of.
+The operations between a batch and its loss are copied into a separate graph, in which the batch is
+fed and variables are replaced by fed numbers of the same shapes: no variable is created and only
+devices of this process are used. The time of a gradient counts for the operation that it belongs
+to.
 """
 
 from __future__ import annotations
@@ -26,20 +27,20 @@ from sparkflow_runtime.protos.config_pb2 import RunMetadata, RunOptions
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 
 _RUNS: Final = 5
-"""Recorded steps; each operation counts with its fastest."""
+"""The number of recorded steps; the fastest time of each operation counts."""
 
 _SHARE_OF_MEMORY: Final = 4
-"""Variables are fed where they take less than this part of the driver's free memory."""
+"""Variables are fed if they take less than this fraction of the driver's free memory."""
 
 _GRADIENT: Final = re.compile(r"^gradients/(.+)_grad/")
 
 
 class NotMeasurableError(Exception):
-    """A model cannot be run on the driver; says why."""
+    """A model cannot be run on the driver; the text says why."""
 
 
 def variable_behind(tensor: Any) -> Any:
-    """The variable that a tensor is made of alone, as a read or a cast is; None for another."""
+    """Returns the only variable that a tensor depends on, by a read or a cast; otherwise None."""
     op = tensor.op
     while not registry.find(op.type).is_variable:
         if len(op.inputs) != 1:
@@ -54,15 +55,15 @@ def variable_bytes(variable: Any) -> float:
 
 
 def measured_micros(operations: Sequence[Any], batch: Mapping[str, Any]) -> list[float]:
-    """Per operation the microseconds of a step that it and its gradients take.
+    """Returns the microseconds per step of each operation together with its gradients.
 
     Args:
-        operations: What the loss needs and depends on the batch, each after those that it needs.
-        batch: By tensor of the batch, `node:0`, its value.
+        operations: Those between batch and loss, in topological order.
+        batch: The value of each tensor of the batch, by `node:0`.
 
     Raises:
-        NotMeasurableError: They cannot be run here: they need lookup tables or files that are not
-            here, tables that grow, or variables larger than a quarter of the free memory.
+        NotMeasurableError: They cannot be run here: they need lookup tables, files that are not
+            here, growing tables, or variables larger than a quarter of the free memory.
     """
     try:
         return _micros(operations, batch)
@@ -134,7 +135,7 @@ def _recorded(session: Any, fetches: Any, feeds: Any) -> dict[str, float]:
 def _needed(
     operations: Sequence[Any], batch: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
-    """What must be copied, and by tensor that must be fed the variable that it is read from."""
+    """Returns the operations to copy, and for each tensor to feed the variable it is read from."""
     variables: dict[str, Any] = {}
     found: dict[str, Any] = {}
     own = {op.name for op in operations}

@@ -1,4 +1,4 @@
-"""Calling the user's `model_fn`: its arguments and its result."""
+"""Calls the user's `model_fn`: arguments and result."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ them; returns a `tf.estimator.EstimatorSpec`."""
 
 @dataclass(frozen=True, slots=True)
 class ModelInputs:
-    """What `model_fn` is called with, beside its mode.
+    """The arguments of `model_fn` except its mode.
 
     Attributes:
-        row_format: What a row consists of.
+        row_format: The format of the rows.
         params: The user's parameters.
-        seed: Of the graph's random ops.
+        seed: The seed of the graph's random ops.
     """
 
     row_format: RowFormat
@@ -34,7 +34,7 @@ class ModelInputs:
 
 
 GIVEN: Final = ("labels", "mode", "params", "weights")
-"""What model_fn is given by name, after the features."""
+"""The arguments that model_fn gets by name, after the features."""
 
 _BY_PLACE: Final = (
     inspect.Parameter.POSITIONAL_ONLY,
@@ -50,22 +50,23 @@ _WANTED: Final = {
 
 
 def takes(model_fn: ModelFn, name: str) -> bool:
-    """Whether the function can be given an argument of this name."""
+    """Whether the function accepts an argument with this name."""
     parameters = inspect.signature(model_fn).parameters
     takes_all = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
     return takes_all or name in parameters
 
 
 def require_callable(model_fn: Any, name: str, given: Sequence[str]) -> None:
-    """Checks that a function can be called with features and arguments of these names.
+    """Checks that a function accepts features and arguments with these names.
 
     Args:
-        model_fn: What the user gave.
-        name: The parameter it was given as.
-        given: What is passed by name to those that take it, after the features.
+        model_fn: The user's function.
+        name: The parameter that it was passed as.
+        given: The arguments passed by name, after the features, to functions that accept them.
 
     Raises:
-        TypeError: It is no function, has no argument, or one without a default that nobody gives.
+        TypeError: It is not a function, has no argument, or has one without a default that is not
+            passed.
     """
     if not callable(model_fn):
         raise TypeError(f"{name} must be a function, got {model_fn!r}")
@@ -110,8 +111,8 @@ def call_model_fn(
         params: The user's parameters.
 
     Raises:
-        TypeError: It returned something else than a spec.
-        ValueError: It returned a spec of another mode.
+        TypeError: It did not return a spec.
+        ValueError: It returned a spec for another mode.
         Exception: What `model_fn` raises, unchanged.
     """
     given = {
@@ -159,7 +160,7 @@ _INTEGERS_ONLY: Final = re.compile(
 
 
 def _about_labels(labels: Any, text: str) -> str:
-    """What to say where the dtype of the labels may be why operations refuse them."""
+    """Returns a hint for errors that the dtype of the labels may have caused."""
     name = labels.dtype.name
     needs_integers = _INTEGERS_ONLY.search(text) is not None
     if name == "int64" and not needs_integers and "int64" in text and "float32" in text:
@@ -194,10 +195,10 @@ def _require_scalar(loss: Any) -> None:
     """Checks that the loss is a scalar.
 
     Raises:
-        ValueError: It has one per row.
+        ValueError: It has one value per row.
     """
     if loss is None or not registry.find(loss.op.type).reshapes:
-        return  # EstimatorSpec makes scalars of what may have one element only
+        return  # EstimatorSpec reshapes to a scalar what may have only one element
     given = loss.op.inputs[0]
     if given.shape.ndims and given.shape.num_elements() is None:
         raise ValueError(
@@ -207,7 +208,7 @@ def _require_scalar(loss: Any) -> None:
 
 
 def session_initializers() -> tuple[str, ...]:
-    """The operations of the default graph that fill its lookup tables, if it has any."""
+    """Returns the operations that initialize the lookup tables of the default graph, if any."""
     if not tf.get_collection(tf.GraphKeys.TABLE_INITIALIZERS):
         return ()
     return (tf.tables_initializer().name,)

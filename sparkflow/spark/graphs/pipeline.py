@@ -1,4 +1,4 @@
-"""The batch of a model in stages, cut into micro-batches."""
+"""The batch of a model with stages, divided into micro-batches."""
 
 from __future__ import annotations
 
@@ -14,28 +14,31 @@ from sparkflow.train.optimizers.strategy import Replication
 from sparkflow.train.replication.micro_batches import MicroBatches
 
 PER_STAGE: Final = 2
-"""Micro-batches per stage unless more are asked for: a ninth of the time is then the pipeline's
-filling and emptying, whatever the number of stages. Products of fewer rows lose more than that."""
+"""The default number of micro-batches per stage.
+
+Filling and draining the pipeline then takes a ninth of the time, whatever the number of stages.
+Matrix products of fewer rows would lose more than that.
+"""
 
 Examples = Callable[[], Sequence[Any]]
-"""Gives arrays: what a part of a batch may consist of, input after input."""
+"""Returns arrays with an example of a part of a batch, input by input."""
 
 
 class Pipeline:
-    """Micro-batches of a batch, and the strategy that brings their gradients together.
+    """The micro-batches of a batch, and the strategy that combines their gradients.
 
     Args:
         drawn: The batch.
-        inner: What the gradients of whole batches are given.
-        num_stages: Tasks that work at the same time.
-        num_micro_batches: Parts of the batch.
-        examples: Gives the value of each tensor of a part, for the time of layers to be measured
-            where the model's function does not say which are on which stage.
-        shards: Per stage the parameter servers beside it.
+        inner: The strategy that receives the gradients of whole batches.
+        num_stages: The number of tasks that work in parallel.
+        num_micro_batches: The number of parts of the batch.
+        examples: Returns the value of each tensor of a part, to measure the time of layers if the
+            model's function does not assign stages.
+        shards: The parameter servers next to each stage.
 
     Attributes:
-        first: What the model's function is called with.
-        strategy: To be in scope meanwhile.
+        first: The micro-batch that the model's function is called with.
+        strategy: The strategy to be in scope during the call.
     """
 
     def __init__(
@@ -65,7 +68,7 @@ class Pipeline:
         )
 
     def check(self) -> None:
-        """Passes when the model's function has used the strategy and all stages.
+        """Checks that the model's function has used the strategy and all stages.
 
         Raises:
             ValueError: It has not.
@@ -91,9 +94,9 @@ class Pipeline:
 
 
 def _cut(batch: BatchTensors, count: int) -> tuple[list[BatchTensors], list[Any], list[Any]]:
-    """Parts of a batch that differ by one row at most, the rows of each, and those of its tensors.
+    """Returns even parts of a batch, the rows of each, and the rows of its tensors.
 
-    A part without rows gets one that does not count: a mean of none would not be a number.
+    An empty part gets one row that does not count, because the mean of no rows would be NaN.
     """
     total = tf.shape(_some_dense(batch), out_type=tf.int64)[0]
     bounds = [tf.floordiv(total * number, count) for number in range(count + 1)]
@@ -119,7 +122,7 @@ def _cut(batch: BatchTensors, count: int) -> tuple[list[BatchTensors], list[Any]
 
 
 def _some_dense(batch: BatchTensors) -> Any:
-    """A tensor whose first dimension is the number of rows."""
+    """Returns a tensor whose first dimension is the number of rows."""
     for each in _dense(batch):
         return each
     return next(iter(_features(batch))).dense_shape  # pragma: no cover  (labels are dense)
@@ -148,7 +151,7 @@ def _part(tensor: Any, start: Any, size: Any) -> Any:
     rest = tensor.shape.as_list()[1:]
     begin = tf.stack([start, *(0 for _ in rest)])
     part = tf.slice(tensor, begin, tf.stack([size, *(-1 for _ in rest)]))
-    # Whose copies have other sizes must not compute with that of the first.
+    # Copies with other sizes must not use the size of the first part.
     return tf.placeholder_with_default(part, [None, *rest])
 
 

@@ -14,20 +14,20 @@ from sparkflow.train.replication.staleness import BoundedStaleness
 from sparkflow.train.replication.sync import SyncReplication
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 
-# Odd and large, so that no two workers' seeds meet in graphs with few random ops.
+# Odd and large, so that workers' seeds do not collide in graphs with few random ops.
 _SEED_STRIDE: Final = 0x9E3779B1
 
 
 def strategy_for(
     config: FitConfig, graph: tf.Graph, num_rows: Any, num_workers: int
 ) -> Replication:
-    """The strategy, to be in scope while `model_fn` is called; `replica_graph` numbers replicas.
+    """Returns the strategy to be in scope while `model_fn` runs; `replica_graph` numbers replicas.
 
     Args:
-        config: What was asked for.
-        graph: The graph it builds in.
-        num_rows: Tensor, [] float32: the rows of the worker's batch.
-        num_workers: Workers that train.
+        config: The parameters of the fit.
+        graph: The graph in which it is built.
+        num_rows: Tensor, [] float32: the number of rows of the worker's batch.
+        num_workers: The number of training workers.
     """
     made: Replication
     if config.sync_mode == "sync":
@@ -45,10 +45,10 @@ def strategy_for(
 
 
 def replica_graph(strategy: Replication, graph_def: GraphDef, index: int, count: int) -> GraphDef:
-    """The graph as worker `index` of `count` runs it.
+    """Returns the graph for worker `index` of `count`.
 
-    Its random ops draw other numbers than those of other workers: dropout would else drop the same
-    units on all of them. Worker 0 keeps the seeds of the graph.
+    Its random ops draw different numbers from those of other workers; otherwise dropout would drop
+    the same units on all of them. Worker 0 keeps the seeds of the graph.
     """
     specialised = strategy.specialised(graph_def, index, count)
     for node in nodes_of(specialised):
@@ -60,12 +60,12 @@ def replica_graph(strategy: Replication, graph_def: GraphDef, index: int, count:
 
 
 class _Accumulating(Wrapping):
-    """Another strategy, whose updates are each made of the gradients of several batches.
+    """Wraps a strategy so that each update uses the gradients of several batches.
 
     Args:
-        inner: The other strategy.
-        num_batches: How many.
-        num_rows: Tensor, [] float32: the rows of the worker's batch.
+        inner: The wrapped strategy.
+        num_batches: The number of batches per update.
+        num_rows: Tensor, [] float32: the number of rows of the worker's batch.
     """
 
     def __init__(self, inner: Replication, num_batches: int, num_rows: Any) -> None:
@@ -81,10 +81,10 @@ class _Accumulating(Wrapping):
         name: str | None = None,
         condition: Any = None,
     ) -> Any:
-        """The inner strategy's update, with an optimizer that waits for enough batches."""
+        """Returns the inner strategy's update, with an optimizer that waits for enough batches."""
         rows = self._num_rows
         if isinstance(self._inner, AllReduceReplication):
-            # What is summed up there are means over all workers, and the same on all of them.
+            # It accumulates means over all workers, which are the same on all of them.
             first = next(each for gradient, each in grads_and_vars if gradient is not None)
             rows = self._inner.rows_of_all(first, condition)
         accumulating = GradientAccumulationOptimizer(optimizer, self._num_batches, rows)

@@ -1,7 +1,7 @@
-"""The stages of a model that is divided among several tasks.
+"""The stages of a model divided among several tasks.
 
-`stage(i)` in a model's function says which layers are on which task. Where it says nothing, what
-the first micro-batch's loss needs is divided here, by the time and the variables of its layers.
+`stage(i)` in a model's function assigns layers to tasks. If it is not used, the operations for the
+first micro-batch's loss are divided here, by the time and the variables of the layers.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def stages_in_scope(num_stages: int) -> AbstractContextManager[int]:
 def stage(index: int) -> Callable[[Any], str]:
     """Returns the argument of `tf.device` for the layers of a stage in a `model_fn`.
 
-    With `modelParallel=k` each worker's copy of the model is on k tasks, stages 0 to k - 1.
+    With `modelParallel=k`, each worker's copy of the model is on k tasks, stages 0 to k - 1.
     Variables stay on parameter servers. It has no effect in a graph on one task, such as that of
     `transform`.
 
@@ -73,9 +73,9 @@ def stage(index: int) -> Callable[[Any], str]:
 
 
 def stage_of(op: Any) -> int | None:
-    """The stage of an operation, by its device; None for one on a parameter server.
+    """Returns the stage of an operation by its device; None if it is on a parameter server.
 
-    What has no job is where its session puts it: on the first stage.
+    Sessions place operations without a job on the first stage.
     """
     job = op.device.partition("/job:")[2].partition("/")[0]
     if job in ("", "worker"):
@@ -87,21 +87,21 @@ def stage_of(op: Any) -> int | None:
 def divide(
     operations: Sequence[Any], num_stages: int, batch: Callable[[], Mapping[str, Any]] | None = None
 ) -> None:
-    """Puts operations that are all on the first stage on all of them, in their order.
+    """Distributes operations, which are all on the first stage, over all stages in their order.
 
-    The slowest stage takes the least time that is possible while none reads many more variables
-    than the others, see `partition`. The time is that of a step with a batch, measured here; where
-    there is none, or the model cannot be run on the driver, it is estimated: the part of all
-    floating-point operations and the part of the bytes of variables that are read, added. What
-    needs another operation is on its stage or a later one, so that activations go forward only.
+    The slowest stage is as fast as possible while no stage reads many more variables than the
+    others, see `partition`. The time is measured here for a step with a batch. Without a batch, or
+    if the model cannot be run on the driver, it is estimated as the fraction of all floating-point
+    operations plus the fraction of all bytes of variables read. Each operation is on the stage of
+    its inputs or a later one, so activations only move forward.
 
     Args:
-        operations: What depends on the batch, each after those that it needs.
-        num_stages: How many stages there are.
-        batch: Gives by tensor of the batch, `node:0`, the value of an example.
+        operations: Those that depend on the batch, in topological order.
+        num_stages: The number of stages.
+        batch: Returns an example value for each tensor of the batch, by `node:0`.
 
     Raises:
-        ValueError: There are fewer operations that work than stages.
+        ValueError: There are fewer operations with work than stages.
     """
     work, held = _work(operations), _held(operations)
     parts = [[each / (sum(column) or 1.0) for each in column] for column in (work, held)]
@@ -114,7 +114,7 @@ def divide(
     measured = None if batch is None else _measured(operations, batch)
     if measured is not None:
         costs = measured
-    # What is on a parameter server takes its time and memory there.
+    # Operations on a parameter server take time and memory there.
     elsewhere = [stage_of(op) is None for op in operations]
     costs, held = (
         [0.0 if away else each for away, each in zip(elsewhere, column, strict=True)]
@@ -129,15 +129,15 @@ def divide(
 
 
 def keep_variables(operations: Sequence[Any], shards: Sequence[Sequence[int]]) -> None:
-    """Puts variables that one stage alone reads as a whole where that stage is.
+    """Places variables that only one stage reads, and reads completely, next to that stage.
 
-    Their gradients then stay in its process, and they are updated when it is done, while other
-    stages work. What shares a variable's place comes along. Where a stage has several shards, each
-    variable goes to the one that was given the fewest bytes.
+    Their gradients then stay in its process, and they are updated when it has finished, while other
+    stages work. Nodes colocated with a variable move with it. If a stage has several shards, each
+    variable goes to the one with the fewest bytes so far.
 
     Args:
-        operations: What depends on the batch, on the stages.
-        shards: Per stage the parameter servers beside it; empty for none.
+        operations: Those that depend on the batch, placed on stages.
+        shards: The parameter servers next to each stage; empty for none.
     """
     if not all(shards):
         return
@@ -183,7 +183,7 @@ def _division(
     cuts: Sequence[int],
     is_measured: bool,
 ) -> str:
-    """What the log says of a division."""
+    """Returns the log text for a division."""
     said = []
     for place, (begin, end) in enumerate(itertools.pairwise((0, *cuts, len(operations)))):
         cost = sum(costs[begin:end])
@@ -197,7 +197,7 @@ def _division(
 
 
 def _crossing(operations: Sequence[Any]) -> list[float]:
-    """Per operation the bytes per row that pass a cut right before it."""
+    """Returns for each operation the bytes per row that cross a cut right before it."""
     place = {op.name: index for index, op in enumerate(operations)}
     last: dict[str, tuple[int, int, float]] = {}
     for index, op in enumerate(operations):
@@ -214,7 +214,7 @@ def _crossing(operations: Sequence[Any]) -> list[float]:
 
 
 def _work(operations: Sequence[Any]) -> list[float]:
-    """Per operation its floating-point operations for a row."""
+    """Returns for each operation its floating-point operations per row."""
     work: list[float] = []
     for op in operations:
         traits = registry.find(op.type)
@@ -226,7 +226,7 @@ def _work(operations: Sequence[Any]) -> list[float]:
 
 
 def _held(operations: Sequence[Any]) -> list[float]:
-    """Per operation the bytes of variables that it is the first to read."""
+    """Returns for each operation the bytes of variables that it is the first to read."""
     held: list[float] = []
     seen: set[str] = set()
     for op in operations:
@@ -249,10 +249,10 @@ def _per_row(tensor: Any) -> tuple[int, ...]:
 
 
 def require_all_used(graph: tf.Graph, num_stages: int) -> None:
-    """Passes when every stage has something to do.
+    """Checks that every stage has operations.
 
     Raises:
-        ValueError: One has not.
+        ValueError: A stage has none.
     """
     used = {stage_of(op) for op in graph.get_operations()}
     missing = [str(index) for index in range(num_stages) if index not in used]

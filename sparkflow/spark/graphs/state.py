@@ -1,4 +1,4 @@
-"""Nodes that read and set the state of training, for checkpoints and for the best values.
+"""Nodes that read and set the state of training, for checkpoints and best values.
 
 They are part of the training graph, because random streams belong to its sessions; no training step
 runs them.
@@ -26,19 +26,19 @@ SCOPE: Final = "sparkflow_state"
 
 @dataclass(frozen=True, slots=True)
 class VariableNodes:
-    """What can be done with one variable.
+    """Nodes that read and set one variable.
 
     Attributes:
-        name: Its name.
-        dtype, shape: Of its value; the shape may be unknown in part.
-        device: Where it is.
+        name: The variable's name.
+        dtype, shape: Dtype and shape of its value; the shape may be partially unknown.
+        device: Its device.
         value: Tensor: its value.
-        feed: Placeholder of a new value.
-        assign: The operation that sets it to what is fed.
-        keep: The operation that copies it beside itself, on its own task.
+        feed: Placeholder for a new value.
+        assign: The operation that sets it to the fed value.
+        keep: The operation that copies it on its own task.
         give_back: The operation that sets it to that copy.
         kept: Tensor: the copy.
-        assign_kept: The operation that sets the copy to what is fed.
+        assign_kept: The operation that sets the copy to the fed value.
     """
 
     name: str
@@ -56,16 +56,16 @@ class VariableNodes:
 
 @dataclass(frozen=True, slots=True)
 class StateNodes:
-    """What is to be saved of a training graph, and how.
+    """The state of a training graph that checkpoints save, and its nodes.
 
     Attributes:
-        shared: The global variables by name: parameters, slots, the global step; without those
-            that belong to tables that grow.
-        tables: The tables that grow by name.
-        own: The local variables that each worker has for itself, such as accumulated gradients.
-        random: Tensor, [] string: where the random streams of a worker's session have got to.
-        random_feed: Placeholder of such a text.
-        set_random: The operation that has the session go on from what is fed.
+        shared: The global variables by name: parameters, slots, the global step; without those of
+            growing tables.
+        tables: The growing tables by name.
+        own: The local variables that each worker has separately, such as accumulated gradients.
+        random: Tensor, [] string: the positions of the random streams of a worker's session.
+        random_feed: Placeholder for such a string.
+        set_random: The operation that sets the session's random streams to the fed positions.
     """
 
     shared: Mapping[str, VariableNodes]
@@ -77,7 +77,7 @@ class StateNodes:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What values can be asked for: variables, and the ids and rows of tables."""
+        """The names of available values: variables, and the ids and rows of tables."""
         tables = self.tables.values()
         return (*self.shared, *(name for each in tables for name in (each.keys, each.rows)))
 
@@ -86,8 +86,8 @@ def add_state_nodes(shared: Sequence[Any], local: Sequence[Any]) -> StateNodes:
     """Adds the nodes to the default graph.
 
     Args:
-        shared: Its global variables.
-        local: Its local variables.
+        shared: The graph's global variables.
+        local: The graph's local variables.
     """
     graph = tf.get_default_graph()
     with graph.name_scope(SCOPE), graph.control_dependencies(None):
@@ -99,7 +99,7 @@ def add_state_nodes(shared: Sequence[Any], local: Sequence[Any]) -> StateNodes:
         of_tables = variables_of_tables(growing)
         tables = {each.name: add_table_nodes(each) for each in growing}
         nodes = {each.op.name: _nodes_of(each) for each in shared if each.op.name not in of_tables}
-        # Those that a parameter server has are shared after all: one worker's value is no other's.
+        # Those on a parameter server are shared after all: workers have no values of their own.
         own = {
             each.op.name: _nodes_of(each) for each in local if "/job:ps" not in (each.device or "")
         }
@@ -113,7 +113,7 @@ def _nodes_of(variable: Any) -> VariableNodes:
     with graph.colocate_with(variable.op):
         feed = tf.placeholder(dtype, shape, name="new")
         assign = tf.assign(variable, feed, validate_shape=known)
-        # A variable whose shape changes, as sums of sparse gradients do, has none to keep.
+        # Variables whose shape changes, such as sums of sparse gradients, have no static shape.
         attrs = {"dtype": dtype, "shape": shape.as_tuple() if known else None}
         copy = graph.apply("VariableV2", (), attrs, name="copy")
         value = variable.read_value() if hasattr(variable, "read_value") else variable.value()

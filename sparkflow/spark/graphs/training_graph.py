@@ -1,6 +1,7 @@
 """The training graph of every worker.
 
-Built on the driver, once. Only protobuf messages leave it: no user code reaches an executor.
+It is built once, on the driver. Only protobuf messages leave the driver: no user code reaches an
+executor.
 """
 
 from __future__ import annotations
@@ -35,29 +36,30 @@ from sparkflow_runtime.protos.graph_pb2 import GraphDef
 
 @dataclass(frozen=True, slots=True)
 class TrainingGraph:
-    """What a replica runs.
+    """The training graph that replicas run, with the names of its parts.
 
     Attributes:
         graph_def: The graph; computation is on `/job:worker`, variables are on tasks of `/job:ps`.
-        initializers: Operations that give all variables their first values.
-        local_initializers: Those of them that every session runs, for variables of its own.
-        session_initializers: Operations that every session runs before its first step: they fill
-            lookup tables, which each worker has for itself.
+        initializers: Operations that set all variables to their initial values.
+        local_initializers: Those of them that every session runs, for its own variables.
+        session_initializers: Operations that every session runs before its first step, to fill
+            lookup tables, which each worker has separately.
         loss: Tensor, [] float: the mean loss of the worker's batch.
         loss_name: The tensor that `model_fn` returned as loss, for error texts.
-        weight: Tensor, [] float32: the rows of the worker's batch.
-        waited_s: Tensor, [] float32: how long the step waited for its batch.
-        num_stages: The tasks among which a replica is divided.
+        weight: Tensor, [] float32: the number of rows of the worker's batch.
+        waited_s: Tensor, [] float32: the seconds that the step waited for its batch.
+        num_stages: The number of tasks among which a replica is divided.
         train_op: The operation of a step.
         variables: Names of the variables.
-        trainable: Names of those that an optimizer may change, with the rows of tables that grow.
+        trainable: Names of those that an optimizer may update, including the rows of growing
+            tables.
         strategy: How the replicas' gradients reach the variables.
-        config: What it was built for.
-        join_ops: What every session runs before its first step, all at once.
-        leave_ops: What a session runs when its worker makes no more steps for now.
-        state: How checkpoints read and set what was learnt.
-        commits: What parameter servers count of each worker's steps, told or not; empty in modes
-            whose workers do not go on without a lost one.
+        config: The parameters that it was built for.
+        join_ops: Operations that every session runs together before its first step.
+        leave_ops: Operations that a session runs when its worker makes no more steps for now.
+        state: The nodes with which checkpoints read and set the state of training.
+        commits: How parameter servers count each worker's steps, reported or not; empty in modes in
+            which workers do not continue without a lost one.
     """
 
     graph_def: GraphDef
@@ -80,7 +82,7 @@ class TrainingGraph:
     commits: tuple[Commit, ...] = ()
 
     def replica(self, index: int, count: int) -> GraphDef:
-        """The graph as replica `index` of `count` runs it."""
+        """Returns the graph for replica `index` of `count`."""
         made = replica_graph(self.strategy, self.graph_def, index, count)
         if self.commits:
             as_replica(made, index)
@@ -98,14 +100,14 @@ def build_training_graph(
 
     Args:
         model_fn: See `model_fn.ModelFn`.
-        inputs: What it is called with.
-        layout: Its parameter servers hold the variables, balanced by their sizes.
-        config: What was asked for: how the workers' gradients reach the variables.
-        examples: Gives so many rows as a batch of them would be fed; None for none.
+        inputs: The arguments of `model_fn`.
+        layout: The tasks; variables are distributed over parameter servers by size.
+        config: The parameters that decide how the workers' gradients reach the variables.
+        examples: Returns a given number of rows in the form of a batch; None if not available.
 
     Raises:
-        TypeError, ValueError: It returned something else than a spec with loss and train_op; it has
-            tables that grow, and every worker would have its own.
+        TypeError, ValueError: It did not return a spec with loss and train_op, or it has growing
+            tables of which every worker would have its own.
         Exception: What `model_fn` raises, unchanged.
     """
     graph = tf.Graph()

@@ -1,9 +1,9 @@
 """All rows of a worker that have arrived, as columns over Arrow files mapped into memory.
 
-A mapped page belongs to the page cache: the kernel can evict it and read it again, so rows may be
-many times larger than memory. But it counts as resident while it is mapped, and a cluster manager
-that limits resident memory (like YARN) would kill the process. `MappedChunks` therefore releases
-pages itself if the rows are large relative to memory.
+A mapped page belongs to the page cache: the kernel can evict it and read it again, so the rows may
+be many times larger than memory. But a page counts as resident while it is mapped, and a cluster
+manager that limits resident memory (such as YARN) would kill the process. `MappedChunks` therefore
+releases pages itself if the rows are large relative to memory.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _SMALLEST_WINDOW: Final = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Rows that have arrived.
+    """A chunk of rows that have arrived.
 
     Attributes:
-        path: The Arrow file with their record batch.
-        batch: The record batch itself, where there is no file.
-        first_number: Is added to the numbers in the file.
-        share: Which of the rows are this worker's; None if all are.
+        path: The Arrow file with the record batch.
+        batch: The record batch itself if there is no file.
+        first_number: Offset added to the row numbers in the file.
+        share: The rows that belong to this worker; None if all do.
     """
 
     path: str = ""
@@ -48,7 +48,7 @@ class RowTable:
     """The rows of a worker, gathered by position. For one thread at a time.
 
     Args:
-        row_format: What a row consists of.
+        row_format: The format of the rows.
         chunks: Maps the files.
     """
 
@@ -63,12 +63,12 @@ class RowTable:
 
     @property
     def positions(self) -> npt.NDArray[np.int64]:
-        """Of the rows, in the order in which they came."""
+        """The positions of the rows in order of arrival."""
         return _joined(self._positions)
 
     @property
     def size_bytes(self) -> int:
-        """Of the files."""
+        """The total size of the files."""
         return self._chunks.size_bytes
 
     @property
@@ -78,7 +78,7 @@ class RowTable:
 
     @property
     def row_bytes(self) -> float:
-        """Of a row on average; 1 where there are none."""
+        """The average size of a row; 1 if there are no rows."""
         stored = int(self._starts[-1])
         return self.size_bytes / stored if stored else 1.0
 
@@ -103,7 +103,7 @@ class RowTable:
         return self.positions[np.argsort(_joined(self._numbers), kind="stable")]
 
     def numbers_in_order(self) -> npt.NDArray[np.int64]:
-        """The numbers of the rows, in the order of `in_order`."""
+        """The row numbers in ascending order, matching `in_order`."""
         return np.sort(_joined(self._numbers), kind="stable")
 
     def take(self, positions: npt.NDArray[np.int64], batch_size: int) -> list[Components]:
@@ -172,8 +172,8 @@ class MappedChunks:
 def _mapped_bytes() -> int:
     """Returns the resident bytes of mapped files, including libraries.
 
-    It has to be measured: reading one row makes up to a megabyte of its neighbours resident if they
-    are in the page cache.
+    This has to be measured: reading one row makes up to a megabyte of neighbouring data resident if
+    it is in the page cache.
     """
     with open("/proc/self/statm") as file:
         return int(file.read().split()[2]) * mmap.PAGESIZE
@@ -201,13 +201,13 @@ def _memory_bytes() -> int:
         try:
             with open(path) as file:
                 memory = min(memory, int(file.read()))
-        except (OSError, ValueError):  # no such hierarchy, or "max"
+        except (OSError, ValueError):  # no such hierarchy, or no limit ("max")
             continue
     return memory
 
 
 def _limit_files() -> list[str]:
-    """Where Linux says how much memory the process's control group may use, of both versions."""
+    """Returns the files with the memory limits of the process's control groups, v1 and v2."""
     files = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
     with open("/proc/self/cgroup") as listed:
         for line in listed:

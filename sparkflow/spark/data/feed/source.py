@@ -1,6 +1,7 @@
 """Sources of batches: a thread prepares the next batches while a step runs.
 
-Every batch includes the time that its step waited for it, which the driver sums up like losses.
+Every batch includes the time that its step waited for it; the driver adds these times up like
+losses.
 
 Positions number the rows in the order of their arrival.
 """
@@ -21,7 +22,7 @@ from sparkflow.spark.data.feed_plan import ARRIVAL, FeedPlan, Shards
 from sparkflow_runtime.errors import OutOfRangeError
 
 _PORTION_BYTES: Final = 2 << 20
-"""The bytes gathered at once; fits a core's cache."""
+"""Bytes gathered at once; fits into the cache of a core."""
 _PORTIONS_AHEAD: Final = 2
 _END = "End of the {} data"
 
@@ -31,13 +32,13 @@ Portion: TypeAlias = tuple[list[Components], list[int]]
 
 
 class RowSource:
-    """A `BatchSource` of rows that arrive as files. Thread-safe.
+    """A `BatchSource` of rows that arrive in files. Thread-safe.
 
-    `_state` guards everything that is not used by the preparing thread alone. `_draw` of the
-    subclasses defines the order of batches.
+    `_state` guards everything that is not used by the preparing thread alone. Subclasses define the
+    order of batches in `_draw`.
 
     Args:
-        table: The rows, empty at first; from now on the preparing thread's own.
+        table: The rows, empty at first; from now on used by the preparing thread only.
         use: `training` or `validation`, for error texts.
     """
 
@@ -59,19 +60,19 @@ class RowSource:
             return self._ended is not None
 
     def add(self, chunk: Chunk) -> None:
-        """Notes that more rows have arrived."""
+        """Records that more rows have arrived."""
         with self._state:
             self._chunks.append(chunk)
             self._state.notify_all()
 
     def complete(self) -> None:
-        """Notes that all rows have arrived."""
+        """Records that all rows have arrived."""
         with self._state:
             self._complete = True
             self._state.notify_all()
 
     def fail(self, error: BaseException) -> None:
-        """Notes that the rows will never be complete: `next` raises this error from now on."""
+        """Records that the rows will never be complete: from now on `next` raises this error."""
         with self._state:
             self._end(error)
 
@@ -79,7 +80,7 @@ class RowSource:
         """Returns the components of the next batch; may block until rows arrive.
 
         Raises:
-            OutOfRangeError: There are no more, or the source was closed.
+            OutOfRangeError: There are no more batches, or the source was closed.
         """
         with self._state:
             for components, rows in self._current:
@@ -132,7 +133,7 @@ class RowSource:
                     self._ready.append(portion)
                     self._state.notify_all()
             error: BaseException = OutOfRangeError(message=_END.format(self._use))
-        except BaseException as failure:  # whoever asks for the next batch has to hear of it
+        except BaseException as failure:  # raised again by `next`
             error = failure
         with self._state:
             self._end(error)
@@ -143,10 +144,10 @@ class RowSource:
         raise NotImplementedError
 
     def _wait_for_rows(self, more: bool) -> bool:
-        """Maps what has arrived. Returns whether that is all.
+        """Maps the rows that have arrived and returns whether they are complete.
 
         Args:
-            more: Whether to wait until there is more than before.
+            more: Whether to wait until more rows have arrived.
 
         Raises:
             OutOfRangeError: The source was closed.
@@ -167,7 +168,7 @@ class RowSource:
             pass
 
     def _portion_rows(self, batch_size: int) -> int:
-        # Rows of large files bring pages with them that are given back after each portion.
+        # Reading rows of large files makes pages resident, which are released after each portion.
         size_bytes = 0 if self._table.is_large else _PORTION_BYTES
         return portion_rows(self._table.row_bytes, batch_size, size_bytes)
 
@@ -179,7 +180,7 @@ class RowSource:
 
 
 class TrainingSource(RowSource):
-    """The epochs of a `FeedPlan`; then it ends.
+    """The batches of the epochs of a `FeedPlan`.
 
     Args:
         table: The rows, empty at first.
@@ -195,7 +196,7 @@ class TrainingSource(RowSource):
     def _draw(self) -> Iterator[Portion]:
         plan = self._plan
         epoch, step = plan.start_of(self._worker)
-        # It is unknown which rows an interrupted run had used in its first epoch; the rest of that
+        # Which rows an interrupted run had used in its first epoch is unknown, so the rest of that
         # epoch is drawn from all rows.
         if (
             epoch < plan.epochs
@@ -213,7 +214,7 @@ class TrainingSource(RowSource):
         for number in range(epoch, plan.epochs):
             assert in_order is not None
             if not len(in_order) and not plan.steps_per_epoch:
-                return  # of epochs without end, too
+                return  # even if the number of epochs is unlimited
             order = (
                 shuffled(in_order, plan.seed, self._worker, number) if plan.shuffle else in_order
             )
@@ -222,7 +223,7 @@ class TrainingSource(RowSource):
             step = 0
 
     def _draw_shards(self, shards: Shards, epoch: int, step: int) -> Iterator[Portion]:
-        """Batches of one batch of each shard, in the shards' own orders."""
+        """Batches that join one batch of each shard, in each shard's own order."""
         plan = self._plan
         size = plan.batch_size
         of_shards = shards.cut(self._worker, self._table.numbers_in_order(), self._table.in_order())
@@ -235,12 +236,12 @@ class TrainingSource(RowSource):
             step = 0
 
     def _joined(self, orders: Sequence[Positions], step: int, size: int) -> Iterator[Portion]:
-        """From step `step` on, the next `size` rows of each order as one batch."""
+        """Yields the batches from `step` on, each made of the next `size` rows of every order."""
         whole = min(len(order) // size for order in orders)
         at_once = self._portion_rows(size * len(orders)) // (size * len(orders))
         while step < whole:
             upto = min(step + at_once, whole)
-            # [steps, orders, size]: the batches one after the other.
+            # [steps, orders, size]: one batch after another.
             chosen = np.stack(
                 [order[step * size : upto * size].reshape(-1, size) for order in orders], axis=1
             ).ravel()
@@ -256,7 +257,7 @@ class TrainingSource(RowSource):
         arrivals = Arrivals(self._plan.seed, self._worker)
         complete = False
         while True:
-            # Rows that have arrived meanwhile take part in the draw at once.
+            # Rows that have arrived in the meantime take part in the draw immediately.
             complete = complete or self._wait_for_rows(more=False)
             arrivals.grow(self._table.positions)
             while len(arrivals) < size and not complete:
@@ -277,7 +278,7 @@ class TrainingSource(RowSource):
         Args:
             portions: The batches.
             step: Steps of the epoch that are over.
-            order: The epoch's rows, for the case that none of them is left.
+            order: The epoch's rows, used if none of them is left.
         """
         last: Components | None = None
         for batches, counts in portions:
@@ -293,7 +294,7 @@ class TrainingSource(RowSource):
 
 
 class ValidationSource(RowSource):
-    """The rows in the order of their numbers, repeated forever; ends at once without rows.
+    """The rows in the order of their numbers, repeated forever; ends immediately if there are none.
 
     Args:
         table: The rows, empty at first.
@@ -332,7 +333,7 @@ class Arrivals:
     """The rows of the first epoch that have arrived and were not used.
 
     Args:
-        seed, worker: What the order is drawn from; it also depends on how the rows arrive.
+        seed, worker: Determine the order, which also depends on how the rows arrive.
     """
 
     def __init__(self, seed: int, worker: int) -> None:
@@ -342,7 +343,7 @@ class Arrivals:
         self._count = 0
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Returns the number of unused rows."""
         return len(self._unused) - self._next
 
     def grow(self, positions: Positions) -> None:

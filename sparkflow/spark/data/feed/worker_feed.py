@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class WorkerFeed:
-    """The rows of a worker, from the first message on. `take` is for one thread.
+    """The rows of a worker, from the first message on. Only one thread may call `take`.
 
     Args:
         plan: What to feed.
@@ -27,11 +27,11 @@ class WorkerFeed:
 
     Attributes:
         train: The batches of all epochs.
-        validation: The validation rows, again and again.
-        rows: How many rows train; grows while they arrive.
-        validation_rows: How many rows validate.
-        size_bytes: Of the files they are in.
-        is_complete: Whether all have arrived.
+        validation: Batches of the validation rows, repeated forever.
+        rows: Number of training rows; grows as they arrive.
+        validation_rows: Number of validation rows.
+        size_bytes: Total size of the files.
+        is_complete: Whether all rows have arrived.
     """
 
     def __init__(self, plan: FeedPlan, worker: int) -> None:
@@ -47,17 +47,17 @@ class WorkerFeed:
         self.validation = ValidationSource(RowTable(row_format, MappedChunks()), plan.batch_size)
 
     def sources(self) -> dict[str, RowSource]:
-        """The sources by the names under which graphs ask for them."""
+        """The sources by the names under which graphs look them up."""
         return {TRAIN_DATA: self.train, EVAL_DATA: self.validation}
 
     def take(self, message: Mapping[str, Any]) -> bool:
-        """Takes a message of a spool and returns whether it was the last one.
+        """Handles a message from a spool and returns whether it was the last one.
 
-        Blocks while rows are read from Parquet files, if that is what the message says.
+        If the message names Parquet files, blocks while their rows are read.
 
         Raises:
-            OpError, OSError: Parquet files cannot be read or hold what cannot be trained on, or the
-                disk is full.
+            OpError, OSError: Parquet files cannot be read or contain values that cannot be trained
+                on, or the disk is full.
         """
         if "chunk" in message:
             self._add(Chunk(message["chunk"]), message)
@@ -66,7 +66,7 @@ class WorkerFeed:
                 self._add_shared(each, message["workers"], message["by_content"])
             self._complete()
         elif "parquet" in message:
-            # Loading pyarrow.compute takes a fifth of a process's start, and only files need it.
+            # Importing pyarrow.compute takes a fifth of a process's start, and only files need it.
             from sparkflow.spark.data.parquet.shares import ParquetShare
 
             self._read_parquet(ParquetShare.from_json(message["parquet"]))
@@ -103,7 +103,7 @@ class WorkerFeed:
         self.validation.complete()
 
     def _read_parquet(self, share: ParquetShare) -> None:
-        """Keeps the rows in memory if they take at most half of this process's share of it."""
+        """Keeps the rows in memory if they need at most half of this process's share of it."""
         row_format = self._plan.row_format
         if share.size_bytes <= spare_bytes() // 2:
             self._spool = MemorySpool(row_format, self._keep)

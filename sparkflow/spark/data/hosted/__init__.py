@@ -1,1 +1,1 @@
-"""Rows of DataFrames as datasets of programs: sent to the processes and batched there."""
+"""Rows of DataFrames as datasets in programs: sent to the processes and batched there."""

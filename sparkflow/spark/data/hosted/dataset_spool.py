@@ -26,12 +26,12 @@ def column_of_dataset(index: int, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TravellingDataset:
-    """Rows that come to the tasks of a job.
+    """A dataset whose rows are sent to the tasks of a job.
 
     Attributes:
-        name: Of the dataset, unique.
-        row_format: What a row consists of.
-        worker_rows: By worker how many rows it gets.
+        name: The dataset's unique name.
+        row_format: The format of the rows.
+        worker_rows: Number of rows per worker.
     """
 
     name: str
@@ -40,16 +40,16 @@ class TravellingDataset:
 
 
 class DatasetSpool:
-    """One `RowSpool` per dataset; the field `dataset` of their messages says which.
+    """One `RowSpool` per dataset; the field `dataset` of each message names the dataset.
 
     Args:
-        datasets: In the order of their indices.
+        datasets: The datasets in the order of their indices.
         worker: The worker's index; None in a task that gets no rows.
-        directories: Where files may be made.
-        tell: Is told of each chunk and of the end.
+        directories: Where files may be created.
+        tell: Called with a message for each chunk and one for the end.
 
     Attributes:
-        rows: Of all datasets.
+        rows: Number of rows of all datasets.
     """
 
     def __init__(
@@ -76,10 +76,10 @@ class DatasetSpool:
         return sum(each.rows for each in self._spools)
 
     def take(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Writes what arrives from Spark, until it ends; see `RowSpool.take`.
+        """Writes all batches that Spark sends; see `RowSpool.take`.
 
         Raises:
-            DataLossError: Rows cannot be what the driver saw, or are more or fewer.
+            DataLossError: The rows, or their number, differ from what the driver saw.
             ResourceExhaustedError: The disk is full.
         """
         for batch in batches:
@@ -97,7 +97,7 @@ class DatasetSpool:
         self._tell({"rows": 0, "validation_rows": 0})
 
     def close(self) -> None:
-        """Frees the disk space; may be called twice."""
+        """Frees the disk space. May be called more than once."""
         for spool in self._spools:
             spool.close()
 
@@ -115,7 +115,7 @@ class DatasetSpool:
 
 
 def _by_dataset(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The parts of a batch that are of one dataset each, as slices: rows come in runs."""
+    """Yields the batch's slices of one dataset each: rows of a dataset arrive in runs."""
     column = batch.column(DATASET_COLUMN)
     if column.null_count:
         batch = batch.filter(column.is_valid())

@@ -1,7 +1,7 @@
 """The rows of a process as datasets of batches, which graphs look up by a description.
 
-The description is JSON, see `HostedSource`: dataset, worker, order and batch size of the rows; and
-their files, if these are known in advance. Batches are drawn as in training.
+The description is JSON, see `HostedSource`: dataset, worker, order and batch size of the rows, and
+their files if these are known in advance. Batches are drawn as in training.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class HostedSource:
 
     Attributes:
         dataset: The dataset's name.
-        worker: Whose rows.
-        plan: In which order and portions.
-        files: Where all rows of the dataset are, as `spooled` has it; None where the worker's
-            process knows.
+        worker: The worker whose rows they are.
+        plan: The order and the batches of the rows.
+        files: The files with all rows of the dataset, as described by `spooled`; None if the
+            worker's process knows them.
     """
 
     dataset: str
@@ -40,7 +40,7 @@ class HostedSource:
     files: Mapping[str, Any] | None = None
 
     def to_text(self) -> str:
-        """As a graph holds it."""
+        """Returns the description that is stored in a graph."""
         return json.dumps(
             {
                 "dataset": self.dataset,
@@ -53,10 +53,10 @@ class HostedSource:
 
     @classmethod
     def from_text(cls, text: str) -> HostedSource:
-        """Reads what `to_text` wrote.
+        """Creates the object from the result of `to_text`.
 
         Raises:
-            InvalidArgumentError: It did not write that.
+            InvalidArgumentError: The text is not such a description.
         """
         try:
             value = json.loads(text)
@@ -82,7 +82,7 @@ class HostedRows:
         self._passes: dict[str, int] = {}
 
     def take(self, message: Mapping[str, Any]) -> None:
-        """Takes a message of `DatasetSpool` about a dataset."""
+        """Handles a message from `DatasetSpool` about a dataset."""
         with self._lock:
             chunks = self._chunks.setdefault(message["dataset"], [])
             if "chunk" in message:
@@ -95,7 +95,7 @@ class HostedRows:
 
         Raises:
             NotFoundError: This process does not have the rows.
-            InvalidArgumentError: The text does not say which.
+            InvalidArgumentError: The text is not a description of rows.
         """
         source = HostedSource.from_text(text)
         if source.worker != self._worker:
@@ -149,7 +149,7 @@ def _training_source(source: HostedSource, chunks: Sequence[Chunk], number: int)
 
 
 class _Batches(ElementIterator):
-    """The batches of a source, without what it says of them."""
+    """The components of a source's batches, without the time waited and the number of rows."""
 
     def __init__(self, source: TrainingSource, name: str) -> None:
         self._source = source

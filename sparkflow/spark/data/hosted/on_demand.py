@@ -16,7 +16,7 @@ class HostedOnDemand:
 
     Args:
         worker: The worker's index.
-        messages: About the rows that there are.
+        messages: Messages about rows that already exist.
     """
 
     def __init__(self, worker: int, messages: Iterable[Mapping[str, Any]] = ()) -> None:
@@ -36,7 +36,7 @@ class HostedOnDemand:
     def _rows(self) -> HostedRows:
         with self._lock:
             if self._made is None:
-                # With pyarrow, which is a fifth of a process's start.
+                # Imports pyarrow, which takes a fifth of a process's start.
                 from sparkflow.spark.data.hosted.hosted_rows import HostedRows
 
                 self._made = HostedRows(self._worker)

@@ -1,7 +1,7 @@
 """Sends the rows of several datasets to the tasks of one job, in a single DataFrame.
 
-The columns of a dataset are null in the rows of others. So a single exchange suffices for all, and
-they stay columns.
+The columns of a dataset are null in the rows of others, so a single exchange suffices for all
+datasets.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def rows_for_tasks(
 
     Args:
         session: Where the job runs.
-        layout: Its tasks.
-        datasets: With what `partitioning.deal_rows` made of their rows. Where there are none, each
-            task gets a row that is no row.
+        layout: The tasks of the job.
+        datasets: The datasets, each with the result of `partitioning.deal_rows` for its rows.
+            Without any, each task gets a placeholder row.
     """
     if not datasets:
         tasks = session.range(0, layout.num_partitions, 1, layout.num_partitions)

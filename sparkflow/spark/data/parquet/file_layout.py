@@ -27,11 +27,10 @@ class FileLayout:
     """The content of one file of a table.
 
     Attributes:
-        stored: By the table's column its name in the file; columns that are not named have theirs.
-        constants: By column the text of the value that all rows have, None for null: what the file
-            has no column for.
-        deleted: Which rows were deleted, see `packed`; empty for none.
-        converts: Whether columns may be stored in types that the table had before.
+        stored: The name in the file of each table column whose name there differs.
+        constants: For columns that the file lacks: the value of all rows as text, None for null.
+        deleted: The deleted rows, see `packed`; empty for none.
+        converts: Whether columns may be stored in earlier types of the table's columns.
     """
 
     stored: Mapping[str, str] = field(default_factory=dict)
@@ -45,24 +44,25 @@ class FileLayout:
         return not (self.stored or self.constants or self.deleted or self.converts)
 
     def positions(self) -> Positions:
-        """[n] the rows of the file that were deleted, ascending."""
+        """Returns [n], ascending: the rows of the file that were deleted."""
         return unpacked(self.deleted)
 
     def columns(self, names: Collection[str]) -> list[str]:
-        """The file's columns for these of the table."""
+        """Returns the file's columns for these columns of the table."""
         return [self.stored.get(name, name) for name in names if name not in self.constants]
 
     def table(
         self, schema: pa.Schema, names: Collection[str], read: Any, first: int, rows: int
     ) -> pa.Table:
-        """These columns of the rows that were not deleted.
+        """Returns these columns of the rows that were not deleted.
 
         Args:
             schema: The types of the table's columns.
             names: The table's columns.
-            read: The file's columns, a table or a batch; without rows where there is none.
-            first: The number of its first row in the file.
-            rows: How many rows they are.
+            read: The file's columns, a table or a batch; without rows if none of them is in the
+                file.
+            first: The number of the first row within the file.
+            rows: The number of rows.
         """
         columns: list[Any] = []
         for name in names:
@@ -84,7 +84,7 @@ class FileLayout:
         return found.filter(pa.array(kept))
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Returns the object as JSON types."""
         return {
             "stored": dict(self.stored),
             "constants": dict(self.constants),
@@ -94,12 +94,12 @@ class FileLayout:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> FileLayout:
-        """Reads what `to_json` wrote."""
+        """Creates the object from the result of `to_json`."""
         return cls(**value)
 
 
 PLAIN: Final = FileLayout()
-"""Of a file that is read as it is."""
+"""The layout of a file that is read as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,22 +108,22 @@ class FileLayouts:
 
     Attributes:
         schema: The table's columns.
-        files: By path; files that are not named are read as they are.
+        files: The layouts by path; other files are read as they are.
     """
 
     schema: pa.Schema
     files: Mapping[str, FileLayout] = field(default_factory=dict)
 
     def of(self, path: str) -> FileLayout:
-        """That of a file."""
+        """Returns the layout of a file."""
         return self.files.get(path, PLAIN)
 
     def of_pieces(self, pieces: Iterable[Any], names: Collection[str]) -> FileLayouts:
-        """Those of the files of some pieces, with what is needed for these columns."""
+        """Returns the layouts of the files of these pieces, restricted to these columns."""
         return self.restricted({piece.file for piece in pieces}, names)
 
     def restricted(self, paths: Collection[str], names: Collection[str]) -> FileLayouts:
-        """The same for some of the files and columns."""
+        """Returns the layouts of some of the files, restricted to these columns."""
         wanted = set(names)
         files = {
             path: FileLayout(
@@ -141,31 +141,31 @@ class FileLayouts:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Returns the object as JSON types."""
         schema = base64.b64encode(self.schema.remove_metadata().serialize().to_pybytes()).decode()
         return {"schema": schema, "files": {k: v.to_json() for k, v in self.files.items()}}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> FileLayouts:
-        """Reads what `to_json` wrote."""
+        """Creates the object from the result of `to_json`."""
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(value["schema"])))
         files = {path: FileLayout.from_json(each) for path, each in value["files"].items()}
         return cls(schema, files)
 
 
 NO_LAYOUTS: Final = FileLayouts(pa.schema([]))
-"""Of files that are read as they are."""
+"""The layouts of files that are read as they are."""
 
 
 def open_parquet(source: Any) -> Any:
-    """A reader of an open file; timestamps of 96 bits need not fit into 64 bits of nanoseconds."""
+    """Returns a reader of an open file. Reads 96-bit timestamps as microseconds, so any fits."""
     return pq.ParquetFile(source, pre_buffer=True, coerce_int96_timestamp_unit="us")
 
 
 def group_table(
     file: Any, path: str, group: int, names: Collection[str], layouts: FileLayouts
 ) -> pa.Table:
-    """Columns of a row group as the table has them, without rows that were deleted."""
+    """Returns columns of a row group in the table's schema, without deleted rows."""
     layout = layouts.of(path)
     stored = layout.columns(names)
     read = file.read_row_group(group, stored, use_threads=False)
@@ -178,7 +178,7 @@ def group_table(
 def group_tables(
     file: Any, path: str, group: int, names: Collection[str], layouts: FileLayouts, rows: int
 ) -> Iterator[pa.Table]:
-    """The same in pieces of so many rows of the file."""
+    """Yields the result of `group_table` in pieces of at most `rows` rows of the file."""
     layout = layouts.of(path)
     stored = layout.columns(names)
     if not stored:
@@ -194,7 +194,7 @@ def group_tables(
 
 
 def _converted(column: Any, kind: pa.DataType) -> Any:
-    """Casts a column to another type; timestamps are rounded down to its unit."""
+    """Casts a column to another type, rounding timestamps down to its unit."""
     finer = pa.types.is_timestamp(column.type) and column.type.unit == "ns"
     if finer and pa.types.is_timestamp(kind) and kind.unit != "ns":
         column = pc.floor_temporal(column, unit="microsecond")
@@ -206,7 +206,7 @@ def _first_row(file: Any, group: int) -> int:
 
 
 def packed(positions: Positions) -> str:
-    """Packs ascending row numbers into a short string; empty for none."""
+    """Packs ascending row numbers into a short string, which is empty for none."""
     if not len(positions):
         return ""
     steps = np.diff(positions, prepend=0).astype("<i8")
@@ -215,14 +215,14 @@ def packed(positions: Positions) -> str:
 
 @functools.lru_cache(maxsize=64)
 def unpacked(text: str) -> Positions:
-    """Unpacks the [n] numbers from the string of `packed`."""
+    """Returns [n]: the row numbers in a string of `packed`."""
     if not text:
         return np.zeros(0, np.int64)
     return np.cumsum(np.frombuffer(zlib.decompress(base64.b64decode(text)), "<i8"))
 
 
 def constant_text(value: Any) -> str | None:
-    """What `FileLayout.constants` holds for a value of Arrow's; None for null."""
+    """Returns the text that `FileLayout.constants` holds for an Arrow value; None for null."""
     if not value.is_valid:
         return None
     if pa.types.is_binary(value.type) or pa.types.is_large_binary(value.type):
@@ -231,7 +231,7 @@ def constant_text(value: Any) -> str | None:
 
 
 def constant_value(text: str | None, kind: pa.DataType) -> Any:
-    """The value of Arrow's of which `constant_text` made a text."""
+    """Returns the Arrow value for a text of `constant_text`."""
     if text is None:
         return pa.scalar(None, kind)
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):

@@ -41,10 +41,10 @@ class RowGroup:
     """A row group.
 
     Attributes:
-        file: The path, as the file system knows it.
-        index: Its number in the file.
-        rows: How many rows, without those that were deleted.
-        size_bytes: Of all columns, not compressed.
+        file: The path within its file system.
+        index: Its index in the file.
+        rows: Number of rows, without deleted ones.
+        size_bytes: Uncompressed size of all columns.
         number: The number of its first row among the rows of all files.
     """
 
@@ -60,12 +60,12 @@ class ParquetFiles:
     """Files that together form one table.
 
     Attributes:
-        uri: What was asked for.
-        schema: Columns of all of them.
-        groups: In the order of the files' names.
-        footers: By file.
-        layouts: How columns are found in files that are not read as they are.
-        origin: What they are files of, for error texts; empty for files alone.
+        uri: The URI or path that was requested.
+        schema: The columns of all files.
+        groups: The row groups in the order of the files' names.
+        footers: The paths and footers of the files.
+        layouts: Layouts of the files that are not read as they are.
+        origin: What the files belong to (a table), for error texts; empty for plain files.
     """
 
     uri: str
@@ -77,14 +77,14 @@ class ParquetFiles:
 
     @property
     def rows(self) -> int:
-        """All rows."""
+        """The number of rows."""
         return sum(group.rows for group in self.groups)
 
     def range_of(self, column: str) -> tuple[Any, Any] | None:
-        """The least and the greatest value of a scalar column; None where a footer does not say."""
+        """Returns the minimum and maximum of a scalar column; None if a footer lacks them."""
         place = self.schema.get_field_index(column)
         if place >= 0 and pa.types.is_decimal(self.schema.field(place).type):
-            return None  # what pyarrow tells of decimals depends on how they are stored
+            return None  # pyarrow's statistics of decimals depend on how they are stored
         found = []
         for path, footer in self.footers:
             layout = self.layouts.of(path)
@@ -105,16 +105,16 @@ class ParquetFiles:
                         return None
                     try:
                         found += [each.statistics.min, each.statistics.max]
-                    except OverflowError:  # a time that Python has no value for
+                    except OverflowError:  # a time outside of Python's range
                         return None
         if len(set(map(type, found))) != 1:
-            return None  # in older files of a table they may be of a type that it had before
+            return None  # older files of a table may store an earlier type of the column
         return min(found), max(found)
 
     def describe(self, columns: Collection[str]) -> Iterator[str]:
-        """What the footers say of the content of these columns: a line per row group of each.
+        """Yields a line per column and row group about its content, as stated by the footers.
 
-        Names of files are left out, their order is not: so a copy is described alike.
+        File names are left out and only their order counts, so a copy has the same description.
         """
         layouts = self.layouts.restricted([path for path, _ in self.footers], columns)
         for path, footer in self.footers:
@@ -137,10 +137,10 @@ class ParquetFiles:
                     )
 
     def require_columns(self, names: Sequence[str]) -> None:
-        """Passes where these columns have the same type in all files that have them.
+        """Checks that these columns have the same type in all files.
 
         Raises:
-            ValueError: They do not.
+            ValueError: A column is missing in a file or has another type.
         """
         first, _ = self.footers[0]
         for path, footer in self.footers:
@@ -160,7 +160,7 @@ class ParquetFiles:
                     )
 
     def read(self, column: str) -> list[pa.ChunkedArray]:
-        """The values of one column by row group, read here."""
+        """Reads one column in this process and returns its values by row group."""
         system, _ = open_location(self.uri)
 
         def one(group: RowGroup) -> pa.ChunkedArray:
@@ -174,7 +174,7 @@ class ParquetFiles:
             return list(pool.map(one, self.groups))
 
     def head(self, rows: int) -> pa.Table:
-        """The first rows, with all columns."""
+        """Returns the first rows, with all columns."""
         system, _ = open_location(self.uri)
         group = self.groups[0]
         names = self.schema.names
@@ -186,7 +186,7 @@ class ParquetFiles:
 
 
 def open_location(uri: str) -> tuple[Any, str]:
-    """Returns file system and path of a path or URI (`file:`, `s3:`, `gs:`, `hdfs:`, `abfs:`).
+    """Returns the file system and path for a path or URI (`file:`, `s3:`, `gs:`, `hdfs:`, `abfs:`).
 
     Raises:
         ValueError: pyarrow has no file system for it.
@@ -203,15 +203,15 @@ def open_location(uri: str) -> tuple[Any, str]:
 def read_footers(uri: str) -> ParquetFiles:
     """Reads the footers of a Parquet file, or of all files below a directory.
 
-    Files that Spark passes over are left out: empty ones, and those that are hidden or lie in
-    hidden directories, see `_is_hidden`.
+    Files that Spark ignores are left out: empty ones, hidden ones and those in hidden directories,
+    see `_is_hidden`.
 
     Args:
         uri: A path or URI.
 
     Raises:
         FileNotFoundError: There are no files.
-        ValueError: No Parquet files, or those of a table in another format, such as Delta's.
+        ValueError: The files are not Parquet files, or belong to a table format such as Delta.
     """
     system, root = open_location(uri)
     footers = footers_of(system, _files(system, root, uri))
@@ -219,11 +219,11 @@ def read_footers(uri: str) -> ParquetFiles:
 
 
 def footers_of(system: Any, paths: Sequence[str]) -> Footers:
-    """The footers of files, by path.
+    """Returns the paths and footers of files.
 
     Raises:
-        FileNotFoundError: One is not there.
-        ValueError: One is no Parquet file.
+        FileNotFoundError: A file does not exist.
+        ValueError: A file is not a Parquet file.
     """
 
     def read(path: str) -> Any:
@@ -242,7 +242,7 @@ def footers_of(system: Any, paths: Sequence[str]) -> Footers:
 
 
 def _with_partitions(root: str, footers: Footers) -> FileLayouts:
-    """The columns of the first file, and those that folders are named after."""
+    """Returns the columns of the first file and the partition columns in folder names."""
     values = partition_values(root, [path for path, _ in footers])
     types = column_types(values.values())
     stored = [each for each in footers[0][1].schema.to_arrow_schema() if each.name not in types]
@@ -252,12 +252,12 @@ def _with_partitions(root: str, footers: Footers) -> FileLayouts:
 
 
 def files_of(uri: str, footers: Footers, layouts: FileLayouts, origin: str = "") -> ParquetFiles:
-    """The row groups of files, numbered through.
+    """Returns the files with their row groups, whose rows are numbered consecutively.
 
     Args:
-        uri: Says the file system.
-        footers: By file, in the order that rows have.
-        layouts: The columns, and how they are found in the files.
+        uri: Determines the file system.
+        footers: The paths and footers, in the order of the rows.
+        layouts: The columns, and where they are stored in the files.
         origin: See `ParquetFiles`.
     """
     groups: list[RowGroup] = []

@@ -1,8 +1,8 @@
 """Partition columns, whose values are in the names of folders: `day=2026-11-24/`.
 
-Hive's layout, which Spark's `partitionBy` writes. Names and values are escaped as in URIs, nulls
-have a name of their own, and the types are inferred from all values as Spark infers them; but
-moments remain texts, because which ones they are depends on the zone of Spark's session.
+This is Hive's layout, which Spark's `partitionBy` writes. Names and values are escaped as in URIs,
+and null has a reserved name. Types are inferred from all values as Spark does, except that
+timestamps remain strings because their meaning depends on the time zone of Spark's session.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 NULL: Final = "__HIVE_DEFAULT_PARTITION__"
-"""Hive's and Spark's name for null and the empty string."""
+"""The folder name that Hive and Spark write for null and the empty string."""
 
 _INT: Final = re.compile(r"-?\d+", re.ASCII)
 _REAL: Final = re.compile(r"-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 Values = Mapping[str, str | None]
-"""By column the text in a folder's name, None for null."""
+"""The text in the folder name for each column; None for null."""
 
 
 def partition_values(root: str, paths: Sequence[str]) -> dict[str, Values]:
-    """By path what the folders below `root` say; only columns that folders of all files name."""
+    """Returns the partition values of each path, for columns named in the folders of all files."""
     found = {path: _of(path[len(root) :]) for path in paths}
     common = set.intersection(*(set(values) for values in found.values()))
     return {
@@ -36,7 +36,7 @@ def partition_values(root: str, paths: Sequence[str]) -> dict[str, Values]:
 
 
 def column_types(values: Iterable[Values]) -> dict[str, pa.DataType]:
-    """By column the type of its values, see `inferred`."""
+    """Returns the type of each column, see `inferred`."""
     texts: dict[str, list[str | None]] = {}
     for each in values:
         for name, text in each.items():
@@ -45,7 +45,7 @@ def column_types(values: Iterable[Values]) -> dict[str, pa.DataType]:
 
 
 def inferred(texts: Iterable[str | None]) -> pa.DataType:
-    """Infers the common type of values: integers, numbers, dates; else strings."""
+    """Infers the common type of values: integers, floats, dates, otherwise strings."""
     known = {text for text in texts if text is not None}
     for kind, pattern in (
         (pa.int64(), _INT),
@@ -60,7 +60,7 @@ def inferred(texts: Iterable[str | None]) -> pa.DataType:
 def _are(texts: Iterable[str], kind: pa.DataType) -> bool:
     try:
         pa.array(list(texts), pa.string()).cast(kind)
-    except pa.ArrowInvalid:  # the 31st of February, more than int64 holds
+    except pa.ArrowInvalid:  # such as the 31st of February, or an integer beyond int64
         return False
     return True
 

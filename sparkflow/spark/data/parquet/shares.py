@@ -1,8 +1,8 @@
-"""A worker's share of Parquet files: row groups and their conversion to rows; no Spark, no JVM.
+"""A worker's share of Parquet files: row groups and their conversion to rows, without Spark.
 
-The driver reads only the footers and distributes the row groups, in an order drawn from the seed,
-so that each worker gets rows of all files, and as many as the others: a group that crosses the
-boundary of two shares is read by both.
+The driver reads only the footers and distributes the row groups in an order drawn from the seed, so
+that each worker gets rows from all files. Shares are equal: a group that crosses the boundary of
+two shares is read by both workers.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from sparkflow_runtime.errors import InvalidArgumentError, NotFoundError
 from sparkflow_runtime.resources.datasets.arrow_columns import numbers, whole
 
 DRAWN: Final = "__sparkflow_drawn"
-"""The column of rows as they are that says which validate."""
+"""The column of unconverted rows that marks validation rows."""
 _ROWS_AT_ONCE: Final = 10_000
 _MAX_GROUP_BYTES: Final = 256 << 20
-"""Row groups larger than this are read piece by piece."""
+"""Row groups with more bytes than this are read piece by piece."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Rows of one row group.
+    """A range of rows of one row group.
 
     Attributes:
         file: The path.
         group: The row group's number.
-        first: The first row within the group; those that were deleted do not count.
-        count: How many rows.
-        number: The number of the first of them among the rows of all files.
-        size_bytes: About what they take.
+        first: The first row within the group, not counting deleted rows.
+        count: The number of rows.
+        number: The number of the first row among the rows of all files.
+        size_bytes: Their approximate size.
     """
 
     file: str
@@ -60,22 +60,22 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class ParquetShare:
-    """The share of one worker, and how to read it.
+    """The share of one worker and how to read it.
 
     Attributes:
-        uri: Of the files, which says the file system.
-        pieces: What to read.
-        columns: What to make of it.
+        uri: The URI of the files, which determines the file system.
+        pieces: The rows to read.
+        columns: The inputs to create, and their columns.
         invalid: What happens to rows with nulls, NaNs or infinities: `error`, `skip` or `fill`.
-        fill: What takes their place.
-        indicator: A boolean column: true for rows that validate. Empty for none.
-        fraction: The share of rows that is drawn, by seed and row number, for validation.
-        seed: For that.
-        weight: The name of the input of weights, where classes have some.
-        class_column: The column of labels whose rows are weighted; empty for none.
-        class_weights: Factors of the weights, by label.
-        layouts: How columns are found in files that are not read as they are.
-        origin: What the files are of, for error texts; empty for files alone.
+        fill: The value that replaces invalid elements.
+        indicator: A boolean column that is true for validation rows; empty for none.
+        fraction: The fraction of rows drawn for validation, by seed and row number.
+        seed: The seed of that draw.
+        weight: The name of the input of weights, if classes have weights.
+        class_column: The label column that determines the class weights; empty for none.
+        class_weights: Weight factors by label.
+        layouts: Layouts of the files that are not read as they are.
+        origin: What the files belong to (a table), for error texts; empty for plain files.
     """
 
     uri: str
@@ -94,7 +94,7 @@ class ParquetShare:
 
     @property
     def size_bytes(self) -> int:
-        """About what the rows take."""
+        """The approximate size of the rows."""
         return sum(piece.size_bytes for piece in self.pieces)
 
     @property
@@ -104,7 +104,7 @@ class ParquetShare:
         return list(dict.fromkeys([*names, *filter(None, (self.indicator, self.class_column))]))
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Returns the object as JSON types."""
         pieces = [asdict(piece) for piece in self.pieces]
         columns = [each.to_json() for each in self.columns]
         plain = {each.name: getattr(self, each.name) for each in fields(self)}
@@ -113,7 +113,7 @@ class ParquetShare:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> ParquetShare:
-        """Reads what `to_json` wrote."""
+        """Creates the object from the result of `to_json`."""
         return cls(
             **{
                 **value,
@@ -128,12 +128,12 @@ class ParquetShare:
 def deal_groups(
     groups: Sequence[RowGroup], workers: int, seed: int | None
 ) -> list[tuple[Piece, ...]]:
-    """Pieces of row groups for each worker; their rows differ by one at most.
+    """Divides row groups among workers, whose numbers of rows differ by at most one.
 
     Args:
         groups: All row groups.
-        workers: How many shares.
-        seed: Of the order in which groups are dealt; None keeps that of the files.
+        workers: The number of shares.
+        seed: Determines the order in which groups are distributed; None keeps the files' order.
     """
     total = sum(group.rows for group in groups)
     order = np.arange(len(groups))
@@ -158,10 +158,11 @@ def deal_groups(
 
 
 def read_share(share: ParquetShare) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of a share in the form for `RowSpool.take`. Reads ahead in threads.
+    """Yields the rows of a share as batches for `RowSpool.take`. Reads ahead in threads.
 
     Raises:
-        InvalidArgumentError: Nulls and the like with `invalid='error'`; arrays of another length.
+        InvalidArgumentError: Rows have nulls, NaNs or infinities and `invalid` is `error`, or
+            arrays have a wrong length.
     """
     system, _ = open_location(share.uri)
     threads = max(1, min(pa.cpu_count(), 4))
@@ -180,9 +181,9 @@ def read_share(share: ParquetShare) -> Iterator[pa.RecordBatch]:
 
 
 def read_tables(share: ParquetShare, names: Sequence[str]) -> Iterator[pa.Table]:
-    """The rows of a share as they are: these columns, nothing made of them.
+    """Yields the rows of a share unconverted, with these columns.
 
-    Where some of them are drawn for validation, the column `DRAWN` has which.
+    If some of them are drawn for validation, the column `DRAWN` marks these.
     """
     system, _ = open_location(share.uri)
     for piece in share.pieces:
@@ -204,7 +205,7 @@ def read_tables(share: ParquetShare, names: Sequence[str]) -> Iterator[pa.Table]
 
 
 def count_share(share: ParquetShare) -> tuple[int, int]:
-    """Counts the training and validation rows of a share, without invalid ones."""
+    """Counts the training and validation rows of a share, excluding invalid ones."""
     train = validation = 0
     for batch in read_share(share):
         found = int(pc.sum(batch.column(VALIDATES)).as_py() or 0) if _splits(share) else 0
@@ -214,9 +215,9 @@ def count_share(share: ParquetShare) -> tuple[int, int]:
 
 
 def drawn_for_validation(seed: int, piece: Piece, fraction: float) -> Any:
-    """[count] bool: which rows of a piece validate; depends on seed and row number only."""
+    """Returns [count] bool: the validation rows of a piece, by seed and row number only."""
     numbers = np.arange(piece.number, piece.number + piece.count, dtype=np.uint64)
-    # splitmix64: scrambles consecutive numbers as well as a generator does, and in any order.
+    # splitmix64 scrambles consecutive numbers as well as a generator does, in any order.
     with np.errstate(over="ignore"):
         z = (numbers + np.uint64(seed + 1)) * np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -230,7 +231,7 @@ def _splits(share: ParquetShare) -> bool:
 
 
 def _small(pieces: Sequence[Piece]) -> Iterator[Piece]:
-    """The pieces, with large ones cut, so that not all of them is in memory at once."""
+    """Cuts large pieces so that they are never in memory as a whole."""
     for piece in pieces:
         parts = -(-piece.size_bytes // _MAX_GROUP_BYTES) or 1
         step = -(-piece.count // parts)
@@ -246,7 +247,7 @@ def _small(pieces: Sequence[Piece]) -> Iterator[Piece]:
 
 
 def _read(system: Any, share: ParquetShare, piece: Piece) -> list[pa.RecordBatch]:
-    # Pieces are large, so opening the file for each costs little, and readers are not for threads.
+    # Pieces are large, so opening the file for each costs little; readers are not thread-safe.
     with _opened(system, share, piece.file) as source:
         file = open_parquet(source)
         group = piece.file, piece.group, share.names, share.layouts

@@ -1,4 +1,4 @@
-"""A digest of columns of Parquet files, computed from their stored bytes; no row is decoded."""
+"""A digest of Parquet columns, computed from their stored bytes without decoding rows."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from typing import Any, Final
 from sparkflow.spark.data.parquet.footers import ParquetFiles, open_location
 
 _WHOLE_BYTES: Final = 256 << 20
-"""The maximum bytes to read: half a second from a disk, some seconds from an object store."""
+"""Maximum bytes to read: half a second from a disk, some seconds from an object store."""
 _PIECES: Final = 1024
 _FILES_AT_ONCE: Final = 16
 
 Piece = tuple[str, int, int]
-"""A file, and where in it bytes begin and how many they are."""
+"""A file, and the offset and number of bytes in it."""
 
 
 def column_digest(
     files: ParquetFiles, columns: Collection[str], whole_bytes: int = _WHOLE_BYTES
 ) -> str:
-    """What tells the content of these columns from another one; a copy of the files has the same.
+    """Returns a digest of the content of these columns, which is the same for a copy of the files.
 
-    Footers count in any case. Columns of more than `whole_bytes` are told by pieces of them, spread
-    evenly, so that a change of few rows may not be seen.
+    The digest always includes the footers. Of columns with more than `whole_bytes`, it includes
+    only evenly spread pieces, so a change of few rows may go undetected.
 
     Args:
         files: The files.
         columns: Names of columns.
-        whole_bytes: How much is read at most.
+        whole_bytes: Maximum number of bytes to read.
     """
     pieces = _pieces(list(_chunks(files, columns)), whole_bytes)
     by_file = [(path, list(found)) for path, found in groupby(pieces, key=lambda each: each[0])]
@@ -56,7 +56,7 @@ def column_digest(
 
 
 def _chunks(files: ParquetFiles, columns: Collection[str]) -> Iterator[Piece]:
-    """Where these columns are stored."""
+    """Yields the places where these columns are stored."""
     for path, footer in files.footers:
         names = files.layouts.of(path).columns(columns)
         for number in range(footer.num_row_groups):
@@ -75,7 +75,7 @@ def _start(stored: Any) -> int:
 
 
 def _pieces(chunks: Sequence[Piece], whole_bytes: int) -> list[Piece]:
-    """All chunks, or pieces at even distances where they are more than `whole_bytes` together."""
+    """Returns all chunks, or evenly spaced pieces if their total exceeds `whole_bytes`."""
     ends = list(accumulate(size for _, _, size in chunks))
     if not ends or ends[-1] <= whole_bytes:
         return list(chunks)

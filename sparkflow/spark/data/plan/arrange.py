@@ -1,4 +1,4 @@
-"""Prepares and places rows, by the fastest method for them."""
+"""Prepares and places rows by the fastest applicable method."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Placed = tuple[ClusterLayout, PlacedRows]
 
 @dataclass(frozen=True, slots=True)
 class ArrangedRows:
-    """Rows that are being prepared.
+    """Prepared rows, not yet placed.
 
     Attributes:
         prepared: The rows.
-        place: Places them for a number of workers; None for as many as the parameters say.
-        is_elastic: Whether it may be asked again, for another number.
+        place: Places them for a number of workers; None for the number that the parameters set.
+        is_elastic: Whether `place` may be called again with another number.
     """
 
     prepared: PreparedRows
@@ -41,7 +41,7 @@ def arranged_rows(
     wanted: ClusterLayout | None = None,
     statistics: Statistics | None = None,
 ) -> Iterator[ArrangedRows]:
-    """The rows, and what places them.
+    """Yields the prepared rows and the function that places them.
 
     Blocks for the Spark jobs of `prepare` and `placement`, or of `spooled` in a local session.
 
@@ -49,19 +49,19 @@ def arranged_rows(
         dataset: The rows to train on.
         config: Columns and policies.
         validation: Validation rows, with the same columns.
-        wanted: The tasks, as far as the rows do not decide about their number; as the parameters
-            have them if None.
-        statistics: What is found out of all rows on the way, if that takes no job more.
+        wanted: The tasks, whose number of workers the rows may reduce; None for those that the
+            parameters set.
+        statistics: Aggregates to compute over all rows if that needs no additional job.
 
     Raises:
         ValueError, TypeError: See `prepare.prepare_rows`.
         ResourceExhaustedError: The disk is full.
     """
-    # Without shuffling, what counts is the order of the DataFrame.
+    # Without shuffling, the order of the DataFrame matters.
     by_content = config.in_step and config.shuffle
     tasks = wanted or config.layout()
     with contextlib.ExitStack() as stack:
-        # Files of a local session are written for one number of workers.
+        # Files of a local session are written for a fixed number of workers.
         spooled = None
         if not config.is_elastic:
             spooled = stack.enter_context(

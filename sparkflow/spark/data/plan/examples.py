@@ -9,14 +9,14 @@ from sparkflow.spark.data.spool.spool import row_schema
 
 
 def example_rows(prepared: PreparedRows, count: int) -> list[Any]:
-    """The first rows that Spark finds, in a job of its own that reads only what it needs.
+    """Returns the first rows that Spark finds, in a separate job that reads no more than it needs.
 
     Args:
         prepared: The rows.
-        count: How many, or all where there are fewer.
+        count: The number of rows; all if there are fewer.
 
     Returns:
-        One array per component of each input of `prepared.format`, in their order.
+        One array per component of each input of `prepared.format`, in that order.
     """
     names = [each.name for each in prepared.format.inputs]
     table = prepared.rows.limit(count).toArrow()

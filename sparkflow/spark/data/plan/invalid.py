@@ -1,4 +1,4 @@
-"""Rows that cannot be trained on: nulls, NaNs and infinities; finding, filling, explaining them."""
+"""Finds, fills and explains values that cannot be trained on: nulls, NaNs and infinities."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _SHOWN_COLUMNS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """What is wrong with one column.
+    """The invalid values of one column.
 
     Attributes:
         column: Its name.
         role: `features`, `label` or `weight`.
-        rows: Rows in which something is wrong with it.
-        counts: Rows by fault, only those that there are.
+        rows: Number of rows with an invalid value in it.
+        counts: Number of rows for each fault that occurs.
     """
 
     column: str
@@ -43,11 +43,11 @@ class Faults:
 
 
 def find_faults(rows: DataFrame, sources: Sequence[Source]) -> list[Faults]:
-    """What is wrong with the columns of these inputs. Blocks for one Spark job.
+    """Finds the invalid values of these inputs. Blocks for one Spark job.
 
     Args:
-        rows: Held columns by the names of their inputs.
-        sources: The inputs to look at.
+        rows: Held columns, named after their inputs.
+        sources: The inputs to examine.
     """
     checks: list[tuple[str, str, Mapping[str, Column]]] = []
     for source in sources:
@@ -73,15 +73,15 @@ def find_faults(rows: DataFrame, sources: Sequence[Source]) -> list[Faults]:
 
 
 def require_none(found: Sequence[Faults], total: int, policy: str) -> None:
-    """Passes where nothing is wrong.
+    """Checks that there are no invalid values.
 
     Args:
-        found: What is wrong.
-        total: All rows.
+        found: The invalid values.
+        total: The number of all rows.
         policy: `handleInvalid`, for the advice.
 
     Raises:
-        ValueError: Something is; it says what, where, in how many rows, and what to do.
+        ValueError: There are some; the text says which, where, in how many rows, and what to do.
     """
     if not found:
         return
@@ -124,7 +124,7 @@ def is_invalid(source: Source, column: Column) -> Column:
     """Returns whether a row has a fault, in one fast pass over its elements. Never null.
 
     Args:
-        source: What the input is made of.
+        source: The source of the input.
         column: Its held column.
     """
     given = values(source, column)
@@ -133,14 +133,14 @@ def is_invalid(source: Source, column: Column) -> Column:
     if source.dtype != "float32":
         nulls = given.isNull()
         return nulls | _has_null(given) if source.may_hold_nulls else nulls
-    # array_contains takes NaNs for equal, and is null where it met a null instead: code that Spark
-    # compiles, unlike F.exists.
+    # array_contains treats NaNs as equal, and returns null if it met a null instead. Spark compiles
+    # it, unlike F.exists.
     nothing = F.coalesce(F.array_contains(given, _float(math.nan)), F.lit(True))
     return nothing | _contains(given, math.inf) | _contains(given, -math.inf)
 
 
 def faults(source: Source, column: Column) -> Mapping[str, Column]:
-    """Whether a row has this fault, by fault; slower than `is_invalid`, never null."""
+    """Returns for each fault whether a row has it; slower than `is_invalid`, never null."""
     given = values(source, column)
     if source.form == SCALAR:
         return _scalar_faults(source, given)
@@ -152,16 +152,16 @@ def faults(source: Source, column: Column) -> Mapping[str, Column]:
 
 
 def filled(wanted: Input, column: Column, fill: float, kind: str) -> Column:
-    """The final column of an input with what is wrong replaced.
+    """Returns the final column of an input with invalid values replaced.
 
-    Numbers become `fill`, texts the empty text, missing lists empty ones, missing sparse vectors
-    those without stored elements.
+    Numbers become `fill`, strings the empty string, missing lists empty lists, and missing sparse
+    vectors vectors without stored elements.
 
     Args:
         wanted: The input.
         column: Its final column.
-        fill: What numbers become.
-        kind: The type of single values, in Spark's DDL.
+        fill: The value that replaces numbers.
+        kind: The type of single values, as Spark DDL.
     """
     if wanted.kind == SPARSE:
         nothing = F.struct(

@@ -1,8 +1,7 @@
 """Plans, on the driver, the rows that workers read from Parquet files without the JVM.
 
-The driver reads footers, the first rows, and whole columns only where it has to count something in
-them: validation rows, classes. Which columns become which inputs is decided by the same rules as
-for DataFrames.
+The driver reads footers, the first rows, and whole columns only if it has to count validation rows
+or classes in them. Columns become inputs by the same rules as for DataFrames.
 """
 
 from __future__ import annotations
@@ -62,29 +61,29 @@ def parquet_rows(
     wants_rows: bool = False,
     wanted: ClusterLayout | None = None,
 ) -> ArrangedRows:
-    """The rows of Parquet files, distributed to the workers by row groups.
+    """Prepares the rows of Parquet files and distributes them to workers by row group.
 
-    With `handleInvalid='skip'` blocks for a Spark job whose tasks count the rows that are left.
-    The files are those of the time of this call, also where rows are placed again later.
+    With `handleInvalid='skip'`, blocks for a Spark job whose tasks count the remaining rows. The
+    set of files is fixed by this call, even if rows are placed again later.
 
     Args:
-        session: Where training runs.
-        given: A file or a directory on a file system that pyarrow knows and that driver and
-            executors reach under the same name; or the files of a version of a table.
+        session: The session in which training runs.
+        given: A file or directory on a file system that pyarrow supports and that driver and
+            executors reach by the same name; or the files of one version of a table.
         config: Columns and policies.
-        wants_rows: Whether somebody looks at all rows before training; Spark has to know the file
-            system, too, then, except for tables.
-        wanted: The tasks, as far as the rows do not decide about their number; as the parameters
-            have them if None.
+        wants_rows: Whether all rows are examined before training; Spark must then support the file
+            system, too, except for tables.
+        wanted: The tasks, whose number of workers the rows may reduce; None for those that the
+            parameters set.
 
     Returns:
-        The rows, and what places them; `prepared.rows` are the first ones only, unless
+        The rows and the function that places them; `prepared.rows` has only the first rows unless
         `wants_rows`.
 
     Raises:
         FileNotFoundError: There are no files.
-        ValueError, TypeError: No Parquet files, no rows; columns that differ between files, are
-            missing or cannot be made tensors.
+        ValueError, TypeError: The files are not Parquet files or have no rows; columns differ
+            between files, are missing or cannot be converted to tensors.
     """
     files = read_footers(given) if isinstance(given, str) else given
     if not files.rows:
@@ -136,7 +135,7 @@ def parquet_rows(
     seen = plan
     if wants_rows:
         fraction = config.validation_fraction
-        if fraction:  # by the numbers of rows, which Spark does not know
+        if fraction:  # drawn by row number, which Spark does not know
             rows = frame_of(session, files, fraction, config.seed)
             seen = plan_rows(
                 rows, replace(config, validation_fraction=0.0, validation_indicator_col=DRAWN)
@@ -176,9 +175,9 @@ class _Dealt:
     """Row groups in equal shares.
 
     Attributes:
-        shares: One after the other.
-        train: By share the rows that train.
-        validation: By share the rows that validate.
+        shares: The shares.
+        train: The number of training rows per share.
+        validation: The number of validation rows per share.
     """
 
     shares: Sequence[ParquetShare]
@@ -217,7 +216,7 @@ def _share_of(
 
 
 def _sample(session: SparkSession, files: ParquetFiles) -> DataFrame:
-    """The first rows as a DataFrame."""
+    """Returns the first rows as a DataFrame."""
     table = files.head(_SAMPLE_ROWS)
     fields = []
     columns: dict[str, list[Any]] = {}
@@ -248,7 +247,7 @@ def _vector(value: Mapping[str, Any]) -> DenseVector | SparseVector:
 def _template(
     files: ParquetFiles, plan: Plan, row_format: RowFormat, config: FitConfig
 ) -> ParquetShare:
-    """Returns what is common to all workers."""
+    """Returns the fields that the shares of all workers have in common."""
     inputs = {each.name: each for each in row_format.inputs}
     columns = tuple(
         InputColumns(
@@ -306,7 +305,7 @@ def _num_classes(files: ParquetFiles, row_format: RowFormat, column: str) -> int
 def _count(
     session: SparkSession, files: ParquetFiles, shares: Sequence[ParquetShare]
 ) -> tuple[list[int], list[int]]:
-    """Rows that train and rows that validate, by worker."""
+    """Returns the numbers of training and validation rows by worker."""
     if shares[0].invalid == SKIP:
         return _count_by_reading(session, shares)
     total = [sum(piece.count for piece in share.pieces) for share in shares]

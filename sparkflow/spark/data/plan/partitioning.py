@@ -1,14 +1,14 @@
 """Distribution of rows to tasks: equal shares for the workers, none for parameter servers.
 
-Rows are either dealt out to the workers like cards, by their numbers in the order of the DataFrame,
-or go where a hash of their content sends them. Dealt shares differ by one row at most; but with
-another partitioning of the same rows, another worker gets them in another order. Hashed shares
-differ a little, and depend on nothing but the content of the rows and the seed: what reproducible
-training needs. Both take no sort and no second exchange.
+Rows are either dealt to the workers round-robin, by their numbers in the order of the DataFrame, or
+assigned by a hash of their content. The sizes of dealt shares differ by at most one row, but which
+worker gets a row, and in which order, depends on how the DataFrame is partitioned. Hashed shares
+differ a little in size, but depend only on the content of the rows and the seed, as reproducible
+training requires. Neither needs a sort or a second exchange.
 
-Dealing costs no pass: the number of a row is the number of rows in the partitions before its own,
-which `prepare` has counted, plus its place in it. Otherwise one pass over the prepared rows, which
-are usually cached, counts the rows of each worker.
+Dealing needs no pass: the number of a row is its position in its partition plus the number of rows
+in the preceding partitions, which `prepare` has counted. Otherwise one pass over the prepared rows,
+which are usually cached, counts the rows of each worker.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from sparkflow.spark.data.schema.row_format import ROW_NUMBER, VALIDATES
 _log = logging.getLogger(__name__)
 
 WORKER: Final = "worker_index"
-"""The column, bigint, of the worker that a row goes to."""
+"""The bigint column with the worker that a row is assigned to."""
 _TASK: Final = "task_index"
 
-# monotonically_increasing_id() is the partition times 2**33 plus the place in the partition.
+# monotonically_increasing_id() is the partition times 2**33 plus the position in the partition.
 _PLACE_MASK: Final = (1 << 33) - 1
 
-# The maximum number of workers for which one pass counts the rows of each.
+# Maximum number of workers whose rows are counted in one pass.
 _MOST_COUNTED: Final = 32
 
-# The maximum excess of the largest hashed share over the mean.
+# Maximum excess of the largest hashed share over the mean.
 _MOST_SKEW: Final = 0.05
 _MOST_SKEW_ROWS: Final = 100
 
@@ -48,11 +48,11 @@ class PlacedRows:
     """Rows in one partition per task of the job.
 
     Attributes:
-        df: The prepared rows and `row_number`, a bigint: each worker's rows are fed in its order,
+        df: The prepared rows and the bigint `row_number`: each worker's rows are fed in this order
             or in permutations of it.
-        worker_rows: By worker the rows that train.
-        validation_rows: By worker the rows that validate.
-        shards: Where the number of workers may change, how the rows are cut; None elsewhere.
+        worker_rows: Number of training rows per worker.
+        validation_rows: Number of validation rows per worker.
+        shards: How the rows are divided if the number of workers may change; otherwise None.
     """
 
     df: DataFrame
@@ -70,17 +70,17 @@ def place_rows(
 ) -> PlacedRows:
     """Numbers the rows and assigns each to a partition.
 
-    Blocks for one Spark job where `by_content` or where rows validate.
+    Blocks for one Spark job if `by_content` is true or there are validation rows.
 
     Args:
-        prepared: The rows; their partitions stay as they are until the job has run.
+        prepared: The rows; their partitioning must not change until the job has run.
         layout: The tasks.
-        seed: With `by_content`, what the order and the shares depend on beside the content.
-        by_content: Whether share and number of a row depend on its content instead of its place.
-            Rows are dealt by number all the same, with a warning, where many equal rows would
-            make one share far larger than the others.
-        num_shards: Has the rows cut into so many shares whatever the number of workers is, each of
-            which gets every so many of them; 0 for one share per worker.
+        seed: With `by_content`, determines the order and the shares together with the content.
+        by_content: Whether share and number of a row depend on its content instead of its position.
+            If many equal rows would make one share far larger than the others, rows are dealt by
+            number nevertheless, with a warning.
+        num_shards: Number of shards to divide the rows into, whatever the number of workers; shards
+            are assigned to workers round-robin. 0 for one share per worker.
     """
     if num_shards:
         return _place_shards(prepared, layout, seed, by_content, num_shards)
@@ -106,7 +106,7 @@ def place_rows(
 def _place_shards(
     prepared: PreparedRows, layout: ClusterLayout, seed: int, by_content: bool, num_shards: int
 ) -> PlacedRows:
-    """Shards as if each were a worker's rows, and several of them on each worker."""
+    """Places rows as if each shard were a worker, with several shards on each worker."""
     cut = ClusterLayout(0, num_shards)
     assigned = _hashed(prepared, cut, seed) if by_content else deal_rows(prepared, cut)
     train, validation = _count(assigned, prepared, cut)
@@ -124,14 +124,14 @@ def _place_shards(
 
 
 def deal_rows(prepared: PreparedRows, layout: ClusterLayout) -> DataFrame:
-    """The rows with their numbers and, for `to_tasks`, the workers that they are dealt to."""
+    """Returns the rows with their numbers and, for `to_tasks`, the workers they are dealt to."""
     numbered = prepared.rows.withColumn(ROW_NUMBER, _row_number(prepared.partition_rows))
     return numbered.withColumn(WORKER, F.pmod(F.col(ROW_NUMBER), F.lit(layout.num_workers)))
 
 
 def _hashed(prepared: PreparedRows, layout: ClusterLayout, seed: int) -> DataFrame:
     numbered = prepared.rows.withColumn(ROW_NUMBER, content_hash(prepared.rows, seed))
-    # Hashed again, so that the numbers of a worker's rows are as random as those of all.
+    # Hashed again so that the numbers of a worker's rows are as random as those of all rows.
     worker = F.pmod(F.xxhash64(F.col(ROW_NUMBER)), F.lit(layout.num_workers))
     return numbered.withColumn(WORKER, worker)
 
@@ -139,7 +139,7 @@ def _hashed(prepared: PreparedRows, layout: ClusterLayout, seed: int) -> DataFra
 def _count(
     assigned: DataFrame, prepared: PreparedRows, layout: ClusterLayout
 ) -> tuple[list[int], list[int]]:
-    """Rows that train and rows that validate, by worker."""
+    """Returns the numbers of training and validation rows by worker."""
     has_validation = VALIDATES in prepared.rows.columns
     validates = F.col(VALIDATES) if has_validation else F.lit(False)
     workers = range(layout.num_workers)
@@ -160,12 +160,12 @@ def _count(
 
 
 def place_in_partition() -> Column:
-    """The number of rows before this one in its partition, a bigint."""
+    """Returns the number of preceding rows in the partition, a bigint."""
     return F.monotonically_increasing_id().bitwiseAND(F.lit(_PLACE_MASK))
 
 
 def is_even(shares: list[int]) -> bool:
-    """Whether the largest share is near enough to the mean."""
+    """Whether the largest share is close enough to the mean."""
     mean = sum(shares) / len(shares)
     return max(shares) <= mean * (1 + _MOST_SKEW) + _MOST_SKEW_ROWS
 
@@ -177,20 +177,20 @@ def _placed(
 
 
 def to_tasks(assigned: DataFrame, layout: ClusterLayout) -> DataFrame:
-    """Rows with a column `WORKER` in one partition per task of the job, without that column."""
+    """Moves rows to one partition per task of the job by the column `WORKER`, which is dropped."""
     target = (F.col(WORKER) + layout.first_worker).cast("int")
     return _exchanged(assigned.withColumn(_TASK, target), layout.num_partitions).drop(WORKER)
 
 
 def without_messengers(placed: DataFrame, layout: ClusterLayout) -> DataFrame:
-    """Rows that are placed for a layout, placed for its tasks but messengers: an exchange more."""
+    """Moves placed rows to a layout without its messenger tasks, with an additional exchange."""
     count = layout.num_partitions - layout.messengers
     with_task = placed.withColumn(_TASK, F.spark_partition_id() - layout.messengers)
     return _exchanged(with_task.where(F.col(_TASK) >= 0), count)
 
 
 def _exchanged(rows: DataFrame, count: int) -> DataFrame:
-    """Rows in the partitions, of so many, that `_TASK` names, without that column."""
+    """Moves rows to one of `count` partitions by their column `_TASK`, which is dropped."""
     if hasattr(rows, "repartitionById"):  # Spark 4.1
         return rows.repartitionById(count, F.col(_TASK)).drop(_TASK)
     key = F.element_at(F.lit(hash_keys(count)), F.col(_TASK) + 1)
@@ -208,9 +208,9 @@ def _row_number(partition_rows: Mapping[int, int]) -> Column:
 
 
 def hash_keys(num_partitions: int) -> list[int]:
-    """For each partition an int that Spark's hash partitioning puts there.
+    """Returns for each partition an int that Spark's hash partitioning maps to it.
 
-    Spark before 4.1 knows no other way of saying to which partition a row goes.
+    Spark before 4.1 has no other way to choose the partition of a row.
     """
     keys: dict[int, int] = {}
     candidate = 0

@@ -1,6 +1,6 @@
 """Prepares the training rows of a DataFrame: checks, selects, counts and caches them.
 
-What the schema says is checked before any job; then one job looks at the rows (see `profile`).
+The schema is checked before any job; then one job examines the rows (see `profile`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from sparkflow.spark.params.config import FitConfig
 _log = logging.getLogger(__name__)
 
 Statistics: TypeAlias = Callable[[RowFormat, bool], Mapping[str, Column]]
-"""Aggregates that are wanted of rows of a format, some of which may validate."""
+"""Returns the requested aggregates for a row format and whether there are validation rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +63,22 @@ class PreparedRows:
     """The rows of a fit.
 
     Attributes:
-        rows: A column per input of `format`, by its name; and `validates`, a boolean, where rows
-            validate.
-        format: What a row consists of.
-        partition_rows: Rows per partition of `rows`, those that validate included; partitions
-            without rows are left out.
-        num_rows: The rows that train.
-        num_validation_rows: The rows that validate.
-        skipped: Rows that were left out because of nulls and the like, by column; a row counts
-            for each column that has one.
-        filled: Rows in which nulls and the like were replaced, by column.
-        num_classes: One more than the greatest label, where labels are integers from 0.
-        class_factors: By label, what weights of rows were multiplied with.
-        content: A hash of what is in the rows, see `fingerprint.RowsPrint`; "" where nobody asked.
-        observed: What was asked for of all rows, see `Statistics`, where a job that read them
-            brought it; None elsewhere.
+        rows: A column per input of `format`, with its name; and the boolean `validates` if there
+            are validation rows.
+        format: The format of the rows.
+        partition_rows: Rows per partition of `rows`, including validation rows; empty partitions
+            are left out.
+        num_rows: The number of training rows.
+        num_validation_rows: The number of validation rows.
+        skipped: Rows left out because of invalid values, by column; a row counts for each column
+            with an invalid value.
+        filled: Rows in which invalid values were replaced, by column.
+        num_classes: One more than the largest label if labels are integers from 0.
+        class_factors: The factors of row weights by label.
+        content: A hash of the content of the rows, see `fingerprint.RowsPrint`; "" if not
+            requested.
+        observed: The aggregates of `Statistics` if a job that read all rows computed them;
+            otherwise None.
     """
 
     rows: DataFrame
@@ -95,13 +96,13 @@ class PreparedRows:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The information from the schema: all that is known before the first job.
+    """The information from the schema, which is all that is known before the first job.
 
     Attributes:
-        sources: What the inputs are made of.
+        sources: The sources of the inputs.
         named: Whether the features have names.
-        selected: The held columns and perhaps `validates`; not yet computed.
-        validates: Whether some rows are to validate.
+        selected: The held columns and possibly `validates`; not yet computed.
+        validates: Whether there are validation rows.
     """
 
     sources: tuple[Source, ...]
@@ -128,7 +129,7 @@ def plan_rows(
 
     Raises:
         ValueError: A column does not exist or exists twice, or parameters contradict each other.
-        TypeError: A column's type cannot be made a tensor, or is another one in `validation`.
+        TypeError: A column's type cannot be converted to a tensor, or differs in `validation`.
     """
     _require_batch(dataset, validation)
     require_one_way(config, validation)
@@ -165,7 +166,7 @@ def prepare_rows(
 ) -> Iterator[PreparedRows]:
     """Checks, selects and counts the rows, which stay cached inside the `with` block.
 
-    Blocks for one Spark job; for another one where something is wrong with the rows.
+    Blocks for one Spark job, and for another one if there are invalid rows.
 
     Args:
         dataset: The rows to train on.
@@ -174,8 +175,8 @@ def prepare_rows(
 
     Raises:
         ValueError, TypeError: See `plan_rows`.
-        ValueError: No rows; nulls and the like, unless `handleInvalid` says what to do with them;
-            arrays or vectors of different lengths or without elements.
+        ValueError: There are no rows; there are invalid values and `handleInvalid` neither skips
+            nor fills them; arrays or vectors differ in length or are empty.
     """
     plan = plan_rows(dataset, config, validation)
     with _cached(dataset, plan.selected, config) as rows:
@@ -293,7 +294,7 @@ def _warn_of_moments(sources: Sequence[Source]) -> None:
 def _treated(
     rows: DataFrame, invalid: Sequence[Source], profile: RowProfile, policy: str
 ) -> dict[str, int]:
-    """Counts by column what is left out or filled; raises for what is neither."""
+    """Counts by column the rows that are skipped or filled; raises if they are neither."""
     if not invalid:
         return {}
     found = find_faults(rows, invalid)
@@ -312,7 +313,7 @@ def _treated(
 
 
 def format_of(plan: Plan, profile: RowProfile, *, weighted: bool) -> RowFormat:
-    """What a row consists of; `weighted` says whether classes have weights."""
+    """Returns the row format; `weighted` says whether classes have weights."""
     inputs = {each.name: resolve(each, profile.sources[each.name]) for each in plan.sources}
     features = tuple(inputs[each.name] for each in plan.sources if each.role == FEATURES)
     label, row_weight = (
@@ -335,16 +336,16 @@ def treated_rows(
     *,
     marks: bool,
 ) -> DataFrame:
-    """The columns of a format, of the rows that train or validate: invalid ones left out or filled.
+    """Returns the rows with the columns of a format, and invalid ones skipped or filled.
 
     Args:
-        rows: The held columns and perhaps `validates`.
-        plan: Of these rows.
-        row_format: What a row consists of.
-        profile: Of the rows that were looked at.
-        factors: By label, what weights are multiplied with.
-        config: What is done with nulls and the like.
-        doubtful: The sources that may have some.
+        rows: The held columns and possibly `validates`.
+        plan: The plan of these rows.
+        row_format: The format of the rows.
+        profile: The profile of the examined rows.
+        factors: The factors of row weights by label.
+        config: How invalid values are handled.
+        doubtful: The sources that may have invalid values.
         marks: Whether `validates` is among the columns.
     """
     if config.handle_invalid == SKIP:
@@ -364,7 +365,7 @@ def final_columns(
     filled_sources: Sequence[Source],
     fill: float | None,
 ) -> list[Column]:
-    """The columns of a format, in SQL, of the held ones."""
+    """Returns the columns of a format as expressions of the held columns."""
     columns = []
     sources = {each.name: each for each in plan.sources}
     for wanted in row_format.inputs:
@@ -388,7 +389,7 @@ def _num_classes(profile: RowProfile) -> int | None:
 
 @contextlib.contextmanager
 def _cached(dataset: DataFrame, rows: DataFrame, config: FitConfig) -> Iterator[DataFrame]:
-    """The rows, cached unless the DataFrame is, so that two passes cost one and agree."""
+    """Yields the rows, cached unless the DataFrame is, so that two passes cost one and agree."""
     level = dataset.storageLevel
     if not config.cache or level.useMemory or level.useDisk or level.useOffHeap:
         yield rows
@@ -401,8 +402,8 @@ def _cached(dataset: DataFrame, rows: DataFrame, config: FitConfig) -> Iterator[
 
 
 def release(rows: DataFrame) -> None:
-    """Removes rows from Spark's cache. Never raises, so as not to hide another error."""
+    """Removes rows from Spark's cache. Never raises, to avoid hiding another error."""
     try:
         rows.unpersist()
-    except Exception as error:  # e.g. of a session that was stopped meanwhile, with all its rows
+    except Exception as error:  # such as a session that has been stopped, with all its rows
         _log.warning("cached rows were not released: %s", str(error).split("\n", 1)[0])

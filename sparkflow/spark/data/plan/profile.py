@@ -1,13 +1,13 @@
-"""Profiles the rows before training: one Spark job for what the schema does not tell.
+"""Profiles the rows before training: one Spark job finds what the schema does not state.
 
-It counts rows by partition (placement needs that), finds sizes of arrays and vectors, counts the
-rows that cannot be trained on, and the classes where they are weighted. The rows it reads stay
-cached. Only where something is wrong do further jobs find out what exactly. Where checkpoints are
-written, it hashes what is in the rows, too: of each row, and of all in whatever order they come.
+It counts rows by partition (for placement), finds sizes of arrays and vectors, counts invalid rows,
+and counts classes if they are weighted. The rows it reads stay cached. Further jobs run only if
+there are invalid rows, to find out what exactly is wrong. If checkpoints are written, it also
+computes a hash of each row, and of all rows independently of their order.
 
-Other aggregates of all rows come with a job that reads them, or cost one of a single stage:
-`DataFrame.agg` has its partial sums exchanged, which is a Spark job of its own where queries adapt
-themselves. What is observed is added up by the driver instead.
+Other aggregates of all rows are computed by a job that reads them anyway, or by an additional one
+with a single stage: `DataFrame.agg` exchanges its partial sums, which is a separate Spark job under
+adaptive query execution, whereas observed metrics are added up by the driver.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PARTITION: Final = "partition"
 _CLASS: Final = "class"
 _FOUND: Final = "found"
 MOST_CLASSES: Final = 10_000
-"""The maximum number of distinct labels that count as classes."""
+"""Maximum number of distinct labels that count as classes."""
 CONTENT_SUMS: Final = ("content_high", "content_low")
 
 _HALF: Final = 32
@@ -44,10 +44,11 @@ class SourceProfile:
     """The profile of one input's rows.
 
     Attributes:
-        invalid: Rows that cannot be trained on.
-        least, greatest: Of the measure, see `selection.measure`; None where there is none.
+        invalid: Number of rows that cannot be trained on.
+        least, greatest: Minimum and maximum of the measure, see `selection.measure`; None if there
+            is none.
         stored, elements: Stored elements and all elements of a vector column, over all rows.
-        thin: Rows of a vector column that are held in the sparse form.
+        thin: Number of rows of a vector column that are held in sparse form.
     """
 
     invalid: int = 0
@@ -63,13 +64,13 @@ class RowProfile:
     """The profile of the rows.
 
     Attributes:
-        partition_rows: Rows per partition that are used; partitions without are left out.
-        num_rows, num_validation_rows: The rows that train, and those that validate.
-        total: All rows, those that are skipped included.
-        sources: By the input's name.
-        labels: The least and the greatest of integer labels; None for others.
-        class_rows: Rows that train by label, where asked for.
-        content: A hash of all rows, where asked for; "" otherwise.
+        partition_rows: Number of used rows per partition; partitions without any are left out.
+        num_rows, num_validation_rows: The numbers of training and validation rows.
+        total: The number of all rows, including skipped ones.
+        sources: The profiles by name of the input.
+        labels: Minimum and maximum of integer labels; None for other labels.
+        class_rows: Number of training rows by label, if requested.
+        content: A hash of all rows if requested; otherwise "".
     """
 
     partition_rows: Mapping[int, int]
@@ -93,18 +94,18 @@ def profile_rows(
     """Profiles the rows. Blocks for one Spark job.
 
     Args:
-        rows: Held columns by the names of their inputs, and perhaps `validates`.
-        sources: What the inputs are made of.
+        rows: Held columns, named after their inputs, and possibly `validates`.
+        sources: The sources of the inputs.
         skip: Whether rows that cannot be trained on are left out.
         count_classes: Whether the rows of each label are counted.
-        hashes: Whether what is in the rows is hashed.
+        hashes: Whether to hash the content of the rows.
     """
     validates = quoted(VALIDATES) if VALIDATES in rows.columns else F.lit(False)
     keys = [F.spark_partition_id().alias(_PARTITION), validates.alias(VALIDATES)]
     label = next((each for each in sources if each.role == LABEL), None)
     if count_classes and label is not None:
         keys.append(quoted(label.name).alias(_CLASS))
-    # Written once and used by several aggregates.
+    # Shared by several aggregates.
     flags = [is_invalid(each, quoted(each.name)) for each in sources]
     usable = ~reduce(lambda one, other: one | other, flags) if skip else F.lit(True)
     checks: dict[str, Column] = {
@@ -123,11 +124,10 @@ def profile_rows(
 
 
 def resolve(source: Source, profile: SourceProfile) -> Input:
-    """The input, now that the rows are known.
+    """Returns the input, given the profile of its rows.
 
     Raises:
-        ValueError: `inputShapes` asks for another number of elements than the rows have, or they
-            have none.
+        ValueError: The number of elements in the rows differs from `inputShapes` or is 0.
     """
     kind = source.kind
     if not kind:
@@ -151,7 +151,7 @@ def resolve(source: Source, profile: SourceProfile) -> Input:
 
 
 def refuse_lengths(rows: DataFrame, source: Source, total: int) -> None:
-    """Says what lengths there are, of rows that should all have the same.
+    """Raises an error with the different lengths of rows that should all have the same length.
 
     Raises:
         ValueError: Always.
@@ -185,7 +185,7 @@ def refuse_lengths(rows: DataFrame, source: Source, total: int) -> None:
 
 
 def is_uneven(source: Source, profile: SourceProfile) -> bool:
-    """Whether rows have different sizes that must all have the same."""
+    """Whether rows differ in size although all must have the same."""
     ragged_inside = isinstance(profile.least, list) and -1 in profile.least
     return bool(profile.least != profile.greatest) or ragged_inside
 
@@ -271,12 +271,12 @@ def _product(shape: Sequence[int]) -> int:
 
 
 def content_hash(rows: DataFrame, seed: int) -> Column:
-    """A bigint that depends on what is in the row, and on the seed."""
+    """Returns a bigint that depends on the content of the row and on the seed."""
     return F.xxhash64(F.lit(seed), *(quoted(name) for name in sorted(rows.columns)))
 
 
 def content_sums(hashed: Column) -> dict[str, Column]:
-    """Sums over the hashes of rows, in halves, so that no sum overflows."""
+    """Returns sums over the hashes of rows, split into halves so that no sum overflows."""
     high, low = CONTENT_SUMS
     return {
         high: F.sum(F.shiftright(hashed, _HALF)),
@@ -285,10 +285,10 @@ def content_sums(hashed: Column) -> dict[str, Column]:
 
 
 def content_text(way: str, high: int, low: int) -> str:
-    """The hash of all rows, from the sums over parts of them; "" where nothing was summed up.
+    """Returns the hash of all rows for the sums over their parts; "" if nothing was added.
 
     Args:
-        way: What was hashed; hashes of other ways say nothing of this one.
+        way: What was hashed; only hashes of the same kind can be compared.
         high: The sum over the upper halves.
         low: The sum over the lower ones.
     """
@@ -300,24 +300,24 @@ def content_text(way: str, high: int, low: int) -> str:
 def observing(
     rows: DataFrame, wanted: Mapping[str, Column]
 ) -> tuple[DataFrame, Callable[[], dict[str, Any]]]:
-    """The same rows, and a function that says what was found once a job has read them all.
+    """Returns the same rows, and a function that returns the aggregates once a job has read them.
 
-    The job's last stage has to be the one that reads them: what it does again counts once.
+    The stage that reads the rows must be the job's last, whose repeated tasks count once.
 
     Args:
-        rows: Of a classic session.
-        wanted: Aggregates by name; of types that JSON can hold.
+        rows: Rows of a classic (not Connect) session.
+        wanted: Aggregates by name, of types that JSON supports.
     """
     observation = Observation()
     columns = [column.alias(name) for name, column in wanted.items()]
-    # As a text, because Py4J brings nothing that is nested.
+    # As a string, because Py4J does not transfer nested values.
     text = F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})
     taken = rows.observe(observation, text.alias(_FOUND))
     return taken, lambda: dict(json.loads(observation.get[_FOUND]))
 
 
 def aggregated(rows: DataFrame, wanted: Mapping[str, Column]) -> dict[str, Any]:
-    """Aggregates of rows, of which there are some. Blocks for one Spark job.
+    """Computes aggregates of at least one row. Blocks for one Spark job.
 
     Args:
         rows: The rows.

@@ -1,9 +1,9 @@
-"""How the columns of a DataFrame become those of a `RowFormat`, in SQL.
+"""Spark expressions that convert the columns of a DataFrame to those of a `RowFormat`.
 
-This goes in two steps. `held` is what the profile looks at and what is cached: it has the final
-element types, but vectors are still as each row has them, sparse or dense. `final`, of the held
-columns, is what leaves Spark: scalars; array<float>, array<bigint> or array<string>; and
-struct<indices: array<int>, values: array<float>> of sparse vectors.
+There are two steps. Columns of `held` are profiled and cached: they have the final element types,
+but vectors are still sparse or dense as in each row. `final` converts held columns to what leaves
+Spark: scalars; array<float>, array<bigint> or array<string>; and struct<indices: array<int>,
+values: array<float>> of sparse vectors.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from sparkflow.spark.data.schema.row_format import DENSE, SPARSE
 from sparkflow.spark.data.schema.row_schema import ARRAY, SCALARS, VECTOR
 
 THIN: Final = 20
-"""Vectors are sparse where fewer than one element in so many is stored.
+"""Vectors become sparse if fewer than one element in this many is stored.
 
-Four bytes for each element are then more than six times the twelve for each stored one.
+4 bytes per element are then more than six times as much as 12 bytes per stored element.
 """
 
 SPARK_TYPES: Final = {"float32": "float", "int64": "bigint", "string": "string"}
@@ -33,7 +33,7 @@ _SPARSE_TYPE, _DENSE_TYPE = 0, 1
 
 
 def held(source: Source) -> Column:
-    """The input as it is cached; null where the column is."""
+    """Returns the column of an input that is cached; null if the source column is."""
     first = quoted(source.columns[0])
     kind = element_type(source)
     if source.form == SCALAR:
@@ -49,7 +49,7 @@ def held(source: Source) -> Column:
 
 
 def element_type(source: Source) -> str:
-    """The type of single values, in Spark's DDL."""
+    """Returns the type of single values, as Spark DDL."""
     return "binary" if source.is_bytes else SPARK_TYPES[source.dtype]
 
 
@@ -61,14 +61,14 @@ def is_struct(source: Source) -> bool:
 
 
 def values(source: Source, column: Column) -> Column:
-    """The elements of a held column: an array, or the scalar."""
+    """Returns the elements of a held column: an array, or the scalar."""
     return column.getField(VALUES) if is_struct(source) else column
 
 
 def measure(source: Source, column: Column) -> Column | None:
-    """What must be the same in all rows: the size, or the shape of nested arrays; null of nulls.
+    """Returns the size, or shape of nested arrays, that all rows must share; null for nulls.
 
-    None where there is nothing to compare: the schema says all, or lists may have any length.
+    None if there is nothing to compare: the schema determines it, or lists may have any length.
     """
     if source.form in (SCALAR, SCALARS) or source.kind not in (DENSE, SPARSE, ""):
         return None
@@ -78,13 +78,13 @@ def measure(source: Source, column: Column) -> Column | None:
 
 
 def final(source: Source, column: Column, kind: str, has_other_form: bool = True) -> Column:
-    """The input as it leaves Spark.
+    """Returns the column of an input that leaves Spark.
 
     Args:
-        source: What it is made of.
+        source: The source of the input.
         column: The held column.
         kind: `dense`, `sparse` or `ragged`.
-        has_other_form: Whether some rows of a vector column are held in the other form than `kind`.
+        has_other_form: Whether some rows of a vector column are held in a form other than `kind`.
     """
     if source.form == SCALAR:
         return F.array(column) if source.shape == (1,) else column
@@ -103,13 +103,13 @@ def final(source: Source, column: Column, kind: str, has_other_form: bool = True
 
 
 def is_thin(column: Column) -> Column:
-    """Whether the row of a held vector is in the sparse form."""
+    """Whether the row of a held vector is in sparse form."""
     return column.getField(INDICES).isNotNull()
 
 
 def _dense_vector(column: Column) -> Column:
     parts = F.unwrap_udt(column)
-    # Dense rows are cast where they are; vector_to_array makes an object of each first.
+    # Dense rows are cast in place; vector_to_array creates an object for each first.
     return F.when(parts["type"] == _DENSE_TYPE, _floats(parts[VALUES])).when(
         parts["type"] == _SPARSE_TYPE, vector_to_array(column, "float32")
     )
@@ -156,7 +156,7 @@ def _nested(column: Column, depth: int, given: DataType, kind: str) -> Column:
 
 
 def _densified(size: Column, indices: Column, elements: Column) -> Column:
-    """The elements with zeros between them, a piece for each stored one."""
+    """Returns the elements with the zeros between them, one piece for each stored element."""
     zero = F.lit(0.0).cast("float")
 
     def piece(index: Column, place: Column) -> Column:

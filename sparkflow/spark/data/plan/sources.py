@@ -1,7 +1,7 @@
-"""Which columns each input is made of, and how far the schema says what becomes of it.
+"""The source columns of each input, and what the schema determines about the input.
 
-Nothing here starts a Spark job. What the schema leaves open, the lengths of arrays and whether
-vectors stay sparse, `profile` finds in the rows.
+Nothing here starts a Spark job. `profile` finds in the rows what the schema leaves open: the
+lengths of arrays and whether vectors stay sparse.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ SCALAR: Final = "scalar"
 
 Shape = tuple[int | None, ...]
 ANY_LENGTH: Final[Shape] = (None,)
-"""What `inputShapes` says of lists of any length."""
+"""The shape in `inputShapes` for lists of any length."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What one input is made of.
+    """The source of one input: its columns and their types.
 
     Attributes:
         name: The input's name.
-        columns: The columns: one, or the scalar ones of a list in their order.
+        columns: One column, or the scalar columns of a list, in order.
         form: `scalar`, `scalars` (a list of columns), `vector` or `array`.
         dtype: `float32`, `int64` or `string`.
-        kind: `dense`, `sparse`, `ragged`; empty where the rows decide between dense and sparse.
-        shape: Of a row, where the schema or `inputShapes` says it; None where the rows do.
-        depth: Of arrays: 1, or more where they hold arrays.
+        kind: `dense`, `sparse`, `ragged`; empty if the rows decide between dense and sparse.
+        shape: The shape of a row if the schema or `inputShapes` determines it; None if the rows do.
+        depth: The nesting depth of arrays, at least 1.
         may_hold_nulls: Whether elements may be null.
         is_bytes: Whether strings are columns of bytes.
-        types: Of single values of each column.
+        types: The type of single values of each column.
         role: `features`, `label` or `weight`, for error texts.
     """
 
@@ -71,7 +71,7 @@ class Source:
     role: str = FEATURES
 
     def describe(self) -> str:
-        """The columns as error texts name them."""
+        """Returns the columns for error texts."""
         columns = self.columns[:3]
         more = f" and {len(self.columns) - 3} more" if len(self.columns) > 3 else ""
         return f"{self.role} column{'s' if more else ''} {text_of(columns)}{more}"
@@ -83,17 +83,18 @@ def feature_sources(
     input_shapes: Mapping[str, Sequence[int | None]] | None = None,
     vector_format: str = "auto",
 ) -> tuple[tuple[Source, ...], bool]:
-    """The sources of the features, and whether they are named.
+    """Returns the sources of the features, and whether they are named.
 
     Args:
         schema: The DataFrame's columns.
-        given: `featuresCol`: a column, a list of scalar columns, or these by the input's name.
+        given: `featuresCol`: a column, a list of scalar columns, or a dictionary of these by input
+            name.
         input_shapes: `inputShapes`: shapes by input, [None] for lists of any length.
         vector_format: `vectorFormat`: `dense`, `sparse` or `auto`.
 
     Raises:
         ValueError: A column does not exist or exists twice, a shape does not fit, or names clash.
-        TypeError: A column's type cannot be made a tensor.
+        TypeError: A column's type cannot be converted to a tensor.
     """
     shapes = {name: tuple(shape) for name, shape in (input_shapes or {}).items()}
     if isinstance(given, Mapping):
@@ -118,16 +119,16 @@ def feature_sources(
 
 
 def label_source(schema: Schema, column: str, taken: Sequence[str] = ()) -> Source:
-    """The source of the labels: int64 where the column holds whole numbers, else float32.
+    """Returns the source of the labels: int64 if the column holds integers, else float32.
 
     Args:
         schema: The DataFrame's columns.
         column: `labelCol`.
-        taken: Names that inputs have already.
+        taken: Names of other inputs.
 
     Raises:
         ValueError: The column does not exist or exists twice.
-        TypeError: It holds something else than numbers, or vectors or arrays of them.
+        TypeError: It does not hold numbers, or vectors or arrays of numbers.
     """
     field = schema.find(column, "labelCol")
     kind = field.dataType
@@ -158,11 +159,11 @@ def label_source(schema: Schema, column: str, taken: Sequence[str] = ()) -> Sour
 
 
 def weight_source(schema: Schema, column: str, taken: Sequence[str] = ()) -> Source:
-    """The source of the rows' weights.
+    """Returns the source of the row weights.
 
     Raises:
         ValueError: The column does not exist or exists twice.
-        TypeError: It holds something else than numbers.
+        TypeError: It does not hold numbers.
     """
     field = schema.find(column, "weightCol")
     kind = field.dataType
@@ -210,7 +211,7 @@ def _feature(
         is_bytes(element),
         (element,),
     )
-    # Texts and named whole numbers are lists for embeddings unless a shape says otherwise.
+    # Strings and named integers are lists for embeddings unless a shape says otherwise.
     if shape == ANY_LENGTH or (shape is None and depth == 1 and dtype != "float32"):
         if depth > 1:
             raise ValueError(
@@ -332,7 +333,7 @@ def _require_names(names: list[str]) -> None:
 
 
 def free_name(name: str, taken: Sequence[str]) -> str:
-    """The name, with underscores behind it where it is taken."""
+    """Returns the name, with underscores appended while it is taken."""
     lower = {each.lower() for each in taken}
     while name in lower:
         name += "_"

@@ -1,19 +1,19 @@
-"""Rows of a local session: the tasks that read them write files, which all processes map.
+"""Rows of a local session: the tasks that read them write files that all processes map.
 
-Where executors and workers are on one machine, rows need not move. One pass over the DataFrame
-selects, casts, checks and writes them; which worker gets which row is then a matter of arithmetic
-on their numbers. No cache, no second pass, no exchange. Measured 2026-11-22, CPU seconds for 16,000
-rows of 784 floats from Parquet: 0.93 to only read them in Python, 0.87 to write these files; 2.3 to
-look at, cache, exchange and write them.
+If executors and workers are on one machine, rows need not move. One pass over the DataFrame
+selects, casts, checks and writes them; their numbers determine which worker gets which row. There
+is no cache, no second pass and no exchange. Measured 2026-11-22, CPU seconds for 16,000 rows of 784
+floats from Parquet: 0.93 to only read them in Python, 0.87 to write these files; 2.3 to profile,
+cache, exchange and write them.
 
-What the rows look like is judged by the first ones. If that turns out wrong for a later row, or a
-row cannot be trained on, the files are deleted and the rows go the usual way, which knows how to
-explain, skip and fill.
+The row format is inferred from the first rows. If a later row does not match it, or a row cannot be
+trained on, the files are deleted and the rows are prepared in the usual way, which can explain,
+skip and fill invalid rows.
 
-The first rows are not always those of `take`: it ends a task as soon as it has its rows. Where a
-Python worker makes them, it is still writing then, and Spark's daemon prints the traceback of its
-BrokenPipeError into the user's terminal. Such DataFrames (of lists of Python, of functions in
-Python) are read to the end of a partition instead.
+`take` is not always used to get the first rows, because it ends a task as soon as it has enough
+rows. A Python worker that produces them is still writing then, and Spark's daemon prints the
+traceback of its BrokenPipeError to the user's terminal. Such DataFrames (from Python lists or
+Python functions) are read to the end of a partition instead.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ _BY_PYTHON: Final = re.compile(r"Python|Pandas|InArrow|ExistingRDD")
 
 @dataclass(frozen=True, slots=True)
 class SpooledRows:
-    """Rows in files of this machine.
+    """Rows in files on this machine.
 
     Attributes:
-        prepared: What they are; its `rows` are not cached.
-        files: Where they are, by partition.
-        by_content: Whether their numbers are hashes of their content.
-        folders: Where files are that have kept their names; None where none has.
+        prepared: The prepared rows; its `rows` are not cached.
+        files: The files, by partition.
+        by_content: Whether row numbers are hashes of the content.
+        folders: The folders of files that have kept their names; None if none has.
     """
 
     prepared: PreparedRows
@@ -92,7 +92,7 @@ class SpooledRows:
         """Assigns rows to workers; starts no job.
 
         Args:
-            layout: Has as many workers as the parameters that the rows were spooled for.
+            layout: The tasks, with the number of workers that the rows were spooled for.
         """
         message, train, validation = self.dealt(layout.num_workers)
         session = self.prepared.rows.sparkSession
@@ -103,17 +103,17 @@ class SpooledRows:
         return PlacedRows(tasks, train, validation)
 
     def dealt(self, workers: int) -> tuple[dict[str, Any], list[int], list[int]]:
-        """What `WorkerFeed` is told of the files, and by worker the rows that train and validate.
+        """Returns the message for `WorkerFeed`, and the training and validation rows per worker.
 
         Args:
-            workers: As many as the rows were spooled for.
+            workers: The number of workers that the rows were spooled for.
         """
         files = []
         shares = {use: [0] * workers for use in ("train", "validation")}
         before = _rows_before(self.files)
         for file in self.files:
             first = 0 if self.by_content else before[file.partition]
-            # The file counts from its partition's first row.
+            # Numbers in the file start at its partition's first row.
             counts = [file.workers[(worker - first) % workers] for worker in range(workers)]
             if self.by_content:
                 counts = list(file.workers)
@@ -143,15 +143,15 @@ def spooled_rows(
 ) -> Iterator[SpooledRows | None]:
     """Yields the rows in files; None if they must be sent in the usual way.
 
-    Blocks for a Spark job that reads all rows, and before it, where the schema does not say how
-    long arrays and vectors are, for one that takes the first ones.
+    Blocks for a Spark job that reads all rows; and before that for one that takes the first rows,
+    if the schema does not determine the lengths of arrays and vectors.
 
     Args:
         dataset: The rows to train on.
         config: Columns and policies.
         validation: Validation rows, with the same columns.
-        by_content: See `placement.place_rows`.
-        statistics: What the same job is to find out; None for nothing.
+        by_content: See `partitioning.place_rows`.
+        statistics: Aggregates to compute in the same job; None for none.
 
     Raises:
         ValueError, TypeError: See `prepare.plan_rows`.
@@ -170,10 +170,10 @@ def spooled_rows(
 
 @contextlib.contextmanager
 def spooled_for_all(dataset: DataFrame, config: FitConfig) -> Iterator[SpooledRows]:
-    """The rows of a local session in files, also where they need a second look or are few.
+    """Yields the rows of a local session in files, even if they need a second look or are few.
 
     Args:
-        dataset: The rows; none of them validates.
+        dataset: The rows, without validation rows.
         config: Columns and policies.
 
     Raises:
@@ -191,7 +191,7 @@ def spooled_for_all(dataset: DataFrame, config: FitConfig) -> Iterator[SpooledRo
 
 
 def is_local(dataset: DataFrame) -> bool:
-    """Whether executors and workers are on this machine, in one process of Spark's."""
+    """Whether executors and workers are on this machine, in one Spark process."""
     session = dataset.sparkSession
     if ".connect." in type(session).__module__:
         return False  # whatever the server's master is
@@ -221,7 +221,7 @@ def _spool(
         sum(file.workers[worker] for file in spooled.files if file.use == "train")
         for worker in range(workers)
     ]
-    # The usual way has words for what is wrong, and can deal where hashes are uneven.
+    # The usual way explains what is wrong, and can deal rows if hashes are uneven.
     fits = prepared.num_rows >= (workers if every_worker else 1) and (
         prepared.num_validation_rows > 0 or not plan.validates
     )
@@ -241,7 +241,7 @@ def _written(
     """Runs the job that writes rows of a format to files.
 
     Raises:
-        DataLossError: A row is not of that format.
+        DataLossError: A row does not have that format.
         ResourceExhaustedError: The disk is full.
     """
     number = content_hash(rows, config.seed) if by_content else place_in_partition()
@@ -254,7 +254,7 @@ def _written(
     if config.saves:
         hashes = ROW_NUMBER if by_content else _HASH
         numbered = numbered.withColumn(hashes, content_hash(rows, config.seed))
-    # On the first of Spark's disks. It goes with the JVM, whoever ends first.
+    # On the first of Spark's disks; removed with the JVM, whichever process ends first.
     context: Any = rows.sparkSession.sparkContext
     folders = JobFolders([context._temp_dir])
     files: list[PartitionFile] = []
@@ -277,7 +277,7 @@ def _written(
             content=content_text("final", 0, sum(file.content for file in files)),
             observed=found() if found is not None and train else None,
         )
-    except BaseException:  # Ctrl-C, too: tasks may have made files that nobody here knows of
+    except BaseException:  # Ctrl-C, too: tasks may have created files unknown to this process
         delete(files)
         folders.remove()
         raise
@@ -288,7 +288,7 @@ def _written(
 
 
 def _typed_rows(plan: Plan) -> tuple[DataFrame, RowFormat] | None:
-    """The final columns and their format, if schema and first rows say enough of them."""
+    """Returns the final columns and their format if schema and first rows determine them."""
     open_ended = any(each.form in (VECTOR, ARRAY) and each.kind != RAGGED for each in plan.sources)
     sample = first_rows(plan.selected, _SAMPLE_ROWS) if open_ended else []
     if open_ended and not sample:
@@ -307,7 +307,7 @@ def _typed_rows(plan: Plan) -> tuple[DataFrame, RowFormat] | None:
 
 
 def _profile(source: Source, held: Sequence[Any]) -> SourceProfile:
-    """What `profile_rows` finds by a Spark job, of a few rows that are here."""
+    """Profiles a few rows in this process like `profile_rows` does in a Spark job."""
     rows = [row for row in held if row is not None]
     elements = [row[VALUES] if is_struct(source) else row for row in rows]
     invalid = len(held) - len(rows) + sum(not _is_valid(each) for each in elements)
@@ -334,7 +334,7 @@ def _is_valid(value: Any) -> bool:
 
 
 def _rows_before(files: Sequence[PartitionFile]) -> dict[int, int]:
-    """By partition the rows of the partitions before."""
+    """Returns for each partition the number of rows in the partitions before it."""
     before = {}
     total = 0
     for partition, rows in sorted(_partition_rows(files).items()):
@@ -361,12 +361,12 @@ def _num_classes(files: Sequence[PartitionFile]) -> int | None:
 
 
 def first_rows(df: DataFrame, count: int) -> list[Row]:
-    """Some of the first rows, for sessions that have a driver. Blocks for a Spark job or more.
+    """Returns some of the first rows of a classic session. Blocks for one or more Spark jobs.
 
     Args:
         df: The rows.
-        count: How many are wanted. Of those that Python makes, they are of one partition: fewer
-            where it has fewer, none only if all partitions are empty.
+        count: The number of rows. Rows produced by Python come from a single partition, so there
+            are fewer if it has fewer, but none only if all partitions are empty.
     """
     frame: Any = df
     plan = frame._jdf.queryExecution().executedPlan().toString()

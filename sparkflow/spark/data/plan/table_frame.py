@@ -1,4 +1,4 @@
-"""A DataFrame of files read by Spark's Python workers, so Spark need not know the format."""
+"""A DataFrame of files that Spark's Python workers read, so Spark need not support the format."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _VECTOR_FIELDS: Final = ("type", "size", "indices", "values")
 
 
 def text_rows(session: SparkSession, texts: Sequence[str | None]) -> DataFrame:
-    """One partition per text, with it in its only row."""
+    """Returns a DataFrame with one partition per text, which has the text in its only row."""
     lookup = F.lit([text or "" for text in texts])
     message = F.element_at(lookup, (F.col("id") + 1).cast("int")).alias(MESSAGE_COLUMN)
     return session.range(0, len(texts), 1, len(texts)).select(message)
@@ -31,13 +31,13 @@ def text_rows(session: SparkSession, texts: Sequence[str | None]) -> DataFrame:
 def frame_of(
     session: SparkSession, files: ParquetFiles, fraction: float = 0.0, seed: int = 0
 ) -> DataFrame:
-    """All rows, with the columns of which Spark knows the type.
+    """Returns all rows, with the columns whose type Spark supports.
 
     Args:
-        session: Reads them.
-        files: Where they are.
-        fraction: The share of rows that is drawn for validation: the column `DRAWN` has them.
-        seed: Decides which.
+        session: The session that reads them.
+        files: The files of the rows.
+        fraction: The fraction of rows drawn for validation, which the column `DRAWN` marks.
+        seed: The seed of that draw.
     """
     fields = list(_fields(files.schema))
     names = [field.name for field in fields]
@@ -63,7 +63,7 @@ def frame_of(
 
 
 def is_vector(kind: pa.DataType) -> bool:
-    """Whether it is how Spark ML's vectors are stored."""
+    """Whether the type is the storage type of Spark ML vectors."""
     return pa.types.is_struct(kind) and tuple(field.name for field in kind) == _VECTOR_FIELDS
 
 

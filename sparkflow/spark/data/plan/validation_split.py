@@ -21,7 +21,7 @@ def require_one_way(config: FitConfig, validation: DataFrame | None) -> None:
     """Checks that validation rows are selected in at most one way.
 
     Raises:
-        ValueError: In several.
+        ValueError: They are selected in several ways.
     """
     given = {
         "validationIndicatorCol": bool(config.validation_indicator_col),
@@ -34,7 +34,7 @@ def require_one_way(config: FitConfig, validation: DataFrame | None) -> None:
 
 
 def indicator(schema: Schema, column: str) -> Column:
-    """Whether a row validates, as a column of the DataFrame says; nulls do not.
+    """Returns whether a row is a validation row according to a column; null counts as false.
 
     Raises:
         ValueError: The column does not exist or exists twice.
@@ -56,22 +56,22 @@ def drawn(
     how: str = CONTENT,
     label: Source | None = None,
 ) -> Column:
-    """Whether a row belongs to the share that validates.
+    """Returns whether a row belongs to the fraction for validation.
 
-    A hash of its content decides, so that the same rows do however they are partitioned. Equal
-    rows are on one side by `CONTENT`, for else a network would be validated with rows that it has
-    seen. By `SINGLE` and `STRATIFIED` they are drawn one by one: which of them are taken makes no
-    difference, for they are equal.
+    A hash of its content decides, so the same rows are drawn however they are partitioned. With
+    `CONTENT`, equal rows are on one side, since otherwise a network would be validated on rows that
+    it has seen. With `SINGLE` and `STRATIFIED`, rows are drawn one by one; which of several equal
+    rows are drawn makes no difference.
 
     Args:
-        names: The columns of the content.
-        fraction: The share.
-        seed: For other shares.
+        names: The columns that make up the content.
+        fraction: The fraction of rows to draw.
+        seed: The seed of the draw.
         how: One of `params.tables.data_rows.DRAWS`.
-        label: The labels, of whose classes `STRATIFIED` takes the share each.
+        label: The labels; `STRATIFIED` draws the fraction from each of their classes.
 
     Raises:
-        ValueError: The labels are no classes.
+        ValueError: The labels are not classes.
     """
     content = F.xxhash64(F.lit(seed), F.lit(VALIDATES), *(quoted(name) for name in sorted(names)))
     if how == STRATIFIED:
@@ -94,7 +94,7 @@ def require_same(training: Sequence[Source], validation: Sequence[Source]) -> No
     """Checks that both DataFrames have the same inputs.
 
     Raises:
-        TypeError: A column has another type in the second one.
+        TypeError: A column's type differs in the second one.
     """
     for one, other in zip(training, validation, strict=True):
         ours, theirs = (
@@ -112,7 +112,7 @@ def require_some(num_rows: int, num_validation_rows: int, *, asked: bool) -> Non
     """Checks that there are training rows and, if requested, validation rows.
 
     Raises:
-        ValueError: There are not.
+        ValueError: There are none.
     """
     if not num_rows:
         raise ValueError(f"All {num_validation_rows} rows validate: there is nothing to train on")

@@ -23,7 +23,8 @@ def require_classes(label: Source | None, class_weights: str | Mapping[str, floa
     """Checks that the labels can be classes, if class weights are set.
 
     Raises:
-        ValueError: There are no labels, several in a row, or a key of the dictionary is no label.
+        ValueError: There are no labels or several per row, or a key of the dictionary is not a
+            label.
     """
     if not class_weights:
         return
@@ -41,13 +42,13 @@ def require_classes(label: Source | None, class_weights: str | Mapping[str, floa
 def class_factors(
     class_weights: str | Mapping[str, float], label: Input, class_rows: Mapping[float, int]
 ) -> dict[float, float]:
-    """The factor of each class.
+    """Returns the factor of each class.
 
     Args:
         class_weights: `classWeights`: factors by label; or `balanced`, which makes all classes
             weigh the same and the mean over the rows 1: rows / (classes * rows of the class).
         label: The labels.
-        class_rows: Rows that train by label, for `balanced`.
+        class_rows: Number of training rows by label, for `balanced`.
 
     Raises:
         ValueError: There are too many labels to be classes.
@@ -70,7 +71,7 @@ def class_factors(
 
 
 def weight(held: Source | None, label: Input | None, factors: Mapping[float, float]) -> Column:
-    """The weight of a row as a float; labels without a factor have factor 1."""
+    """Returns the weight of a row as a float; labels without a factor have factor 1."""
     given = F.lit(1.0) if held is None else quoted(held.name)
     if factors and label is not None:
         pairs = [

@@ -1,7 +1,7 @@
-"""Columns of a DataFrame by name, what their types say, and their values as numbers in SQL.
+"""Columns of a DataFrame: lookup by name, properties of their types, conversion to numbers in SQL.
 
-Starts no Spark job. In Arrow `arrow_columns.plain` makes the same numbers of dates, timestamps and
-decimals.
+Starts no Spark job. `arrow_columns.plain` converts dates, timestamps and decimals to the same
+numbers in Arrow.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DAYS, MICROSECONDS = "days", "microseconds"
 
 _DAY_US: Final = 86_400_000_000
 _LONG_DIGITS: Final = 18
-"""Decimals of so many digits fit into int64."""
+"""Decimals of up to this many digits fit into int64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ class Schema:
 
     Attributes:
         fields: The columns.
-        case_sensitive: What `spark.sql.caseSensitive` says.
-        owner: What has these columns, as error texts name it.
+        case_sensitive: The value of `spark.sql.caseSensitive`.
+        owner: What has these columns, for error texts.
     """
 
     fields: tuple[StructField, ...]
@@ -52,19 +52,19 @@ class Schema:
 
     @classmethod
     def of(cls, df: DataFrame, owner: str = "the DataFrame") -> Schema:
-        """That of a DataFrame."""
+        """Returns the schema of a DataFrame."""
         setting: Any = df.sparkSession.conf.get("spark.sql.caseSensitive", "false")
         return cls(tuple(df.schema.fields), str(setting).lower() == "true", owner)
 
     def find(self, name: str, param: str) -> StructField:
-        """The column of this name.
+        """Returns the column with this name.
 
         Args:
-            name: Dots in it are part of the name, not the way to a field of a struct.
+            name: The name; dots are part of it and do not select fields of structs.
             param: The parameter that names the column, for error texts.
 
         Raises:
-            ValueError: There is none, or more than one.
+            ValueError: There is no such column, or more than one.
         """
         exact = [field for field in self.fields if field.name == name]
         found = exact if self.case_sensitive else [f for f in self.fields if _same(f.name, name)]
@@ -102,11 +102,11 @@ def require_frame(given: Any, caller: str) -> None:
     """Checks that a value is a Spark DataFrame.
 
     Args:
-        given: What the user gave.
-        caller: What it was given to, for the error text.
+        given: The user's value.
+        caller: The method that received it, for the error text.
 
     Raises:
-        TypeError: It is something else; the text says how to make a DataFrame of it.
+        TypeError: It is something else; the text says how to create a DataFrame from it.
     """
     if hasattr(given, "sparkSession") and hasattr(given, "select"):
         return
@@ -135,17 +135,17 @@ def require_frame(given: Any, caller: str) -> None:
 
 
 def quoted(name: str) -> Column:
-    """The column of this name; a dot would otherwise ask for a field of a struct."""
+    """Returns the column with this name, in which dots do not select fields of structs."""
     return F.col("`" + name.replace("`", "``") + "`")
 
 
 def is_vector(kind: DataType) -> bool:
-    """Whether the type is Spark ML's vector."""
+    """Whether the type is a Spark ML vector."""
     return kind.simpleString() == "vector" or kind.typeName() == "vectorudt"
 
 
 def is_scalar(kind: DataType) -> bool:
-    """Whether a value is one number, or a time, which is taken for one."""
+    """Whether a value is a single number or a time, which is converted to a number."""
     return isinstance(kind, NumericType | BooleanType) or is_time(kind)
 
 
@@ -155,24 +155,24 @@ def is_time(kind: DataType) -> bool:
 
 
 def unit_of(kind: DataType) -> str:
-    """What numbers that are made of a time count since 1970; empty for other types."""
+    """Returns the unit that times are counted in since 1970; empty for other types."""
     if isinstance(kind, DateType):
         return DAYS
     return MICROSECONDS if isinstance(kind, TimestampType | TimestampNTZType) else ""
 
 
 def is_text(kind: DataType) -> bool:
-    """Whether a value is a text or bytes, which string tensors do not tell apart."""
+    """Whether a value is a string or bytes, which string tensors do not distinguish."""
     return isinstance(kind, StringType) or is_bytes(kind)
 
 
 def is_bytes(kind: DataType) -> bool:
-    """Whether a value is bytes, such as those of a picture."""
+    """Whether a value is bytes, such as an image."""
     return isinstance(kind, BinaryType)
 
 
 def is_whole(kind: DataType) -> bool:
-    """Whether values are whole numbers, truth values or times."""
+    """Whether values are integers, booleans or times."""
     return (
         isinstance(kind, IntegralType | BooleanType)
         or is_time(kind)
@@ -181,11 +181,11 @@ def is_whole(kind: DataType) -> bool:
 
 
 def unnested(kind: DataType) -> tuple[DataType, int, bool]:
-    """The elements of arrays of arrays.
+    """Returns the element type and depth of nested arrays.
 
     Returns:
-        The innermost element's type, how many arrays are around it, and whether there may be nulls
-        inside of the outermost one.
+        The type of the innermost elements, the number of arrays around them, and whether there may
+        be nulls inside the outermost array.
     """
     depth = 0
     nullable = False
@@ -197,15 +197,15 @@ def unnested(kind: DataType) -> tuple[DataType, int, bool]:
 
 
 def needs_more_than_cast(kind: DataType) -> bool:
-    """Whether a cast of Spark's does not give the numbers that are wanted."""
+    """Whether Spark's cast returns other numbers than those required."""
     return is_time(kind) or isinstance(kind, DecimalType)
 
 
 def as_numbers(column: Column, kind: DataType, target: str) -> Column:
-    """A column of single values as numbers; null where they are, or int64 cannot hold them.
+    """Returns a column of single values as numbers; null for nulls and values beyond int64.
 
     Args:
-        column: Numbers, truth values, dates or timestamps.
+        column: Numbers, booleans, dates or timestamps.
         kind: Their type.
         target: `bigint` or `float`.
     """
@@ -225,7 +225,7 @@ def as_numbers(column: Column, kind: DataType, target: str) -> Column:
 
 
 def _wall_clock(column: Column) -> Column:
-    """Microseconds of a timestamp without a zone, in UTC whatever zone the session is in."""
+    """Returns the microseconds of a timestamp without a zone, read as UTC in any session."""
     minutes = F.hour(column) * 60 + F.minute(column)
     seconds = F.date_part(F.lit("SECOND"), column)  # with six decimals
     of_day = minutes.cast("bigint") * 60_000_000 + (seconds * 1_000_000).cast("bigint")
@@ -233,7 +233,7 @@ def _wall_clock(column: Column) -> Column:
 
 
 def text_of(kinds: Sequence[str]) -> str:
-    """Names of columns as error texts list them."""
+    """Returns names of columns for error texts."""
     return ", ".join(map(repr, kinds))
 
 

@@ -1,8 +1,8 @@
 """The row format: the typed columns of rows outside Spark, and their tensors.
 
-The driver derives a `RowFormat` from the DataFrame's schema and one look at its rows; it goes to
-the tasks as JSON, decides the columns of their Arrow files, and names the components of every
-batch, in the order in which `IteratorGetNext` gives them to the graph.
+The driver derives a `RowFormat` from the DataFrame's schema and a profile of its rows, and sends it
+to the tasks as JSON. It determines the columns of their Arrow files and the components of every
+batch, in the order in which `IteratorGetNext` returns them.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from sparkflow_runtime.dtypes import DType
 DENSE, SPARSE, RAGGED = "dense", "sparse", "ragged"
 
 TRAIN_DATA, EVAL_DATA = "train_data", "eval_data"
-"""The shared names of the sources that a worker's graphs draw batches from."""
+"""The shared names of the sources from which a worker's graphs draw batches."""
 
 ROW_NUMBER = "row_number"
-"""The int64 column that orders the rows and is never fed."""
+"""The int64 column that orders the rows; it is never fed."""
 
 VALIDATES = "validates"
-"""The boolean column that marks validation rows; absent without any."""
+"""The boolean column that marks validation rows; absent if there are none."""
 
 _ARROW = {"float32": pa.float32(), "int64": pa.int64(), "string": pa.binary()}
 
 
 def arrow_type(dtype: str) -> pa.DataType:
-    """The type of elements in the Arrow file."""
+    """Returns the type of elements in the Arrow file."""
     return _ARROW[dtype]
 
 
@@ -45,8 +45,8 @@ class Input:
             elements. `ragged`: a row is a list of any length; becomes a SparseTensor whose second
             dimension is the longest list of the batch, as `tf.VarLenFeature` has it.
         dtype: `float32`, `int64` or `string`.
-        shape: Of one row: () for scalars, (n,) for vectors, (28, 28, 1) for images; (n,) for sparse
-            ones; () for ragged ones.
+        shape: The shape of one row: () for scalars, (n,) for vectors, (28, 28, 1) for images; (n,)
+            if sparse; () if ragged.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Input:
 
     @property
     def size(self) -> int:
-        """Elements of a dense row."""
+        """The number of elements of a dense row."""
         size = 1
         for length in self.shape:
             size *= length
@@ -78,7 +78,7 @@ class Input:
 
     @property
     def components(self) -> list[tuple[DType, tuple[int | None, ...]]]:
-        """Dtype and static shape of each tensor that the feed gives for a batch.
+        """Dtype and static shape of each tensor that the feed returns for a batch.
 
         One tensor [batch, *shape] if dense; else the three of a SparseTensor: indices [n, 2] int64,
         values [n], dense_shape [2] int64.
@@ -95,10 +95,10 @@ class RowFormat:
 
     Attributes:
         features: One or more.
-        label: None where there is none.
-        weight: The column of row weights, a float32 scalar; None where there is none.
-        named: Whether `model_fn` gets a dictionary of features; otherwise there is one feature
-            column, and it gets that tensor.
+        label: The label column; None if there is none.
+        weight: The column of row weights, a float32 scalar; None if there is none.
+        named: Whether `model_fn` gets a dictionary of features; otherwise it gets the tensor of the
+            only feature column.
     """
 
     features: tuple[Input, ...]
@@ -113,28 +113,28 @@ class RowFormat:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the Arrow file: the inputs and the row's number."""
+        """The schema of the Arrow file: the inputs and the row's number."""
         columns = {each.name: each.column_type for each in self.inputs}
         return pa.schema({**columns, ROW_NUMBER: pa.int64()})
 
     @property
     def components(self) -> list[tuple[DType, tuple[int | None, ...]]]:
-        """Of a batch: those of the inputs, then `waited_s`, then the number of rows.
+        """The components of a batch: those of the inputs, then `waited_s`, then the number of rows.
 
-        waited_s, a float32 scalar, is how long the step waited for this batch. The number of rows,
-        a float32 scalar, is 0 in batches that only keep a replica in step with the others.
+        waited_s, a float32 scalar, is the time that the step waited for this batch. The number of
+        rows, a float32 scalar, is 0 in batches that only keep a replica in step with the others.
         """
         scalar: tuple[int | None, ...] = ()
         parts = [part for each in self.inputs for part in each.components]
         return [*parts, (dtypes.float32, scalar), (dtypes.float32, scalar)]
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Returns the object as JSON types."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> RowFormat:
-        """Reads what `to_json` wrote."""
+        """Creates the object from the result of `to_json`."""
         label, weight = (
             None if value[name] is None else _input(value[name]) for name in ("label", "weight")
         )

@@ -1,20 +1,22 @@
-"""The row schema: conversion of Arrow columns to model inputs, the same for all sources of rows.
+"""The row schema: converts Arrow columns to model inputs, in the same way for all sources of rows.
 
-`fit` and streams (what Spark's SQL selected), `fitOnParquet` (what files store) and `transform`,
-`evaluate` with it (what Spark sends to Python workers) decode here. Knows no Spark.
+It decodes the columns that Spark SQL selected for `fit` and streams, those stored in files for
+`fitOnParquet`, and those that Spark sends to Python workers for `transform` and `evaluate`. It does
+not import pyspark.
 
 The rules:
-- A row is invalid in an input if it is null, if one of its elements is, or a list inside of it, or
-  if one of its elements is what `refuses` says: NaNs, or infinities as well. Negative weights are
-  invalid, too. Where an input takes whole numbers, neither NaNs nor infinities can be any.
-- `fill` takes the place of invalid elements; texts become empty. Of rows that are null all elements
-  of a dense input are filled; sparse and ragged ones get none.
-- Dates are days since 1970, timestamps microseconds since 1970 in UTC, without a zone as if they
-  were in UTC. Decimals become the nearest float64 and then float32, those without places int64.
-  What int64 cannot hold is invalid.
-- Every row of a dense or sparse input has as many elements as the input says; lists inside of lists
+- A row is invalid in an input if it is null, if an element or a list inside it is null, or
+  if an element is refused by `refuses`: NaNs, or infinities as well. Negative weights are
+  invalid, too. For integer inputs, NaNs and infinities are always invalid.
+- `fill` replaces invalid elements; strings become empty. In null rows, all elements
+  of a dense input are filled; sparse and ragged inputs get no elements.
+- Dates are days since 1970, timestamps microseconds since 1970 in UTC; without a zone they
+  count as UTC. Decimals become the nearest float64 and then float32; with scale 0, int64.
+  Values beyond int64 are invalid.
+- Every row of a dense or sparse input has the input's number of elements; lists inside lists
   have one length at each level. Anything else is an error.
-- Sparse inputs keep what sparse vectors store; of dense vectors and lists, what is not zero.
+- Sparse inputs keep the stored elements of sparse vectors, and the nonzero ones of dense vectors
+  and lists.
 
 Arrays without nulls whose type fits are not copied.
 """
@@ -48,11 +50,11 @@ from sparkflow_runtime.resources.datasets.arrow_columns import (
 )
 
 SCALARS: Final = "scalars"
-"""A column of single values for each element."""
+"""One column of single values per element."""
 ARRAY: Final = "array"
-"""One column of lists, which may hold lists."""
+"""One column of lists, which may be nested."""
 VECTOR: Final = "vector"
-"""One column of Spark ML's vectors, as it stores them: type, size, indices, values."""
+"""One column of Spark ML vectors as Spark stores them: type, size, indices, values."""
 VECTOR_PARTS: Final = "vector parts"
 """Three columns: values, indices and size of such vectors."""
 PAIRS: Final = "pairs"
@@ -62,21 +64,21 @@ FEATURES, LABEL, WEIGHT = "features", "label", "weight"
 """What an input is for."""
 
 NOTHING, NANS, NON_FINITE = "nothing", "NaNs", "NaNs and infinities"
-"""Which numbers are invalid beside nulls."""
+"""Numbers that are invalid in addition to nulls."""
 
 _SHOWN_LENGTHS: Final = 5
 _BEYOND: Final = 2.0**63
-"""The least number that int64 cannot hold."""
+"""The smallest positive number beyond int64."""
 _DENSE_VECTOR: Final = 1
-"""The field `type` of Spark ML's vectors where they are dense."""
+"""The field `type` of dense Spark ML vectors."""
 
 
 class Wanted(Protocol):
-    """What a model, or a row format, says of an input."""
+    """The description of an input by a model or a row format."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The input's name."""
 
     @property
     def kind(self) -> str:
@@ -88,17 +90,17 @@ class Wanted(Protocol):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one row."""
+        """The shape of one row."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputColumns:
-    """The columns that one input is made of.
+    """The columns that one input is created from.
 
     Attributes:
         input: The input.
-        form: How they hold it: `SCALARS`, `ARRAY`, `VECTOR`, `VECTOR_PARTS` or `PAIRS`.
-        columns: Their names.
+        form: How they store it: `SCALARS`, `ARRAY`, `VECTOR`, `VECTOR_PARTS` or `PAIRS`.
+        columns: The names of the columns.
         role: What the input is for: `features`, `label` or `weight`.
     """
 
@@ -109,21 +111,21 @@ class InputColumns:
 
     @property
     def width(self) -> int:
-        """How many Arrow arrays there are."""
+        """The number of Arrow arrays."""
         return {SCALARS: len(self.columns), VECTOR_PARTS: 3}.get(self.form, 1)
 
     @property
     def size(self) -> int:
-        """Elements of a row that is dense."""
+        """The number of elements of a dense row."""
         return math.prod(self.input.shape)
 
     def describe(self) -> str:
-        """The columns as error texts name them."""
+        """Returns the columns for error texts."""
         shown = ", ".join(map(repr, self.columns[:3]))
         return shown + (f" and {len(self.columns) - 3} more" if len(self.columns) > 3 else "")
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON can hold it; for inputs of a `RowFormat`."""
+        """Returns the object as JSON types; for inputs of a `RowFormat`."""
         wanted = self.input
         return {
             "input": [wanted.name, wanted.kind, wanted.dtype, list(wanted.shape)],
@@ -134,7 +136,7 @@ class InputColumns:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> InputColumns:
-        """Reads what `to_json` wrote."""
+        """Creates the object from the result of `to_json`."""
         name, kind, dtype, shape = value["input"]
         wanted = Input(name, kind, dtype, tuple(shape))
         return cls(wanted, value["form"], tuple(value["columns"]), value["role"])
@@ -142,16 +144,16 @@ class InputColumns:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """One input of some rows.
+    """The values of one input in some rows.
 
     Attributes:
         input: The input.
-        count: How many rows.
-        elements: Numbers, of the input's dtype, or an Arrow array of texts; row after row.
-        invalid: [rows] which are invalid, and were not filled; None where none is. There is a value
-            in their place.
-        lengths: [rows] elements of each row; None if dense.
-        places: [n] where each element is in its row; None unless sparse.
+        count: The number of rows.
+        elements: Numbers of the input's dtype, or an Arrow array of strings; row by row.
+        invalid: [rows] whether a row is invalid and was not filled; None if none is. Invalid rows
+            have placeholder values.
+        lengths: [rows] the number of elements per row; None if dense.
+        places: [n] the index of each element in its row; None unless sparse.
     """
 
     input: Wanted
@@ -162,7 +164,7 @@ class Rows:
     places: Array | None = None
 
     def components(self) -> list[Array]:
-        """What a graph is fed: one array, or the three of a SparseTensor."""
+        """Returns the arrays to feed: one, or the three of a SparseTensor."""
         values: Array = texts(self.elements) if self.input.dtype == "string" else self.elements
         if self.lengths is None:
             return [values.reshape(self.count, *self.input.shape)]
@@ -174,7 +176,7 @@ class Rows:
         return [indices, values, np.array([self.count, size], np.int64)]
 
     def column(self) -> pa.Array:
-        """The column of a `RowFormat`."""
+        """Returns the column of a `RowFormat`."""
         element = arrow_type(self.input.dtype)
         values = self.elements
         if self.input.dtype != "string":
@@ -196,13 +198,13 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class RowSchema:
-    """What rows consist of and what becomes of what is wrong with them; see this module.
+    """The inputs in rows and the handling of invalid elements; see the module's docstring.
 
     Attributes:
         inputs: The inputs.
         refuses: `NOTHING`, `NANS` or `NON_FINITE`.
-        fill: What takes the place of invalid elements of features, which are valid then; None
-            leaves rows invalid, with zeros.
+        fill: Replaces invalid elements of features, which makes them valid; with None, rows stay
+            invalid and get zeros.
     """
 
     inputs: tuple[InputColumns, ...]
@@ -210,13 +212,13 @@ class RowSchema:
     fill: float | None = None
 
     def decode(self, arrays: Sequence[Any]) -> list[Rows]:
-        """The inputs of a batch.
+        """Returns the inputs of a batch.
 
         Args:
-            arrays: The Arrow arrays of all inputs, `width` of each, one after the other.
+            arrays: The Arrow arrays of all inputs, one input after another, `width` for each.
 
         Raises:
-            InvalidArgumentError: Rows have another number of elements than an input takes.
+            InvalidArgumentError: Rows do not have an input's number of elements.
         """
         found = []
         start = 0
@@ -275,7 +277,7 @@ class _Decoding:
         return Rows(wanted, rows, joined.take(pa.array(order)), _any(m for _, m in found))
 
     def _many_numbers(self, arrays: Sequence[Any]) -> Rows:
-        """Columns side by side; with hundreds of them, what is done for each one counts."""
+        """Decodes columns side by side; with hundreds of them, the work per column matters."""
         wanted, rows = self.columns.input, len(arrays[0])
         side_by_side = np.empty((rows, len(arrays)), wanted.dtype)
         plain = plain_types(side_by_side.dtype)
@@ -330,7 +332,7 @@ class _Decoding:
         )
 
     def _spread(self, values: Any, valid: Mask, size: int) -> Any:
-        """The elements of the rows that there are, with filled ones for the others."""
+        """Returns the elements of all rows, with fill values for missing rows."""
         if self.columns.input.dtype == "string":
             places = np.full((len(valid), size), len(values))
             places[valid] = np.arange(len(values)).reshape(-1, size)
@@ -341,13 +343,13 @@ class _Decoding:
         return full.reshape(-1)
 
     def _flat(self, array: Any) -> tuple[Array, Mask | None, Any]:
-        """Per row the number of elements, which rows are null, and the elements of the others."""
+        """Returns the lengths of the rows, a mask of null rows, and the elements of the others."""
         outer = lists(array)
         if not is_list(outer.elements.type):
             return outer.lengths, outer.missing, outer.elements
         inner_missing = missing_in(outer.elements)
         if inner_missing is not None:
-            # A null in place of a list makes its row null.
+            # A null instead of a list makes its row null.
             owners = np.repeat(np.arange(len(array)), outer.lengths)
             marked = np.zeros(len(array), bool) if outer.missing is None else outer.missing.copy()
             marked[owners[inner_missing]] = True
@@ -356,7 +358,7 @@ class _Decoding:
         lengths, _, flat = self._flat(outer.elements)
         inner = lists(outer.elements).lengths
         if len(inner) and (inner != inner[0]).any():
-            # Refused by the number of elements unless they add up to the same by chance.
+            # Otherwise they could add up to the required number of elements by chance.
             self._refuse_lengths(inner[inner != inner[0]], len(inner), int(inner[0]), "list")
         ends = np.append(0, np.cumsum(lengths))
         edges = np.append(0, np.cumsum(outer.lengths))
@@ -370,7 +372,7 @@ class _Decoding:
         is_sparse: Mask,
         sizes: Any = None,
     ) -> Rows:
-        """Rows of the two forms; sparse ones have the input's size if `sizes` does not say it."""
+        """Decodes rows of both forms; without `sizes`, sparse rows have the input's size."""
         wanted, size = self.columns.input, self.columns.size
         if not is_sparse.any() and wanted.kind == DENSE:
             return self._lists(values)
@@ -402,21 +404,21 @@ class _Decoding:
         if not is_sparse.all():
             kept = of_sparse | (elements != 0)
             if bad is not None:
-                kept |= bad  # whatever they are filled with
+                kept |= bad  # even if filled with 0
             owners = np.repeat(np.arange(rows), counts)[kept]
             counts = np.bincount(owners, minlength=rows)
             elements, places = elements[kept], places[kept]
         return Rows(wanted, rows, elements, invalid, counts, places)
 
     def _elements(self, array: Any) -> tuple[Any, Mask | None]:
-        """Single values, filled where they are invalid, and which were; None if none was."""
+        """Returns single values with invalid ones filled, and a mask of these; None for no mask."""
         if self.columns.input.dtype == "string":
             missing = missing_in(array)
             return (array if missing is None else array.fill_null("")), missing
         return self._judged(*self._numbers(array))
 
     def _numbers(self, array: Any) -> tuple[Array, Mask | None]:
-        """Values of the input's dtype, and which are null or none that it can hold."""
+        """Returns values of the input's dtype, and a mask of null and unrepresentable ones."""
         dtype = np.dtype(self.columns.input.dtype)
         array = plain(array, as_whole=dtype.kind == "i")
         values = numbers(array)
@@ -435,7 +437,7 @@ class _Decoding:
             return values.astype(dtype), missing
 
     def _judged(self, values: Array, invalid: Mask | None) -> tuple[Array, Mask | None]:
-        """The values, filled where they are null or refused, and which were."""
+        """Returns the values with null and refused ones filled, and a mask of these."""
         if values.dtype.kind == "f" and self.refuses != NOTHING:
             look = nans if self.refuses == NANS else not_finite
             invalid = _either(invalid, look(values))
@@ -474,7 +476,7 @@ class _Decoding:
 
 
 def _within(lengths: Array) -> Array:
-    """Of each element its place in its row."""
+    """Returns the index of each element in its row."""
     begins = np.cumsum(lengths) - lengths
     found: Array = np.arange(int(lengths.sum())) - np.repeat(begins, lengths)
     return found
@@ -486,7 +488,7 @@ def _valid(array: Any) -> Mask:
 
 
 def _by_row(bad: Mask | None, lengths: Array) -> Mask | None:
-    """Which rows have an element that is wrong."""
+    """Returns a mask of the rows with an invalid element."""
     if bad is None:
         return None
     found = np.zeros(len(lengths), bool)
@@ -508,7 +510,7 @@ def _any(masks: Any) -> Mask | None:
 
 
 def all_finite(values: npt.NDArray[Any]) -> bool:
-    """Whether there are neither NaNs nor infinities; reads the values once if there are none."""
+    """Whether there are neither NaNs nor infinities, in a single pass if there are none."""
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(np.add.reduce(values)):
             return True
@@ -516,8 +518,8 @@ def all_finite(values: npt.NDArray[Any]) -> bool:
 
 
 def nans(values: npt.NDArray[Any]) -> Mask | None:
-    """[n]: which values are NaN; None if none is."""
-    # The sum of squares is the fastest way to see whether there may be one; then look closely.
+    """Returns [n]: whether each value is NaN; None if none is."""
+    # The sum of squares is the fastest test of whether there may be one.
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(np.dot(values, values)):
             return None
@@ -526,5 +528,5 @@ def nans(values: npt.NDArray[Any]) -> Mask | None:
 
 
 def not_finite(values: npt.NDArray[Any]) -> Mask | None:
-    """[n]: which values are NaN or infinite; None if none is."""
+    """Returns [n]: whether each value is NaN or infinite; None if none is."""
     return None if all_finite(values) else ~np.isfinite(values)

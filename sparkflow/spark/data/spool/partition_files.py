@@ -1,9 +1,9 @@
 """Writes a Spark partition's rows to files that all workers of a machine map (`plan.spooled`).
 
-Runs in Spark's Python workers. The files outlive the task: the driver makes a folder for those of
-one job, holds them open and takes their names away. So nothing of them is left when the driver is
-killed later, and when the job ends in its middle the folder goes with what tasks still write there:
-removed by the driver or, when that was killed, by a process that waits for nothing else.
+Runs in Spark's Python workers. The files outlive the task: the driver creates a folder for the
+files of one job, opens them and unlinks their names, so nothing is left if the driver is killed
+later. If the job ends early, the folder is removed with everything that tasks still write to it: by
+the driver or, if that was killed, by a process that exists only for this.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from sparkflow_runtime.resources.datasets.arrow_columns import numbers, whole
 RESULT_SCHEMA: Final = "facts string"
 
 _CHUNK_BYTES: Final = 64 << 20
-# The rest of the descriptors that a process may have is for others.
+# Only this fraction (1/4) of a process's descriptors is used here.
 _HELD_SHARE: Final = 4
 _REMOVALS: Final = 10
-# Ends at a line; at the end of its input, which is that of the process that has started it, it
-# removes the folders, again where a task makes a file meanwhile.
+# Exits when it reads a line. At the end of its input, which comes when its parent process ends, it
+# removes the folders, repeatedly because tasks may still create files.
 _GUARD: Final = """
 read -r line && exit
 for each in 1 2 3 4 5 6 7 8 9 10; do rm -rf -- "$@" 2>/dev/null && exit; sleep 1; done
@@ -45,19 +45,19 @@ for each in 1 2 3 4 5 6 7 8 9 10; do rm -rf -- "$@" 2>/dev/null && exit; sleep 1
 
 @dataclass(frozen=True, slots=True)
 class PartitionFile:
-    """Rows of one partition and one use.
+    """A file with the rows of one partition and one use.
 
     Attributes:
-        partition: Spark's number of the partition.
+        partition: The partition's index in Spark.
         path: The Arrow file.
         use: `train` or `validation`.
-        rows: How many.
-        bytes: Of the file.
-        workers: By worker its rows; with numbers that count from the partition's first row.
-        labels: The least and the greatest label; None where labels are no integers.
-        content: In one file of each partition the sum of the hashes of all its rows, where there
-            are such; 0 in the others.
-        descriptor: By which this process holds the file, see `held`; -1 if it does not.
+        rows: The number of rows.
+        bytes: The size of the file.
+        workers: Number of rows per worker; row numbers start at the partition's first row.
+        labels: The minimum and maximum label; None if labels are not integers.
+        content: In one file of each partition, the sum of the hashes of all its rows, if any; 0 in
+            the others.
+        descriptor: The descriptor with which this process holds the file, see `held`; -1 if none.
     """
 
     partition: int
@@ -76,12 +76,12 @@ class PartitionWriting:
     """The function that `mapInArrow` runs.
 
     Attributes:
-        row_format: What a row consists of.
-        workers: How many workers share the rows.
-        by_content: Whether `row_number` is a hash of the content; else it is the place of the row
-            in its partition.
-        hashes: The column of the rows' hashes, which is not written; "" where there is none.
-        directories: Where files are made first, see `JobFolders`; Spark's other disks come next.
+        row_format: The format of the rows.
+        workers: The number of workers that share the rows.
+        by_content: Whether `row_number` is a hash of the content; otherwise it is the position of
+            the row in its partition.
+        hashes: The column of the rows' hashes, which is not written; "" if there is none.
+        directories: The preferred directories, see `JobFolders`; Spark's other disks come next.
     """
 
     row_format: RowFormat
@@ -91,8 +91,8 @@ class PartitionWriting:
     directories: tuple[str, ...] = ()
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Writes the rows; gives the facts of each file, or what was wrong, as JSON."""
-        from pyspark import TaskContext  # here, because no process of ours imports it
+        """Writes the rows and yields the facts about each file, or the error, as JSON."""
+        from pyspark import TaskContext  # here, because our own processes do not import it
 
         context: Any = TaskContext.get()
         places = [*self.directories, *local_directories(os.environ)]
@@ -101,7 +101,7 @@ class PartitionWriting:
     def write(
         self, batches: Iterable[pa.RecordBatch], partition: int, directories: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
-        """The same, wherever it runs."""
+        """Writes the rows without needing a Spark task; see `__call__`."""
         spool = _PartitionSpool(self, partition, directories)
         facts: list[dict[str, Any]]
         total = _HashTotal(self.hashes)
@@ -115,7 +115,7 @@ class PartitionWriting:
             spool.delete()
             is_full = isinstance(error, ResourceExhaustedError)
             facts = [{"full" if is_full else "fault": error.message}]
-            for _ in rest:  # Spark wants all it sends to be read
+            for _ in rest:  # Spark requires that all its rows are read
                 pass
         except BaseException:
             spool.delete()
@@ -128,7 +128,7 @@ class _HashTotal:
     """Adds up the hashes of rows that pass by.
 
     Args:
-        column: Where they are; "" for nothing to add up.
+        column: The column of the hashes; "" if there is none.
     """
 
     def __init__(self, column: str) -> None:
@@ -136,7 +136,7 @@ class _HashTotal:
         self._column = column
 
     def over(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The batches; `value` is of those that were drawn."""
+        """Yields the batches and adds the hashes of each to `value`."""
         for batch in batches:
             if self._column and batch.num_rows:
                 hashes = numbers(batch.column(self._column)).view(np.uint64)
@@ -145,7 +145,7 @@ class _HashTotal:
 
 
 class _PartitionSpool(RowSpool):
-    """Files that stay, and what is in them; nobody has looked at the rows before."""
+    """A spool that checks rows and keeps its files, with facts about each."""
 
     refuses = NON_FINITE
     names_files = True
@@ -160,7 +160,7 @@ class _PartitionSpool(RowSpool):
 
     @property
     def chunk_bytes(self) -> tuple[int, int]:
-        """Nothing waits for the first chunk, and several tasks of a machine hold chunks at once."""
+        """Equal sizes: nothing waits for the first chunk, and several tasks hold chunks at once."""
         return _CHUNK_BYTES, _CHUNK_BYTES
 
     def write(self, table: pa.Table, use: str) -> None:
@@ -192,7 +192,7 @@ class _PartitionSpool(RowSpool):
 
 
 def read_facts(texts: Iterable[str]) -> list[PartitionFile]:
-    """The files of all partitions, in the order of the partitions.
+    """Returns the files of all partitions, in the order of the partitions.
 
     Raises:
         DataLossError: A row of some partition cannot be trained on.
@@ -223,13 +223,13 @@ def read_facts(texts: Iterable[str]) -> list[PartitionFile]:
 class JobFolders:
     """Folders for the files of one job, one on each of some disks.
 
-    They go with this process, however it ends: a shell waits for that as long as they are there.
+    They are removed when this process ends, however it ends: a shell process waits for that.
 
     Args:
-        directories: Where they are made.
+        directories: Where the folders are created.
 
     Attributes:
-        paths: Of the folders.
+        paths: The paths of the folders.
     """
 
     def __init__(self, directories: Iterable[str]) -> None:
@@ -244,19 +244,19 @@ class JobFolders:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd="/",
-                start_new_session=True,  # Ctrl-C in a terminal is for this process
+                start_new_session=True,  # Ctrl-C in a terminal must not reach it
             )
         except BaseException:
             self.remove()
             raise
 
     def remove(self) -> None:
-        """Removes them with what is there. Tasks that still write find no place to.
+        """Removes the folders with their content; tasks that still write to them will fail.
 
-        May be called again.
+        May be called more than once.
         """
         for folder in self.paths:
-            for _ in range(_REMOVALS):  # a task may make a file between two calls of the first
+            for _ in range(_REMOVALS):  # a task may create a file during rmtree
                 shutil.rmtree(folder, ignore_errors=True)
                 if not os.path.exists(folder):
                     break
@@ -266,9 +266,9 @@ class JobFolders:
 
 
 def held(files: Sequence[PartitionFile]) -> list[PartitionFile]:
-    """The same files without names: this process holds them, and others open them through it.
+    """Returns the files unlinked: this process holds them, and others open them through it.
 
-    More of them than a quarter of the descriptors that it may have keep their names.
+    Files in excess of a quarter of the process's descriptor limit keep their names.
     """
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     most = len(files) if limit == resource.RLIM_INFINITY else limit // _HELD_SHARE
@@ -278,14 +278,14 @@ def held(files: Sequence[PartitionFile]) -> list[PartitionFile]:
 def _held(file: PartitionFile) -> PartitionFile:
     try:
         descriptor = os.open(file.path, os.O_RDONLY)
-    except OSError:  # there are too few descriptors
+    except OSError:  # too few descriptors
         return file
     os.unlink(file.path)
     return replace(file, path=f"/proc/{os.getpid()}/fd/{descriptor}", descriptor=descriptor)
 
 
 def delete(files: Iterable[PartitionFile]) -> None:
-    """Gives the disk space back, once nobody maps the files any more."""
+    """Frees the disk space as soon as no process maps the files any more."""
     for each in files:
         if each.descriptor >= 0:
             os.close(each.descriptor)

@@ -1,11 +1,11 @@
-"""The Spark task's side: writes rows to unnamed files, which its child process maps.
+"""The Spark task's side: writes rows to unnamed files that its child process maps.
 
 A chunk is an Arrow file with one record batch, so that its columns are contiguous. The task unlinks
-each file before it writes, and keeps it open: the child, which belongs to the same user, opens it
-as `/proc/<task>/fd/<number>`. So a child that is started again finds all rows, and a task that is
-killed, at whatever moment, leaves nothing on the disk.
+each file before it writes, and keeps it open: the child, which has the same user, opens it as
+`/proc/<task>/fd/<number>`. So a restarted child finds all rows, and a task that is killed at any
+time leaves nothing on the disk.
 
-On the way the columns that Spark's SQL selected become those of the `RowFormat`, by `convert`.
+`convert` turns the columns that Spark SQL selected into those of the `RowFormat`.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from sparkflow.spark.data.schema.row_schema import (
 from sparkflow_runtime.errors import DataLossError, InvalidArgumentError, ResourceExhaustedError
 from sparkflow_runtime.resources.datasets.arrow_columns import as_objects
 
-# Few and large, because a batch that is drawn at random touches every chunk; but training starts
-# with the first one.
+# Few large chunks, because a randomly drawn batch touches every one; but the first one is small
+# because training starts with it.
 FIRST_CHUNK_BYTES: Final = 1 << 20
 MAX_CHUNK_BYTES: Final = 256 << 20
 
@@ -59,16 +59,17 @@ CHANGED: Any = (
 class RowSpool:
     """The spooled rows of one task, kept for as long as the child process may need them.
 
-    Used by one thread. `close` gives the disk space back.
+    For one thread. `close` frees the disk space.
 
     Args:
-        row_format: What a row consists of.
-        directories: Where files may be made; the first one with room is used.
-        tell: Is told of each chunk once it is complete, and of the end.
+        row_format: The format of the rows.
+        directories: Where files may be created; the first one with enough space is used.
+        tell: Called with a message for each complete chunk and one for the end.
 
     Attributes:
-        refuses: Which numbers are an error, see `row_schema`; nothing where the driver has looked.
-        names_files: Whether files keep their names.
+        refuses: Numbers that are an error, see `row_schema`; none if the driver has checked the
+            rows.
+        names_files: Whether files keep their names instead of being unlinked.
     """
 
     refuses = NOTHING
@@ -88,14 +89,14 @@ class RowSpool:
 
     @property
     def chunk_bytes(self) -> tuple[int, int]:
-        """About how large the first chunk is, and the largest ones."""
+        """The approximate sizes of the first chunk and of the largest ones."""
         return FIRST_CHUNK_BYTES, MAX_CHUNK_BYTES
 
     def take(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Writes what arrives from Spark, until it ends.
+        """Writes all batches that Spark sends.
 
         Args:
-            batches: See `convert`; with a column `validates` where rows validate.
+            batches: See `convert`; with a column `validates` if there are validation rows.
 
         Raises:
             DataLossError: See `convert`.
@@ -106,11 +107,11 @@ class RowSpool:
         self.finish()
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Writes one batch, or remembers it until there are more; see `take`."""
+        """Writes one batch, or keeps it until there are more; see `take`."""
         if batch.num_rows == 0:
             return
         if MESSAGE_COLUMN in batch.schema.names:
-            # What this task feeds lies somewhere else.
+            # The rows of this task are stored elsewhere.
             for text in as_objects(batch.column(MESSAGE_COLUMN)):
                 if text:
                     self.say(json.loads(text))
@@ -128,18 +129,18 @@ class RowSpool:
                 pile.add(convert(chosen, self._format, self.refuses))
 
     def finish(self) -> None:
-        """Says that all has come."""
+        """Reports that the rows are complete."""
         for pile in self._piles:
             pile.flush()
         self.say({"rows": self.rows, "validation_rows": self.validation_rows})
 
     def say(self, message: Mapping[str, Any]) -> None:
-        """Sends a message to the child, and to its successors."""
+        """Sends a message to the child and its successors."""
         self.messages.append(message)
         self._tell(message)
 
     def write(self, table: pa.Table, use: str) -> None:
-        """Writes rows as one chunk and tells of it."""
+        """Writes rows as one chunk and reports it."""
         table = table.combine_chunks()
         file, _ = self._write_somewhere(table)
         self._files.append(file)
@@ -148,12 +149,12 @@ class RowSpool:
         self.say({"chunk": path, "use": use, "rows": table.num_rows, "bytes": size_bytes})
 
     def close(self) -> None:
-        """Frees the disk space, once no child maps the files any more. May be called twice."""
+        """Frees the disk space as soon as no child maps the files. May be called more than once."""
         while self._files:
             self._files.pop().close()
 
     def _open_piles(self) -> list[_Pile]:
-        """Those of rows that train and that validate."""
+        """Returns the piles of training and validation rows."""
         if not self._piles:
             sizes = self.chunk_bytes
             self._piles = [_Pile(self, use, *sizes) for use in ("train", "validation")]
@@ -189,11 +190,11 @@ class RowSpool:
 
 
 class MemorySpool(RowSpool):
-    """Hands the rows on instead of writing them.
+    """Passes the rows to a function instead of writing them.
 
     Args:
-        row_format: What a row consists of.
-        keep: Takes record batches and their use, `train` or `validation`.
+        row_format: The format of the rows.
+        keep: Called with record batches and their use, `train` or `validation`.
     """
 
     def __init__(self, row_format: RowFormat, keep: Callable[[pa.RecordBatch, str], None]) -> None:
@@ -202,11 +203,11 @@ class MemorySpool(RowSpool):
 
     @property
     def chunk_bytes(self) -> tuple[int, int]:
-        """Large batches are kept as they are; small ones are put together."""
+        """The size from which batches are passed on unchanged; smaller ones are joined."""
         return _KEPT_BYTES, _KEPT_BYTES
 
     def write(self, table: pa.Table, use: str) -> None:
-        """Hands on rows as one record batch."""
+        """Passes on rows as one record batch."""
         (batch,) = table.combine_chunks().to_batches()
         if use == "validation":
             self.validation_rows += batch.num_rows
@@ -216,7 +217,7 @@ class MemorySpool(RowSpool):
 
 
 class _Pile:
-    """Rows of one use that wait for being enough for a chunk."""
+    """Rows of one use, collected until there are enough for a chunk."""
 
     def __init__(self, spool: RowSpool, use: str, first_bytes: int, max_bytes: int) -> None:
         self._spool = spool
@@ -240,7 +241,7 @@ class _Pile:
 
 
 def _write_file(table: pa.Table, directory: str, is_named: bool) -> tuple[io.FileIO, str]:
-    """An open file with the rows as one record batch, and the path that it has or had."""
+    """Writes rows as one record batch; returns the open file and its path, perhaps unlinked."""
     descriptor, path = tempfile.mkstemp(prefix="sparkflow-rows-", dir=directory)
     file = io.FileIO(descriptor, "r+")
     try:
@@ -268,25 +269,25 @@ def _free_text(directory: str) -> str:
 
 
 def local_directories(environment: Mapping[str, str]) -> list[str]:
-    """Where Spark puts its own shuffle files: large, and cleaned when the executor ends."""
+    """Returns Spark's directories for shuffle files: large, and cleaned when the executor ends."""
     listed = environment.get("SPARK_LOCAL_DIRS", "").split(",")
     return [each for each in listed if each and os.path.isdir(each)]
 
 
 def convert(batch: pa.RecordBatch, row_format: RowFormat, refuses: str = NOTHING) -> pa.RecordBatch:
-    """The columns of the format, of its types, in its order; values are copied only for a cast.
+    """Returns the columns of the format, in its types and order; copies values only to cast them.
 
     Args:
-        batch: Columns of the inputs' names, and `row_number` int64. Dense inputs are scalars or
+        batch: Columns named after the inputs, and `row_number` int64. Dense inputs are scalars or
             lists of `size` elements, sparse ones structs of `indices` and `values`, ragged ones
             lists.
-        row_format: What they have to be.
-        refuses: Which numbers are wrong, see `row_schema`; nothing where all were looked at before.
+        row_format: The required format.
+        refuses: Numbers that are an error, see `row_schema`; none if all rows were checked before.
 
     Raises:
-        DataLossError: What no network can be trained on, although the driver saw none: the
-            DataFrame changed between two of its evaluations.
-        KeyError: A column is not there.
+        DataLossError: There are invalid rows although the driver found none: the DataFrame changed
+            between two evaluations.
+        KeyError: A column is missing.
     """
     schema = row_format.schema
     try:
@@ -309,7 +310,7 @@ def convert(batch: pa.RecordBatch, row_format: RowFormat, refuses: str = NOTHING
 
 @functools.lru_cache(maxsize=8)
 def row_schema(row_format: RowFormat, refuses: str = NOTHING) -> RowSchema:
-    """How columns of the inputs' names become rows of the format; see `convert`."""
+    """Returns the schema that converts columns named after inputs to rows; see `convert`."""
     return RowSchema(
         tuple(
             InputColumns(

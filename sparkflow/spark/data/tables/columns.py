@@ -1,4 +1,4 @@
-"""The readable columns of a table, their types, and their form in files."""
+"""The readable columns of a table, their types, and how files store them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _FIELD_ID: Final = b"PARQUET:field_id"
 
 
 def readable(schema: pa.Schema, *, vectors: bool) -> pa.Schema:
-    """The columns that can be inputs; structs and maps cannot, unless they are Spark ML's vectors.
+    """Returns the columns that can be inputs: all but structs and maps, except Spark ML vectors.
 
     Args:
-        schema: The table's.
-        vectors: Whether vectors are told by the names of their fields.
+        schema: The table's schema.
+        vectors: Whether vectors are recognised by the names of their fields.
     """
     fields = [
         pa.field(each.name, _plain(each.type))
@@ -32,13 +32,13 @@ def readable(schema: pa.Schema, *, vectors: bool) -> pa.Schema:
 def layout_of(
     footer: Any, stored: Mapping[str, str | None], constants: Mapping[str, str | None], deleted: str
 ) -> FileLayout:
-    """How a file has the columns of a table.
+    """Returns how a file stores the columns of a table.
 
     Args:
-        footer: The file's.
-        stored: By the table's column its name in the file; None where it has none.
-        constants: What is known of columns that need not be in the file.
-        deleted: See `FileLayout`.
+        footer: The file's footer.
+        stored: The name in the file of each table column; None if the file lacks it.
+        constants: The values of columns that may be missing in the file.
+        deleted: The deleted rows, see `FileLayout`.
     """
     there = set(footer.schema.to_arrow_schema().names)
     renamed: dict[str, str] = {}
@@ -54,7 +54,7 @@ def layout_of(
 
 
 def names_by_id(footer: Any) -> dict[int, str]:
-    """The file's columns by the number that its writer gave them; none where it gave none."""
+    """Returns the file's columns by field id; empty if its writer assigned none."""
     found: dict[int, str] = {}
     for each in footer.schema.to_arrow_schema():
         number = (each.metadata or {}).get(_FIELD_ID)
@@ -64,7 +64,7 @@ def names_by_id(footer: Any) -> dict[int, str]:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """The type without "large", which says how much one array may hold."""
+    """Returns the type without "large", which only concerns the capacity of an array."""
     if pa.types.is_large_string(kind):
         return pa.string()
     if pa.types.is_large_binary(kind):

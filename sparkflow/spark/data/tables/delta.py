@@ -1,4 +1,4 @@
-"""Delta Lake tables: the files of a version, from the library `deltalake`, which reads the log."""
+"""Delta Lake tables: the files of a version, as listed by the library `deltalake`."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def delta_files(table: Any, version: int | str | datetime | None = None) -> Parq
 
     Args:
         table: The path or URI of its folder, or a `DeltaTable`.
-        version: A number, or the time of which the newest version is taken (a `datetime` or a text
-            in ISO 8601); the newest of all if None.
+        version: A number, or a time (a `datetime` or ISO 8601 string) for the newest version at
+            that time; None for the newest version.
 
     Raises:
         ImportError: `deltalake` is not installed.
-        ValueError: There is no such table or version, it has no files, or it needs what is not
-            supported.
+        ValueError: There is no such table or version, it has no files, or it uses unsupported
+            features.
     """
     opened = _opened(table, version)
     origin = f"version {opened.version()} of the Delta table {opened.table_uri}"
@@ -102,7 +102,7 @@ def _opened(table: Any, version: int | str | datetime | None) -> Any:
         opened = deltalake.DeltaTable(uri, version=version if number else None)
         if version is not None and not number:
             opened.load_as_version(version)
-    except (errors.DeltaError, ValueError) as error:  # of texts that say no time
+    except (errors.DeltaError, ValueError) as error:  # raised for strings that are not times
         raise ValueError(f"The Delta table {uri!r} cannot be read{asked}: {error}") from error
     return opened
 
@@ -122,7 +122,7 @@ def _require_known(opened: Any, origin: str) -> str:
 
 
 def _stored(declared: pa.Schema, mode: str, footer: Any) -> dict[str, str | None]:
-    """By column its name in a file; None where the file has none."""
+    """Returns the name of each column in a file; None if the file lacks it."""
     if mode == "none":
         return {each.name: each.name for each in declared}
     facts = {each.name: each.metadata or {} for each in declared}
@@ -133,7 +133,7 @@ def _stored(declared: pa.Schema, mode: str, footer: Any) -> dict[str, str | None
 
 
 def _partition_values(actions: pa.Table) -> list[Mapping[str, str | None]]:
-    """Of each file the values that its rows have in the columns of the partition."""
+    """Returns for each file the values of the partition columns."""
     if "partition" not in actions.column_names:
         return [{}] * actions.num_rows
     parts = actions.column("partition").combine_chunks()
@@ -148,11 +148,11 @@ def _partition_values(actions: pa.Table) -> list[Mapping[str, str | None]]:
 
 
 def _deleted(opened: Any, paths: Sequence[str], origin: str) -> dict[str, str]:
-    """By path the rows that were deleted, as `FileLayout` has them."""
+    """Returns the deleted rows by path, in the form of `FileLayout`."""
     if "deletionVectors" not in (opened.protocol().reader_features or ()):
         return {}
-    # The library escapes addresses in its own way, and puts the scheme before them. Files of Hive
-    # that became a table have names that are the same in several folders.
+    # The library escapes URIs in its own way and prefixes the scheme. In tables converted from
+    # Hive, files in different folders may have the same name.
     by_name: dict[str, list[str]] = defaultdict(list)
     for path in paths:
         by_name[posixpath.basename(path)].append(path)
@@ -172,12 +172,12 @@ def _deleted(opened: Any, paths: Sequence[str], origin: str) -> dict[str, str]:
 
 
 def _path(root: str, given: str) -> str:
-    """Where a file is, of its path in the log: escaped, from the table's folder or a URI."""
+    """Returns the location of a file for its log path, which is escaped, and relative or a URI."""
     if "://" in given or given.startswith("file:"):
         return open_location(given)[1]
     return f"{root.rstrip('/')}/{unquote(given)}"
 
 
 def _plain_uri(uri: str) -> str:
-    """Files of this machine as a path, whose characters stand for themselves."""
+    """Returns local files as paths without escapes."""
     return open_location(uri)[1] if uri.startswith("file:") else uri

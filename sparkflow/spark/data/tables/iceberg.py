@@ -1,4 +1,4 @@
-"""Iceberg tables: a snapshot's files, from the library `pyiceberg`, which reads the metadata."""
+"""Iceberg tables: the files of a snapshot, as listed by the library `pyiceberg`."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ from sparkflow_runtime.errors import require_package
 from sparkflow_runtime.resources.datasets.arrow_columns import as_objects, column_array
 
 Catalog = str | Mapping[str, str] | None
-"""The name of a catalog that pyiceberg's configuration knows, or the properties of one, with `name`
-where the catalog goes by it ("default" if not)."""
+"""The name of a catalog in pyiceberg's configuration, or the properties of a catalog.
+
+The property `name` is its name ("default" if missing).
+"""
 
 
 def is_iceberg(table: Any) -> bool:
-    """Whether it is a table of pyiceberg."""
+    """Whether it is a pyiceberg table."""
     return type(table).__module__.partition(".")[0] == "pyiceberg"
 
 
@@ -43,19 +45,19 @@ def iceberg_files(
     Args:
         table: The path or URI of a metadata file (`....metadata.json`), a name in the catalog, or a
             `pyiceberg.table.Table`.
-        version: The snapshot's number, the name of a branch or tag, or the time of which the newest
-            snapshot is taken (a `datetime`); the current one if None.
+        version: The snapshot's id, the name of a branch or tag, or a time (a `datetime`) for the
+            newest snapshot at that time; None for the current one.
         catalog: See `Catalog`.
 
     Raises:
         ImportError: `pyiceberg` is not installed.
-        ValueError: There is no such table or snapshot, it has no rows, or it needs what is not
-            supported.
+        ValueError: There is no such table or snapshot, it has no rows, or it uses unsupported
+            features.
     """
     opened = _opened(table, catalog)
     snapshot = _snapshot(opened, version)
     origin = f"snapshot {snapshot.snapshot_id} of the Iceberg table {opened.metadata_location}"
-    # The current snapshot has the table's columns of now; an older one those of its time.
+    # The current snapshot has the table's current schema; an older one that of its time.
     scan = opened.scan() if version is None else opened.scan(snapshot_id=snapshot.snapshot_id)
     tasks = sorted(scan.plan_files(), key=lambda task: str(task.file.file_path))
     if not tasks:
@@ -104,7 +106,7 @@ def _opened(table: Any, catalog: Catalog) -> Any:
     except missing as error:
         raise ValueError(f"There is no Iceberg table {str(table)!r}: {error}") from error
     except (errors.ValidationError, LookupError, TypeError, AttributeError, ValueError) as error:
-        # The library takes a damaged file apart before it looks at it.
+        # The library accesses parts of a damaged file before it validates it.
         raise ValueError(f"The Iceberg table {str(table)!r} cannot be read: {error}") from error
 
 
@@ -129,7 +131,7 @@ def _snapshot(opened: Any, version: int | str | datetime | None) -> Any:
 
 
 def _require_readable(tasks: Sequence[Any], origin: str) -> None:
-    """Passes where files are Parquet, and deleted rows are told by their places."""
+    """Checks that the files are Parquet files and that deletes are by position."""
     unknown = {f"data files of {_format(t.file)}" for t in tasks if _format(t.file) != "PARQUET"}
     for task in tasks:
         for each in task.delete_files:
@@ -149,7 +151,7 @@ def _format(file: Any) -> str:
 
 
 def _deleted(opened: Any, tasks: Sequence[Any]) -> dict[str, Any]:
-    """By path the places of rows that were deleted, ascending."""
+    """Returns the positions of deleted rows by path, ascending."""
     found: dict[str, list[Any]] = defaultdict(list)
     wanted = {task.file.file_path for task in tasks}
     for file in {each.file_path: each for task in tasks for each in task.delete_files}.values():
@@ -160,7 +162,7 @@ def _deleted(opened: Any, tasks: Sequence[Any]) -> dict[str, Any]:
 
 
 def _places(opened: Any, file: Any) -> dict[str, Any]:
-    """What a file of deletes says, by the path of the data."""
+    """Reads a delete file and returns the positions by path of the data file."""
     if _format(file) == "PUFFIN":
         read = importlib.import_module("pyiceberg.io.pyarrow")._read_deletes
         vectors: Mapping[str, Any] = read(opened.io, file)
@@ -180,7 +182,7 @@ def _whole_numbers(column: Any) -> Any:
 
 
 def _mapped(names: Any, footer: Any) -> dict[int, str]:
-    """The file's columns by number, as the table says it of files whose writer gave none."""
+    """Returns the file's columns by field id, by the table's name mapping for files without ids."""
     if names is None:
         return {}
     there = set(footer.schema.to_arrow_schema().names)
@@ -194,7 +196,7 @@ def _values(
     stored: Mapping[str, str | None],
     declared: pa.Schema,
 ) -> dict[str, str | None]:
-    """What is known of columns that a file lacks: its partition's values, and first defaults."""
+    """Returns the values of columns that a file lacks: partition values and initial defaults."""
     known: dict[str, Any] = {}
     spec = opened.specs()[file.spec_id]
     by_source = {
@@ -221,7 +223,7 @@ def _values(
 
 
 def _plain(uri: str) -> str:
-    """A location as `open_location` takes it: in Iceberg's, characters stand for themselves."""
+    """Returns a location for `open_location`; Iceberg's locations are not escaped."""
     if uri.startswith("file:"):
         return uri.removeprefix("file:").replace("///", "/", 1)
     scheme, separator, place = uri.partition("://")

@@ -21,17 +21,17 @@ _METADATA = (".metadata.json", ".metadata.json.gz")
 def table_files(
     table: Any, version: Version = None, catalog: str | Mapping[str, str] | None = None
 ) -> ParquetFiles:
-    """The files of a version of a table, which is pinned by that.
+    """Returns the files of a version of a table, which thereby is pinned.
 
     Args:
         table: See `SparkTrainer.fitOnTable`.
-        version: The same.
-        catalog: The same.
+        version: See `SparkTrainer.fitOnTable`.
+        catalog: See `SparkTrainer.fitOnTable`.
 
     Raises:
         ImportError: The format's library is not installed.
-        ValueError: It is no table, or none that can be read; see `delta_files`, `iceberg_files`.
-        TypeError: It is something else than a path, a name or a table of one of the libraries.
+        ValueError: It is not a table, or cannot be read; see `delta_files`, `iceberg_files`.
+        TypeError: It is not a path, a name or a table of one of the libraries.
     """
     if is_delta(table):
         return delta_files(table, version)
@@ -62,12 +62,12 @@ def table_files(
 
 
 def is_table(path: str) -> bool:
-    """Whether a path is, or leads into, a table whose log says which of its files count."""
+    """Whether a path is, or is inside, a table whose log lists its valid files."""
     return path.endswith(_METADATA) or table_of(path) is not None
 
 
 def _newest_metadata(folder: str) -> str:
-    """The metadata file of a table without a catalog, as Hadoop's catalog leaves it."""
+    """Returns the metadata file of a table without a catalog, as Hadoop's catalog writes it."""
     log = system.join(folder, "metadata")
     hint = system.join(log, "version-hint.text")
     if system.exists(hint):

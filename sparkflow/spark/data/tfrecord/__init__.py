@@ -1,7 +1,7 @@
-"""Data sources of Spark: `tfrecord` (`data_source.TFRecordDataSource`).
+"""The Spark data source `tfrecord` (`data_source.TFRecordDataSource`).
 
-`wire` knows protobuf's encoding of many numbers at once, `decoding` turns records of
-`tf.train.Example` into Arrow columns, `encoding` columns into records, `schema` finds and checks
-Spark schemas, `files` knows where the files are and how a write is committed. Only
-`data_source` and `schema` import pyspark.
+`wire` encodes and decodes many protobuf numbers at once, `decoding` converts `tf.train.Example`
+records to Arrow columns, `encoding` columns to records, `example_schema` infers and checks Spark
+schemas, `record_files` finds files and commits writes. Only `data_source` and `example_schema`
+import pyspark.
 """

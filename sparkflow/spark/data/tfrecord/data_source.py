@@ -1,6 +1,6 @@
 """`tfrecord`: files of `tf.train.Example` records as DataFrames (Spark 4's Python data source).
 
-See `docs/tfrecord.md` for schemas, options and what is guaranteed.
+See `docs/tfrecord.md` for schemas, options and guarantees.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from sparkflow_runtime.resources.datasets.arrow_columns import texts
 _BATCH_RECORDS: Final = 10_000
 _BATCH_BYTES: Final = 8 << 20
 _INFERENCE_RECORDS: Final = 10_000
-# The maximum number of partitions; more cost more to plan than they gain.
+# Maximum number of partitions; more would cost more to plan than they gain.
 _MOST_PARTITIONS: Final = 10_000
 _EXAMPLE: Final = "example"
 _BYTE_ARRAY: Final = "bytearray"
@@ -62,7 +62,7 @@ class _Files(InputPartition):
 
 @dataclass(frozen=True, slots=True)
 class _Written(WriterCommitMessage):
-    """The file that one task wrote; its name is empty if there were no rows."""
+    """The file that one task wrote; the name is empty if there were no rows."""
 
     name: str | None
     records: int
@@ -71,9 +71,10 @@ class _Written(WriterCommitMessage):
 class TFRecordDataSource(DataSource):
     """Reads and writes TFRecord files: `spark.dataSource.register(TFRecordDataSource)`.
 
-    Options of reading and writing: `recordType` is `Example` (default), or `ByteArray` for whole
-    records in one binary column. Of reading: `inferenceRecords`, how many records the schema is
-    found from (10000; 0 for all). Of writing: `compression`, `none` (default), `gzip` or `zlib`.
+    Options for reading and writing: `recordType` is `Example` (default), or `ByteArray` for whole
+    records in one binary column. For reading: `inferenceRecords`, the number of records from which
+    the schema is inferred (10000; 0 for all). For writing: `compression`, `none` (default), `gzip`
+    or `zlib`.
 
     Examples:
         >>> spark.dataSource.register(TFRecordDataSource)  # doctest: +SKIP
@@ -87,10 +88,10 @@ class TFRecordDataSource(DataSource):
         return "tfrecord"
 
     def schema(self) -> StructType:
-        """The schema that the first records of the files have.
+        """Returns the schema inferred from the first records of the files.
 
         Raises:
-            ValueError: There are no records, or they disagree.
+            ValueError: There are no records, or their schemas conflict.
         """
         if _record_type(self.options) == _BYTE_ARRAY:
             return _RAW_SCHEMA
@@ -105,11 +106,11 @@ class TFRecordDataSource(DataSource):
         return schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Reads the files with a schema."""
+        """Returns the reader of the files for a schema."""
         return _Reader(_paths(self.options), schema, _record_type(self.options))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """Writes a DataFrame, one file per partition that has rows."""
+        """Returns the writer of a DataFrame, which writes one file per non-empty partition."""
         paths = _paths(self.options)
         if len(paths) != 1:
             raise ValueError(f"The tfrecord source writes to one path, got {len(paths)}")
@@ -137,7 +138,7 @@ class _Reader(DataSourceReader):
         return [_Files(tuple(files[start::count])) for start in range(count)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        # Without files Spark creates one partition by itself.
+        # Without files, Spark creates one partition itself.
         paths = partition.paths if isinstance(partition, _Files) else ()
         arrow = to_arrow_schema(self._schema)
         for path in paths:
@@ -177,7 +178,7 @@ class _Writer(DataSourceArrowWriter):
         first = next(records, None)
         if first is None:
             return _Written(None, 0)
-        # A task that runs twice writes two files, of which one is committed.
+        # A task that runs twice writes two files, only one of which is committed.
         name = (
             f"part-{context.partitionId():05d}-{self._staging.job}-{context.taskAttemptId()}"
             f".tfrecord{self._suffix}"
@@ -201,7 +202,7 @@ class _Writer(DataSourceArrowWriter):
 
 
 def _batches(path: str) -> Iterator[tuple[list[int], list[bytes]]]:
-    """The records of a file in groups that make good Arrow batches, with their offsets."""
+    """Yields a file's records with their offsets, in groups of a size suited to Arrow batches."""
     offsets: list[int] = []
     records: list[bytes] = []
     size = 0
@@ -232,7 +233,7 @@ def _without_columns(rows: int) -> pa.RecordBatch:
 
 
 def _infer(files: Sequence[str], limit: int) -> StructType:
-    """The schema of the first records of the files, `limit` in all; of all where it is 0."""
+    """Infers the schema from the first `limit` records of the files; from all if it is 0."""
     share = max(1, -(-limit // max(len(files), 1))) if limit else None
     taken = files if limit == 0 else files[:limit]
     seen: list[tuple[str, int]] = []
@@ -253,7 +254,7 @@ def _infer(files: Sequence[str], limit: int) -> StructType:
 
 
 def _columns(schema: StructType, record_type: str) -> list[FeatureColumn] | None:
-    """What the columns are in a record; None if a record is the only column."""
+    """Returns the features of the columns; None if the only column holds whole records."""
     if record_type == _EXAMPLE:
         return feature_columns(schema)
     if [type(field.dataType) for field in schema.fields] != [BinaryType]:

@@ -1,8 +1,8 @@
-"""Decoding of records of `tf.train.Example` to Arrow columns.
+"""Decodes `tf.train.Example` records to Arrow columns.
 
-Only the frame of a message is parsed by protobuf: a map from names to serialized features. The
-values are taken out of those for all rows at once, since the floats of a packed list lie in the
-record as they lie in memory, and numbers of variable length can be decoded by numpy.
+protobuf parses only the frame of a message: a map from names to serialized features. Values are
+extracted from these for all rows at once, since packed floats have the same layout in a record as
+in memory, and numpy can decode varints.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from sparkflow_runtime.protos.feature_pb2 import Feature
 
 
 def _frame_class() -> Any:
-    # As tf.train.Example in fields and numbers, but with features left as they were received.
+    # The same fields and numbers as tf.train.Example, but features stay serialized.
     file = FileDescriptorProto(name="sparkflow_example_frame.proto", syntax="proto3")
     frame = file.message_type.add(name="Frame")
     features = file.message_type.add(name="Features")
@@ -54,10 +54,10 @@ _Frame: Final = _frame_class()
 
 
 def parse_frames(records: Sequence[bytes]) -> list[Mapping[str, bytes]]:
-    """Per record its features by name, each still serialized.
+    """Returns for each record its features by name, each still serialized.
 
     Raises:
-        RecordError: A record is no Example.
+        RecordError: A record is not an Example.
     """
     found = []
     for row, record in enumerate(records):
@@ -69,10 +69,10 @@ def parse_frames(records: Sequence[bytes]) -> list[Mapping[str, bytes]]:
 
 
 def feature_kind(value: bytes) -> tuple[str, int] | None:
-    """What a serialized feature holds: its kind and the number of its values; None if nothing.
+    """Returns the kind of a serialized feature and its number of values; None if it is empty.
 
     Raises:
-        ValueError: It is no Feature.
+        ValueError: It is not a Feature.
     """
     try:
         feature = Feature.FromString(value)
@@ -85,12 +85,12 @@ def feature_kind(value: bytes) -> tuple[str, int] | None:
 
 
 def decode_columns(records: Sequence[bytes], columns: Sequence[FeatureColumn]) -> list[pa.Array]:
-    """The columns of records.
+    """Returns the columns of records.
 
-    A feature that a record lacks is null, and so is an empty list in a column without lists.
+    A missing feature becomes null, and so does an empty list in a column without lists.
 
     Raises:
-        RecordError: A record is no Example, or a feature of it does not fit its column.
+        RecordError: A record is not an Example, or a feature does not fit its column.
     """
     frames = parse_frames(records)
     return [_decode(column, [frame.get(column.name) for frame in frames]) for column in columns]
@@ -103,7 +103,7 @@ def _decode(column: FeatureColumn, features: Sequence[bytes | None]) -> pa.Array
         if len(features) == 1:
             reason = f"feature {column.name!r} of it is no {column.arrow_type}: {error}"
             raise RecordError(0, reason) from error
-    # One of them is to blame: look for it.
+    # Find the record that causes the error.
     for row, value in enumerate(features):
         try:
             _decode(column, [value])
@@ -124,19 +124,19 @@ def _decode_all(column: FeatureColumn, features: Sequence[bytes | None]) -> pa.A
 
 
 class _Payloads:
-    """Takes the values out of serialized features of one column."""
+    """Extracts the values from the serialized features of one column."""
 
     def __init__(self, column: FeatureColumn) -> None:
         self._column = column
         self._tag = TAGS[column.kind]
-        # What stands before the values depends on their size only.
+        # The header of the values depends only on their size.
         self._heads: dict[int, bytes] = {}
 
     def take(self, row: int, value: bytes) -> bytes | None:
-        """What the list's field 1 holds, if it is there once; None for a feature of no kind.
+        """Returns the list's field 1 if it occurs once; None for a feature without a kind.
 
         Raises:
-            RecordError: The feature is of another kind, or damaged.
+            RecordError: The feature has another kind or is damaged.
         """
         head = self._heads.get(len(value))
         if head is not None and value.startswith(head):
@@ -144,10 +144,10 @@ class _Payloads:
         return self._parse(row, value)
 
     def take_texts(self, row: int, value: bytes) -> Sequence[bytes] | None:
-        """The values of a list of bytes; None for a feature of no kind.
+        """Returns the values of a list of bytes; None for a feature without a kind.
 
         Raises:
-            RecordError: As `take`.
+            RecordError: See `take`.
         """
         head = self._heads.get(len(value))
         if head is not None and value.startswith(head):
@@ -173,7 +173,7 @@ class _Payloads:
         return value[start:]
 
     def _single(self, value: bytes) -> int | None:
-        """Where the only field 1 of the only list begins; None if it is not as simple as that."""
+        """Returns the start of field 1 if it is the only one in the only list; otherwise None."""
         try:
             if value[0] != self._tag:
                 return None
@@ -186,7 +186,7 @@ class _Payloads:
         return at if at + size == len(value) else None
 
     def message(self, row: int, value: bytes) -> Feature:
-        """The feature, which is of the column's kind or of none."""
+        """Parses the feature, which must have the column's kind or none."""
         name = self._column.name
         try:
             feature = Feature.FromString(value)
@@ -205,7 +205,7 @@ class _Payloads:
 def _decode_numbers(
     column: FeatureColumn, payloads: Sequence[bytes | None]
 ) -> tuple[Any, np.ndarray[Any, Any]]:
-    """All values of a column, and how many each record has."""
+    """Returns all values of a column, and the number of values per record."""
     sizes = np.fromiter((len(each or b"") for each in payloads), np.int64, len(payloads))
     data = b"".join(each for each in payloads if each)
     if column.kind == FLOAT:

@@ -1,7 +1,7 @@
-"""Encoding of Arrow columns as records of `tf.train.Example`.
+"""Encodes Arrow columns as `tf.train.Example` records.
 
-The values of a column are encoded for all rows at once; a record is then a few slices joined
-together, with headers that are the same for all values of one size.
+The values of a column are encoded for all rows at once; a record then joins a few slices, with
+headers that depend only on the size of the values.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _FEATURES_TAG: Final = b"\x0a"
 
 
 def encode_records(batch: pa.RecordBatch, columns: Sequence[FeatureColumn]) -> Iterator[bytes]:
-    """One record per row; a null leaves its feature out.
+    """Returns one record per row; a null omits its feature.
 
     Args:
-        batch: Has the columns, in this order.
-        columns: What each becomes.
+        batch: The rows, with columns in the order of `columns`.
+        columns: The feature that each column becomes.
 
     Raises:
         ValueError: There is a null inside a list.
@@ -50,7 +50,7 @@ def encode_records(batch: pa.RecordBatch, columns: Sequence[FeatureColumn]) -> I
 
 
 def _entries(column: FeatureColumn, array: pa.Array) -> list[bytes]:
-    """Per row the feature's entry in the map, without anything where it is null."""
+    """Returns the feature's map entry for each row, empty if it is null."""
     present = present_in(array)
     values, counts = _flat(column, array)
     if column.kind == BYTES:
@@ -69,7 +69,7 @@ def _entries(column: FeatureColumn, array: pa.Array) -> list[bytes]:
 
 
 def _flat(column: FeatureColumn, array: pa.Array) -> tuple[pa.Array, np.ndarray[Any, Any]]:
-    """All values of a column, and how many each row has."""
+    """Returns all values of a column, and the number of values per row."""
     if not column.is_list:
         return array.drop_null(), present_in(array).astype(np.int64)
     found = lists(array)
@@ -82,7 +82,7 @@ def _flat(column: FeatureColumn, array: pa.Array) -> tuple[pa.Array, np.ndarray[
 
 
 def _numbers_head(column: FeatureColumn) -> Callable[[int], bytes]:
-    """What stands before packed numbers of a size in bytes."""
+    """Returns the function from the size of packed numbers in bytes to their header."""
     known: dict[int, bytes] = {}
 
     def head(size: int) -> bytes:
@@ -96,7 +96,7 @@ def _numbers_head(column: FeatureColumn) -> Callable[[int], bytes]:
 
 
 def _entry_head(column: FeatureColumn, values_head: bytes, size: int) -> bytes:
-    """An entry of the map up to its last `size` bytes."""
+    """Returns a map entry without its last `size` bytes."""
     key = column.name.encode()
     of_list = bytes([TAGS[column.kind]]) + encode_varint(len(values_head) + size) + values_head
     entry = _KEY_TAG + encode_varint(len(key)) + key

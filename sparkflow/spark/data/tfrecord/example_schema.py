@@ -1,4 +1,4 @@
-"""Spark schemas of `tf.train.Example` records: found by looking at some, or given and checked."""
+"""Spark schemas of `tf.train.Example` records: inferred from some, or given and checked."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class _Seen:
 
 
 def infer_schema(records: Iterable[bytes]) -> StructType:
-    """The schema of records, columns in the order of their names.
+    """Infers the schema of records, with columns in the order of their names.
 
     int64 lists become bigint, float lists float, bytes lists binary. A feature that has exactly one
-    value wherever it is there becomes a scalar column, every other one an array. Features that hold
-    nothing in all the records are left out.
+    value whenever it is present becomes a scalar column, any other one an array. Features that are
+    empty in all records are left out.
 
     Raises:
-        RecordError: A record is no Example, or a feature has lists of two kinds.
+        RecordError: A record is not an Example, or a feature has lists of two kinds.
     """
     seen: dict[str, _Seen] = {}
     for row, record in enumerate(records):
@@ -91,10 +91,10 @@ def _frames_of(row: int, record: bytes) -> list[dict[str, bytes]]:
 
 
 def feature_columns(schema: StructType) -> list[FeatureColumn]:
-    """What each column of a schema is in a record.
+    """Returns the feature that each column of a schema becomes.
 
     Raises:
-        ValueError: A column has a type that no feature can be.
+        ValueError: A column has a type that no feature can represent.
     """
     arrow = to_arrow_schema(schema)
     return [_column(field, arrow.field(at).type) for at, field in enumerate(schema.fields)]

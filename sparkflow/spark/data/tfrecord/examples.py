@@ -1,4 +1,4 @@
-"""The type of a column of `tf.train.Example` records, for reading and for writing."""
+"""The type of a column of `tf.train.Example` records, for reading and writing."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 import pyarrow as pa
 
 BYTES, FLOAT, INT64 = "bytes", "float", "int64"
-"""The kinds of values that a feature holds a list of."""
+"""The kinds of values that features hold lists of."""
 
 TAGS: Final = {BYTES: 0x0A, FLOAT: 0x12, INT64: 0x1A}
-"""What a serialized feature begins with: the number of its only field."""
+"""The first byte of a serialized feature of each kind: the tag of its only field."""
 VALUES_TAG: Final = b"\x0a"
-"""What the list in it begins with: field 1, the packed numbers or one text."""
+"""The first byte of the list in it: the tag of field 1, packed numbers or one string."""
 FLOAT_BYTES: Final = 4
 
 
@@ -22,10 +22,10 @@ class FeatureColumn:
     """One feature of every record.
 
     Attributes:
-        name: Of the feature and of the column.
+        name: The name of the feature and of the column.
         kind: `bytes`, `float` or `int64`.
-        is_list: Whether the column holds lists; else every record has one value or none.
-        arrow_type: Of the column.
+        is_list: Whether the column holds lists; otherwise every record has at most one value.
+        arrow_type: The type of the column.
     """
 
     name: str
@@ -38,7 +38,7 @@ class RecordError(ValueError):
     """A record that does not fit its columns.
 
     Args:
-        row: Which of the records given, from 0.
+        row: The index of the record among those given.
         reason: What is wrong with it.
     """
 

@@ -1,7 +1,7 @@
 """TFRecord files of a data source: lookup, reading, and committed writes.
 
-Paths are of this host or URIs that pyarrow knows (`hdfs:`, `s3:`, `gs:`, ...); Spark's `s3a:` is
-the same as `s3:`. Compressed files are recognised by their first bytes.
+Paths are local or URIs that pyarrow supports (`hdfs:`, `s3:`, `gs:`, ...); Spark's `s3a:` is
+treated as `s3:`. Compressed files are recognised by their first bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sparkflow_runtime.files.compression import compressing, expanding
 TEMPORARY: Final = "_temporary"
 SUCCESS: Final = "_SUCCESS"
 
-# The kind of sparkflow_runtime.files.compression, and what a file's name ends with.
+# The kind in sparkflow_runtime.files.compression, and the suffix of file names.
 _COMPRESSIONS: Final = {
     "none": ("", ""),
     "uncompressed": ("", ""),
@@ -38,7 +38,7 @@ _GZIP_START: Final = b"\x1f\x8b"
 
 
 def compression_of(name: str) -> tuple[str, str]:
-    """The kind of a compression by the name that users give, and the end of its files' names.
+    """Returns the kind of a compression by the user's name for it, and the suffix of file names.
 
     Raises:
         ValueError: There is no such compression.
@@ -57,7 +57,7 @@ def find_files(paths: Sequence[str]) -> list[str]:
     Files and directories whose names begin with `_` or `.` are left out, as Spark does.
 
     Raises:
-        NotFoundError: A path leads to nothing.
+        NotFoundError: A path does not exist.
     """
     found: list[str] = []
     for path in paths:
@@ -81,17 +81,17 @@ def _below(directory: str) -> Iterator[str]:
 
 
 def plain_path(path: str) -> str:
-    """A path as pyarrow and this host know it, without what only Spark knows."""
+    """Returns a path in the form for pyarrow and this host, without Spark's schemes."""
     storage, inner, _ = system.resolve(_SPARK_ONLY.sub("s3:", path))
     return inner if storage is system.LOCAL else _SPARK_ONLY.sub("s3:", path)
 
 
 def numbered_records(path: str) -> Iterator[tuple[int, bytes]]:
-    """The records of a file, each with the byte at which it begins (in the expanded data).
+    """Yields the records of a file, each with its offset in the decompressed data.
 
     Raises:
         NotFoundError: There is no such file.
-        DataLossError: It is damaged; the text has the file and the byte.
+        DataLossError: It is damaged; the text names the file and the offset.
     """
     with _opened(path) as stream:
         offset = 0
@@ -107,7 +107,7 @@ def _opened(path: str) -> BinaryIO:
 
 
 def _kind(start: bytes) -> str:
-    """The compression of a file by its first bytes."""
+    """Returns the compression of a file by its first bytes."""
     if len(start) == _HEADER_BYTES and _is_header(start):
         return ""
     if start.startswith(_GZIP_START):
@@ -125,13 +125,13 @@ def _is_header(start: bytes) -> bool:
 class Staging:
     """A write to a directory that becomes visible when it is committed.
 
-    Tasks write to `_temporary/<job>` in the directory, which readers leave out; `commit` moves the
-    files of the tasks that Spark counts. Each file appears at once, all of them one after the other
-    (as Hadoop's committers do it); `_SUCCESS` comes last.
+    Tasks write to `_temporary/<job>` in the directory, which readers ignore; `commit` moves the
+    files of the tasks that Spark accepted. Each file appears atomically, one after another (as with
+    Hadoop's committers); `_SUCCESS` comes last.
 
     Attributes:
-        directory: Where the files are to be.
-        job: A name that no other write has.
+        directory: The target directory.
+        job: The unique name of the write.
     """
 
     directory: str
@@ -142,7 +142,7 @@ class Staging:
         return system.join(plain_path(self.directory), TEMPORARY, self.job)
 
     def write(self, name: str, records: Iterable[bytes], compression: str) -> int:
-        """Writes one file and returns the number of its records; `name` is not seen yet."""
+        """Writes one file, not yet visible as `name`, and returns its number of records."""
         system.make_dirs(self._temporary)
         path = system.join(self._temporary, name)
         count = 0
@@ -153,7 +153,7 @@ class Staging:
         return count
 
     def commit(self, names: Sequence[str], overwrite: bool) -> None:
-        """Shows the files; with `overwrite` those that were there before are removed."""
+        """Makes the files visible; with `overwrite`, removes the previous ones."""
         directory = plain_path(self.directory)
         system.make_dirs(directory)
         success = system.join(directory, SUCCESS)
@@ -169,10 +169,10 @@ class Staging:
             pass
 
     def abort(self) -> None:
-        """Removes what the tasks wrote; may be called again."""
+        """Removes what the tasks wrote. May be called more than once."""
         if system.is_directory(self._temporary):
             system.delete_recursively(self._temporary)
         parent = posixpath.dirname(self._temporary)
-        # Another write to the same directory may go on at this time.
+        # Another write to the same directory may be in progress.
         if system.is_directory(parent) and not system.list_directory(parent):
             system.delete_recursively(parent)

@@ -17,7 +17,7 @@ _BITS: Final = 7
 
 
 def encode_varint(value: int) -> bytes:
-    """One number that is not negative."""
+    """Encodes one non-negative number."""
     found = bytearray()
     while value >= _MORE:
         found.append(value & 0x7F | _MORE)
@@ -27,10 +27,10 @@ def encode_varint(value: int) -> bytes:
 
 
 def read_varint(data: bytes, start: int) -> tuple[int, int]:
-    """The number at `start`, and where it ends.
+    """Returns the number at `start`, and the offset of its end.
 
     Raises:
-        DataLossError: The data end in it, or it is longer than any number is.
+        DataLossError: The data end inside it, or it is longer than any number.
     """
     value = 0
     for at in range(start, min(len(data), start + LONGEST_VARINT)):
@@ -42,13 +42,13 @@ def read_varint(data: bytes, start: int) -> tuple[int, int]:
 
 
 def decode_varints(data: bytes) -> tuple[Int64s, Int64s]:
-    """All numbers of `data`, which holds nothing else.
+    """Decodes all numbers of `data`, which must contain nothing else.
 
     Returns:
-        [n] int64 values, and [n] int64: where each of them ends in `data`.
+        [n] int64 values, and [n] int64: the offset of each one's end in `data`.
 
     Raises:
-        DataLossError: The data end inside a number, or one is longer than any number is.
+        DataLossError: The data end inside a number, or one is longer than any number.
     """
     octets = np.frombuffer(data, np.uint8)
     if not octets.size:
@@ -56,7 +56,7 @@ def decode_varints(data: bytes) -> tuple[Int64s, Int64s]:
     last = np.flatnonzero(octets < _MORE)
     if not last.size or last[-1] != octets.size - 1:
         raise DataLossError(message="a list of integers ends inside a number")
-    if last.size == octets.size:  # every number is below 128
+    if last.size == octets.size:  # all numbers are below 128
         return octets.astype(np.int64), last + 1
     starts = np.concatenate(([0], last[:-1] + 1))
     lengths = last - starts + 1
@@ -68,13 +68,13 @@ def decode_varints(data: bytes) -> tuple[Int64s, Int64s]:
 
 
 def encode_varints(values: Int64s) -> tuple[bytes, Int64s]:
-    """Numbers one after the other, negative ones in ten bytes as protobuf has them.
+    """Encodes numbers one after another, negative ones in ten bytes as in protobuf.
 
     Args:
         values: [n] int64.
 
     Returns:
-        The data, and [n] int64: how many bytes each number takes.
+        The data, and [n] int64: the size of each number in bytes.
     """
     unsigned = np.ascontiguousarray(values, np.int64).view(np.uint64)
     lengths = np.ones(unsigned.size, np.int64)
