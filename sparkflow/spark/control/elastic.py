@@ -28,7 +28,7 @@ class Resize(Exception):
 
     def __init__(self, workers: int) -> None:
         number = str(workers) if workers else "as many as there are slots for"
-        super().__init__(f"training goes on with another number of workers: {number}")
+        super().__init__(f"training continues with another number of workers: {number}")
         self.workers = workers
 
 

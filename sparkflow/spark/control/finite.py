@@ -27,7 +27,7 @@ REMEDIES: Final = (
     "features; where the loss has a logarithm, a division or a square root, keep its argument away "
     "from 0 (tf.nn.*_with_logits losses do that by themselves, tf.clip_by_value or a small epsilon "
     "elsewhere). tf.check_numerics(tensor, 'name') in model_fn stops at the operation that makes "
-    "the first one. allowNonFinite=True lets training go on all the same"
+    "the first one. allowNonFinite=True lets training continue nevertheless"
 )
 """The advice at the end of every such error."""
 
@@ -170,8 +170,8 @@ class FiniteWatch:
             text += f"{_listed(variables)}. "
         checkpoint = self._last_checkpoint()
         kept = (
-            f"The last checkpoint, {checkpoint}, has finite values (resume='always' goes on from "
-            "it with other parameters)"
+            f"The last checkpoint, {checkpoint}, has finite values (resume='always' continues "
+            "from it with other parameters)"
             if checkpoint
             else "There is no checkpoint (checkpointDir)"
         )

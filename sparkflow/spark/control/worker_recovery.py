@@ -172,7 +172,7 @@ class WorkerRecovery:
             position: The epoch and the step at which it continues.
         """
         reason = str(lost.error).split("\n", 1)[0]
-        _log.warning("the others go on without worker task %d: %s", lost.worker, reason)
+        _log.warning("continuing without worker task %d: %s", lost.worker, reason)
         self._recorder.add_restart(reason)
         self.any = True
         self._absent[lost.worker] = _Absence(time.monotonic(), lost.error)

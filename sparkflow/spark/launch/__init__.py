@@ -1,1 +1,1 @@
-"""Assembly and start of a training, on classic sessions and on Spark Connect."""
+"""Assembles and starts a training, on classic sessions and on Spark Connect."""

@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class ClassicBackend:
-    """The backend in which the driver leads: it has a JVM, and the executors reach it.
+    """The backend in which the driver leads, which has a JVM and is reachable from executors.
 
     Args:
         session: The session.
@@ -61,7 +61,7 @@ class ClassicBackend:
         return layout
 
     def speaks_tls(self, wanted: bool | str) -> bool:
-        """By the driver's address."""
+        """Decides by the driver's address."""
         return session_speaks_tls(wanted, self._session)
 
     def count_workers(self, config: FitConfig) -> int:
@@ -111,7 +111,7 @@ class ClassicBackend:
     def _train_elastic(
         self, training: Training, fit_state: FitState, credentials: Credentials
     ) -> Trained:
-        """Trains with a number of workers that adapts to the slots."""
+        """Trains with a number of workers that adapts to the available slots."""
         session, plan = self._session, training.plan
         config = plan.config
         most = training.most_workers
@@ -139,5 +139,5 @@ class ClassicBackend:
         return values, fit_state.history
 
     def _store(self, plan: TrainingPlan) -> CheckpointStore | None:
-        """Returns the access to checkpoints, by pyarrow if possible, else by Hadoop."""
+        """Returns the storage of checkpoints, through pyarrow if possible, else through Hadoop."""
         return CheckpointStore.of(plan.config, functools.partial(files_for, self._session))

@@ -1,7 +1,7 @@
 """Elastic training on a classic session, with as many workers as there are slots.
 
-Between two segments the number of workers may change. Then the variables are read, the tasks end,
-the rows are placed again and another Spark job starts with these values; the graph is rebuilt,
+The number of workers may change between two segments. Then the variables are read, the tasks end,
+the rows are placed again and another Spark job starts with these values. The graph is rebuilt
 because it contains the tasks of its variables.
 """
 
@@ -33,15 +33,15 @@ _SCOUT_S: Final = 10.0
 
 
 class ElasticTraining:
-    """One fit. For the thread that called it.
+    """The training of one fit. For the thread that called `fit`.
 
     Args:
-        training: For the number of workers that it begins with.
-        fit_state: What lives through all attempts.
-        elastic: Decides about the number.
-        credentials: What the tasks and the driver show to each other.
-        gpu_memory_bytes: How much of a GPU's memory a worker takes; None for all there is.
-        profiles: What the tasks run with.
+        training: The training for the initial number of workers.
+        fit_state: The state that survives all attempts.
+        elastic: Decides the number of workers.
+        credentials: The credentials of tasks and driver.
+        gpu_memory_bytes: The GPU memory that a worker may use; None for all of it.
+        profiles: The resource profiles of the tasks.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class ElasticTraining:
         self._cluster = self._new_cluster()
 
     def run(self) -> Mapping[str, Any]:
-        """Trains, and returns the values of the variables. Blocks. Raises what `fit` does."""
+        """Trains and returns the values of the variables. Blocks. Raises the errors of `fit`."""
         config, state = self._training.plan.config, self._fit_state
         retries = RetryLoop(
             self._attempt,
@@ -117,13 +117,13 @@ class ElasticTraining:
 def scouts(session: SparkSession, layout: ClusterLayout, profiles: Profiles = NONE) -> Any:
     """Makes dynamic allocation request executors for all tasks inside the `with` block.
 
-    Spark asks for executors only where tasks wait for slots. Scouts are such tasks, again and
-    again, and do nothing when they get one.
+    Spark requests executors only while tasks wait for slots. Scouts are repeated tasks for this
+    purpose, which do nothing when they get a slot.
 
     Args:
         session: The session.
-        layout: The tasks that there may be at most.
-        profiles: What they run with; executors that a profile has brought are those of its workers.
+        layout: The largest possible set of tasks.
+        profiles: Their resource profiles; executors added for a profile serve its workers only.
     """
     context: Any = session.sparkContext
     over = threading.Event()
@@ -139,9 +139,9 @@ def scouts(session: SparkSession, layout: ClusterLayout, profiles: Profiles = NO
                 if profiles.worker is not None:
                     tasks = tasks.withResources(profiles.worker)
                 tasks.foreach(_nothing)
-            except Exception as error:  # an executor was lost, say: that is when they are needed
+            except Exception as error:  # such as a lost executor, which is when they are needed
                 if not over.is_set():
-                    _log.info("looking for executors failed: %s", str(error).split("\n", 1)[0])
+                    _log.info("requesting executors failed: %s", str(error).split("\n", 1)[0])
             over.wait(_SCOUT_S)
 
     thread = threading.Thread(target=look, name="scouts", daemon=True)
@@ -156,4 +156,4 @@ def scouts(session: SparkSession, layout: ClusterLayout, profiles: Profiles = NO
 
 
 def _nothing(_: int) -> None:
-    """What a scout does."""
+    """The function of a scout."""

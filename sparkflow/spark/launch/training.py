@@ -1,4 +1,4 @@
-"""A training as values: its rows, its configuration, and the backends that can start it."""
+"""A training as a value: its rows, its configuration, and the backends that can start it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sparkflow.spark.task_resources import RoleResources
 from sparkflow_runtime.security import Credentials
 
 Trained = tuple[Mapping[str, npt.NDArray[Any]], TrainingHistory]
-"""The values of the wanted variables by name, and the history."""
+"""The values of the requested variables by name, and the history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +34,17 @@ class Training:
     """A training that is ready to run.
 
     Attributes:
-        plan: What is to be trained.
-        row_format: What a row consists of.
+        plan: The plan of the training.
+        row_format: The format of the rows.
         rows: The placed rows, one partition per task.
-        name: Of the fit, unique.
-        description: What Spark's UI shows.
-        callbacks: Are told of everything.
-        worker_callbacks: The user's functions for the workers.
-        start: What training begins with where there is no checkpoint; None for initial values.
-        resized: The same training for another number of workers; None where it does not change.
-        most_workers: The largest number of workers there may be.
-        count_workers: For how many workers there are slots; None to ask Spark.
+        name: The unique name of the fit.
+        description: The description in Spark's UI.
+        callbacks: Called for every event.
+        worker_callbacks: The user's worker callbacks.
+        start: The values that training starts from without a checkpoint; None for initial values.
+        resized: Returns the same training for another number of workers; None if that is fixed.
+        most_workers: The maximum number of workers.
+        count_workers: Returns the number of workers for which there are slots; None to ask Spark.
     """
 
     plan: TrainingPlan
@@ -61,15 +61,15 @@ class Training:
 
     @property
     def feed(self) -> FeedPlan:
-        """What workers are told about their rows."""
+        """The workers' information about their rows."""
         return self.plan.feed(self.row_format)
 
     def job(self, credentials: Credentials, gpu_memory_bytes: int | None) -> JobConfig:
-        """What the tasks are told, apart from the address to report to.
+        """Returns the configuration of the tasks, without the address to report to.
 
         Args:
-            credentials: What the job's tasks and driver show to each other.
-            gpu_memory_bytes: How much of a GPU's memory a worker takes; None for all there is.
+            credentials: The credentials of the job's tasks and driver.
+            gpu_memory_bytes: The GPU memory that a worker may use; None for all of it.
         """
         return JobConfig(
             "",
@@ -86,44 +86,44 @@ class Training:
 class Backend(Protocol):
     """Trains on one kind of session.
 
-    What differs between them: how slots are counted, how the barrier job is run and where the
-    loop over attempts is.
+    Backends differ in how slots are counted, how the barrier job is run, and where the retry loop
+    runs.
     """
 
     def require_slots(
         self, layout: ClusterLayout, resources: RoleResources, is_elastic: bool = False
     ) -> ClusterLayout:
-        """Passes when all tasks can run at once.
+        """Checks that all tasks can run at once.
 
         Args:
             layout: The tasks.
-            resources: What each takes.
+            resources: The resources of each task.
             is_elastic: Whether there may be more workers later.
 
         Returns:
-            The layout with what the backend adds: messengers where there is room for them, and
-            parameter servers apart where their resources are.
+            The layout with the backend's additions: messengers if there are slots for them, and
+            separate parameter servers if they have their own resources.
 
         Raises:
-            SparkTrainingError: They cannot; the text has both numbers.
+            SparkTrainingError: They cannot; the text states both numbers.
         """
 
     def speaks_tls(self, wanted: bool | str) -> bool:
         """Whether the tasks speak TLS, by `encryption.speaks_tls`.
 
         Raises:
-            SparkTrainingError: The cluster does not allow what is wanted.
+            SparkTrainingError: The cluster does not permit the requested setting.
         """
 
     def count_workers(self, config: FitConfig) -> int:
-        """For how many workers of a fit there are slots now.
+        """Returns the number of workers of a fit for which there are slots now.
 
         Raises:
-            SparkTrainingError: Nobody knows.
+            SparkTrainingError: The number cannot be determined.
         """
 
     def train(self, training: Training) -> Trained:
-        """Trains, and blocks until it has. Raises what `SparkTrainer.fit` does."""
+        """Trains and blocks until training has ended. Raises the errors of `SparkTrainer.fit`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +131,15 @@ class TrainingData:
     """Prepared and placed rows, which several trainings can share.
 
     Attributes:
-        prepared: The rows that are trained on.
+        prepared: The prepared training rows.
         layout: The tasks.
         placed: The rows in one partition per task.
-        worker_rows: By worker the rows that train.
-        validation_rows: By worker the rows that validate.
-        facts: What `look_at` of the estimator said of them.
-        shards: How rows are cut where the number of workers may change.
-        resized: The same rows for another number of workers; None where it does not change.
-        given: What they were made of: the DataFrame, or the path of files.
+        worker_rows: Number of training rows per worker.
+        validation_rows: Number of validation rows per worker.
+        facts: The result of the estimator's `look_at` for them.
+        shards: How rows are divided if the number of workers may change.
+        resized: Returns the same rows for another number of workers; None if that is fixed.
+        given: Their source: the DataFrame, or the path of files.
     """
 
     prepared: PreparedRows
@@ -156,6 +156,6 @@ class TrainingData:
     def of(
         cls, prepared: PreparedRows, layout: ClusterLayout, placed: PlacedRows, facts: Any
     ) -> TrainingData:
-        """From what `prepare_rows` and `place_rows` gave."""
+        """Creates it from the results of `prepare_rows` and `place_rows`."""
         shares = tuple(placed.worker_rows), tuple(placed.validation_rows)
         return cls(prepared, layout, placed.df, *shares, facts, placed.shards)

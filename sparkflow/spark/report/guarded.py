@@ -81,5 +81,5 @@ class Guarded(Callback):
 
     def _say(self, error: Exception) -> None:
         if not self._failed:
-            _log.warning("%s: no more of it, training goes on: %r", self._what, error)
+            _log.warning("%s is disabled, training continues: %r", self._what, error)
         self._failed = True

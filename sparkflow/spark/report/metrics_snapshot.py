@@ -138,9 +138,9 @@ class SnapshotTracker(Callback):
         """Records the checkpoint that is resumed."""
         if finished:
             self._ended = "returned"
-            self._phase = f"{path} is of a finished training, and is returned as it is"
+            self._phase = f"{path} is of a finished training and is returned unchanged"
         else:
-            self._phase = f"going on from step {step:,} of {path}"
+            self._phase = f"continuing from step {step:,} of {path}"
 
     def on_train_begin(self, run: RunControl) -> None:
         """Records the run."""

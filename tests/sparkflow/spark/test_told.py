@@ -81,7 +81,7 @@ def test_each_way_of_the_rows_tells_them_from_others(
         # In another order, but for files, where the order is a part of what they are.
         again = fit(df if way == "parquet" else df.orderBy("label"), "copy")
     assert again.history.resumed["finished"]
-    assert "with the same parameters, graph and rows: returned as it is" in caplog.text
+    assert "with the same parameters, graph and rows: returned unchanged" in caplog.text
     with pytest.raises(OtherTrainingError, match="rows: their content has changed"):
         fit(reversed_labels(df), "reversed")
 

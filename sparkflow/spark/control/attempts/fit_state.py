@@ -308,7 +308,7 @@ class FitState:
                     found.path,
                     self._schedule.epochs_done + 1,
                 )
-            _log.info("goes on from %s, step %d", found.path, found.snapshot.step)
+            _log.info("continuing from %s, step %d", found.path, found.snapshot.step)
         self._recorder = HistoryRecorder(
             plan.rows, range(plan.layout.num_workers), plan.config.in_step, history, self._restarts
         )

@@ -71,11 +71,11 @@ def describe_resumed(found: Checkpoint, wanted: Fingerprint | None, is_finished:
         known = f" with the same parameters, graph and {rows}"
     if is_finished:
         return (
-            f"checkpoint {found.path} is of a finished training{known}: returned as it is; "
+            f"checkpoint {found.path} is of a finished training{known}: returned unchanged; "
             "resume='never' trains anew"
         )
     return (
-        f"training goes on from step {found.snapshot.step} of checkpoint {found.path}, of an "
+        f"training continues from step {found.snapshot.step} of checkpoint {found.path}, of an "
         f"unfinished training{known}; resume='never' trains anew"
     )
 

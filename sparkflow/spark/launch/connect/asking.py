@@ -31,7 +31,7 @@ class Asking:
     Args:
         session: The session.
         address: `host:port` of the chief.
-        credentials: What the job's tasks show to each other.
+        credentials: The credentials of the job's tasks.
     """
 
     def __init__(self, session: Any, address: str, credentials: Credentials) -> None:
@@ -40,7 +40,7 @@ class Asking:
         self._credentials = credentials.export()
 
     def poll(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Returns the new events, see `Relay`. Blocks for some seconds if there are none."""
+        """Returns new events, see `Relay`. Blocks for some seconds if there are none."""
         (row,) = self._rows("Poll", json.dumps(asked).encode())
         answer: Mapping[str, Any] = json.loads(bytes(row["content"]))
         return answer
@@ -56,7 +56,7 @@ class Asking:
 
 
 def _rows_of(session: Any, task: Any) -> list[Any]:
-    """The rows that a function gives which runs in one task, beside those of the training."""
+    """Returns the rows of a function that runs in one task while the training's tasks run."""
     rows: list[Any] = session.range(0, 1, 1, 1).mapInArrow(task, ROWS_SCHEMA).collect()
     return rows
 
@@ -69,7 +69,7 @@ def ask(
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """The function that `mapInArrow` runs."""
-    from google.protobuf.wrappers_pb2 import BytesValue  # here, for the client does without
+    from google.protobuf.wrappers_pb2 import BytesValue  # here, because the client does not need it
 
     from sparkflow.spark.launch.connect.relay import SERVICE
     from sparkflow_runtime.transport import rpc
@@ -98,7 +98,7 @@ def find_chief(session: Any, directory: str, token: str) -> str:
     Args:
         session: The session.
         directory: See `meeting`.
-        token: The job's.
+        token: The job's token.
     """
     task: Any = functools.partial(look_up, directory, token)
     (row,) = _rows_of(session, task)
@@ -106,19 +106,19 @@ def find_chief(session: Any, directory: str, token: str) -> str:
 
 
 def end_meeting(session: Any, directory: str) -> None:
-    """Removes the directory of a meeting, by a task. Blocks for `_REMOVE_S` at most.
+    """Removes the directory of a meeting by a task. Blocks for at most `_REMOVE_S`.
 
     Args:
         session: The session.
-        directory: See `meeting`. No task looks there any more.
+        directory: See `meeting`; no longer read by any task.
     """
     tag = f"sparkflow-meeting-{uuid.uuid4().hex}"
 
     def run() -> None:
         try:
-            session.addTag(tag)  # tags are those of a thread
+            session.addTag(tag)  # tags belong to a thread
             _rows_of(session, functools.partial(remove, directory))
-        except Exception as error:  # the session may be closed, the cluster gone
+        except Exception as error:  # the session may be closed, or the cluster gone
             _log.info("%s was left: %s", directory, str(error).split("\n", 1)[0])
 
     thread = threading.Thread(target=run, name="sparkflow-end-meeting", daemon=True)
@@ -142,7 +142,7 @@ def remove(directory: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
 def look_up(
     directory: str, token: str, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """The function that `mapInArrow` runs; it does not wait, for it may have a task's slot."""
+    """The function that `mapInArrow` runs; it does not wait, since it may occupy a task's slot."""
     for _ in batches:
         pass
     try:

@@ -1,9 +1,9 @@
 """The chief's process: `python -m sparkflow.spark.launch.connect.chief`, started by task 0.
 
-Its first line from stdin has the job's credentials, and names two files in a directory that only
-this user can read: the pickled `Leadership` that Spark brought with the job's own code, and where
-the outcome is to go. It tells the task its address as JSON on stdout, and ends when training does
-or the task is gone.
+The first line on stdin has the job's credentials and names two paths in a directory that only this
+user can read: the pickled `Leadership`, which Spark delivered with the job's code, and the
+destination of the outcome. The process reports its address to the task as JSON on stdout, and exits
+when training ends or the task is gone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def main() -> None:
     threading.Thread(target=beat, args=(tell,), name="pulse", daemon=True).start()
     messages: queue.Queue[Any] = queue.Queue()
     threading.Thread(target=read_lines, args=(messages,), name="stdin", daemon=True).start()
-    # Imported late, so that the lines above are in force while numpy and gRPC load.
+    # Imported late, so that the lines above take effect before numpy and gRPC load.
     from sparkflow.spark.cluster.failures import is_restartable
     from sparkflow.spark.control.callbacks import Callbacks
     from sparkflow.spark.control.checkpoints.packed import pack, unpack
@@ -48,7 +48,7 @@ def main() -> None:
     from sparkflow.spark.launch.connect.relay import Relay
     from sparkflow_runtime.security import Credentials
 
-    # Not from the network: the Spark task has written it, and Spark sent it with the task's code.
+    # Not from the network: written by the Spark task, to which Spark sent it with the task's code.
     work = pickle.loads(Path(config["work"]).read_bytes())  # noqa: S301
     credentials = Credentials.from_export(config["credentials"])
     left = {part: Path(path).read_bytes() for part, path in config["remembered"].items()}
@@ -71,14 +71,14 @@ def main() -> None:
         reason = "Training was given up"
         parts = error_to_parts(error, is_restartable(error))
     if work.live:
-        # A copy: what callbacks have not heard of is no part of the variables.
+        # A copy, because events not yet delivered to callbacks are not part of the variables.
         parts[EVENTS] = relay.end(None if values is None else dict(values))
     folder = Path(config["outcome"])
     for index, (part, number, content) in enumerate(to_rows(parts)):
         (folder / f"{index:06d}-{number}-{part}").write_bytes(content)
     cluster.close(reason)
     tell({"event": "end"})
-    # The tasks learn the end from the service, so it listens until the task has seen all end.
+    # Tasks learn from the service that training has ended, so it listens until all have ended.
     threading.Event().wait(config["linger_s"])
     os._exit(0)
 

@@ -38,10 +38,10 @@ from sparkflow.spark.task_resources import RoleResources
 _log = logging.getLogger(__name__)
 
 _LOOK_S: Final = 10.0
-"""The seconds between two checks for slots during training."""
+"""Seconds between two checks for slots during training."""
 _SCOUT_S: Final = 30.0
 _SCOUT_HOLD_S: Final = 8.0
-"""The same, and how long a look takes, where executors come because tasks wait."""
+"""Seconds between two checks, and for each, if executors are added for waiting tasks."""
 
 SHARED_DIRECTORY: Final = "spark.sparkflow.sharedDir"
 """The Spark setting of a directory that all executors reach; checkpointDir does as well."""
@@ -60,11 +60,11 @@ class ConnectBackend:
     def require_slots(
         self, layout: ClusterLayout, resources: RoleResources, is_elastic: bool = False
     ) -> ClusterLayout:
-        """Runs a small barrier job, for a Connect client cannot ask the scheduler.
+        """Runs a small barrier job, because a Connect client cannot ask the scheduler.
 
-        Where there is no barrier stage, executors come while tasks wait: then only settings say no.
-        Adds a messenger where the cluster has a slot more: then callbacks are told while training
-        runs, if the slot is free when it begins.
+        Without a barrier stage, executors are added while tasks wait, so only the settings are
+        checked. Adds a messenger if the cluster has another slot: callbacks are then called while
+        training runs, provided that the slot is free when training starts.
         """
         settings = self._settings()
         problem = describe_settings(settings, layout)
@@ -78,13 +78,13 @@ class ConnectBackend:
             require_slots(self._session, live, profile)
         except TooFewSlotsError:
             require_slots(self._session, layout, profile)
-            if not is_elastic:  # else there may be one later
+            if not is_elastic:  # otherwise one may be added later
                 _log.warning(TOLD_AT_END, layout.num_tasks, "there is none")
                 return layout
         return live
 
     def speaks_tls(self, wanted: bool | str) -> bool:
-        """Yes, unless it is not wanted: where the tasks will be is not known here."""
+        """Returns true unless TLS is not wanted: the client does not know where tasks will run."""
         return speaks_tls(wanted, None, lambda name: self._setting(name, "false"))
 
     def count_workers(self, config: FitConfig) -> int:
@@ -109,7 +109,7 @@ class ConnectBackend:
             )
         restarts = plan.config.max_restarts
         callbacks = training.callbacks
-        # Without a barrier stage the client finds the chief as the tasks do.
+        # Without a barrier stage, the client finds the chief in the same way as the tasks.
         is_live = bool(plan.layout.messengers) or (not gang.barrier and bool(shared))
         if not is_live:
             callbacks.on_waiting("training on the cluster; Spark Connect tells the rest at the end")
@@ -168,12 +168,12 @@ class ConnectBackend:
     def _count_workers(
         self, training: Training, profile: ResourceProfile | None, gang: GangStart, running: int
     ) -> int:
-        """For how many workers there is room; a job of the fit has `running` slots."""
+        """Returns the number of workers that fit; a job of this fit occupies `running` slots."""
         if training.count_workers is not None:
             return training.count_workers()
         num_ps, least = training.plan.layout.num_ps, training.plan.config.min_workers
         most = num_ps + training.most_workers + 1 - running
-        # Those that wait are what executors come for.
+        # Waiting tasks cause executors to be added.
         hold_s = _SCOUT_HOLD_S if gang.grows and running else HOLD_S
         slots = running + free_slots(self._session, most, profile, hold_s)
         return workers_in(slots, num_ps, least)
@@ -181,7 +181,7 @@ class ConnectBackend:
     def _profile(
         self, layout: ClusterLayout, resources: RoleResources, warn: bool = True
     ) -> ResourceProfile | None:
-        """What all tasks run with, which are of one stage here; None for Spark's settings."""
+        """Returns the profile of all tasks, which form one stage; None for Spark's settings."""
         if not resources:
             return None
         reason = why_not(self._setting("spark.master", ""))
@@ -198,19 +198,19 @@ class ConnectBackend:
         return build_profile(resources.worker)
 
     def _settings(self) -> dict[str, str]:
-        """Those that say how tasks start."""
+        """Returns the settings that decide how tasks start."""
         found = {key: self._setting(key, "") for key in SETTINGS}
         return {key: value for key, value in found.items() if value}
 
     def _setting(self, key: str, default: str) -> str:
         try:
             return str(self._session.conf.get(key, default))
-        except Exception:  # serverless compute denies that there are such settings
+        except Exception:  # serverless compute hides these settings
             return default
 
 
 def tell_finished(callbacks: Callbacks, plan: TrainingPlan, outcome: Outcome) -> Trained:
-    """Tells the callbacks of a training that has come back; what `Backend.train` returns."""
+    """Calls the callbacks for a finished training and returns the result of `Backend.train`."""
     history = TrainingHistory.from_dict(outcome.history)
     resumed = history.resumed
     if resumed is not None:
@@ -225,9 +225,9 @@ class FinishedRun:
     """A finished training for callbacks: a `RunControl`.
 
     Args:
-        plan: What was trained.
-        history: What happened.
-        values: The variables at the end.
+        plan: The plan of the training.
+        history: The training history.
+        values: The final variables.
     """
 
     def __init__(
@@ -244,10 +244,10 @@ class FinishedRun:
         self._values = values
 
     def stop(self, reason: str = "") -> None:
-        """Changes nothing any more."""
+        """Has no effect any more."""
 
     def values(self) -> Mapping[str, npt.NDArray[Any]]:
-        """The variables at the end, whenever it is called."""
+        """Returns the final variables, whenever it is called."""
         return self._values
 
 
@@ -280,6 +280,6 @@ def tell(callbacks: Callbacks, run: FinishedRun) -> None:
 
 
 def _is_over(history: TrainingHistory, epoch: int, entry: int) -> bool:
-    """Whether an epoch had ended when an entry was made."""
+    """Whether an epoch had ended when an entry was recorded."""
     last = entry == len(history.loss) - 1
     return last or history.epoch_time[epoch] <= history.time[entry]

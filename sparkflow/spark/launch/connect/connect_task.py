@@ -1,8 +1,8 @@
 """The tasks of a training on Spark Connect.
 
-Like `cluster.task`, but the processes report to the chief next to task 0. The tasks learn its
+As in `cluster.task`, but the processes report to the chief next to task 0. The tasks learn its
 address through an `allGather`, which takes a second, or in an ordinary stage from a file, see
-`meeting`. The chief reports failures: if they were raised here, Spark would show the failure of an
+`meeting`. The chief reports failures: if they were raised here, Spark would show that of an
 arbitrary task.
 """
 
@@ -43,7 +43,7 @@ from sparkflow_runtime.errors import OpError
 
 CHIEF: Final = TaskName("chief", 0)
 _START_S: Final = 120.0
-# After the tasks have ended, and after one of them failed.
+# Patience after the tasks have ended, and after one of them failed.
 _END_S: Final = 60.0
 _LINGER_S: Final = 60.0
 
@@ -53,12 +53,14 @@ class ConnectConfig:
     """The configuration of all tasks.
 
     Attributes:
-        job: What `run_task` is told; its `driver` is not known yet.
+        job: The configuration of `run_task`; its `driver` is not known yet.
         work: A pickled `lead.Leadership`, for task 0.
         meeting: Where the chief's address is published if there is no barrier stage.
-        driver_host: Spark's driver as executors reach it; "" if the client does not know.
-        timeout_s: How long tasks may take to come.
-        remembered: What the job before has left, see `packed`, for task 0; None for nothing.
+        driver_host: The address by which executors reach Spark's driver; "" if the client does not
+            know it.
+        timeout_s: Maximum time for tasks to register.
+        remembered: The state left by the previous job, see `packed`, for task 0; None if there is
+            none.
     """
 
     job: JobConfig
@@ -72,7 +74,7 @@ class ConnectConfig:
 def run_connect_task(
     config: ConnectConfig, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """The function that `mapInArrow` runs in each task; the chief's yields the outcome's rows."""
+    """The function that `mapInArrow` runs in each task; task 0 yields the outcome's rows."""
     from pyspark import BarrierTaskContext, TaskContext  # here, as in `cluster.task`
 
     context: Any = BarrierTaskContext.get() if config.job.barrier else TaskContext.get()
@@ -95,7 +97,7 @@ def run_connect_task(
         elif config.meeting:
             address = meeting.find(config.meeting, token, config.timeout_s)
             if address == meeting.OVER and not leads:
-                return  # nobody waits for this task's row
+                return  # no one waits for this task's row
         else:
             raise SparkTrainingError(LOST_LEADER)
         if leads and chief is None:
@@ -104,7 +106,7 @@ def run_connect_task(
             _wait_for_first(address, config.job, context.taskAttemptId())
             return
         if context.partitionId() < first:
-            # This task ends, and Spark brings the client its row while the others run.
+            # This task ends, and Spark delivers its row to the client while the others run.
             for _ in batches:
                 pass
             yield outcome_row(ADDRESS, 0, address.encode())
@@ -114,17 +116,17 @@ def run_connect_task(
             for _ in run_task(job, batches):
                 pass
         except Exception:
-            # The chief knows already; this is for the executor's log.
+            # The chief knows about it already; this is for the executor's log.
             traceback.print_exc()
         if chief is not None:
             yield from chief.outcome()
 
 
 def _is_run_again(config: ConnectConfig, context: Any) -> bool:
-    """Whether the task that leads had a chief before, or has one that others are lost to.
+    """Whether the leading task had a chief before.
 
-    Where the rows of the stage are lost with an executor, Spark begins all of its tasks anew, with
-    attempt 0: then it is the address that tells.
+    If rows of the stage are lost with an executor, Spark restarts all of its tasks with attempt 0:
+    then the published address shows it.
     """
     if config.job.barrier:
         return False
@@ -134,10 +136,10 @@ def _is_run_again(config: ConnectConfig, context: Any) -> bool:
 
 
 def _wait_for_first(address: str, job: JobConfig, task_attempt_id: int) -> None:
-    """Blocks while the first of two tasks 0 leads.
+    """Blocks as long as an earlier instance of task 0 leads.
 
     Raises:
-        SparkTrainingError: It does not any more.
+        SparkTrainingError: It no longer leads.
     """
     try:
         wait_for_others(
@@ -148,7 +150,7 @@ def _wait_for_first(address: str, job: JobConfig, task_attempt_id: int) -> None:
 
 
 def _own_host(config: ConnectConfig, context: Any) -> str:
-    """The address of this executor as the others reach it."""
+    """Returns the address by which other executors reach this one."""
     interface = config.job.endpoints.interface
     if config.job.barrier:
         address: str = context.getTaskInfos()[context.partitionId()].address
@@ -161,7 +163,7 @@ def _own_host(config: ConnectConfig, context: Any) -> str:
 
 
 class _Chief:
-    """The chief's process, as task 0 sees it."""
+    """The chief's process, for task 0."""
 
     def __init__(self, config: ConnectConfig, host: str) -> None:
         self._events: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
@@ -176,7 +178,7 @@ class _Chief:
             raise
 
     def outcome(self) -> Iterator[pa.RecordBatch]:
-        """The rows that the client makes a model, or an error, of."""
+        """Yields the rows from which the client creates a model or an error."""
         self._wait_for("end", _END_S)
         for path in sorted(self._outcome.iterdir()):
             _, number, part = path.name.split("-", 2)
@@ -191,7 +193,7 @@ class _Chief:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _start(self, config: ConnectConfig, host: str) -> int:
-        """Starts the process, and waits until it listens; its port."""
+        """Starts the process, waits until it listens and returns its port."""
         work = self._folder / "work"
         work.write_bytes(config.work)
         self._outcome.mkdir()

@@ -1,10 +1,10 @@
 """Elastic training on Spark Connect: a sequence of jobs with as many workers as there are slots.
 
-The client sees what is free (`free_slots`) and the chief leads, so a change goes there and back:
-beside the questions for news the client looks for slots, with the next one it has the chief end the
-run at the end of a segment, and what that has left comes back as the job's rows. The rows are then
-placed anew, the graph is built again, and another job goes on. Where the slots are just enough
-there is none to ask by, and jobs end by themselves from time to time for a look.
+The client counts free slots (`free_slots`) while the chief leads. Between its polls for events the
+client checks for slots; if there are more, its next poll makes the chief end the run at the end of
+a segment, whose state is returned as the job's rows. The training rows are then placed again, the
+graph is rebuilt, and another job continues. If there is no slot left for polls, jobs end by
+themselves from time to time so that the client can check.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from sparkflow.spark.launch.training import Training
 _log = logging.getLogger(__name__)
 
 FIRST_PAUSE_S: Final = 60.0
-"""How long a job runs that cannot be told of slots; twice as long each time that there are none."""
+"""Seconds until a job that cannot be polled ends for a check; doubles if there are no new slots."""
 _LONGEST_PAUSE_S: Final = 960.0
 _POLL_S: Final = 1.0
 
 
 class MakeJob(Protocol):
-    """Makes the job of a training, see `ConnectJob`."""
+    """Creates the job of a training, see `ConnectJob`."""
 
     def __call__(
         self,
@@ -42,28 +42,28 @@ class MakeJob(Protocol):
         look: Callable[[], None] | None,
         pause_after_s: float | None,
     ) -> ConnectJob:
-        """The job, which goes on with what was left, if anything was."""
+        """Returns the job, which continues from the state that the previous one left, if any."""
 
 
 def workers_in(slots: int, num_ps: int, least: int) -> int:
-    """For how many workers there is room in so many slots.
+    """Returns the number of workers that fit into these slots.
 
-    One is left free to ask the chief by, if the least number of workers does not need it.
+    One slot is left free for polling the chief unless the minimum number of workers needs it.
     """
     rest = slots - num_ps
     return max(0, rest - 1 if rest > least else rest)
 
 
 class ElasticJobs:
-    """One fit. For the thread that called it; `_look` is called by another one.
+    """The jobs of one fit. For the thread that called `fit`; another one calls `_look`.
 
     Args:
-        training: For the number of workers that it begins with.
-        make_job: Makes its jobs.
-        replay: Tells the callbacks.
-        count: For how many workers there is room, given how many slots a running job of this fit
-            has: 0 where none runs.
-        pause: Blocks for so many seconds.
+        training: The training for the initial number of workers.
+        make_job: Creates the jobs.
+        replay: Calls the callbacks.
+        count: Returns the number of workers that fit, given the slots of the running job of this
+            fit, or 0 if none runs.
+        pause: Blocks for a number of seconds.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class ElasticJobs:
         self._found = 0
 
     def run(self) -> Outcome:
-        """Trains and returns what came out. Blocks. Raises what `SparkTrainer.fit` does."""
+        """Trains and returns the outcome. Blocks. Raises the errors of `SparkTrainer.fit`."""
         restarts = self._training.plan.config.max_restarts
         return RetryLoop(self._attempt, restarts, is_restartable, self._on_restart).run()
 
@@ -100,7 +100,7 @@ class ElasticJobs:
         if number:
             run = self._replay.run
             known = () if run is None else tuple(dict(each) for each in run.history.resized)
-            if len(known) >= len(self._changes):  # with how long the last one took
+            if len(known) >= len(self._changes):  # including the duration of the last one
                 self._changes = known
             self._go_on_with(self._after_loss())
         while True:
@@ -119,7 +119,7 @@ class ElasticJobs:
             self._take(found)
 
     def _after_loss(self) -> int:
-        """How many workers go on after a loss; waits for the least that may."""
+        """Waits for the minimum number of workers after a loss; returns the number to use."""
         self._pause(SETTLE_S)
         deadline = time.monotonic() + NEW_EXECUTOR_S
         while (found := self._count(0)) < self._least and time.monotonic() < deadline:
@@ -131,27 +131,32 @@ class ElasticJobs:
         return self._training.plan.layout.num_workers
 
     def _look(self) -> None:
-        """Has the run come to a halt where there is room for more workers."""
+        """Makes the run stop if more workers fit."""
         self._found = min(self._count(self._training.plan.layout.num_tasks), self._most)
         if self._found > self._workers:
             self._replay.wants_pause = True
 
     def _take(self, paused: Paused) -> None:
-        """Goes on with the number of workers that there is room for."""
+        """Continues with the number of workers that fit."""
         before, began = self._workers, time.time()
         self._left = paused
         self._changes = tuple(dict(each) for each in paused.changes)
-        # What was found while the job ran is as good as a look now, and costs no time.
+        # The count from while the job ran is as good as a new one, and costs no time.
         found = self._found or min(self._count(0), self._most)
         self._go_on_with(found if found >= self._least else before)
         if self._workers == before:
             self._pause_after_s = min(2 * self._pause_after_s, _LONGEST_PAUSE_S)
-            _log.info("no other number of workers: %d go on", before)
+            _log.info("the number of workers stays %d", before)
             return
         self._pause_after_s = FIRST_PAUSE_S
         change = {"step": paused.step, "workers": self._workers, "before": before, BEGAN: began}
         self._changes = (*self._changes, change)
-        _log.info("%d workers go on from step %d instead of %d", self._workers, paused.step, before)
+        _log.info(
+            "continuing from step %d with %d workers instead of %d",
+            paused.step,
+            self._workers,
+            before,
+        )
 
     def _go_on_with(self, workers: int) -> None:
         if workers == self._workers:

@@ -1,9 +1,9 @@
-"""Counts free task slots on Spark Connect, by running tasks that hold them.
+"""Counts free task slots on Spark Connect by running tasks that hold them.
 
-It cannot ask the scheduler, and a barrier job says only whether there are so many slots, not how
-many are free. So it submits tasks that each hold their slot for a moment and say when they had it:
-as many as had it at the same time found a free one. Tasks that find none wait, and while they do
-dynamic allocation asks for executors.
+The client cannot ask the scheduler, and a barrier job only shows whether the cluster has enough
+slots, not how many are free. So it submits tasks that each hold a slot for a moment and report when
+they did: the number of tasks that held one at the same time is the number of free slots. Tasks that
+get no slot wait, which makes dynamic allocation request executors.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from sparkflow.spark.launch.connect.room import map_with
 _log = logging.getLogger(__name__)
 
 HOLD_S: Final = 1.5
-"""Longer than the Python processes of one executor start apart from each other."""
+"""Longer than the time between the starts of an executor's Python processes."""
 PATIENCE_S: Final = 10.0
-"""Slots that no task has got within this time are in use."""
+"""Slots that no task gets within this time count as in use."""
 _SCHEMA: Final = "executor string, began double, ended double"
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A slot that a task had.
+    """A slot held by a task.
 
     Attributes:
-        executor: Whose. Its times compare with those of the same one only.
-        began: Seconds of its machine's clock.
-        ended: The same.
+        executor: The executor. Only times of the same executor are comparable.
+        began: Start in seconds, by its machine's clock.
+        ended: End in seconds, by its machine's clock.
     """
 
     executor: str
@@ -54,14 +54,14 @@ class Held:
 
 
 def at_once(held: Iterable[Held]) -> int:
-    """How many slots there were: of each executor the most that tasks had at the same time."""
+    """Returns the number of slots: the sum of each executor's maximum held at the same time."""
     changes: defaultdict[str, list[tuple[float, int]]] = defaultdict(list)
     for each in held:
         changes[each.executor] += [(each.began, 1), (each.ended, -1)]
     count = 0
     for of_executor in changes.values():
         now = most = 0
-        for _, change in sorted(of_executor):  # who ends when another begins comes first
+        for _, change in sorted(of_executor):  # at equal times, ends come before starts
             now += change
             most = max(most, now)
         count += most
@@ -75,14 +75,14 @@ def free_slots(
     hold_s: float = HOLD_S,
     patience_s: float = PATIENCE_S,
 ) -> int:
-    """How many slots of `most` are free. Blocks for `hold_s` and some Spark scheduling.
+    """Returns the number of free slots up to `most`. Blocks for `hold_s` and Spark's scheduling.
 
     Args:
         session: The session.
-        most: More are not looked for.
-        profile: What the tasks run with.
-        hold_s: How long each task has its slot; executors may come in that time.
-        patience_s: How long to wait for a slot.
+        most: The maximum number to look for.
+        profile: The resource profile of the tasks.
+        hold_s: The seconds that each task holds its slot; executors may be added during that time.
+        patience_s: The seconds to wait for a slot.
 
     Raises:
         SparkTrainingError: The tasks failed.
@@ -91,7 +91,7 @@ def free_slots(
     found: queue.SimpleQueue[Held | Exception | None] = queue.SimpleQueue()
 
     def run() -> None:
-        session.addTag(tag)  # tags are those of a thread
+        session.addTag(tag)  # tags belong to a thread
         try:
             task: Any = functools.partial(_hold, tag, hold_s)
             tasks = map_with(profile, session.range(0, most, 1, most), task, _SCHEMA, False)
@@ -119,7 +119,7 @@ def free_slots(
     except queue.Empty:
         pass
     finally:
-        # Not otherwise: Spark kills the Python processes of tasks that it cancels.
+        # Only then, because Spark kills the Python processes of tasks that it cancels.
         if not ended:
             with contextlib.suppress(Exception):  # the session is closed: its queries have ended
                 session.interruptTag(tag)
@@ -130,12 +130,12 @@ _last_query = ""
 
 
 def _hold(query: str, hold_s: float, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What the tasks do. The parent of an executor's Python workers is one process of its own."""
-    global _last_query  # of a Python process, which Spark uses for one task after the other
+    """The tasks' function. All Python workers of an executor have the same parent process."""
+    global _last_query  # per Python process, which Spark reuses for one task after another
     began = time.monotonic()
     for _ in batches:
         pass
-    if _last_query != query:  # else this slot is known already
+    if _last_query != query:  # otherwise this slot has been counted already
         _last_query = query
         time.sleep(hold_s)
     yield pa.RecordBatch.from_pydict(

@@ -1,6 +1,6 @@
 """The job of all tasks on Spark Connect: a query whose result rows are the outcome.
 
-The client blocks in the query. When it is interrupted, the query is, and with its tasks go all
+The client blocks in the query. Interrupting the client interrupts the query, whose tasks end all
 processes.
 """
 
@@ -53,19 +53,20 @@ class ConnectJob:
 
     Attributes:
         rows: The placed rows, one partition per task.
-        config: What the tasks are told; its `driver` is not known yet.
-        work: What the chief is told.
-        max_restarts: How often another job may be submitted after a loss.
-        on_restart: Is told the reason before that.
-        shared_directory: What all executors reach, where there is no barrier stage.
-        driver_host: Spark's driver as executors reach it; "" if it is not known.
-        replay: Tells callbacks what the chief tells, while training runs if there is room for a
-            messenger to say where it is; None where the layout has none.
-        profile: What the tasks run with; None for what Spark's settings say.
-        remembered: What the job before has left where the number of workers changes.
-        look: Looks for slots while training runs, see `LiveQuery`; None where that is not asked.
-        look_every_s: Seconds between two looks.
-        pause_after_s: After how long a job ends for its client to look, where it cannot be told to.
+        config: The configuration of the tasks; its `driver` is not known yet.
+        work: The configuration of the chief.
+        max_restarts: Maximum number of further jobs after losses.
+        on_restart: Called with the reason before each of them.
+        shared_directory: A directory that all executors reach, if there is no barrier stage.
+        driver_host: The address by which executors reach Spark's driver; "" if unknown.
+        replay: Passes events of the chief to callbacks, during training if there is a slot for a
+            messenger, which reports its address; None if the layout has no messenger.
+        profile: The resource profile of the tasks; None for Spark's settings.
+        remembered: The state left by the previous job if the number of workers changes.
+        look: Checks for slots while training runs, see `LiveQuery`; None if not needed.
+        look_every_s: Seconds between two checks.
+        pause_after_s: Seconds after which a job that cannot be polled ends so that its client can
+            check for slots.
     """
 
     rows: DataFrame
@@ -83,10 +84,10 @@ class ConnectJob:
     pause_after_s: float | None = None
 
     def run(self) -> Outcome:
-        """Trains and returns what came out. Blocks.
+        """Trains and returns the outcome. Blocks.
 
         Raises:
-            Exception: As `SparkTrainer.fit` does.
+            Exception: See `SparkTrainer.fit`.
         """
         lost: list[tuple[str, int]] = []
 
@@ -107,10 +108,10 @@ class ConnectJob:
         """Runs one job.
 
         Args:
-            lost: Why those before it were lost, and how many steps were known of them.
+            lost: Why previous jobs were lost, and the number of steps known of each.
 
         Raises:
-            Exception: As `SparkTrainer.fit` does.
+            Exception: See `SparkTrainer.fit`.
         """
         stop = None if self.replay is None else self.replay.asked()["stop"]
         made = replace(self, work=replace(self.work, lost=tuple(lost), stop=stop))
@@ -118,14 +119,14 @@ class ConnectJob:
             return made._submit()
         with contextlib.ExitStack() as turn:
             session, layout = self.rows.sparkSession, self.config.layout
-            # They were free a moment ago where somebody looks for them.
+            # If slots are being checked, they were free a moment ago.
             patience_s = None if self.look is None else _FREE_S
             if takes_messengers(session, layout, self.profile, turn, patience_s):
                 return made._submit(turn.close)
         return made._without_messengers()._submit()
 
     def _without_messengers(self) -> ConnectJob:
-        """The same training for slots that are just enough: callbacks are told at the end."""
+        """Returns the same training without messengers: callbacks are called at the end."""
         layout, plan = self.config.layout, self.work.plan
         alone = replace(layout, messengers=0)
         return replace(
@@ -182,10 +183,10 @@ class ConnectJob:
             try:
                 outcome = self.replay.outcome = from_parts(parts)
             except Exception:
-                try:  # callbacks hear of what was before it
+                try:  # deliver events before the failure to callbacks
                     self.replay.take(events)
-                except Exception as error:  # such as that variables are gone, which comes of it
-                    _log.warning("a callback failed after training had: %r", error)
+                except Exception as error:  # such as variables that are lost with training
+                    _log.warning("a callback failed after training had failed: %r", error)
                 raise
             self.replay.take(events)
             return outcome
@@ -196,13 +197,13 @@ class ConnectJob:
         return from_parts(from_rows((r["part"], r["number"], r["content"]) for r in rows))
 
     def _wait_for_executors(self) -> None:
-        """Waits until the cluster manager has replaced what was lost.
+        """Waits until the cluster manager has replaced lost executors.
 
         Raises:
-            SparkTrainingError: It has not.
+            SparkTrainingError: It has not replaced them in time.
         """
         deadline = time.monotonic() + _NEW_EXECUTOR_S
-        # Training can do without the slots of messengers.
+        # Training does not need the slots of messengers.
         layout = replace(self.config.layout, messengers=0)
         while True:
             try:
@@ -215,7 +216,7 @@ class ConnectJob:
 
 
 def collect_interruptibly(query: DataFrame) -> list[Any]:
-    """The rows of a query, which is cancelled when the caller is interrupted."""
+    """Returns the rows of a query, which is cancelled if the caller is interrupted."""
     session: Any = query.sparkSession
     tag = f"sparkflow-{uuid.uuid4().hex}"
     session.addTag(tag)

@@ -1,7 +1,7 @@
 """The chief's work: leads training on the cluster, as `fit` does on a classic session.
 
-Never needs a Spark session. The cluster is that of one barrier job: processes that are lost come
-back in place, but a lost executor ends the job, and the client submits another one.
+It needs no Spark session. The cluster is a single barrier job: lost processes are restarted in
+place, but a lost executor ends the job, and the client submits another one.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ class Leadership:
     """The chief's configuration; created on the client, picklable.
 
     Attributes:
-        plan: What is to be trained.
-        feed: What workers are told about their rows.
-        max_restarts: How often the fit may begin again, in all its jobs.
-        start: What training begins with; None for initial values.
-        live: Whether callbacks of the client's are told what happens, see `relay`: while it does
-            where the layout has a messenger, else at the end.
-        needs_epochs: Whether one of them must find the cluster quiet at the end of epochs; only
-            where the layout has a messenger does it hear of them in time.
-        stop: Why one of them has wanted training to end, before this began.
-        lost: Why jobs before this one were lost, see `FitState`.
-        changes: Those of the number of workers so far, see `Pausing`.
-        pause_after_s: When the job ends for its client to look for slots; None for when that says
-            so.
+        plan: The plan of the training.
+        feed: The workers' information about their rows.
+        max_restarts: Maximum number of restarts of the fit, over all its jobs.
+        start: The values that training starts from; None for initial values.
+        live: Whether events are passed to the client's callbacks, see `relay`: during training if
+            the layout has a messenger, else at the end.
+        needs_epochs: Whether a callback requires that no step runs when it is called at the end of
+            an epoch; only possible if the layout has a messenger.
+        stop: Why a callback requested the end of training before this job started.
+        lost: Why previous jobs were lost, see `FitState`.
+        changes: The changes of the number of workers so far, see `Pausing`.
+        pause_after_s: Seconds after which the job ends so that its client can check for slots; None
+            if the client requests that.
     """
 
     plan: TrainingPlan
@@ -70,19 +70,19 @@ class Leadership:
 
 
 def picklable(plan: TrainingPlan) -> TrainingPlan:
-    """A plan without the Python graph that its own was made in."""
+    """Returns a plan without the Python graph in which it was built."""
     graph = plan.graph
     ready: Any = ReadyReplicas(graph.strategy, graph.graph_def, plan.layout.num_workers)
     return replace(plan, graph=replace(graph, strategy=ready))
 
 
 class ReadyReplicas:
-    """Stands for a replication strategy whose work on the graph is done, and can be pickled.
+    """A picklable stand-in for a replication strategy whose work on the graph is done.
 
     Args:
-        strategy: That strategy.
-        graph_def: The graph it was made in.
-        count: How many replicas there are.
+        strategy: The strategy.
+        graph_def: The graph in which it was built.
+        count: The number of replicas.
     """
 
     def __init__(self, strategy: Any, graph_def: GraphDef, count: int) -> None:
@@ -94,28 +94,28 @@ class ReadyReplicas:
         self.leave_ops = tuple(getattr(each, "name", each) for each in strategy.leave_ops)
 
     def specialised(self, graph_def: GraphDef, replica: int, num_replicas: int) -> GraphDef:
-        """The graph of one replica."""
+        """Returns the graph of one replica."""
         return GraphDef.FromString(self._graphs[replica if len(self._graphs) > 1 else 0])
 
 
 class JobAround:
-    """The barrier job as the chief sees it, which is a part of it: it is there, and runs."""
+    """The barrier job from the view of the chief, which is part of it: it is always running."""
 
     is_running = True
 
     def start(self) -> None:
-        """Nothing: it has started."""
+        """Does nothing, because the job has started."""
 
     def has_active_tasks(self, beside: int = 0) -> bool:
-        """Whether tasks run that come before the barrier stage: none do any more."""
+        """Whether tasks of earlier stages are running: never, since this stage has started."""
         return False
 
     def describe_slots(self) -> tuple[str, str]:
-        """Nothing: only Spark's driver knows."""
+        """Returns empty texts, because only Spark's driver knows."""
         return "", ""
 
     def finish(self, patience_s: float = 0.0) -> bool:
-        """Whether it has ended, as far as the chief has to wait for that."""
+        """Returns true, because the chief need not wait for the end of its own job."""
         return True
 
 
@@ -124,10 +124,10 @@ class JobCluster:
 
     Args:
         layout: The tasks.
-        credentials: What tasks must show, and are shown.
+        credentials: The credentials of tasks and chief.
         host: The address to listen on.
         ports: The ports of which to listen on one.
-        services: What else is offered there, see `RegistrationServer`.
+        services: Additional services, see `RegistrationServer`.
     """
 
     def __init__(
@@ -153,10 +153,10 @@ class JobCluster:
         self.port = self._server.port
 
     def begin_attempt(self, post: Post, feed_plan: str) -> tuple[RegistrationServer, Any]:
-        """The service and the job for one more attempt.
+        """Returns the service and the job for another attempt.
 
         Raises:
-            LostTaskError: A task does not answer any more, so this job has no future.
+            LostTaskError: A task no longer responds, so this job cannot continue.
         """
         if self._attempts and not self._server.wait_for_answers(_ANSWER_S):
             raise LostTaskError("Some tasks of the Spark job are gone")
@@ -166,7 +166,7 @@ class JobCluster:
         return self._server, JobAround()
 
     def close(self, reason: str = "") -> None:
-        """Ends all tasks; `reason` is empty after training that went well."""
+        """Ends all tasks; `reason` is empty if training succeeded."""
         self._server.end(reason)
 
     def stop(self) -> None:
@@ -185,18 +185,18 @@ def lead(
     remembered: Snapshot | None = None,
     wants_pause: Callable[[], bool] = lambda: False,
 ) -> Outcome | Snapshot:
-    """Trains and returns what came out, or what the next job goes on with. Blocks.
+    """Trains and returns the outcome, or the state from which the next job continues. Blocks.
 
     Args:
-        work: What to train.
-        credentials: What the tasks and the chief show to each other.
+        work: The configuration.
+        credentials: The credentials of tasks and chief.
         cluster: The tasks.
-        callbacks: Are told of everything.
-        remembered: What the job before has left where the number of workers changes.
-        wants_pause: Whether the client wants to look for slots.
+        callbacks: Called for every event.
+        remembered: The state left by the previous job if the number of workers changes.
+        wants_pause: Whether the client wants to check for slots.
 
     Raises:
-        Exception: As `SparkTrainer.fit` does.
+        Exception: See `SparkTrainer.fit`.
     """
     config = work.plan.config
     store = CheckpointStore.of(config, lambda _: PathFiles())
@@ -241,6 +241,6 @@ def lead(
 
 
 def _show_lines(task: TaskName, lines: Sequence[str], dropped: int) -> None:
-    # Spark keeps this in the executor's log: nothing of a running task reaches the client.
+    # Spark keeps this in the executor's log; no output of a running task reaches the client.
     sys.stderr.write(format_lines(task, lines, dropped))
     sys.stderr.flush()

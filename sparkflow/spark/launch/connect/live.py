@@ -1,7 +1,7 @@
 """The client's view of a training on the cluster: its query, and callbacks during training.
 
-The query's first row comes when training has begun to gather, and says where the chief is. From
-then on a thread asks it, and the thread that called `fit` tells the callbacks.
+The query's first row arrives when tasks begin to register, and has the chief's address. From then
+on a thread polls the chief, and the thread that called `fit` calls the callbacks.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ _PAUSE_S: Final = 1.0
 _LOOK_S: Final = 0.5
 _TRIES: Final = 3
 _TAIL_S: Final = 30.0
-"""So long after the last row of the outcome the query may take to end."""
+"""Maximum seconds from the last row of the outcome to the end of the query."""
 
 Row = tuple[str, int, bytes]
 
 
 class LiveRun:
-    """A training that runs on the cluster, as callbacks see it: a `RunControl`.
+    """A training that runs on the cluster, for callbacks: a `RunControl`.
 
     Args:
-        plan: What is trained.
+        plan: The plan of the training.
         total_steps: See `RunControl`.
-        history: What has happened so far.
-        ask: Brings the variables.
+        history: The history so far.
+        ask: Returns the variables.
 
     Attributes:
-        wants_stop: The reason why a callback wants it to end; None if none does.
+        wants_stop: Why a callback has requested the end; None if none has.
     """
 
     def __init__(
@@ -83,32 +83,32 @@ class LiveRun:
         self._ask = ask
 
     def stop(self, reason: str = "") -> None:
-        """Has training end well soon: the cluster hears of it with the next question."""
+        """Requests a regular end of training, which reaches the cluster with the next poll."""
         self.wants_stop = self.wants_stop or reason or "a callback"
 
     def values(self) -> Mapping[str, npt.NDArray[Any]]:
-        """The variables as they are; at the end those of the model. Costs a query."""
+        """Returns the current variables; at the end those of the model. Costs a query."""
         return self._ask()
 
     def end(self, outcome: Outcome, history: TrainingHistory) -> None:
-        """Training has come back."""
+        """Marks training as finished."""
         self.history = history
         self._ask = lambda: outcome.values
 
 
 class Replay:
-    """Tells callbacks what a chief has told. For the thread that called `fit`.
+    """Passes events of a chief to callbacks. For the thread that called `fit`.
 
     Args:
-        callbacks: Are told.
-        plan: What is trained.
+        callbacks: The callbacks.
+        plan: The plan of the training.
 
     Attributes:
-        run: What callbacks see; None before it begins.
-        plan: What is trained: another one where the number of workers changes.
-        acknowledged: The number of the last event that they know of.
-        outcome: What has come back; None before.
-        wants_pause: Whether the cluster is to come to a halt for another number of workers.
+        run: The run that callbacks get; None before it begins.
+        plan: The plan of the training, which is replaced if the number of workers changes.
+        acknowledged: The number of the last event passed to them.
+        outcome: The outcome; None before it has arrived.
+        wants_pause: Whether the cluster is to stop for another number of workers.
     """
 
     def __init__(self, callbacks: Callbacks, plan: TrainingPlan) -> None:
@@ -123,33 +123,33 @@ class Replay:
 
     @property
     def steps(self) -> int:
-        """How many steps have been told of."""
+        """The number of steps reported so far."""
         return 0 if self.run is None else self.run.history.steps
 
     @property
     def needs_epochs(self) -> bool:
-        """Whether a callback must find the cluster quiet."""
+        """Whether a callback requires that no step runs while it is called."""
         return self._callbacks.needs_epochs
 
     def follow(self, asking: Asking | None) -> None:
-        """Who can be asked from now on; None: nobody."""
+        """Sets the connection to the chief; None for none."""
         self._asking = asking
 
     def asked(self) -> dict[str, Any]:
-        """What to poll the chief with."""
+        """Returns the request for the next poll."""
         stop = self.run.wants_stop if self.run is not None else None
         asked: dict[str, Any] = {"acknowledged": self.acknowledged, "stop": stop}
         return {**asked, "pause": True} if self.wants_pause else asked
 
     def take(self, events: Iterable[Mapping[str, Any]]) -> None:
-        """Tells the callbacks of all that they have not heard of."""
+        """Passes new events to the callbacks."""
         for event in events:
             if event["number"] > self.acknowledged:
                 self._tell(event)
                 self.acknowledged = event["number"]
 
     def take_paused(self, paused: Paused, events: Iterable[Mapping[str, Any]]) -> None:
-        """Tells what is left of a run that has ended for another number of workers."""
+        """Passes on the last events of a run that has ended for another number of workers."""
         shared = model_values(unpack(paused.left).shared, self.plan.graph.state.tables)
         values = {name: shared[name] for name in self.plan.fetch}
         self.outcome = Outcome(values, {})
@@ -157,7 +157,7 @@ class Replay:
         self.outcome = None
 
     def finish(self, outcome: Outcome, history: TrainingHistory) -> None:
-        """Tells that training has ended well."""
+        """Reports that training has succeeded."""
         if self.run is not None:
             self.run.end(outcome, history)
             self._callbacks.on_train_end(history)
@@ -198,7 +198,7 @@ class Replay:
                 callbacks.on_restart(event["reason"])
 
     def _values(self) -> Mapping[str, npt.NDArray[Any]]:
-        if self.outcome is not None:  # the last events come with it
+        if self.outcome is not None:  # it includes the last events
             return self.outcome.values
         if self._asking is None:
             raise UnavailableError(message="Training has failed, and its variables are lost")
@@ -206,18 +206,18 @@ class Replay:
 
 
 class LiveQuery:
-    """The training's query and, beside it, those that ask its chief.
+    """The training's query, and the queries that poll its chief.
 
     Args:
-        query: The barrier job, whose first partition is a messenger's, if it has any.
-        credentials: What the job's tasks show to each other.
-        replay: Tells the callbacks.
-        on_begun: Is called when all tasks have got their slots, which a messenger tells.
-        look: Looks for slots while training runs, and says by `Replay.wants_pause` what comes of
-            it; None where their number does not matter.
-        look_every_s: Seconds between two looks.
-        find: Asks the cluster once where the chief is, which it knows only while training runs;
-            None where a messenger tells.
+        query: The barrier job; its first partition is that of the messenger, if any.
+        credentials: The credentials of the job's tasks.
+        replay: Calls the callbacks.
+        on_begun: Called when all tasks have their slots, which a messenger reports.
+        look: Checks for slots while training runs and sets `Replay.wants_pause`; None if their
+            number does not matter.
+        look_every_s: Seconds between two checks.
+        find: Looks up the chief's address on the cluster once, which exists only while training
+            runs; None if a messenger reports it.
     """
 
     def __init__(
@@ -244,14 +244,14 @@ class LiveQuery:
         self._over = threading.Event()
 
     def run(self) -> list[Row]:
-        """The rows of the query. Blocks; callbacks are called meanwhile, by this thread.
+        """Returns the rows of the query. Blocks and calls callbacks in this thread.
 
         Raises:
-            Exception: The query failed, or a callback did: then the query is cancelled.
+            Exception: The query or a callback failed; in the latter case the query is cancelled.
         """
-        # The loop is a function of its own: CPython 3.11 looks for signals where `continue` jumps
-        # back, and an interrupt there passes by the `try` around a loop in the same function.
-        self._replay.acknowledged = 0  # another chief, which counts from one
+        # The loop is a separate function: CPython 3.11 checks for signals when `continue` jumps
+        # back, and an interrupt there bypasses a `try` around a loop in the same function.
+        self._replay.acknowledged = 0  # another chief, whose numbers start at one
         self._replay.wants_pause = False
         try:
             return self._listen()
@@ -276,8 +276,8 @@ class LiveQuery:
                 kind, found = self._messages.get(timeout=_LOOK_S)  # so that Ctrl-C is heard
             except queue.Empty:
                 if complete_s is not None and time.monotonic() - complete_s > _TAIL_S:
-                    # Such as a task that Spark has begun anew and that cannot reach the directory
-                    # in which it would find that training is over.
+                    # Such as a task that Spark has restarted and that cannot reach the directory
+                    # with the information that training is over.
                     self._interrupt(self._tags[0])
                     return rows
                 continue
@@ -292,7 +292,7 @@ class LiveQuery:
                 self._replay.take(found)
                 self._requests.put(self._replay.asked())
             elif kind == "error" and complete_s is not None:
-                _log.warning("the Spark job failed after it had brought the result: %s", found)
+                _log.warning("the Spark job failed after it had returned the result: %s", found)
                 return rows
             elif kind == "error":
                 raise to_exception([JobEnded(found)]) from found
@@ -309,7 +309,7 @@ class LiveQuery:
         threading.Thread(target=target, name=f"sparkflow-{name}", daemon=True).start()
 
     def _train(self) -> None:
-        self._session.addTag(self._tags[0])  # tags are those of a thread
+        self._session.addTag(self._tags[0])  # tags belong to a thread
         try:
             for row in self._query.toLocalIterator():
                 content = bytes(row["content"])
@@ -320,31 +320,31 @@ class LiveQuery:
             self._messages.put(("end", None))
 
     def _seek(self, find: Callable[[], str]) -> None:
-        """Asks until the chief is found."""
+        """Looks for the chief until it is found."""
         self._session.addTag(self._tags[1])
         while not self._over.wait(_PAUSE_S):
             try:
                 address = find()
             except Exception as error:
                 if not self._over.is_set():
-                    _log.warning("no live progress, training goes on: %s", error)
+                    _log.warning("no live progress, training continues: %s", error)
                 return
             if address:
                 self._messages.put(("row", (ADDRESS, 0, address.encode())))
                 return
 
     def _ask(self, asking: Asking) -> None:
-        """Asks again whenever what was told has been passed on."""
+        """Polls again whenever the last events have been passed on."""
         self._session.addTag(self._tags[1])
         failures, first = 0, True
         next_look_s = time.monotonic() + self._look_every_s
         while (request := self._requests.get()) is not None:
-            # Who waits for its callbacks, or is to stop, is not kept waiting.
+            # A chief that waits for callbacks, or is to stop, is polled without delay.
             if not (first or self._replay.needs_epochs or request["stop"]):
                 self._over.wait(_PAUSE_S)
             first = False
             if self._look is not None and time.monotonic() > next_look_s:
-                # By this thread, so that no question of its own has the slot that is free.
+                # In this thread, so that no poll occupies a free slot at the same time.
                 self._look_for_slots(self._look)
                 next_look_s = time.monotonic() + self._look_every_s
                 request = self._replay.asked()
@@ -356,7 +356,7 @@ class LiveQuery:
                     if self._over.is_set():
                         return
                     if failures >= _TRIES:
-                        _log.warning("no live progress any more, training goes on: %s", error)
+                        _log.warning("no live progress any more, training continues: %s", error)
                         return
                     self._over.wait(_PAUSE_S)
                     continue
@@ -371,7 +371,7 @@ class LiveQuery:
             look()
         except Exception as error:
             if not self._over.is_set():
-                _log.warning("looking for slots failed: %s", str(error).split("\n", 1)[0])
+                _log.warning("checking for slots failed: %s", str(error).split("\n", 1)[0])
 
     def _interrupt(self, tag: str) -> None:
         with contextlib.suppress(Exception):  # the session is closed: its queries have ended
@@ -379,6 +379,6 @@ class LiveQuery:
 
 
 def events_in(content: bytes) -> Sequence[Mapping[str, Any]]:
-    """What `Relay.end` gave."""
+    """Returns the events in a result of `Relay.end`."""
     events: list[Mapping[str, Any]] = json.loads(content)
     return events

@@ -1,9 +1,9 @@
-"""How tasks find the chief without a barrier stage: by a file that all executors can read.
+"""How tasks find the chief without a barrier stage: through a file that all executors can read.
 
-The file names an address, and tasks show what they find there the job's token. So it is signed with
-the token: who may only write to the directory cannot send tasks elsewhere. After training the file
-names no address any more: Spark may begin a task anew, which must not look for a chief that has
-ended. The client, which knows when no task can come any more, removes it.
+The file contains an address, to which tasks send the job's token. It is therefore signed with the
+token: write access to the directory alone does not suffice to redirect tasks. After training the
+file contains no address, because a task that Spark restarts must not look for a chief that has
+ended. The client removes the file when no task can start any more.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _NAME: Final = "address"
 _POLL_S: Final = 0.5
 
 OVER: Final = ""
-"""What is found in place of an address when training is over."""
+"""Replaces the address when training is over."""
 
 
 def publish(directory: str, token: str, address: str, files: CheckpointFiles | None = None) -> None:
     """Writes the chief's address.
 
     Args:
-        directory: Of this job alone; it is made.
+        directory: A directory for this job only; it is created.
         token: The job's token.
         address: `host:port`.
         files: The storage.
@@ -41,7 +41,7 @@ def publish(directory: str, token: str, address: str, files: CheckpointFiles | N
 
 
 def tell_over(directory: str, token: str, files: CheckpointFiles | None = None) -> None:
-    """Has whoever looks for the chief from now on find that training is over.
+    """Makes tasks that look for the chief from now on find that training is over.
 
     Args:
         directory: Where the chief's address has been published.
@@ -52,7 +52,7 @@ def tell_over(directory: str, token: str, files: CheckpointFiles | None = None) 
 
 
 def is_published(directory: str, files: CheckpointFiles | None = None) -> bool:
-    """Whether a chief has written its address, also one that is gone."""
+    """Whether a chief has written its address, even if it is gone."""
     try:
         (files or PathFiles()).read(f"{directory}/{_NAME}")
     except NotFoundError:
@@ -61,10 +61,10 @@ def is_published(directory: str, files: CheckpointFiles | None = None) -> bool:
 
 
 def find(directory: str, token: str, timeout_s: float, files: CheckpointFiles | None = None) -> str:
-    """Waits for the chief's address; `OVER` where training is.
+    """Waits for the chief's address and returns it; `OVER` if training is over.
 
     Raises:
-        SparkTrainingError: There is none within `timeout_s` seconds, or another one's.
+        SparkTrainingError: There is none within `timeout_s` seconds, or it is that of another job.
     """
     files = files or PathFiles()
     deadline = time.monotonic() + timeout_s
@@ -85,7 +85,7 @@ def find(directory: str, token: str, timeout_s: float, files: CheckpointFiles | 
 
 
 def end(directory: str, files: CheckpointFiles | None = None) -> None:
-    """Removes the directory, when no task looks there any more."""
+    """Removes the directory after the last task has read it."""
     (files or PathFiles()).remove_tree(directory)
 
 

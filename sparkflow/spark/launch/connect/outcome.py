@@ -1,4 +1,4 @@
-"""The outcome of a training, as bytes: variables and history, or an error.
+"""The outcome of a training as bytes: variables and history, or an error.
 
 The chief sends it to the client as rows of the barrier job. Nothing is unpickled: errors are
 recreated from their names and messages.
@@ -23,15 +23,15 @@ from sparkflow_runtime.checkpoint.tensors import pack_tensors, unpack_tensors
 from sparkflow_runtime.errors import OpError
 
 ROWS_SCHEMA: Final = "part string, number int, content binary"
-"""What the rows look like, in Spark's DDL."""
+"""The schema of the rows, as Spark DDL."""
 
 VALUES, HISTORY, ERROR = "values", "history", "error"
 EVENTS: Final = "events"
-"""What callbacks have not been told yet, see `relay`."""
+"""The part with events not yet passed to callbacks, see `relay`."""
 ADDRESS: Final = "address"
-"""Where the chief is: the row of a messenger, which comes while training runs."""
+"""The part with the chief's address: a messenger's row, which arrives while training runs."""
 COMPLETE: Final = "complete"
-"""That the rows of an outcome have all come: the last row of the task that leads."""
+"""The part that marks the outcome as complete: the last row of the leading task."""
 # Spark Connect sends results in messages of about this size.
 _CHUNK_BYTES: Final = 4 << 20
 _PLAIN_ERRORS: Final[Mapping[str, type[Exception]]] = {
@@ -55,7 +55,7 @@ class Outcome:
 
 
 def to_parts(outcome: Outcome) -> dict[str, bytes]:
-    """An outcome as named bytes."""
+    """Returns an outcome as named bytes."""
     shapes = {name: list(np.shape(value)) for name, value in outcome.values.items()}
     arrays = {name: np.atleast_1d(value) for name, value in outcome.values.items()}
     described = {"history": outcome.history, "shapes": shapes}
@@ -63,7 +63,7 @@ def to_parts(outcome: Outcome) -> dict[str, bytes]:
 
 
 def error_to_parts(error: BaseException, restartable: bool) -> dict[str, bytes]:
-    """An error as named bytes."""
+    """Returns an error as named bytes."""
     described = {
         "type": type(error).__name__,
         "message": str(error.message if isinstance(error, OpError) else error),
@@ -75,12 +75,12 @@ def error_to_parts(error: BaseException, restartable: bool) -> dict[str, bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """A training that has stopped for its client to look for slots.
+    """A training that has stopped so that its client can check for slots.
 
     Attributes:
-        left: What the next job begins with, as `packed.pack` has it.
-        step: The steps made.
-        changes: Those of the number of workers so far, see `TrainingHistory.resized`.
+        left: The state from which the next job continues, see `packed.pack`.
+        step: The number of steps made.
+        changes: The changes of the number of workers so far, see `TrainingHistory.resized`.
     """
 
     left: Parts = field(repr=False)
@@ -89,7 +89,7 @@ class Paused:
 
     @classmethod
     def of(cls, parts: Parts) -> Paused | None:
-        """From the rows of a job; None where they are of one that has ended."""
+        """Creates it from the rows of a job; None if training has ended."""
         if STATE not in parts:
             return None
         state = json.loads(parts[STATE])
@@ -98,10 +98,10 @@ class Paused:
 
 
 def from_parts(parts: Parts) -> Outcome:
-    """The outcome again.
+    """Returns the outcome from its parts.
 
     Raises:
-        Exception: What training failed with.
+        Exception: The error with which training failed.
         SparkTrainingError: There is no outcome.
     """
     if ERROR in parts:
@@ -147,14 +147,14 @@ def _class_of(module: Any, name: str, base: type[Exception]) -> type[Exception] 
 
 
 def to_rows(parts: Parts) -> Iterator[tuple[str, int, bytes]]:
-    """Parts in pieces that fit a message: (part, number of the piece, content)."""
+    """Yields parts in pieces that fit a message: (part, number of the piece, content)."""
     for part, content in parts.items():
         for number, start in enumerate(range(0, len(content) or 1, _CHUNK_BYTES)):
             yield part, number, content[start : start + _CHUNK_BYTES]
 
 
 def outcome_row(part: str, number: int, content: bytes) -> pa.RecordBatch:
-    """A row as a Spark task yields it, see `ROWS_SCHEMA`."""
+    """Returns a row for a Spark task to yield, see `ROWS_SCHEMA`."""
     return pa.RecordBatch.from_pydict(
         {
             "part": pa.array([part], pa.string()),
@@ -165,7 +165,7 @@ def outcome_row(part: str, number: int, content: bytes) -> pa.RecordBatch:
 
 
 def from_rows(rows: Iterable[tuple[str, int, bytes]]) -> dict[str, bytes]:
-    """The parts again, from rows in any order."""
+    """Returns the parts from rows in any order."""
     pieces: dict[str, dict[int, bytes]] = {}
     for part, number, content in rows:
         pieces.setdefault(part, {})[number] = bytes(content)

@@ -12,21 +12,21 @@ from sparkflow.spark.control.history.training_history import TrainingHistory
 from sparkflow.spark.control.schedule import Schedule
 
 BEGAN = "began"
-"""Of a change that is under way: when the run before it ended, in seconds since 1970."""
+"""For a change in progress: when the run before it ended, in seconds since 1970."""
 
 
 class Pausing:
-    """A `control.elastic.Resizing`: the client decides about the number, when the run has ended.
+    """A `control.elastic.Resizing` that lets the client decide the number after the run has ended.
 
     Args:
         wanted: Whether the client wants the run to end at the end of a segment.
-        after_s: After how many seconds it ends in any case, for a client that cannot say so; None
+        after_s: Seconds after which it ends in any case, for a client that cannot request it; None
             for never.
-        in_step: Whether all workers make their steps together; if not, a run ends only where all of
+        in_step: Whether all workers make their steps together; if not, a run ends only when all of
             them have ended the same epoch.
-        remember: Keeps what the next run begins with.
-        changes: Those of the number of workers so far, as `TrainingHistory.resized` has them; the
-            last one may be under way still.
+        remember: Keeps the state from which the next run continues.
+        changes: The changes of the number of workers so far, see `TrainingHistory.resized`; the
+            last one may still be in progress.
         clock: Returns seconds.
         now: Returns seconds since 1970.
     """
@@ -51,10 +51,10 @@ class Pausing:
         self._began_s: float | None = None
 
     def between_segments(self, schedule: Schedule, snapshot: Callable[[], Snapshot]) -> None:
-        """Passes where nobody wants another number of workers.
+        """Ends the run if the number of workers may change.
 
         Raises:
-            Resize: Somebody may, and what was remembered goes on.
+            Resize: It may change; another run continues from the remembered state.
         """
         if not self._in_step and not schedule.at_epoch_end:
             return
@@ -63,7 +63,7 @@ class Pausing:
             raise Resize(0)
 
     def begins(self, history: TrainingHistory) -> None:
-        """Notes the changes that the history, which may be of before them, does not know."""
+        """Adds the changes that the history, which may be older, does not contain."""
         self._began_s = self._clock()
         for change in self._changes:
             if BEGAN in change:

@@ -1,4 +1,4 @@
-"""Communication of the chief with a client during training: a callback and a service.
+"""Communication between chief and client during training: a callback and a service.
 
 The client cannot be reached, so it polls: `Poll` returns new events and passes requests of its
 callbacks, `Values` returns the current variables. Small Spark tasks make the calls, see `asking`.
@@ -30,23 +30,23 @@ SERVICE: Final = "sparkflow.spark.Relay"
 _log = logging.getLogger(__name__)
 
 POLL_S: Final = 5.0
-"""How long a poll waits for something to tell; for so long it takes one of Spark's slots."""
+"""Seconds that a poll waits for events, during which it occupies a Spark slot."""
 _VALUES_LOOK_S: Final = 1.0
-# A client that has not asked for so long is not waited for any more until it asks again.
+# After this many seconds without a poll, the chief no longer waits for the client until it polls.
 _GONE_S: Final = 60.0
 _LOOK_S: Final = 0.1
 _MOST_STEPS: Final = 20_000
 
 
 class Relay(Callback):
-    """Keeps what happens until the client has it. `_changed` guards all fields but `needs_epochs`.
+    """Keeps events until the client has them. `_changed` guards all fields except `needs_epochs`.
 
-    Its methods are called by the thread that leads; `handlers` by those of gRPC.
+    The leading thread calls the methods, gRPC threads the handlers.
 
     Args:
-        needs_epochs: Whether the client has callbacks that must find the cluster quiet at the end
-            of an epoch. Then the leading thread waits there until they have been called.
-        stop: Why training is to end as soon as it has begun; None if it is not.
+        needs_epochs: Whether the client has callbacks that require that no step runs when they are
+            called at the end of an epoch. The leading thread then waits for them.
+        stop: Why training is to end as soon as it has begun; None if it is not to.
     """
 
     def __init__(self, needs_epochs: bool = False, stop: str | None = None) -> None:
@@ -72,7 +72,7 @@ class Relay(Callback):
             return self._pause
 
     def handlers(self) -> Any:
-        """The service, for an `RpcServer`."""
+        """Returns the handlers of the service, for an `RpcServer`."""
         return rpc.handlers(
             SERVICE,
             {
@@ -82,10 +82,10 @@ class Relay(Callback):
         )
 
     def end(self, parts: Parts | None = None) -> bytes:
-        """What the client has not got yet, as JSON; polls end at once from now on.
+        """Ends all polls and returns the events that the client does not have yet, as JSON.
 
         Args:
-            parts: The outcome, for callbacks that ask for variables still; None for a failure.
+            parts: The outcome, for callbacks that still request variables; None after a failure.
         """
         with self._changed:
             self._ended = True
@@ -100,20 +100,20 @@ class Relay(Callback):
             self._changed.notify_all()
             return json.dumps(list(self._events)).encode()
 
-    # ------------------------------------------------------------------ what happens
+    # ------------------------------------------------------------------ events
 
     def on_waiting(self, text: str) -> None:
-        """Tells each text once."""
+        """Reports each text once."""
         if text != self._said:
             self._said = text
             self._add("waiting", text=text)
 
     def on_resume(self, path: str, step: int, finished: bool) -> None:
-        """Tells it."""
+        """Reports the event."""
         self._add("resume", path=path, step=step, finished=finished)
 
     def on_train_begin(self, run: RunControl) -> None:
-        """Tells what a run is known by."""
+        """Reports the start of a run."""
         with self._changed:
             self._run = run
             stop = self._stop
@@ -122,7 +122,7 @@ class Relay(Callback):
         self._add("begin", total_steps=run.total_steps, history=run.history.to_dict())
 
     def on_steps(self, update: Update) -> None:
-        """Tells them, and answers who wants variables."""
+        """Reports the steps and answers requests for variables."""
         self._add(
             "steps",
             first=update.first_step,
@@ -134,23 +134,23 @@ class Relay(Callback):
         self._answer()
 
     def on_epoch_end(self, epoch: int, metrics: Mapping[str, float]) -> None:
-        """Tells it; waits for callbacks that need that."""
+        """Reports the event and waits for callbacks that require it."""
         self._await(self._add("epoch", epoch=epoch, metrics=dict(metrics)))
 
     def on_validation(self, metrics: Mapping[str, float]) -> None:
-        """Tells it; waits for callbacks that need that."""
+        """Reports the event and waits for callbacks that require it."""
         self._await(self._add("validation", metrics=dict(metrics)))
 
     def on_checkpoint(self, path: str) -> None:
-        """Tells it."""
+        """Reports the event."""
         self._add("checkpoint", path=path)
 
     def on_restart(self, reason: str) -> None:
-        """Tells it."""
+        """Reports the event."""
         self._add("restart", reason=reason)
 
     def on_train_end(self, history: TrainingHistory) -> None:
-        """The client learns it from the outcome."""
+        """Only answers requests, since the client learns of the end from the outcome."""
         self._answer()
 
     def _add(self, kind: str, **facts: Any) -> int:
@@ -171,7 +171,7 @@ class Relay(Callback):
             return self._number
 
     def _thin(self) -> None:
-        """Forgets the oldest steps, which nobody asks for: the history has them."""
+        """Drops the oldest steps, which nobody has requested; the history contains them."""
         for event in list(self._events):
             if event["kind"] == "steps" and self._steps > _MOST_STEPS // 2:
                 self._events.remove(event)
@@ -190,12 +190,12 @@ class Relay(Callback):
                     return
                 heard_s = self._heard_s
             self._answer()
-            if heard_s == self._given_up_s:  # every epoch would wait for it once more
+            if heard_s == self._given_up_s:  # otherwise every epoch would wait for it again
                 return
             silent_s = time.monotonic() - max(began, heard_s)
             if silent_s > _GONE_S:
                 self._given_up_s = heard_s
-                _log.warning("the client has not asked for %.0f s: training goes on", silent_s)
+                _log.warning("no poll of the client for %.0f s: training continues", silent_s)
                 return
 
     def _answer(self) -> None:
@@ -213,7 +213,7 @@ class Relay(Callback):
         for future in wanted:
             future.set_result(rows)
 
-    # ------------------------------------------------------------------ what is asked
+    # ------------------------------------------------------------------ requests
 
     def _poll(self, request: BytesValue) -> BytesValue:
         asked = json.loads(request.value)
@@ -233,7 +233,7 @@ class Relay(Callback):
         with self._changed:
             self._changed.wait_for(lambda: bool(self._events) or self._ended, POLL_S)
             answer = {"events": list(self._events), "ended": self._ended}
-            # What was told is not added to any more: the client acknowledges numbers.
+            # Nothing is added to delivered events, because the client acknowledges their numbers.
             for event in self._events:
                 event["told"] = True
             return BytesValue(value=json.dumps(answer).encode())
@@ -249,16 +249,16 @@ class Relay(Callback):
             else:
                 self._wanted.append(future)
                 self._changed.notify_all()
-        # A step or an evaluation may take any time; `end` comes in any case.
+        # A step or an evaluation may take any time, but `end` is always called.
         while not wait([future], _VALUES_LOOK_S).done:
-            if not context.is_active():  # nobody waits any more
+            if not context.is_active():  # the caller no longer waits
                 return
         for part, number, content in future.result():
             yield BytesValue(value=f"{part} {number} ".encode() + content)
 
 
 def _joins(last: Mapping[str, Any], facts: Mapping[str, Any]) -> bool:
-    """Whether steps follow on the last event, which nobody has got yet."""
+    """Whether steps directly follow the last event and that has not been delivered."""
     return (
         last["kind"] == "steps"
         and "told" not in last

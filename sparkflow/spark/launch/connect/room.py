@@ -1,7 +1,7 @@
 """Checks, on Spark Connect, that there are slots for the tasks of a training.
 
-It cannot ask the scheduler, so it runs small barrier jobs: Spark refuses one that the cluster has
-too few slots for, and has one wait whose slots are in use.
+The client cannot ask the scheduler, so it runs small barrier jobs: Spark rejects a job if the
+cluster has too few slots, and makes it wait if slots are in use.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ TOLD_AT_END: Final = (
 )
 _TOO_FEW_SLOTS: Final = "SPARK-24819"
 PATIENCE_S: Final = 5.0
-"""How long a small job may take before its slots count as in use."""
+"""Seconds after which the slots of an unfinished small job count as in use."""
 _CANCEL_S: Final = 10.0
 _LOOK_S: Final = 0.5
 
 _turn: Final = threading.Lock()
-"""Held from the look for slots until the tasks have them: fits beside each other of one program."""
+"""Held from the check for slots until the tasks have them, for concurrent fits of one program."""
 
 
 class TooFewSlotsError(SparkTrainingError):
@@ -46,7 +46,7 @@ class TooFewSlotsError(SparkTrainingError):
 def map_with(
     profile: ResourceProfile | None, rows: DataFrame, task: Any, schema: str, barrier: bool
 ) -> DataFrame:
-    """`rows.mapInArrow` with a resource profile, which Spark's Connect takes since 4.0."""
+    """Calls `rows.mapInArrow` with a resource profile, which Spark Connect accepts since 4.0."""
     more = {} if profile is None else {"profile": profile}
     return rows.mapInArrow(task, schema, barrier=barrier, **more)
 
@@ -57,20 +57,20 @@ def require_slots(
     profile: ResourceProfile | None = None,
     patience_s: float | None = PATIENCE_S,
 ) -> bool:
-    """Passes when the cluster can run all tasks at once, as a small barrier job finds out.
+    """Checks by a small barrier job that the cluster can run all tasks at once.
 
     Args:
         session: The session.
         layout: The tasks.
-        profile: What they run with.
-        patience_s: How long to wait for slots that are in use; None for as long as they are.
+        profile: The resource profile of the tasks.
+        patience_s: Seconds to wait for slots that are in use; None to wait without limit.
 
     Returns:
-        Whether the slots are free, and not only there.
+        Whether the slots are free; false if they exist but are in use.
 
     Raises:
-        TooFewSlotsError: There are fewer.
-        SparkTrainingError: The job failed otherwise.
+        TooFewSlotsError: The cluster has fewer slots.
+        SparkTrainingError: The job failed for another reason.
     """
     count = layout.num_partitions
     rows = session.range(0, count, 1, count)
@@ -94,15 +94,15 @@ def takes_messengers(
     turn: contextlib.ExitStack,
     patience_s: float | None = None,
 ) -> bool:
-    """Whether there are free slots for messengers, too. Blocks until there are for the others.
+    """Whether messengers have free slots, too. Blocks until the other tasks have.
 
     Args:
         session: The session.
         layout: The tasks, with messengers.
-        profile: What they run with.
-        turn: Where so, is to be closed when the tasks have their slots: until then other fits of
-            this program wait, which would take them for free.
-        patience_s: How long to wait for those that are in use; None for as `require_slots` does.
+        profile: The resource profile of the tasks.
+        turn: If true is returned, the caller closes it when the tasks have their slots; until then
+            other fits of this program wait, which would otherwise consider these slots free.
+        patience_s: Seconds to wait for slots in use; None for the default of `require_slots`.
     """
     patience = {} if patience_s is None else {"patience_s": patience_s}
     alone = replace(layout, messengers=0)
@@ -111,14 +111,14 @@ def takes_messengers(
         if require_slots(session, layout, profile, **patience):
             return True
         turn.close()
-        # Either others have the slots, and leave some, or Spark's Python processes start slowly:
-        # after this they have.
+        # Either others use the slots and will free some, or Spark's Python processes start slowly
+        # and will have started after this.
         require_slots(session, alone, profile, None)
         turn.enter_context(_turn)
         if require_slots(session, layout, profile, **patience):
             return True
         reason = "it is in use"
-    except TooFewSlotsError:  # an executor has gone
+    except TooFewSlotsError:  # an executor was lost
         reason = "there is none now"
     turn.close()
     _log.warning(TOLD_AT_END, alone.num_tasks, reason)
@@ -126,12 +126,12 @@ def takes_messengers(
 
 
 def _ended(session: Any, probe: DataFrame, patience_s: float | None) -> Exception | bool | None:
-    """What a query failed with, None where it did not, True where it was cancelled."""
+    """Returns the error of a query, None if it succeeded, True if it was cancelled."""
     tag = f"sparkflow-room-{uuid.uuid4().hex}"
     ended: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
 
     def run() -> None:
-        session.addTag(tag)  # tags are those of a thread
+        session.addTag(tag)  # tags belong to a thread
         try:
             # Not `collect`: Spark would look for more slots for ten minutes.
             probe.count()
@@ -153,7 +153,7 @@ def _ended(session: Any, probe: DataFrame, patience_s: float | None) -> Exceptio
 
 
 def _cancel(session: Any, tag: str, thread: threading.Thread) -> None:
-    """Ends a query, which may not have reached the server yet."""
+    """Cancels a query, which may not have reached the server yet."""
     for _ in range(int(_CANCEL_S / _LOOK_S)):
         with contextlib.suppress(Exception):  # the session is closed: its queries have ended
             session.interruptTag(tag)

@@ -31,11 +31,11 @@ _POLL_S: Final = 0.5
 
 
 class InProcessBackend:
-    """The only worker trains in its Spark task, on a classic session or on Spark Connect.
+    """The backend whose only worker trains in its Spark task, on classic and Connect sessions.
 
     Args:
         session: The session.
-        reason: Why it is done, for whoever reads it.
+        reason: Why it is used, for messages.
     """
 
     def __init__(self, session: Any, reason: str) -> None:
@@ -45,10 +45,10 @@ class InProcessBackend:
     def require_slots(
         self, layout: ClusterLayout, resources: RoleResources, is_elastic: bool = False
     ) -> ClusterLayout:
-        """Passes when there is one worker; one slot there is always, sooner or later.
+        """Checks that there is only one worker, for which a slot will always become free.
 
         Raises:
-            SparkTrainingError: There are more.
+            SparkTrainingError: There are more workers.
         """
         if layout.num_workers > 1 or layout.num_stages > 1:
             asked = f"numWorkers={layout.num_workers}"
@@ -69,11 +69,11 @@ class InProcessBackend:
         return layout
 
     def speaks_tls(self, wanted: bool | str) -> bool:
-        """No: nothing is said to other processes."""
+        """Returns false, because there is no communication with other processes."""
         return False
 
     def count_workers(self, config: FitConfig) -> int:
-        """One: there are no others to reach."""
+        """Returns 1, because other workers could not be reached."""
         _log.warning(
             "numWorkers=(%d, %d): one worker trains, as %s",
             config.min_workers,
@@ -83,7 +83,7 @@ class InProcessBackend:
         return 1
 
     def train(self, training: Training) -> Trained:
-        """Runs the task; then tells the callbacks what happened."""
+        """Runs the task, then calls the callbacks with its events."""
         plan = training.plan
         self.require_slots(plan.layout, RoleResources())
         text = f"training inside one Spark task, without sockets or processes: {self._reason}"
@@ -125,7 +125,7 @@ class InProcessBackend:
 
 
 def _next(events: queue.SimpleQueue[Event]) -> Event:
-    """Waits in short waits, so that Ctrl-C is heard; see `connect.live` for why it is apart."""
+    """Waits in short intervals so that Ctrl-C works; separate for the reason in `connect.live`."""
     while True:
         try:
             return events.get(timeout=_POLL_S)

@@ -1,7 +1,7 @@
-"""The cluster of a training inside one task: this process, which is a worker and all its servers.
+"""The cluster of a training inside one task: this process is the worker and all its servers.
 
-It answers what a `TrainingRun` asks of `cluster.registration` and of the barrier job, and posts the
-same events, but all of it happens here.
+It implements what a `TrainingRun` needs of `cluster.registration` and of the barrier job, and posts
+the same events, but everything runs in this process.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _HERE = "this process"
 
 
 class OneTask:
-    """A `training_run.Service` and a `gathering.Job`. `close` may be called again.
+    """A `training_run.Service` and a `gathering.Job`. `close` may be called more than once.
 
     Args:
-        layout: The tasks that this one plays; the only worker is number 0.
-        callbacks: The user's functions for workers.
+        layout: The tasks that this process represents; the only worker is number 0.
+        callbacks: The user's worker callbacks.
 
     Attributes:
-        worker: Where everything runs.
-        name: The worker's.
+        worker: The worker that runs everything.
+        name: The worker's name.
     """
 
     def __init__(self, layout: ClusterLayout, callbacks: tuple[WorkerCallback, ...] = ()) -> None:
@@ -57,12 +57,12 @@ class OneTask:
         self.worker.on_loop_update = self._steps.add
 
     def begin(self, post: Post, plan: FeedPlan, batches: Iterable[pa.RecordBatch]) -> None:
-        """Takes all rows and posts that every task has come. Blocks while rows arrive.
+        """Reads all rows and posts that every task has registered. Blocks while rows arrive.
 
         Args:
-            post: Takes events.
+            post: Receives events.
             plan: How the rows are fed.
-            batches: What Spark gives the task.
+            batches: The task's rows from Spark.
 
         Raises:
             OpError: Rows cannot be trained on, or the disk is full.
@@ -82,7 +82,7 @@ class OneTask:
             post(RowsReady(task, *rows))
 
     def close(self, ended_well: bool = False) -> None:
-        """Ends what runs and lets go of the rows."""
+        """Ends running steps and releases the rows."""
         if ended_well:
             self._tell({"event": "end", "steps": self._steps.steps})
         self.worker.close(CancelledError)
@@ -92,14 +92,14 @@ class OneTask:
             self._spool.close()
         self._feed = self._spool = None
 
-    # ------------------------------------------------------------------ as the service
+    # ------------------------------------------------------------------ the service
 
     def cluster(self) -> ClusterDef:
-        """Nobody asks for addresses where there is one task: none."""
+        """Returns no addresses, since the only task needs none."""
         return ClusterDef()
 
     def let_return(self, task: TaskName, start: tuple[int, int]) -> None:
-        """A task that is lost takes the training with it, so none returns."""
+        """Never called, because a lost task ends the training."""
         raise AssertionError(f"{task} cannot be restarted in its own process")
 
     def is_coming_back(self, task: TaskName) -> bool:
@@ -107,12 +107,12 @@ class OneTask:
         return False
 
     def progress(self) -> Mapping[TaskName, Progress]:
-        """How far this process is."""
+        """Returns the progress of this process."""
         rows = self._feed.rows if self._feed is not None else 0
         return {self.name: Progress(rows, self._steps.steps, time.monotonic())}
 
     def infos(self) -> Mapping[TaskName, TaskInfo]:
-        """Who this process is."""
+        """Returns the identity of this process."""
         return {
             self.name: TaskInfo(
                 job=self.name.job, task=0, host=socket.gethostname(), pid=os.getpid()
@@ -120,20 +120,20 @@ class OneTask:
         }
 
     def states(self, timeout_s: float) -> Mapping[TaskName, ReportStateRequest]:
-        """What this process does."""
+        """Returns the state of this process."""
         return {self.name: describe_state(self.name, self.worker.waits(), self._steps.steps)}
 
-    # ------------------------------------------------------------------ as the job
+    # ------------------------------------------------------------------ the job
 
     def start(self) -> None:
-        """Nothing: it runs."""
+        """Does nothing, because the job is running."""
 
     def describe_slots(self) -> tuple[str, str]:
-        """Nothing: the task has one."""
+        """Returns empty texts, because the task has its slot."""
         return "", ""
 
     def has_active_tasks(self, beside: int = 0) -> bool:
-        """Whether Spark is busy with stages before: not any more."""
+        """Whether tasks of earlier stages are running: never, since this one has started."""
         return False
 
     def _fail(self, error: Exception) -> None:

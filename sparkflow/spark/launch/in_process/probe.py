@@ -1,4 +1,4 @@
-"""Whether the Python workers of a session may open sockets and start processes, asked by a task."""
+"""Checks by a task whether a session's Python workers may open sockets and start processes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _TIMEOUT_S: Final = 10.0
 _SCHEMA: Final = "reason string"
 
 _known: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
-"""By session what was found: a session's compute does not change its mind."""
+"""The results by session, which do not change during a session."""
 
 
 def why_locked_in(session: Any) -> str:
-    """Why tasks of this session cannot reach each other; "" if nothing speaks against it.
+    """Returns why tasks of this session cannot reach each other; "" if they can.
 
-    Runs one small Spark job the first time, and no other for this session.
+    Runs one small Spark job per session, in the first call.
 
     Raises:
         SparkTrainingError: The job failed, for instance because executors lack sparkflow.
@@ -48,7 +48,7 @@ def _look(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def look(
     connects: Callable[[], None] | None = None, spawns: Callable[[], None] | None = None
 ) -> str:
-    """What this process is denied of what a training's processes need; "" if nothing.
+    """Returns what this process may not do although training needs it; "" if nothing.
 
     Args:
         connects: Opens a connection to this process; the real one if None.
@@ -75,7 +75,7 @@ def _connect() -> None:
 
 
 def _spawn() -> None:
-    # Without site packages, so that it takes milliseconds.
+    # Without site packages, so that it only takes milliseconds.
     subprocess.run(
         [sys.executable, "-I", "-S", "-c", ""],
         check=True,

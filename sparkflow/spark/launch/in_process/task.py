@@ -1,7 +1,7 @@
 """The task: reads its rows, trains, and yields the outcome.
 
-Runs in Spark's Python worker, which other tasks use afterwards: what is set of the process is set
-back. `model_fn` became a graph on the client; of its Python code only worker callbacks run here.
+It runs in Spark's Python worker, which other tasks reuse, so changes to process-wide settings are
+undone. The client has turned `model_fn` into a graph; the only user code here is worker callbacks.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class InTaskConfig:
-    """What the tasks are told.
+    """The configuration of the tasks.
 
     Attributes:
-        job: The layout, the rows and the user's functions; nobody listens at its `driver`.
+        job: The layout, the rows and the user's functions; its `driver` is not used.
         work: A pickled `connect.lead.Leadership`.
     """
 
@@ -59,18 +59,18 @@ def train_in_task(
 
     context: Any = TaskContext.get()
     if config.job.layout.task(context.partitionId()).job != "worker":
-        for _ in batches:  # of parameter servers, which the worker plays as well
+        for _ in batches:  # of parameter servers, whose role the worker has as well
             pass
         return
     if context.resources().get("gpu") is not None:
         _log.warning("the task has a GPU, but a training inside a Spark task uses the CPU only")
-    # Not from the network: Spark has brought it with the task's own code.
+    # Not from the network: Spark has delivered it with the task's code.
     work = pickle.loads(config.work)  # noqa: S301
     try:
         with limited_threads(max(context.cpus(), len(os.sched_getaffinity(0)))):
             parts = to_parts(train_here(config.job, work, batches, context.attemptNumber()))
     except Exception as error:
-        # Were it raised, Spark would run the task again, and show it with the JVM's stack.
+        # If it were raised, Spark would run the task again and add the JVM's stack trace.
         traceback.print_exc()
         parts = error_to_parts(error, restartable=False)
     for part, number, content in to_rows(parts):
@@ -80,16 +80,16 @@ def train_in_task(
 def train_here(
     job: JobConfig, work: Leadership, batches: Iterable[pa.RecordBatch], attempt: int = 0
 ) -> Outcome:
-    """Trains in this process and returns what came out. Blocks.
+    """Trains in this process and returns the outcome. Blocks.
 
     Args:
         job: The layout, the rows and the user's functions.
-        work: What to train.
+        work: The configuration of training.
         batches: The rows.
-        attempt: How often Spark has run the task before: it was lost each time.
+        attempt: The number of previous runs of the task, all of which were lost.
 
     Raises:
-        Exception: As `SparkTrainer.fit` does.
+        Exception: See `SparkTrainer.fit`.
     """
     config = work.plan.config
     if attempt > work.max_restarts:

@@ -126,11 +126,11 @@ def test_who_allows_it_gets_it_but_keeps_the_last_finite_checkpoint(
     assert caplog.text.count("allowNonFinite=True, training continues: The loss") == 1
     names = sorted(each.name for each in tmp_path.iterdir())
     assert names == ["checkpoint-000001-step-5", "checkpoint-000004-step-20"]
-    # Who does not allow it any more goes on from there.
+    # A fit that no longer allows it continues from there.
     with caplog.at_level(logging.WARNING), pytest.raises(NonFiniteError):
         rig.but(**{**control, "allow_non_finite": False}).train()
     assert "step-20 is ignored: weights (3 NaN of 3 elements)" in caplog.text
-    assert "goes on from step 5" in caplog.text
+    assert "continues from step 5" in caplog.text
 
 
 def test_a_metric_that_is_none_is_no_reason_to_stop(

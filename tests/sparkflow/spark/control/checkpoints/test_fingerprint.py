@@ -97,7 +97,7 @@ def test_always_goes_on_and_says_with_what(
         result = change(rig.but(**control)).train()
     assert result.trained
     assert result.history.steps >= 8
-    assert "training goes on from step 6" in caplog.text
+    assert "training continues from step 6" in caplog.text
     assert re.search(words, caplog.text)
 
 
@@ -119,7 +119,7 @@ def test_a_finished_training_is_returned_and_said_to_be(
     path = f"{tmp_path}/checkpoint-000002-step-10"
     assert (
         f"checkpoint {path} is of a finished training with the same parameters, graph and rows: "
-        "returned as it is; resume='never' trains anew"
+        "returned unchanged; resume='never' trains anew"
     ) in caplog.text
     assert told == [(path, 10, True)]
     assert again.history.resumed["finished"]
@@ -131,7 +131,7 @@ def test_going_on_is_said_too(rig: Any, tmp_path: Path, caplog: pytest.LogCaptur
     rig.but(**{**control, "max_steps": 5}).train()
     with caplog.at_level(logging.WARNING):
         rest = rig.but(**control).train()
-    assert "training goes on from step 5 of checkpoint" in caplog.text
+    assert "training continues from step 5 of checkpoint" in caplog.text
     assert not rest.history.resumed["finished"]
 
 

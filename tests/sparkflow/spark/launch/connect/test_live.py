@@ -419,7 +419,7 @@ def test_a_chief_that_cannot_be_asked_does_not_end_training(
     ended.start()
     assert LiveQuery(query, Credentials("token"), replay_of()).run() == []  # type: ignore[arg-type]
     ended.join()
-    assert "no live progress any more, training goes on: unreachable" in caplog.text
+    assert "no live progress any more, training continues: unreachable" in caplog.text
 
 
 def test_a_query_that_fails_is_spark_s_failure(chief: Chief) -> None:
