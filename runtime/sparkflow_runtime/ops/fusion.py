@@ -1,8 +1,8 @@
-"""How an op becomes instructions of a fused kernel: what `Op.fuse` is given and gives back.
+"""How an op becomes instructions of a fused kernel: the argument and the result of `Op.fuse`.
 
 A kernel runs over an iteration space: the sizes greater than 1 of one shape. Every dimension of a
-tensor in it lies along one dimension of the space, or along none where its size is 1 or where the
-tensor is the same all along it.
+tensor in it maps to one dimension of the space, or to none if its size is 1 or the tensor is
+broadcast along it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from sparkflow_runtime.codegen.ir.builder import KernelBuilder, Value
 
 Dims = tuple[int | None, ...]
-"""Per dimension of a tensor the one of the iteration space along which it lies."""
+"""Per dimension of a tensor the dimension of the iteration space to which it maps."""
 
 
 class NotFusableError(Exception):
-    """The op cannot be part of this kernel; it runs by itself."""
+    """The op cannot be part of this kernel; it runs separately."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,11 @@ class Fused:
     """A tensor in a kernel.
 
     Attributes:
-        value: What the kernel computes for it.
+        value: The kernel's value for it.
         shape: Its shape.
-        dims: Where its dimensions lie.
+        dims: The mapping of its dimensions.
         is_final: Whether nothing in the kernel can read it: it is complete only at the end.
-        divisor: What a final value is divided by when the kernel has run; None for nothing.
+        divisor: The divisor of a final value after the kernel has run; None for none.
     """
 
     value: Value
@@ -47,12 +47,12 @@ class Fused:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A scalar of a kernel that is not zero where the op must fail.
+    """A scalar of a kernel that is non-zero if the op must fail.
 
     Attributes:
         value: The scalar.
-        inputs: Numbers of the inputs that the error is about; they come from outside.
-        fail: Takes these arrays and raises.
+        inputs: Numbers of the inputs that the error concerns; they are inputs of the kernel.
+        fail: Accepts these arrays and raises.
     """
 
     value: Value
@@ -62,19 +62,19 @@ class Check:
 
 @dataclass(slots=True)
 class Fusion:
-    """One op on its way into a kernel.
+    """One op that is being fused into a kernel.
 
     Attributes:
-        builder: Takes the instructions.
+        builder: Receives the instructions.
         space: Sizes of the iteration space.
         attrs: The node's attributes.
-        shapes, dtypes: Of the inputs.
-        constants: Values of the inputs that are known, else None.
+        shapes, dtypes: Shapes and dtypes of the inputs.
+        constants: Known values of the inputs, else None.
         inside: The inputs that this kernel computes, else None.
-        output_shapes, output_dtypes: Of the outputs.
-        load: Gives input `i` from outside, lying as said.
+        output_shapes, output_dtypes: Shapes and dtypes of the outputs.
+        load: Loads input `i` from outside, with the given mapping.
         reduces: Whether a reduction over these dimensions of the space may be read in the kernel.
-        checks: What must hold of the inputs, see `Check`.
+        checks: The conditions on the inputs, see `Check`.
     """
 
     builder: KernelBuilder
@@ -91,10 +91,10 @@ class Fusion:
     checks: list[Check] = field(default_factory=list)
 
     def align(self, shape: tuple[int, ...], inputs: Sequence[int]) -> Dims:
-        """Where a tensor lies to which these inputs are broadcast.
+        """Returns the mapping of a tensor to which these inputs are broadcast.
 
         Raises:
-            NotFusableError: The inputs lie along different dimensions.
+            NotFusableError: The inputs map to different dimensions.
         """
         dims: list[int | None] = [None] * len(shape)
         for number in inputs:
@@ -105,7 +105,7 @@ class Fusion:
                 if dim is None:
                     continue
                 if dims[-place] not in (None, dim):
-                    raise NotFusableError("the inputs lie along different dimensions")
+                    raise NotFusableError("the inputs map to different dimensions")
                 dims[-place] = dim
         needed = [
             dims[place] is None
@@ -118,10 +118,10 @@ class Fusion:
         return fit(self.space, shape, dims, needed)
 
     def input(self, number: int, dims: Dims) -> Value:
-        """The value of an input that is broadcast to a tensor lying as `dims` says.
+        """Returns an input's value, broadcast to a tensor with the mapping `dims`.
 
         Raises:
-            NotFusableError: It is computed in this kernel and lies otherwise, or is final.
+            NotFusableError: It is computed in this kernel with another mapping, or is final.
         """
         shape = self.shapes[number]
         own = tuple(
@@ -131,24 +131,24 @@ class Fusion:
         given = self.inside[number]
         if given is not None:
             if given.is_final:
-                raise NotFusableError("it is complete at the end of the kernel only")
+                raise NotFusableError("it is complete only at the end of the kernel")
             if any(
                 theirs not in (None, mine) for theirs, mine in zip(given.dims, own, strict=True)
             ):
-                raise NotFusableError("the input lies along other dimensions")
+                raise NotFusableError("the input maps to other dimensions")
             return given.value
         constant = self.constants[number]
         if constant is not None and is_uniform(constant):
             return self.builder.constant(constant.flat[0].item(), self.dtypes[number])
         if any(size > 1 and dim is None for size, dim in zip(shape, own, strict=True)):
-            raise NotFusableError("a dimension of the input lies nowhere")
+            raise NotFusableError("a dimension of the input maps to none")
         return self.load(number, own)
 
     def whole(self, number: int) -> Fused:
-        """An input, not broadcast.
+        """Returns an input, not broadcast.
 
         Raises:
-            NotFusableError: It does not lie in the space, or is final.
+            NotFusableError: It does not map to the space, or is final.
         """
         shape = self.shapes[number]
         given = self.inside[number]
@@ -158,10 +158,10 @@ class Fusion:
     def reduce(
         self, function: str, tensor: Fused, positions: Sequence[int], keep_dims: bool
     ) -> Fused:
-        """A reduction over dimensions of a tensor along which it varies or has size 1.
+        """Returns a reduction over dimensions along which a tensor varies or has size 1.
 
         Raises:
-            NotFusableError: It is the same along one of them.
+            NotFusableError: It is broadcast along one of them.
         """
         over = [False] * len(self.space)
         for position in positions:
@@ -169,7 +169,7 @@ class Fusion:
             if dim is not None:
                 over[dim] = True
             elif tensor.shape[position] > 1:
-                raise NotFusableError("the tensor is the same along a dimension that is reduced")
+                raise NotFusableError("the tensor is broadcast along a reduced dimension")
         if keep_dims:
             dims: Dims = tuple(None if i in positions else dim for i, dim in enumerate(tensor.dims))
             shape = tuple(1 if i in positions else size for i, size in enumerate(tensor.shape))
@@ -179,18 +179,18 @@ class Fusion:
         if not any(over):
             return Fused(tensor.value, shape, dims)
         if any(flag and not axis for flag, axis in zip(over, tensor.value.axes, strict=True)):
-            raise NotFusableError("the tensor is the same along a dimension that is reduced")
+            raise NotFusableError("the tensor is broadcast along a reduced dimension")
         is_final = not self.reduces(tensor.value.axes, tuple(over))
         value = self.builder.reduce(function, tensor.value, tuple(over))
         return Fused(value, shape, dims, is_final)
 
     def like(self, tensor: Fused, value: Value, is_final: bool = False) -> Fused:
-        """Another value that lies as a tensor does."""
+        """Returns another value with the mapping of a tensor."""
         return Fused(value, tensor.shape, tensor.dims, is_final)
 
 
 def is_uniform(array: Any) -> bool:
-    """Whether an array is one number, repeated without memory of its own."""
+    """Whether an array is one broadcast number (all strides 0)."""
     return bool(array.size) and (array.size == 1 or not any(array.strides))
 
 
@@ -201,10 +201,11 @@ def _size_from_right(shape: Sequence[int], back: int) -> int:
 def fit(
     space: Sequence[int], shape: Sequence[int], dims: Sequence[int | None], needed: Sequence[bool]
 ) -> Dims:
-    """Fills places in `dims`, in ascending order; the last dimensions of the space where possible.
+    """Completes `dims`, in ascending order, with the last dimensions of the space if possible.
 
     Raises:
-        NotFusableError: There is no place of that size left, or the given ones do not ascend.
+        NotFusableError: There is no dimension of that size left, or the given ones are not
+            ascending.
     """
     found = list(dims)
     limit = len(space)
@@ -227,12 +228,12 @@ def fit(
 
 
 def squeezed(shape: Sequence[int]) -> tuple[int, ...]:
-    """The iteration space of a shape."""
+    """Returns the iteration space of a shape."""
     return tuple(size for size in shape if size != 1)
 
 
 def same_value(fusion: Fusion) -> Fused:
-    """The first input under another name, with dimensions of size 1 added or left out.
+    """Returns the first input with dimensions of size 1 added or dropped.
 
     Raises:
         NotFusableError: The other dimensions change, or the kernel does not compute the input.
@@ -248,10 +249,10 @@ def same_value(fusion: Fusion) -> Fused:
 
 
 def axes_of(indices: Any, rank: int) -> tuple[int, ...]:
-    """Constant reduction indices as positions.
+    """Returns constant reduction indices as positions.
 
     Raises:
-        NotFusableError: They are not known, or no positions.
+        NotFusableError: They are unknown, or invalid.
     """
     if indices is None:
         raise NotFusableError("the axes are not known")

@@ -1,4 +1,4 @@
-"""Which arguments of an op are images, for passes that put their dimensions in another order."""
+"""The image arguments of an op, for passes that change the data format."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """What of an op is in the order that its attribute `data_format` says.
+    """The arguments of an op whose layout its attribute `data_format` determines.
 
-    Its attributes `strides`, `ksize`, `dilations` and `explicit_paddings`, where it has them, are
-    in that order, too. Only the first output may be an image.
+    This includes its attributes `strides`, `ksize`, `dilations` and `explicit_paddings`, if any.
+    Only the first output may be an image.
 
     Attributes:
         inputs: The numbers of the inputs that are images.
         is_output: Whether the first output is one.
         sizes: The number of the input that is the shape of one, if any.
-        is_convolution: Whether it takes nothing but images, and its kernel for a CPU transposes
-            those with channels first, so that it is worth to change the order of all around it.
+        is_convolution: Whether it accepts only images, and its CPU kernel transposes those with
+            channels first, so that converting its neighbourhood pays.
     """
 
     inputs: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Lines of comma-separated values as columns, by the rules of RFC 4180 that TensorFlow follows."""
+"""Lines of comma-separated values as columns, by RFC 4180 as in TensorFlow."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def split_line(line: bytes, delimiter: int, quotes: bool) -> list[bytes]:
     """The fields of one line.
 
     Raises:
-        InvalidArgumentError: A quote or line end where none may be, or a quote that is not closed.
+        InvalidArgumentError: A misplaced quote or line end, or an unclosed quote.
     """
     fields: list[bytes] = []
     at, size = 0, len(line)
@@ -52,7 +52,7 @@ def split_line(line: bytes, delimiter: int, quotes: bool) -> list[bytes]:
 
 
 def _quoted(line: bytes, at: int) -> tuple[bytes, int]:
-    """A field from behind its opening quote, and the place behind the closing one."""
+    """Returns a field from after its opening quote, and the position after the closing one."""
     parts = []
     while True:
         end = line.find(b'"', at)
@@ -66,7 +66,7 @@ def _quoted(line: bytes, at: int) -> tuple[bytes, int]:
 
 @register
 class DecodeCSV(StringOp):
-    """One tensor per column, shaped as the lines; empty fields take the column's default."""
+    """One tensor per column, with the shape of the lines; empty fields get the column's default."""
 
     inputs = "records: string, record_defaults: OUT_TYPE"
     outputs = "output: OUT_TYPE"

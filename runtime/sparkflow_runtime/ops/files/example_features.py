@@ -1,4 +1,4 @@
-"""Features of `tf.train.Example` messages as arrays: one by one, sparse and dense batches."""
+"""Features of `tf.train.Example` messages as arrays: single, sparse batches, dense batches."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _KINDS = {
 
 
 def parsed(kind: Any, data: bytes, what: str) -> Any:
-    """A message from its bytes.
+    """Parses a message.
 
     Raises:
-        InvalidArgumentError: They are none.
+        InvalidArgumentError: The bytes are malformed.
     """
     try:
         return kind.FromString(data)
@@ -39,7 +39,7 @@ def parsed(kind: Any, data: bytes, what: str) -> Any:
 
 
 def values_of(feature: Any, dtype: DType, name: str, key: str) -> Sequence[Any] | None:
-    """The values of a feature; None where it is missing or holds nothing.
+    """Returns the values of a feature; None if it is missing or empty.
 
     Raises:
         InvalidArgumentError: It holds values of another dtype.
@@ -59,7 +59,7 @@ def values_of(feature: Any, dtype: DType, name: str, key: str) -> Sequence[Any] 
 
 
 def as_array(values: Sequence[Any], dtype: DType, shape: tuple[int, ...]) -> Array:
-    """Values in a shape."""
+    """Reshapes values."""
     if dtype is dtypes.string:
         return array_of(values, shape)
     return np.array(values, dtype.as_numpy_dtype).reshape(shape)
@@ -68,10 +68,10 @@ def as_array(values: Sequence[Any], dtype: DType, shape: tuple[int, ...]) -> Arr
 def dense_feature(
     feature: Any, dtype: DType, shape: tuple[int, ...], default: Array, name: str, key: str
 ) -> Array:
-    """The values of a feature in its shape; the default where it is missing.
+    """Returns the values of a feature in its shape; the default if it is missing.
 
     Raises:
-        InvalidArgumentError: It is missing and has no default, or has another number of values.
+        InvalidArgumentError: It is missing without a default, or has another number of values.
     """
     values = values_of(feature, dtype, name, key)
     if values is None:
@@ -97,18 +97,18 @@ def ragged_rows(
     names: Sequence[str],
     key: str,
 ) -> Array:
-    """Features of any multiple of a row's size, padded to the longest: [batch, longest, ...].
+    """Pads features of any number of rows to the longest: [batch, longest, ...].
 
     Args:
-        features: One per row of the batch; None where it is missing.
+        features: One per row of the batch; None if it is missing.
         dtype: The dtype of the values.
-        shape: [None, ...] of one feature.
-        default: One value to pad with; zero or nothing where it is empty.
-        names: Of the examples, for error texts.
-        key: The feature's.
+        shape: [None, ...], the shape of one feature.
+        default: One value to pad with; zero or "" if it is empty.
+        names: The names of the examples, for error texts.
+        key: The feature's key.
 
     Raises:
-        InvalidArgumentError: The number of values is no multiple of a row's size.
+        InvalidArgumentError: The number of values is not a multiple of a row's size.
     """
     assert shape is not None
     inner = tuple(size for size in shape[1:] if size is not None)
@@ -133,7 +133,7 @@ def ragged_rows(
 
 
 def sparse_batch(rows: Sequence[Sequence[Any]], dtype: DType) -> tuple[Array, Array, Array]:
-    """Rows of values as a sparse matrix: indices, values, shape."""
+    """Returns rows of values as a sparse matrix: indices, values, shape."""
     places = [(i, j) for i, row in enumerate(rows) for j in range(len(row))]
     values = [value for row in rows for value in row]
     widest = max(map(len, rows), default=0)
@@ -145,7 +145,7 @@ def sparse_batch(rows: Sequence[Sequence[Any]], dtype: DType) -> tuple[Array, Ar
 
 
 def sparse_vector(values: Sequence[Any], dtype: DType) -> tuple[Array, Array, Array]:
-    """Values as a sparse vector: indices, values, shape."""
+    """Returns values as a sparse vector: indices, values, shape."""
     count = len(values)
     return (
         np.arange(count, dtype=np.int64).reshape(-1, 1),
@@ -155,6 +155,6 @@ def sparse_vector(values: Sequence[Any], dtype: DType) -> tuple[Array, Array, Ar
 
 
 def feature_map(message: Any) -> Mapping[str, Any]:
-    """The features of a Features message by key, without making those that are missing."""
+    """Returns the features of a Features message by key, without creating missing ones."""
     found: Mapping[str, Any] = message.feature
     return found

@@ -1,7 +1,7 @@
-"""Files as ops. They are files of the host that runs the op, or behind URIs that it can reach.
+"""File ops. The files are on the host that runs the op, or at URIs that it can access.
 
-Whoever may run graphs on a server reads and writes files with the rights of its process, as in
-TensorFlow: that is what the server's token protects.
+Clients that may run graphs on a server access files with the rights of its process, as in
+TensorFlow: the server's token protects against that.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class ReadFile(StringOp):
         return [shapes.SCALAR]
 
     def compute(self, xp: Any, filename: Array) -> Array:
-        """Fails where the file cannot be read."""
+        """Fails if the file cannot be read."""
         return array_of([system.read_file(scalar_text(filename, "filename"))], ())
 
 
 @register
 class WriteFile(StringOp):
-    """Writes a file; directories that are missing are made."""
+    """Writes a file; creates missing directories."""
 
     inputs = "filename: string, contents: string"
     reaches = frozenset({FILES})
@@ -54,7 +54,7 @@ class WriteFile(StringOp):
         return []
 
     def compute(self, xp: Any, filename: Array, contents: Array) -> None:
-        """Fails where the file cannot be written."""
+        """Fails if the file cannot be written."""
         path = system.as_text(scalar_text(filename, "Input filename tensor"))
         folder = os.path.dirname(path)
         if folder and not system.is_directory(folder):
@@ -81,6 +81,6 @@ class MatchingFiles(StringOp):
         return [(None,)]
 
     def compute(self, xp: Any, pattern: Array) -> Array:
-        """Patterns as `files.system.glob` reads them."""
+        """See `files.system.glob` for patterns."""
         found = sorted(path for each in strings_of(np.ravel(pattern)) for path in system.glob(each))
         return array_of([os.fsencode(path) for path in found], (len(found),))

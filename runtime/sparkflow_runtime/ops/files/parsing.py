@@ -1,4 +1,4 @@
-"""`tf.train.Example` and SequenceExample messages, and tensors, from and to strings."""
+"""Parsing and serializing `tf.train.Example` and SequenceExample messages, and tensors."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _grouped(triples: Sequence[tuple[Array, Array, Array]]) -> list[Array]:
 
 @register
 class ParseExample(StringOp):
-    """A batch of Example messages as one tensor per feature."""
+    """Parses a batch of Example messages into one tensor per feature."""
 
     inputs = (
         "serialized: string, names: string, sparse_keys: Nsparse * string, "
@@ -81,7 +81,7 @@ class ParseExample(StringOp):
         """A row per message.
 
         Raises:
-            InvalidArgumentError: The messages are no vector.
+            InvalidArgumentError: The messages are not a vector.
         """
         batch = node.with_rank(0, 1, "Shape")
         dense: list[Shape] = [
@@ -101,7 +101,7 @@ class ParseExample(StringOp):
         Tdense: Sequence[DType],
         dense_shapes: Sequence[Shape],
     ) -> tuple[Array, ...]:
-        """Fails for what is no message, and for features of another dtype or size."""
+        """Fails for malformed messages, and for features of another dtype or size."""
         keys = [scalar_text(key, "key").decode() for key in rest[: Nsparse + Ndense]]
         defaults = rest[Nsparse + Ndense :]
         examples = [
@@ -159,7 +159,7 @@ def _fixed(shape: Shape, key: str) -> tuple[int, ...]:
 
 @register
 class ParseSingleExample(StringOp):
-    """One Example message as one tensor per feature."""
+    """Parses one Example message into one tensor per feature."""
 
     inputs = "serialized: string, dense_defaults: Tdense"
     outputs = (
@@ -176,10 +176,10 @@ class ParseSingleExample(StringOp):
     }
 
     def infer(self, node: Inference) -> list[Shape]:
-        """As the features are.
+        """The features' shapes.
 
         Raises:
-            InvalidArgumentError: The message is no scalar.
+            InvalidArgumentError: The message is not a scalar.
         """
         node.with_rank(0, 0, "Shape")
         return [*_sparse_shapes(node.attrs["num_sparse"], 1), *node.attrs["dense_shapes"]]
@@ -195,7 +195,7 @@ class ParseSingleExample(StringOp):
         Tdense: Sequence[DType],
         dense_shapes: Sequence[Shape],
     ) -> tuple[Array, ...]:
-        """Fails for what is no message, and for features of another dtype or size."""
+        """Fails for malformed messages, and for features of another dtype or size."""
         data = scalar_text(serialized, "serialized")
         features = feature_map(parsed(Example, data, "example input").features)
         name = "<unknown>"
@@ -214,7 +214,7 @@ class ParseSingleExample(StringOp):
 
 @register
 class ParseTensor(StringOp):
-    """A tensor from a TensorProto message."""
+    """Parses a TensorProto message."""
 
     widens = ()  # the bits count
     inputs = "serialized: string"
@@ -223,7 +223,7 @@ class ParseTensor(StringOp):
     infer = unknown
 
     def compute(self, xp: Any, serialized: Array, *, out_type: DType) -> Array:
-        """Fails for what is no message, and for a tensor of another dtype."""
+        """Fails for malformed messages, and for a tensor of another dtype."""
         data = scalar_text(serialized, "serialized")
         array = import_tensor(parsed(TensorProto, data, "serialized tensor proto"))
         found = dtype_of(array)
@@ -237,7 +237,7 @@ class ParseTensor(StringOp):
 
 @register
 class SerializeTensor(StringOp):
-    """A tensor as a TensorProto message."""
+    """Serializes a tensor as a TensorProto message."""
 
     widens = ()  # the bits count
     inputs = "tensor: T"
@@ -258,7 +258,7 @@ class DecodeJSONExample(StringOp):
     outputs = "binary_examples: string"
 
     def compute(self, xp: Any, texts: Array) -> Array:
-        """Fails for what is no JSON, or no Example."""
+        """Fails for malformed JSON, or JSON that is not an Example."""
 
         def converted(data: bytes) -> bytes:
             try:

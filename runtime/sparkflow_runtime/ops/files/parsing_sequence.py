@@ -28,7 +28,7 @@ from sparkflow_runtime.shapes import Shape
 
 @register
 class ParseSingleSequenceExample(StringOp):
-    """One SequenceExample message as one tensor per feature and per list of features."""
+    """Parses one SequenceExample message into one tensor per feature and per feature list."""
 
     inputs = (
         "serialized: string, feature_list_dense_missing_assumed_empty: string, "
@@ -61,10 +61,10 @@ class ParseSingleSequenceExample(StringOp):
     }
 
     def infer(self, node: Inference) -> list[Shape]:
-        """Vectors and matrices for what is sparse; lists have an unknown length.
+        """Vectors and matrices for sparse features; lists have an unknown length.
 
         Raises:
-            InvalidArgumentError: The message is no scalar.
+            InvalidArgumentError: The message is not a scalar.
         """
         node.with_rank(0, 0, "Shape")
         attrs = node.attrs
@@ -94,7 +94,7 @@ class ParseSingleSequenceExample(StringOp):
         feature_list_sparse_types: Sequence[DType],
         feature_list_dense_shapes: Sequence[Shape],
     ) -> tuple[Array, ...]:
-        """Fails for what is no message, and for features of another dtype or size."""
+        """Fails for malformed messages, and for features of another dtype or size."""
         left = iter(rest)
         context_sparse = _keys(left, Ncontext_sparse)
         context_dense = _keys(left, Ncontext_dense)
@@ -137,7 +137,7 @@ class ParseSingleSequenceExample(StringOp):
 
 @register
 class ParseSequenceExample(StringOp):
-    """A batch of SequenceExample messages as one tensor per feature and per list of features."""
+    """Parses a batch of SequenceExample messages into one tensor per feature and feature list."""
 
     inputs = "serialized: string, debug_name: string, context_dense_defaults: Tcontext_dense"
     outputs = (
@@ -163,7 +163,7 @@ class ParseSequenceExample(StringOp):
         """A row per message; the longest list is unknown.
 
         Raises:
-            InvalidArgumentError: The messages are no vector.
+            InvalidArgumentError: The messages are not a vector.
         """
         batch = node.with_rank(0, 1, "Shape")
         attrs = node.attrs
@@ -201,7 +201,7 @@ class ParseSequenceExample(StringOp):
         feature_list_sparse_types: Sequence[DType],
         feature_list_dense_shapes: Sequence[Shape],
     ) -> tuple[Array, ...]:
-        """Fails for what is no message, and for features of another dtype or size."""
+        """Fails for malformed messages, and for features of another dtype or size."""
         messages = [
             parsed(SequenceExample, data, "sequence example input")
             for data in strings_of(serialized)
@@ -274,7 +274,7 @@ class ParseSequenceExample(StringOp):
 
 
 def _names(given: Array, count: int) -> list[str]:
-    """What error texts call each message."""
+    """Returns the name of each message in error texts."""
     names = [name.decode("utf-8", "replace") for name in strings_of(given)]
     if names and len(names) != count:
         raise InvalidArgumentError(
@@ -292,7 +292,7 @@ def _stacked(rows: Sequence[Array], dtype: DType, shape: tuple[int, ...]) -> Arr
 
 
 def _padded(rows: Sequence[Array], dtype: DType, shape: tuple[int, ...]) -> tuple[Array, Array]:
-    """Lists as rows as long as the longest, and how long each is."""
+    """Returns lists as rows padded to the longest, and their lengths."""
     lengths = np.array([len(row) for row in rows], np.int64)
     full = (len(rows), int(lengths.max(initial=0)), *shape)
     result = np.full(full, b"" if dtype is string else 0, dtype.as_numpy_dtype)
@@ -304,7 +304,7 @@ def _padded(rows: Sequence[Array], dtype: DType, shape: tuple[int, ...]) -> tupl
 def _sparse_sequences(
     rows: Sequence[tuple[Array, Array, Array]], dtype: DType
 ) -> tuple[Array, Array, Array]:
-    """Sparse matrices as one sparse tensor with an axis in front."""
+    """Stacks sparse matrices into one sparse tensor with a new first axis."""
     places = [np.insert(indices, 0, index, axis=1) for index, (indices, _, _) in enumerate(rows)]
     sizes = np.array([shape for _, _, shape in rows], np.int64).reshape(-1, 2)
     return (

@@ -32,7 +32,7 @@ class _ReaderOp(Op):
 
 
 class _MakesReader(_ReaderOp):
-    """A reader: of the task where it has a shared_name, else of its node in its session."""
+    """A reader: of the task if it has a shared_name, else of its node in its session."""
 
     outputs = "reader_handle: resource"
     reaches = frozenset({FILES})
@@ -43,8 +43,8 @@ class _MakesReader(_ReaderOp):
         """Finds or makes the reader; the kernel returns it.
 
         Raises:
-            InvalidArgumentError: The reader of that name reads something else: a graph from a file
-                may have one that reads nothing, and must not get hold of one that reads files.
+            InvalidArgumentError: The reader of that name has another kind: a graph from a file may
+                have one that accesses no files, and must not obtain one that reads files.
         """
         shared: str = node.attrs["shared_name"]
         scope = context.resources if shared else context.session
@@ -63,7 +63,7 @@ class _MakesReader(_ReaderOp):
         return lambda: reader
 
     def records(self, node: NodeView) -> Callable[[bytes], Iterator[Record]]:
-        """From a file's name to its records."""
+        """Maps a file name to its records."""
         raise NotImplementedError(self.op_type)
 
 
@@ -73,7 +73,7 @@ def _key(name: bytes, number: int) -> bytes:
 
 @register
 class WholeFileReaderV2(_MakesReader):
-    """Gives each file as one record, its name as the key."""
+    """Returns each file as one record, its name as the key."""
 
     attrs = _NAMES
     single = True
@@ -89,7 +89,7 @@ class WholeFileReaderV2(_MakesReader):
 
 @register
 class IdentityReaderV2(_MakesReader):
-    """Gives the names themselves as records."""
+    """Returns the names themselves as records."""
 
     attrs = _NAMES
     reaches = frozenset()
@@ -102,7 +102,7 @@ class IdentityReaderV2(_MakesReader):
 
 @register
 class TextLineReaderV2(_MakesReader):
-    r"""Gives the lines of files without their ends and any \r; keys are `name:line`, from 1."""
+    r"""Returns the lines of files without line ends and any \r; keys are `name:line`, from 1."""
 
     attrs = {"skip_header_lines": int_attr(0), **_NAMES}
 
@@ -122,7 +122,7 @@ class TextLineReaderV2(_MakesReader):
 
 @register
 class TFRecordReaderV2(_MakesReader):
-    """Gives the records of TFRecord files; keys are `name:offset`."""
+    """Returns the records of TFRecord files; keys are `name:offset`."""
 
     attrs = {**_NAMES, "compression_type": string_attr("")}
 
@@ -130,7 +130,7 @@ class TFRecordReaderV2(_MakesReader):
         """One per record.
 
         Raises:
-            InvalidArgumentError: The compression is not known.
+            InvalidArgumentError: The compression is unknown.
         """
         kind = check_kind(node.attrs["compression_type"])
 
@@ -146,7 +146,7 @@ class TFRecordReaderV2(_MakesReader):
 
 @register
 class FixedLengthRecordReaderV2(_MakesReader):
-    """Gives pieces of the same length; keys are `name:number`."""
+    """Returns records of fixed length; keys are `name:number`."""
 
     attrs = {
         "header_bytes": int_attr(0),
@@ -161,7 +161,7 @@ class FixedLengthRecordReaderV2(_MakesReader):
         """One per piece.
 
         Raises:
-            InvalidArgumentError: A length is negative or 0, or the encoding is not known.
+            InvalidArgumentError: A length is negative or 0, or the encoding is unknown.
         """
         attrs = node.attrs
         header, size, footer, hop = (
@@ -175,7 +175,7 @@ class FixedLengthRecordReaderV2(_MakesReader):
         ):
             if value < least:
                 raise InvalidArgumentError(message=f"{what} must be >= {least} not {value}")
-        kind = check_kind(attrs.get("encoding", ""))  # the first form of the op has none
+        kind = check_kind(attrs.get("encoding", ""))  # the first version of the op has none
 
         def pieces(name: bytes) -> Iterator[Record]:
             with expanding(open_file(name), kind) as stream:
@@ -187,7 +187,7 @@ class FixedLengthRecordReaderV2(_MakesReader):
 def _pieces(
     stream: BinaryIO, name: bytes, header: int, size: int, footer: int, hop: int
 ) -> Iterator[Record]:
-    """Pieces of `size` bytes, each `hop` bytes behind the one before, between header and footer."""
+    """Yields records of `size` bytes, every `hop` bytes, between header and footer."""
     if len(stream.read(header)) < header:
         raise DataLossError(message=f"{name.decode()} is shorter than its header of {header} bytes")
     window = stream.read(size + footer)
@@ -210,7 +210,7 @@ class _Reads(_ReaderOp):
 
 @register
 class ReaderReadV2(_Reads):
-    """The next record; waits for the name of a file where it needs one."""
+    """Reads the next record; waits for a file name if it needs one."""
 
     inputs = "reader_handle: resource, queue_handle: resource"
     outputs = "key: string, value: string"
@@ -231,7 +231,7 @@ class ReaderReadV2(_Reads):
 
 @register
 class ReaderReadUpToV2(_Reads):
-    """Several records of one file, at least one."""
+    """Reads several records of one file, at least one."""
 
     inputs = "reader_handle: resource, queue_handle: resource, num_records: int64"
     outputs = "keys: string, values: string"
@@ -259,7 +259,7 @@ class _Counts(_ReaderOp):
 
 @register
 class ReaderNumRecordsProducedV2(_Counts):
-    """How many records a reader has given."""
+    """The number of records that a reader has returned."""
 
     outputs = "records_produced: int64"
 
@@ -270,7 +270,7 @@ class ReaderNumRecordsProducedV2(_Counts):
 
 @register
 class ReaderNumWorkUnitsCompletedV2(_Counts):
-    """How many files a reader has finished."""
+    """The number of files that a reader has finished."""
 
     outputs = "units_completed: int64"
 
@@ -286,13 +286,13 @@ class ReaderSerializeStateV2(_Counts):
     outputs = "state: string"
 
     def compute(self, xp: Any, reader: Reader) -> Array:
-        """Possible between two files only."""
+        """Possible only between two files."""
         return array_of([reader.serialize_state()], ())
 
 
 @register
 class ReaderRestoreStateV2(_ReaderOp):
-    """Puts a reader back into a state."""
+    """Restores the state of a reader."""
 
     inputs = "reader_handle: resource, state: string"
 
@@ -302,16 +302,16 @@ class ReaderRestoreStateV2(_ReaderOp):
         return []
 
     def compute(self, xp: Any, reader: Reader, state: Array) -> None:
-        """Fails for what is no state."""
+        """Fails for an invalid state."""
         reader.restore_state(scalar_text(state, "state"))
 
 
 @register
 class ReaderResetV2(_ReaderOp):
-    """Puts a reader back to its start."""
+    """Resets a reader."""
 
     inputs = "reader_handle: resource"
 
     def compute(self, xp: Any, reader: Reader) -> None:
-        """Forgets the file that is open."""
+        """Closes the open file."""
         reader.reset()

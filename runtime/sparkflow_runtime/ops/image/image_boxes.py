@@ -1,6 +1,6 @@
-"""Boxes in images: cut out and resized, and chosen so that they do not overlap.
+"""Boxes in images: cropping with resizing, and non-maximum suppression.
 
-A box is [y1, x1, y2, x2] in parts of the image's size.
+A box is [y1, x1, y2, x2] as fractions of the image's size.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from sparkflow_runtime.shapes import Shape
 HostArray = np.ndarray[Any, Any]
 
 _MOST_CONVERTED = 4
-"""Pixels of the images for each of the crops."""
+"""Samples the pixels of the images for each crop."""
 _METHOD = string_attr("bilinear", frozenset({"bilinear", "nearest"}))
 
 
 def _places(boxes: HostArray, first: int, size: int, wanted: int) -> HostArray:
-    """[boxes, wanted] the pixels' places along one dimension, in float32."""
+    """Returns the pixels' positions along one dimension: [boxes, size] float32."""
     low, high = boxes[:, first], boxes[:, first + 2]
     if wanted > 1:
         step = (high - low) * np.float32(size - 1) / np.float32(wanted - 1)
@@ -60,12 +60,12 @@ def _check(boxes: HostArray, numbers: HostArray, batch: int) -> None:
 
 
 def _pixels(places: HostArray, size: int) -> HostArray:
-    """The nearest that there are; where there is no place, the first."""
+    """Returns the nearest valid indices; the first for NaN positions."""
     return np.asarray(np.clip(np.nan_to_num(places), 0, size - 1), np.int64)
 
 
 class _Crops:
-    """Where the pixels of all crops come from."""
+    """The sources of the pixels of all crops."""
 
     def __init__(self, boxes: HostArray, dims: Sequence[int], size: Sequence[int]) -> None:
         self.y = _places(boxes, 0, dims[0], size[0])[:, :, None]
@@ -82,11 +82,11 @@ class _Crops:
 
     @property
     def inside(self) -> HostArray:
-        """Which places lie in the images, with an axis for the channels."""
+        """Returns which positions are inside the images, with an axis for the channels."""
         return (self.in_rows & self.in_columns)[..., None]
 
     def corners(self) -> list[tuple[HostArray, HostArray, HostArray]]:
-        """(row, column, weight) of the four pixels around each place."""
+        """Yields (row, column, weight) of the four pixels around each position."""
         up, back = 1 - self.down, 1 - self.across
         return [
             (self.top, self.left, up * back),
@@ -96,7 +96,7 @@ class _Crops:
         ]
 
     def tables(self, method: str) -> tuple[Places, Places]:
-        """The same of the rows, and of the columns, for machine code."""
+        """Returns the same for the rows, and for the columns, for machine code."""
         in_rows, in_columns = self.in_rows[:, :, 0], self.in_columns[:, 0]
         if method == "nearest":
             near = self.nearest()
@@ -110,7 +110,7 @@ class _Crops:
         )
 
     def nearest(self) -> tuple[HostArray, HostArray]:
-        """The pixels nearest to each place."""
+        """Returns the pixels nearest to each position."""
         rows, columns = self.dims
         half = np.float32(0.5)
         return _pixels(np.floor(self.y + half), rows), _pixels(np.floor(self.x + half), columns)
@@ -118,7 +118,7 @@ class _Crops:
 
 @register
 class CropAndResize(Op):
-    """The parts of images in boxes, each resized to `crop_size`."""
+    """Crops boxes from images and resizes each to `crop_size`."""
 
     inputs = "image: T, boxes: float32, box_ind: int32, crop_size: int32"
     outputs = "crops: float32"
@@ -145,7 +145,8 @@ class CropAndResize(Op):
         """The crops.
 
         Raises:
-            InvalidArgumentError: The shapes do not fit, a box is of no image, or the size is 0.
+            InvalidArgumentError: The shapes do not match, a box belongs to no image, or the size is
+                0.
         """
         _check(boxes, numbers, len(image))
         wanted = vector(size, "crop_size")
@@ -155,7 +156,7 @@ class CropAndResize(Op):
             )
         crops = _Crops(boxes, image.shape[1:3], wanted)
         count = len(boxes) * wanted[0] * wanted[1] * image.shape[3]
-        # Not where all pixels would be converted for the sake of a few.
+        # Not if all pixels would be converted for the sake of a few.
         if image.dtype == np.float32 or image.size <= _MOST_CONVERTED * count:
             pixels = np.ascontiguousarray(image, np.float32)
             made = crop(pixels, numbers, *crops.tables(method), extrapolation_value)
@@ -173,7 +174,7 @@ class CropAndResize(Op):
         return np.where(crops.inside, found, outside).astype(np.float32, copy=False)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
-        """Through images and boxes."""
+        """With respect to images and boxes."""
         image, boxes, numbers, _ = op.inputs
         method = op.attr("method")
         by_image = by_boxes = None
@@ -196,7 +197,7 @@ class CropAndResizeGradImage(Op):
     kernels = {"CPU": None}
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape given."""
+        """The given shape."""
         shape = constant_shape(node, 3, "image_size")
         return [(None,) * 4 if shape is None else shape]
 
@@ -281,7 +282,7 @@ def box_overlaps(box: HostArray, boxes: HostArray) -> HostArray:
 def _suppressed(
     scores: HostArray, limit: int, threshold: float, least: float, overlap: Any
 ) -> list[int]:
-    """Boxes by falling score, without those that overlap one chosen before."""
+    """Selects boxes by descending score, without those that overlap one selected before."""
     order = np.argsort(-scores, kind="stable")
     chosen: list[int] = []
     for candidate in order[scores[order] > least].tolist():
@@ -317,7 +318,7 @@ def _chosen_boxes(
 
 @register
 class NonMaxSuppressionV3(Op):
-    """The numbers of boxes by falling score that overlap none chosen before."""
+    """Returns the indices of boxes by descending score that overlap none selected before."""
 
     inputs = (
         "boxes: T, scores: T, max_output_size: int32, iou_threshold: T_threshold, "
@@ -329,7 +330,7 @@ class NonMaxSuppressionV3(Op):
     gradient = not_differentiable
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """(chosen,)."""
+        """(selected,)."""
         ((boxes, _), (scores,)) = node.with_rank(0, 2, "boxes"), node.with_rank(1, 1, "scores")
         if None not in (boxes, scores) and boxes != scores:
             raise InvalidArgumentError(
@@ -340,19 +341,19 @@ class NonMaxSuppressionV3(Op):
     def compute(
         self, xp: Any, boxes: Array, scores: Array, limit: Array, threshold: Array, least: Array
     ) -> Array:
-        """The numbers."""
+        """The indices."""
         return np.array(_chosen_boxes(boxes, scores, limit, threshold, float(least)), np.int32)
 
 
 @register
 class NonMaxSuppressionV4(NonMaxSuppressionV3):
-    """As `NonMaxSuppressionV3`, filled up with zeros if asked, and how many were chosen."""
+    """Like `NonMaxSuppressionV3`, optionally zero-padded; also returns the number selected."""
 
     outputs = "selected_indices: int32, valid_outputs: int32"
     attrs = {**NonMaxSuppressionV3.attrs, "pad_to_max_output_size": bool_attr(False)}
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """(chosen,) or (the most,), and ()."""
+        """(selected,) or (maximum,), and ()."""
         size = constant_scalar(node, 2, "max_output_size")
         return [(size if node.attrs["pad_to_max_output_size"] else None,), ()]
 
@@ -367,7 +368,7 @@ class NonMaxSuppressionV4(NonMaxSuppressionV3):
         *,
         pad_to_max_output_size: bool,
     ) -> tuple[Array, Array]:
-        """The numbers, and their count."""
+        """The indices, and their number."""
         chosen = _chosen_boxes(boxes, scores, limit, threshold, float(least))
         count = len(chosen)
         if pad_to_max_output_size:
@@ -377,7 +378,7 @@ class NonMaxSuppressionV4(NonMaxSuppressionV3):
 
 @register
 class NonMaxSuppressionWithOverlaps(Op):
-    """As `NonMaxSuppressionV3`, with the overlaps given."""
+    """Like `NonMaxSuppressionV3`, with given overlaps."""
 
     inputs = (
         "overlaps: float32, scores: float32, max_output_size: int32, overlap_threshold: float32, "
@@ -388,7 +389,7 @@ class NonMaxSuppressionWithOverlaps(Op):
     gradient = not_differentiable
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """(chosen,)."""
+        """(selected,)."""
         node.with_rank(0, 2, "overlaps")
         node.with_rank(1, 1, "scores")
         return [(None,)]
@@ -396,7 +397,7 @@ class NonMaxSuppressionWithOverlaps(Op):
     def compute(
         self, xp: Any, overlaps: Array, scores: Array, limit: Array, threshold: Array, least: Array
     ) -> Array:
-        """The numbers."""
+        """The indices."""
         chosen = _suppressed(
             scores,
             scalar(limit, "max_output_size"),

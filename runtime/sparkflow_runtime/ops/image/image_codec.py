@@ -1,4 +1,4 @@
-"""PNG, JPEG, GIF and BMP, read and written by Pillow on the host."""
+"""PNG, JPEG, GIF and BMP, decoded and encoded by Pillow on the host."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ HostArray = np.ndarray[Any, Any]
 
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 _RED_SHARE, _GREEN_SHARE = 9797, 19234
-"""Of a colour's brightness, in parts of 1 << 15 (0.299 and 0.587)."""
+"""Weights of red and green in the brightness, times 1 << 15 (0.299 and 0.587)."""
 _MAX_PIXELS = 1 << 28
-"""Larger images are refused before anything is allocated."""
+"""Larger images are rejected before any allocation."""
 _JPEG: dict[str, Attr] = {
     "channels": int_attr(0),
     "ratio": int_attr(1),
@@ -59,7 +59,7 @@ def _opened(contents: Array, formats: tuple[str, ...] | None = None) -> Image.Im
 
 
 def _pixels(image: Image.Image, channels: int, kind: Any = np.uint8) -> HostArray:
-    """[height, width, channels] of an image; its own number of channels for 0."""
+    """Returns [height, width, channels] of an image; 0 for its own number of channels."""
     try:
         if kind is np.uint16 and image.mode.startswith("I"):
             deep = np.asarray(image).astype(np.uint16)
@@ -78,7 +78,7 @@ def _pixels(image: Image.Image, channels: int, kind: Any = np.uint8) -> HostArra
 
 
 def _brightness(image: Image.Image) -> HostArray:
-    """[height, width] of an image; of coloured PNGs rounded down, as libpng does it."""
+    """Returns the brightness, [height, width]; of coloured PNGs rounded down, as in libpng."""
     if image.format != "PNG" or image.mode not in ("RGB", "RGBA", "P", "PA"):
         return np.asarray(image.convert("L"))
     red, green, blue = np.moveaxis(np.asarray(image.convert("RGB")).astype(np.uint32), -1, 0)
@@ -105,7 +105,7 @@ class _Decode(Op):
 
 @register
 class DecodePng(_Decode):
-    """The pixels of a PNG image, or of one in another format."""
+    """Decodes a PNG image, or one in another format."""
 
     outputs = "image: dtype"
     attrs = {"channels": int_attr(0), "dtype": type_attr(frozenset({uint8, uint16}), uint8)}
@@ -117,7 +117,7 @@ class DecodePng(_Decode):
 
 @register
 class DecodeJpeg(_Decode):
-    """The pixels of a JPEG image, or of one in another format."""
+    """Decodes a JPEG image, or one in another format."""
 
     outputs = "image: uint8"
     attrs = _JPEG
@@ -126,7 +126,7 @@ class DecodeJpeg(_Decode):
         """[height, width, channels].
 
         Raises:
-            InvalidArgumentError: The ratio is none of 1, 2, 4, 8.
+            InvalidArgumentError: The ratio is not 1, 2, 4 or 8.
         """
         if ratio not in (1, 2, 4, 8):
             raise InvalidArgumentError(message=f"ratio must be 1, 2, 4, or 8, got {ratio}")
@@ -138,7 +138,7 @@ class DecodeJpeg(_Decode):
 
 @register
 class DecodeAndCropJpeg(DecodeJpeg):
-    """A part of the pixels of a JPEG image: rows and columns from [y, x, height, width]."""
+    """Decodes a window [y, x, height, width] of a JPEG image."""
 
     inputs = "contents: string, crop_window: int32"
 
@@ -162,7 +162,7 @@ class DecodeAndCropJpeg(DecodeJpeg):
 
 @register
 class DecodeBmp(_Decode):
-    """The pixels of a BMP image."""
+    """Decodes a BMP image."""
 
     outputs = "image: uint8"
     attrs = {"channels": int_attr(0)}
@@ -174,7 +174,7 @@ class DecodeBmp(_Decode):
 
 @register
 class DecodeGif(Op):
-    """The frames of a GIF image: [frames, height, width, 3]."""
+    """Decodes the frames of a GIF image: [frames, height, width, 3]."""
 
     inputs = "contents: string"
     outputs = "image: uint8"
@@ -190,7 +190,8 @@ class DecodeGif(Op):
         """The frames.
 
         Raises:
-            InvalidArgumentError: It is no GIF image, or all frames together have too many pixels.
+            InvalidArgumentError: It is not a GIF image, or the frames have too many pixels in
+                total.
         """
         image = _opened(contents, ("GIF",))
         try:
@@ -213,7 +214,7 @@ class DecodeGif(Op):
 
 @register
 class ExtractJpegShape(Op):
-    """[height, width, channels] of a JPEG image, without its pixels."""
+    """Reads [height, width, channels] of a JPEG image, without decoding it."""
 
     inputs = "contents: string"
     outputs = "image_shape: output_type"
@@ -258,7 +259,7 @@ def _written(picture: Image.Image, kind: str, **options: Any) -> HostArray:
 
 @register
 class EncodePng(Op):
-    """An image as a PNG file."""
+    """Encodes an image as a PNG file."""
 
     inputs = "image: T"
     outputs = "contents: string"
@@ -279,7 +280,7 @@ class EncodePng(Op):
 
 @register
 class EncodeJpeg(Op):
-    """An image as a JPEG file."""
+    """Encodes an image as a JPEG file."""
 
     inputs = "image: uint8"
     outputs = "contents: string"

@@ -103,7 +103,7 @@ class _Adjustment(Op):
 
 
 def _contrasted(images: HostArray, factor: Array) -> HostArray:
-    """The same on the host, whose loops are short over channels and long over rows of pixels."""
+    """The same on the host: loops are short over channels and long over rows of pixels."""
     *_, height, width, channels = images.shape
     lines = images.reshape(-1, height, width * channels)
     sums = np.add.reduce(lines, 1).reshape(-1, width, channels)
@@ -122,7 +122,7 @@ class AdjustContrastv2(_Adjustment):
     inputs = "images: T, contrast_factor: float32"
 
     def compute(self, xp: Any, images: Array, factor: Array) -> Array:
-        """The images with other contrast."""
+        """The adjusted images."""
         wide = images.astype(xp.float32, copy=False)
         if xp is np and images.size:
             return _contrasted(wide, factor).astype(images.dtype, copy=False)
@@ -132,12 +132,12 @@ class AdjustContrastv2(_Adjustment):
 
 @register
 class AdjustHue(_Adjustment):
-    """Hues moved round by `delta`."""
+    """Rotates hues by `delta`."""
 
     inputs = "images: T, delta: float32"
 
     def compute(self, xp: Any, images: Array, delta: Array) -> Array:
-        """The images with other hues."""
+        """The adjusted images."""
         _check_colors(images.shape)
         wide = images.astype(xp.float32, copy=False)
         made = changed(Task.HUE, wide, float(delta)) if xp is np else None
@@ -150,12 +150,12 @@ class AdjustHue(_Adjustment):
 
 @register
 class AdjustSaturation(_Adjustment):
-    """Saturations times `scale`, at most 1."""
+    """Multiplies saturations by `scale`; results are at most 1."""
 
     inputs = "images: T, scale: float32"
 
     def compute(self, xp: Any, images: Array, scale: Array) -> Array:
-        """The images with other saturations."""
+        """The adjusted images."""
         _check_colors(images.shape)
         wide = images.astype(xp.float32, copy=False)
         made = changed(Task.SATURATION, wide, float(scale)) if xp is np else None

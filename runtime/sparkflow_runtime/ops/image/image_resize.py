@@ -1,8 +1,8 @@
 """Resizing of images [batch, height, width, channels], and the gradients.
 
-All but the nearest neighbour are linear and separable: each output row is a sum of a few input rows
-(taps), and so is each column; the gradient goes from the outputs to the inputs. On processors this
-is machine code, elsewhere products by matrices.
+All methods but nearest neighbour are linear and separable: each output row is a weighted sum of a
+few input rows (taps), and so is each column; the gradient is the transpose. On CPUs this is machine
+code, elsewhere matrix products.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from sparkflow_runtime.shapes import Shape
 
 HostArray = np.ndarray[Any, Any]
 Weights = Callable[[int, int, bool, bool], Taps]
-"""From input size, output size and the two modes to what each output is made of."""
+"""Maps input size, output size and the two modes to the taps of each output."""
 
 _MODES = {"align_corners": bool_attr(False), "half_pixel_centers": bool_attr(False)}
 _CUBIC_STEPS = 1024
-"""TensorFlow looks cubic weights up at so many places between two pixels."""
+"""Size of TensorFlow's table of cubic weights between two pixels."""
 
 
 def _scale(size: int, wanted: int, corners: bool) -> np.float32:
@@ -43,7 +43,7 @@ def _scale(size: int, wanted: int, corners: bool) -> np.float32:
 
 
 def _sources(size: int, wanted: int, corners: bool, centers: bool) -> HostArray:
-    """Where in the input each output lies, in float32."""
+    """Returns the input position of each output, in float32."""
     scale = _scale(size, wanted, corners)
     places = np.arange(wanted, dtype=np.float32)
     if centers:
@@ -52,14 +52,14 @@ def _sources(size: int, wanted: int, corners: bool, centers: bool) -> HostArray:
 
 
 def _even(sources: HostArray, weights: HostArray, size: int) -> Taps:
-    """Taps of which all results have as many: [results, taps]."""
+    """Taps in equal number for all results: [results, taps]."""
     wanted, each = sources.shape
     starts = np.arange(wanted + 1, dtype=np.int64) * each
     return Taps(starts, sources.reshape(-1), weights.reshape(-1), size)
 
 
 def _linear(size: int, wanted: int, corners: bool, centers: bool) -> Taps:
-    """The two pixels around each place."""
+    """Returns the two pixels around each position."""
     places = _sources(size, wanted, corners, centers)
     floor = np.floor(places)
     low = np.maximum(floor, 0).astype(np.int64)
@@ -69,7 +69,7 @@ def _linear(size: int, wanted: int, corners: bool, centers: bool) -> Taps:
 
 
 def _cubic(size: int, wanted: int, corners: bool, centers: bool) -> Taps:
-    """Four pixels around each place; those outside are left out for centers, else moved."""
+    """Returns four pixels per position; those outside are dropped for centers, else clipped."""
     a = -0.5 if centers else -0.75
     places = _sources(size, wanted, corners, centers)
     floor = np.floor(places)
@@ -93,7 +93,7 @@ def _cubic(size: int, wanted: int, corners: bool, centers: bool) -> Taps:
 
 
 def _area(size: int, wanted: int, corners: bool, centers: bool) -> Taps:
-    """The shares of each output's stretch that lie in each pixel."""
+    """Returns the fractions of each output's extent that are in each pixel."""
     scale = _scale(size, wanted, corners)
     starts = np.arange(wanted, dtype=np.float32) * scale
     ends = np.arange(1, wanted + 1, dtype=np.float32) * scale
@@ -107,7 +107,7 @@ def _area(size: int, wanted: int, corners: bool, centers: bool) -> Taps:
 
 
 def _nearest(size: int, wanted: int, corners: bool, centers: bool) -> HostArray:
-    """The input's pixel for each output."""
+    """Returns the input's pixel for each output."""
     scale = _scale(size, wanted, corners)
     places = np.arange(wanted, dtype=np.float32)
     if centers:
@@ -120,7 +120,7 @@ def _nearest(size: int, wanted: int, corners: bool, centers: bool) -> HostArray:
 
 
 def _applied(xp: Any, images: Array, taps: Sequence[Taps]) -> Array:
-    """Rows and columns of images replaced by their combinations, by products of matrices."""
+    """Replaces rows and columns of images by their combinations, by matrix products."""
     kind = images.dtype
     rows, columns = (each.matrix() for each in taps)
     first = xp.tensordot(images, xp.asarray(columns.astype(kind)), axes=([2], [1]))
@@ -131,13 +131,13 @@ def _applied(xp: Any, images: Array, taps: Sequence[Taps]) -> Array:
 def _gradient_taps(
     make: Weights, images: Array, grads: Array, corners: bool, centers: bool
 ) -> list[Taps]:
-    """From gradients to images: those of the rows, and of the columns."""
+    """The taps from gradients to images: of the rows, and of the columns."""
     sizes = zip(images.shape[1:3], grads.shape[1:3], strict=True)
     return [make(*each, corners, centers).transposed() for each in sizes]
 
 
 def _sums(taps: Sequence[Taps], kind: np.dtype[Any], given: Sequence[int]) -> Chosen | None:
-    """The kernel for images of that shape."""
+    """Returns the kernel for images of that shape."""
     rows, columns = taps
     fill = bind_sums(kind, given[0], given[3], rows, columns)
     shape = (given[0], rows.count, columns.count, given[3])
@@ -149,10 +149,10 @@ class _Machine:
     """How a node is computed in machine code.
 
     Attributes:
-        choose: The machine code for inputs, the first of which are images.
+        choose: Returns the machine code for inputs, the first of which are images.
         sizes: See `ByShape`.
-        kind: In which it computes.
-        result: Of what it gives.
+        kind: The dtype of the computation.
+        result: The dtype of the result.
     """
 
     choose: Callable[..., Chosen | None]
@@ -161,7 +161,7 @@ class _Machine:
     result: DType
 
     def kernel(self, plain: Callable[..., Array]) -> Callable[..., Array]:
-        """As `Op.bind` gives it; `plain` does what this cannot, and says what is wrong."""
+        """Returns the kernel of `Op.bind`; `plain` is the fallback, and reports errors."""
         known = ByShape(self.choose, self.sizes)
         wanted = self.result.as_numpy_dtype
 
@@ -176,7 +176,7 @@ class _Machine:
         return kernel
 
     def kernel_out(self, plain: Callable[..., Array]) -> Callable[..., None]:
-        """As `Op.bind_out` gives it."""
+        """Returns the kernel of `Op.bind_out`."""
         known = ByShape(self.choose, self.sizes)
         computed = self.kernel(plain)
 
@@ -198,10 +198,10 @@ class _Machine:
 
 
 class _ImageOp(Op):
-    """An op that is machine code on processors."""
+    """An op that is machine code on CPUs."""
 
     def machine(self, node: NodeView) -> _Machine:
-        """How a node is computed there."""
+        """Returns how a node is computed there."""
         raise NotImplementedError
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:
@@ -233,7 +233,7 @@ class _Resize(_ImageOp):
     inputs = "images: T, size: int32"
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """(batch, the size asked for, channels)."""
+        """(batch, the requested size, channels)."""
         batch, _, _, channels = node.with_rank(0, 4, "images")
         size = known_sizes(node, 1, "size")
         if size is None:
@@ -256,7 +256,7 @@ class _Weighted(_Resize):
     def _taps(
         self, shape: Sequence[int], size: Sequence[int], corners: bool, centers: bool
     ) -> list[Taps]:
-        """Those of the rows, and of the columns."""
+        """Returns the taps of the rows, and of the columns."""
         make = type(self).weights
         return [make(*each, corners, centers) for each in zip(shape[1:3], size, strict=True)]
 
@@ -272,14 +272,14 @@ class _Weighted(_Resize):
         """The resized images.
 
         Raises:
-            InvalidArgumentError: Nothing to resize from or to.
+            InvalidArgumentError: An input or output size is 0.
         """
         height, width = _wanted(images, size)
         taps = self._taps(images.shape, (height, width), align_corners, half_pixel_centers)
         return _applied(xp, images.astype(xp.float32, copy=False), taps)
 
     def machine(self, node: NodeView) -> _Machine:
-        """Its machine code."""
+        """Returns its machine code."""
         corners, centers = (bool(node.attrs.get(name)) for name in _MODES)
 
         def choose(images: Array, size: Array) -> Chosen | None:
@@ -290,7 +290,7 @@ class _Weighted(_Resize):
 
 
 class _Smooth(_Weighted):
-    """Resizing that has a gradient.
+    """Resizing with a gradient.
 
     Attributes:
         backward: The type of the gradient's op.
@@ -300,7 +300,7 @@ class _Smooth(_Weighted):
     backward: ClassVar[str]
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
-        """The transposed matrices, for images of floating point."""
+        """The transposed matrices, for floating-point images."""
         images = op.inputs[0]
         if not images.dtype.is_floating:
             return None, None
@@ -333,7 +333,7 @@ class _SmoothGrad(_ImageOp):
         return _applied(xp, grads, taps).astype(images.dtype, copy=False)
 
     def machine(self, node: NodeView) -> _Machine:
-        """Its machine code."""
+        """Returns its machine code."""
         modes = [bool(node.attrs[name]) for name in _MODES]
 
         def choose(grads: Array, images: Array) -> Chosen | None:
@@ -345,7 +345,7 @@ class _SmoothGrad(_ImageOp):
 
 @register
 class ResizeBilinear(_Smooth):
-    """Each pixel a mean of the four around its place."""
+    """Bilinear interpolation: each pixel is a weighted mean of four."""
 
     weights: ClassVar[Weights] = staticmethod(_linear)
     backward = "ResizeBilinearGrad"
@@ -353,7 +353,7 @@ class ResizeBilinear(_Smooth):
 
 @register
 class ResizeBicubic(_Smooth):
-    """Each pixel a cubic interpolation of the sixteen around its place."""
+    """Bicubic interpolation: each pixel is a weighted sum of sixteen."""
 
     weights: ClassVar[Weights] = staticmethod(_cubic)
     backward = "ResizeBicubicGrad"
@@ -375,7 +375,7 @@ class ResizeBicubicGrad(_SmoothGrad):
 
 @register
 class ResizeArea(_Weighted):
-    """Each pixel the mean of the area it covers; there is no gradient."""
+    """Each pixel is the mean of the area that it covers; there is no gradient."""
 
     weights: ClassVar[Weights] = staticmethod(_area)
     attrs = {"T": type_attr(REAL), "align_corners": bool_attr(False)}
@@ -383,7 +383,7 @@ class ResizeArea(_Weighted):
 
 @register
 class ResizeNearestNeighbor(_Resize):
-    """Each pixel one of the input's."""
+    """Each pixel is the nearest of the input."""
 
     outputs = "resized_images: T"
     attrs = {"T": type_attr(REAL), **_MODES}
@@ -400,7 +400,7 @@ class ResizeNearestNeighbor(_Resize):
         """The resized images.
 
         Raises:
-            InvalidArgumentError: Nothing to resize from or to.
+            InvalidArgumentError: An input or output size is 0.
         """
         height, width = _wanted(images, size)
         modes = align_corners, half_pixel_centers
@@ -409,7 +409,7 @@ class ResizeNearestNeighbor(_Resize):
         return images[:, rows[:, None], columns[None, :]]
 
     def machine(self, node: NodeView) -> _Machine:
-        """Its machine code."""
+        """Returns its machine code."""
         modes = [bool(node.attrs[name]) for name in _MODES]
         kind = np.dtype(node.attrs["T"].as_numpy_dtype)
 
@@ -423,7 +423,7 @@ class ResizeNearestNeighbor(_Resize):
         return _Machine(choose, 1, kind, node.attrs["T"])
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
-        """Each output's gradient at its pixel."""
+        """The gradients, added at their pixels."""
         shape = g.shape(op.inputs[0])
         if shape is not None and None not in shape[1:3]:
             size: Any = np.array(shape[1:3], np.int32)
@@ -473,7 +473,7 @@ class ResizeNearestNeighborGrad(_ImageOp):
         return xp.ascontiguousarray(result.transpose(2, 0, 1, 3))
 
     def machine(self, node: NodeView) -> _Machine:
-        """Its machine code."""
+        """Returns its machine code."""
         modes = [bool(node.attrs[name]) for name in _MODES]
         kind = np.dtype(node.attrs["T"].as_numpy_dtype)
 

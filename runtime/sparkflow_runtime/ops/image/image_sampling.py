@@ -1,4 +1,4 @@
-"""Boxes drawn into images and drawn at random, glimpses of images, boxes chosen by class."""
+"""Drawing boxes on images, random boxes, glimpses, non-maximum suppression by class."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ _COLORS = np.array(
     ],
     np.float32,
 )
-"""Yellow, blue, red, lime, purple, olive, maroon, navy, aqua, fuchsia: of boxes in turn."""
+"""Yellow, blue, red, lime, purple, olive, maroon, navy, aqua, fuchsia: of boxes, cyclically."""
 
 
 @register
 class DrawBoundingBoxesV2(Op):
-    """Images with the borders of boxes drawn on them, in the colours given or in ten of its own."""
+    """Draws the borders of boxes on images, in the given colours or in ten default ones."""
 
     inputs = "images: T, boxes: float32, colors: float32"
     outputs = "output: T"
@@ -74,7 +74,7 @@ class DrawBoundingBoxesV2(Op):
         """[batch, height, width, channels].
 
         Raises:
-            InvalidArgumentError: The boxes do not fit the images, or the channels are many.
+            InvalidArgumentError: The boxes do not match the images, or there are too many channels.
         """
         batch, height, width, channels = images.shape
         if boxes.shape[0] != batch or boxes.shape[2] != 4:
@@ -108,7 +108,7 @@ class DrawBoundingBoxesV2(Op):
 
 @register
 class DrawBoundingBoxes(DrawBoundingBoxesV2):
-    """As `DrawBoundingBoxesV2`, in its own colours."""
+    """Like `DrawBoundingBoxesV2`, in the default colours."""
 
     inputs = "images: T, boxes: float32"
 
@@ -121,7 +121,7 @@ class DrawBoundingBoxes(DrawBoundingBoxesV2):
 
 @register
 class ExtractGlimpse(Op):
-    """A window of each image around an offset; noise or zeros where it leaves the image."""
+    """Extracts a window of each image around an offset; noise or zeros outside of the image."""
 
     inputs = "input: float32, size: int32, offsets: float32"
     outputs = "glimpse: float32"
@@ -183,7 +183,7 @@ class ExtractGlimpse(Op):
 
 @register
 class SampleDistortedBoundingBoxV2(Op):
-    """A window of an image, drawn at random, that covers enough of at least one box."""
+    """Samples a random window of an image that covers enough of at least one box."""
 
     inputs = "image_size: T, bounding_boxes: float32, min_object_covered: float32"
     outputs = "begin: T, size: T, bboxes: float32"
@@ -245,7 +245,7 @@ def _window(
     boxes: HostArray,
     covered: float,
 ) -> tuple[int, int, int, int]:
-    """(top, left, rows, columns) of the first window tried that will do; of the image if none."""
+    """Returns (top, left, rows, columns) of the first suitable window; of the image if none."""
     area = height * width
     smallest, largest = (share * area for share in attrs["area_range"])
     for _ in range(attrs["max_attempts"]):
@@ -278,10 +278,10 @@ def soft_suppressed(
     least: float,
     sigma: float,
 ) -> tuple[list[int], list[float]]:
-    """Boxes by falling score, where each one chosen lowers the scores of those it overlaps.
+    """Selects boxes by descending score; each lowers the scores of those that it overlaps.
 
-    With `sigma` 0 the scores of boxes that overlap less than `threshold` stay as they are (the
-    formula is that of Bodla et al., Soft-NMS, 2017).
+    With `sigma` 0 the scores of boxes that overlap less than `threshold` are unchanged. Source:
+    Bodla et al., Soft-NMS, 2017.
     """
     left = scores.astype(np.float64)
     chosen: list[int] = []
@@ -301,7 +301,7 @@ def soft_suppressed(
 
 @register
 class NonMaxSuppressionV5(Op):
-    """As `NonMaxSuppressionV4`, with scores that fall where boxes overlap."""
+    """Like `NonMaxSuppressionV4`, with reduced scores for overlapping boxes."""
 
     inputs = (
         "boxes: T, scores: T, max_output_size: int32, iou_threshold: T, score_threshold: T, "
@@ -316,7 +316,7 @@ class NonMaxSuppressionV5(Op):
     gradient = not_differentiable
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """(chosen,) twice, and ()."""
+        """(selected,) twice, and ()."""
         node.with_rank(0, 2, "boxes")
         node.with_rank(1, 1, "scores")
         size = constant_scalar(node, 2, "max_output_size")
@@ -335,7 +335,7 @@ class NonMaxSuppressionV5(Op):
         *,
         pad_to_max_output_size: bool,
     ) -> tuple[Array, ...]:
-        """The numbers, their scores, and their count."""
+        """The indices, their scores, and their number."""
         chosen, values = soft_suppressed(
             boxes, scores, int(limit), float(threshold), float(least), float(sigma)
         )
@@ -352,7 +352,7 @@ class NonMaxSuppressionV5(Op):
 
 @register
 class CombinedNonMaxSuppression(Op):
-    """Boxes chosen class by class, and the best of all classes of each image."""
+    """Selects boxes class by class, and keeps the best over all classes of each image."""
 
     inputs = (
         "boxes: float32, scores: float32, max_output_size_per_class: int32, max_total_size: int32, "
@@ -367,7 +367,7 @@ class CombinedNonMaxSuppression(Op):
     gradient = not_differentiable
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """[batch, most, 4], [batch, most] twice, [batch]."""
+        """[batch, maximum, 4], [batch, maximum] twice, [batch]."""
         batch = node.with_rank(0, 4, "boxes")[0]
         classes = node.with_rank(1, 3, "scores")[2]
         size = constant_scalar(node, 3, "max_total_size")
@@ -390,7 +390,7 @@ class CombinedNonMaxSuppression(Op):
         pad_per_class: bool,
         clip_boxes: bool,
     ) -> tuple[Array, ...]:
-        """Boxes, scores, classes, counts; filled up with zeros."""
+        """Boxes, scores, classes, counts; zero-padded."""
         batch, classes = len(boxes), scores.shape[2]
         size = min(int(total), int(per_class) * classes) if pad_per_class else int(total)
         found_boxes = np.zeros((batch, size, 4), np.float32)

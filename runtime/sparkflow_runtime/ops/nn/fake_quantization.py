@@ -87,7 +87,7 @@ class FakeQuantWithMinMaxArgs(Composed):
     def gradient(
         self, g: GraphBuilder, op: OperationView, *grads: Tensor | None
     ) -> Sequence[Tensor]:
-        """The incoming gradient where the number is in the range."""
+        """The incoming gradient if the number is in the range."""
         attrs = {name: op.attr(name) for name in _ENDS}
         return [g.FakeQuantWithMinMaxArgsGradient(grads[0], op.inputs[0], **attrs)]
 
@@ -142,14 +142,14 @@ class _WithVariables(Composed):
     def gradient(
         self, g: GraphBuilder, op: OperationView, *grads: Tensor | None
     ) -> Sequence[Tensor]:
-        """To the numbers in the range; that of numbers beyond goes to the range's ends."""
+        """Goes to the numbers in the range; that of numbers outside goes to the range's limits."""
         make = getattr(g, f"{self.op_type}Gradient")
         attrs = {name: op.attr(name) for name in _WIDTH}
         return make(grads[0], *op.inputs, **attrs)  # type: ignore[no-any-return]  # outputs
 
 
 class _WithVariablesGradient(Composed):
-    """The gradients of the numbers in the range, and of each end."""
+    """The gradients of the numbers in the range, and of each limit."""
 
     inputs = "gradients: float32, inputs: float32, min: float32, max: float32"
     outputs = "backprops_wrt_input: float32, backprop_wrt_min: float32, backprop_wrt_max: float32"
@@ -157,7 +157,7 @@ class _WithVariablesGradient(Composed):
     gradient = not_differentiable  # type: ignore[assignment]  # Op allows functions
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """Of the input and of the ends."""
+        """The gradients of the input and of the limits."""
         return list(node.shapes[1:])
 
     def define(
@@ -171,7 +171,7 @@ class _WithVariablesGradient(Composed):
         num_bits: int,
         narrow_range: bool,
     ) -> tuple[Tensor, ...]:
-        """A choice, and sums over what an end is the same for."""
+        """A selection, and sums over the numbers that share a limit."""
         below, above = _beyond(g, value, _nudged(g, low, high, num_bits, narrow_range))
         axes = g.Range(np.int32(0), g.Sub(g.Rank(value), g.Rank(low)), np.int32(1))
         to_low, to_high = (g.Sum(g.SelectV2(each, gradients, 0.0), axes) for each in (below, above))
@@ -180,7 +180,7 @@ class _WithVariablesGradient(Composed):
 
 @register
 class FakeQuantWithMinMaxVars(_WithVariables):
-    """As `FakeQuantWithMinMaxArgs`, with the range as scalar inputs."""
+    """Like `FakeQuantWithMinMaxArgs`, with the range as scalar inputs."""
 
 
 @register

@@ -1,6 +1,6 @@
 """Rows as sets of numbers: sizes, intersections, differences, unions; edit distances of rows.
 
-A set is what lies along the last dimension, of a dense or a sparse tensor.
+A set consists of the elements along the last dimension of a dense or a sparse tensor.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _dense_rows(array: Array) -> dict[tuple[int, ...], list[Any]]:
 
 @register
 class SetSize(Op):
-    """The number of different elements in each row of a sparse tensor."""
+    """The number of distinct elements in each row of a sparse tensor."""
 
     inputs = "set_indices: int64, set_values: T, set_shape: int64"
     outputs = "size: int32"
@@ -46,9 +46,9 @@ class SetSize(Op):
     gradient = not_differentiable
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """All dimensions but the last; of what runs not even the rank.
+        """All dimensions but the last; at run time not even the rank is known.
 
-        So it is in TensorFlow, where a metric's weights are therefore checked when it runs.
+        As in TensorFlow, where a metric's weights are therefore checked at run time.
         """
         node.with_rank(2, 1, "set_shape")
         value = node.value(2)
@@ -64,7 +64,7 @@ class SetSize(Op):
 
 
 class _SetOperation(Op):
-    """The sets of two tensors combined row by row, the elements of the result in order."""
+    """Combines the sets of two tensors row by row; elements of the result are sorted."""
 
     outputs = "result_indices: int64, result_values: T, result_shape: int64"
     attrs = {"set_operation": string_attr(), "validate_indices": bool_attr(True), "T": _T}
@@ -87,7 +87,7 @@ class _SetOperation(Op):
         """(indices, values, shape).
 
         Raises:
-            InvalidArgumentError: Another operation.
+            InvalidArgumentError: The operation is unknown.
         """
         combine = _OPERATIONS.get(operation.lower())
         if combine is None:
@@ -194,7 +194,7 @@ class EditDistance(Op):
     gradient = not_differentiable
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """All dimensions but the last, the larger of both."""
+        """All dimensions but the last, the maximum of both."""
         first, second = node.value(2), node.value(5)
         if first is not None and second is not None and len(first) == len(second):
             return [tuple(np.maximum(first, second)[:-1].tolist())]
@@ -202,7 +202,7 @@ class EditDistance(Op):
         return [None if rank is None else (None,) * (rank - 1)]
 
     def compute(self, xp: Any, *parts: Array, normalize: bool) -> Array:
-        """The distances, divided by the length of the truth where `normalize`.
+        """The distances, divided by the length of the truth if `normalize`.
 
         Raises:
             InvalidArgumentError: The ranks differ.

@@ -1,4 +1,4 @@
-"""Sparse tensors put in order, reshaped, joined, cut and filled: what changes coordinates only.
+"""Reordering, reshaping, concatenating, splitting and filling sparse tensors.
 
 A sparse tensor is three tensors: `indices` [n, rank] int64, `values` [n] and `shape` [rank] int64.
 Arithmetic on them is in `sparse_math`.
@@ -27,10 +27,10 @@ _HOST: dict[str, None] = {"CPU": None}
 
 
 def flat_positions(indices: Array, shape: Sequence[int]) -> Array:
-    """The row-major position of every coordinate vector.
+    """Returns the row-major position of every coordinate vector.
 
     Raises:
-        InvalidArgumentError: One lies outside, or they do not have the rank of the shape.
+        InvalidArgumentError: One is outside, or their rank is not that of the shape.
     """
     if indices.ndim != 2 or indices.shape[1] != len(shape):
         raise InvalidArgumentError(
@@ -52,7 +52,7 @@ def flat_positions(indices: Array, shape: Sequence[int]) -> Array:
 
 
 def coordinates(positions: Array, shape: Sequence[int]) -> Array:
-    """The coordinate vectors of row-major positions, the inverse of `flat_positions`."""
+    """Returns the coordinate vectors of row-major positions, the inverse of `flat_positions`."""
     result = np.empty((len(positions), len(shape)), np.int64)
     for axis in reversed(range(len(shape))):
         result[:, axis] = positions % shape[axis]
@@ -61,7 +61,7 @@ def coordinates(positions: Array, shape: Sequence[int]) -> Array:
 
 
 def check_parts(indices: Array, values: Array, shape: Array) -> None:
-    """Passes when three arrays can be a sparse tensor.
+    """Checks that three arrays can be a sparse tensor.
 
     Raises:
         InvalidArgumentError: They cannot.
@@ -92,7 +92,7 @@ def check_parts(indices: Array, values: Array, shape: Array) -> None:
 
 @register
 class SparseReorder(Op):
-    """The elements in row-major order of their coordinates."""
+    """Sorts the elements in row-major order of their coordinates."""
 
     inputs = "input_indices: int64, input_values: T, input_shape: int64"
     outputs = "output_indices: int64, output_values: T"
@@ -128,7 +128,7 @@ class SparseReorder(Op):
 
 @register
 class SparseReshape(Op):
-    """The same elements in another shape; one size may be -1."""
+    """Reshapes a sparse tensor; one size may be -1."""
 
     inputs = "input_indices: int64, input_shape: int64, new_shape: int64"
     outputs = "output_indices: int64, output_shape: int64"
@@ -146,7 +146,7 @@ class SparseReshape(Op):
         """(indices, shape).
 
         Raises:
-            InvalidArgumentError: Another number of elements, or two unknown sizes.
+            InvalidArgumentError: The number of elements differs, or two sizes are unknown.
         """
         old = [int(size) for size in shape]
         new = [int(size) for size in new_shape]
@@ -174,7 +174,7 @@ class SparseReshape(Op):
 
 @register
 class SparseConcat(Op):
-    """Sparse tensors joined along a dimension, in row-major order."""
+    """Concatenates sparse tensors along a dimension, in row-major order."""
 
     inputs = "indices: N * int64, values: N * T, shapes: N * int64"
     outputs = "output_indices: int64, output_values: T, output_shape: int64"
@@ -227,7 +227,7 @@ class SparseConcat(Op):
 
 @register
 class SparseSplit(Op):
-    """A sparse tensor cut along a dimension into parts that differ by at most one in size."""
+    """Splits a sparse tensor along a dimension into parts that differ by at most one in size."""
 
     inputs = "split_dim: int64, indices: int64, values: T, shape: int64"
     outputs = (
@@ -256,7 +256,7 @@ class SparseSplit(Op):
         """All indices, all values, all shapes.
 
         Raises:
-            InvalidArgumentError: The dimension does not exist, or is shorter than the number.
+            InvalidArgumentError: The dimension does not exist, or has fewer indices than parts.
         """
         rank, axis = len(shape), int(split_dim)
         if not -rank <= axis < rank:
@@ -287,7 +287,7 @@ class SparseSplit(Op):
 
 @register
 class SparseSlice(Op):
-    """The part of a sparse tensor of shape `size` that begins at `start`."""
+    """Slices a sparse tensor: the part of shape `size` that begins at `start`."""
 
     inputs = "indices: int64, values: T, shape: int64, start: int64, size: int64"
     outputs = "output_indices: int64, output_values: T, output_shape: int64"
@@ -320,7 +320,7 @@ class SparseSlice(Op):
     def gradient(
         self, g: GraphBuilder, op: OperationView, *grads: Tensor | None
     ) -> Sequence[Tensor | None]:
-        """The gradient where an element was taken, zero elsewhere."""
+        """The gradient for elements in the slice, zero for others."""
         dy = grads[1]
         if dy is None:
             return (None,) * 5
@@ -354,7 +354,7 @@ class SparseSliceGrad(Op):
 
 @register
 class SparseFillEmptyRows(Op):
-    """A sparse matrix with `default_value` in the first column of each row that had nothing."""
+    """Adds `default_value` in the first column of each empty row of a sparse matrix."""
 
     inputs = "indices: int64, values: T, dense_shape: int64, default_value: T"
     outputs = (
@@ -375,10 +375,10 @@ class SparseFillEmptyRows(Op):
     def compute(
         self, xp: Any, indices: Array, values: Array, dense_shape: Array, default_value: Array
     ) -> tuple[Array, ...]:
-        """(indices, values, which rows were empty, where each element went).
+        """(indices, values, which rows were empty, the new position of each element).
 
         Raises:
-            InvalidArgumentError: The parts do not fit, or a row number is outside.
+            InvalidArgumentError: The parts do not match, or a row number is outside.
         """
         check_parts(indices, values, dense_shape)
         rows = int(dense_shape[0])
@@ -430,7 +430,7 @@ class SparseFillEmptyRowsGrad(Op):
 
 @register
 class SparseToDense(Op):
-    """`default_value` everywhere but at the coordinates, where the values are."""
+    """A dense tensor of `default_value` with the values at the coordinates."""
 
     inputs = "sparse_indices: Tindices, output_shape: Tindices, sparse_values: T, default_value: T"
     outputs = "dense: T"
@@ -438,7 +438,7 @@ class SparseToDense(Op):
     kernels = _HOST
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape given."""
+        """The given shape."""
         node.with_rank(3, 0, "default_value")
         return [constant_shape(node, 1, "output_shape")]
 
@@ -452,7 +452,7 @@ class SparseToDense(Op):
         *,
         validate_indices: bool,
     ) -> Array:
-        """The whole tensor.
+        """The dense tensor.
 
         Raises:
             InvalidArgumentError: A coordinate outside, repeated, or out of order.

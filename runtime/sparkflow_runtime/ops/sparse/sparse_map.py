@@ -1,4 +1,4 @@
-"""Sparse tensors on their way through a queue: kept under a number, taken out as a batch."""
+"""Sparse tensors in queues: stored under a handle, removed as a batch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _MapOp(Op):
     gradient = not_differentiable
 
     def find(self, node: NodeView, context: KernelContext) -> SparseTensorsMap:
-        """The map of the task that the attributes name."""
+        """Returns the task's map that the attributes name."""
         name = node.attrs["shared_name"] or node.name
         return context.resources.get_or_create(
             node.attrs["container"], f"sparse map {name}", SparseTensorsMap, SparseTensorsMap
@@ -37,10 +37,10 @@ class _Adds(_MapOp):
     attrs = {"T": type_attr(dtypes.ALL), **_NAMES}
 
     def check(self, node: Inference) -> None:
-        """Passes when these are the parts of a sparse tensor.
+        """Checks that these are the parts of a sparse tensor.
 
         Raises:
-            InvalidArgumentError: A rank is another one.
+            InvalidArgumentError: A rank is wrong.
         """
         node.with_rank(0, 2, "sparse_indices")
         node.with_rank(1, 1, "sparse_values")
@@ -49,7 +49,7 @@ class _Adds(_MapOp):
 
 @register
 class AddSparseToTensorsMap(_Adds):
-    """Keeps a sparse tensor; gives its number."""
+    """Stores a sparse tensor; returns its handle."""
 
     outputs = "sparse_handle: int64"
 
@@ -70,7 +70,7 @@ class AddSparseToTensorsMap(_Adds):
 
 @register
 class AddManySparseToTensorsMap(_Adds):
-    """Keeps each row of a sparse tensor; gives their numbers."""
+    """Stores each row of a sparse tensor; returns their handles."""
 
     outputs = "sparse_handles: int64"
 
@@ -95,7 +95,7 @@ class AddManySparseToTensorsMap(_Adds):
 
 @register
 class TakeManySparseFromTensorsMap(_MapOp):
-    """The sparse tensors of several numbers as one with another dimension in front."""
+    """Stacks the sparse tensors of several handles into one with a new first dimension."""
 
     inputs = "sparse_handles: int64"
     outputs = "sparse_indices: int64, sparse_values: dtype, sparse_shape: int64"
@@ -107,7 +107,7 @@ class TakeManySparseFromTensorsMap(_MapOp):
         return [(None, None), (None,), (None,)]
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """The kernel takes each tensor out of the map; the shape is the largest of each axis."""
+        """The kernel removes each tensor from the map; sizes are the maximum along each axis."""
         found = self.find(node, context)
         dtype = node.attrs["dtype"].as_numpy_dtype
 

@@ -1,4 +1,4 @@
-"""Arithmetic on sparse tensors element by element: sums, products, reductions, softmax.
+"""Elementwise arithmetic on sparse tensors: sums, products, reductions, softmax.
 
 A sparse tensor is three tensors: `indices` [n, rank] int64, `values` [n] and `shape` [rank] int64.
 """
@@ -41,10 +41,10 @@ def _same_shape(a: Array, b: Array) -> list[int]:
 
 
 def _merged(a: Array, b: Array, shape: Sequence[int]) -> tuple[Array, Array, Array, Array]:
-    """All coordinates of two sparse tensors in order, and where those of each went."""
+    """Returns all coordinates of two sparse tensors in order, and the new positions of each."""
     first, second = (flat_positions(each, shape) for each in (a, b))
     both = np.concatenate([first, second])
-    order = np.argsort(both, kind="stable")  # each comes in order mostly: they are merged
+    order = np.argsort(both, kind="stable")  # each is mostly sorted: they are merged
     ordered = both[order]
     is_new = np.ones(len(both), bool)
     np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
@@ -56,7 +56,7 @@ def _merged(a: Array, b: Array, shape: Sequence[int]) -> tuple[Array, Array, Arr
 
 @register
 class SparseAdd(Op):
-    """The sum of two sparse tensors; of elements in both, sums below `thresh` are left out."""
+    """The sum of two sparse tensors; of elements in both, sums below `thresh` are dropped."""
 
     inputs = f"{_PAIR}, thresh: Treal"
     outputs = "sum_indices: int64, sum_values: T, sum_shape: int64"
@@ -109,7 +109,7 @@ class SparseAdd(Op):
 
 @register
 class SparseAddGrad(Op):
-    """The gradients of the values of `SparseAdd`; 0 where the sum was left out."""
+    """The gradients of the values of `SparseAdd`; 0 if the sum was dropped."""
 
     inputs = "backprop_val_grad: T, a_indices: int64, b_indices: int64, sum_indices: int64"
     outputs = "a_val_grad: T, b_val_grad: T"
@@ -135,7 +135,7 @@ class SparseAddGrad(Op):
 
 @register
 class SparseTensorDenseAdd(Op):
-    """A dense tensor with a sparse one of the same shape added."""
+    """The sum of a dense tensor and a sparse one of the same shape."""
 
     inputs = "a_indices: Tindices, a_values: T, a_shape: Tindices, b: T"
     outputs = "output: T"
@@ -157,12 +157,12 @@ class SparseTensorDenseAdd(Op):
         return result
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor | None]:
-        """The gradient at the coordinates, and the whole."""
+        """The gradient at the coordinates, and the whole gradient."""
         return None, g.GatherNd(dy, op.inputs[0]), None, dy
 
 
 class _SparseDenseCwise(Op):
-    """Elements of a sparse tensor combined with those of a dense one that is broadcast to it."""
+    """Combines elements of a sparse tensor with those of a dense one that is broadcast to it."""
 
     inputs = _ONE_TENSOR
     outputs = "output: T"
@@ -195,7 +195,7 @@ class _SparseDenseCwise(Op):
 
 
 def _chosen(g: GraphBuilder, op: OperationView) -> tuple[Tensor, Tensor]:
-    """The coordinates of the elements in the dense tensor, and the elements there."""
+    """Returns the coordinates of the elements in the dense tensor, and the elements there."""
     indices, _, shape, dense = op.inputs
     zero, one = np.array([0], np.int64), np.array([1], np.int64)
     sizes = g.Shape(dense, out_type=int64)
@@ -234,7 +234,7 @@ class SparseDenseCwiseMul(_SparseDenseCwise):
     combine = staticmethod(np.multiply)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor | None]:
-        """Dy times the other one."""
+        """Dy times the other factor."""
         places, found = _chosen(g, op)
         dense = op.inputs[3]
         rows = g.Mul(dy, conjugated(g, op.inputs[1]))
@@ -248,7 +248,7 @@ class SparseDenseCwiseDiv(_SparseDenseCwise):
 
     @staticmethod
     def combine(values: Array, dense: Array) -> Array:
-        """Integers as in C."""
+        """Truncated for integers."""
         if values.dtype.kind in "iu":
             return np.trunc(values / dense).astype(values.dtype)
         return values / dense
@@ -264,7 +264,7 @@ class SparseDenseCwiseDiv(_SparseDenseCwise):
 
 
 class _SparseSparse(Op):
-    """Elements of two sparse tensors of one shape combined, missing ones being 0."""
+    """Combines elements of two sparse tensors of one shape; missing ones are 0."""
 
     inputs = _PAIR
     outputs = "output_indices: int64, output_values: T"
@@ -358,7 +358,7 @@ class SparseSoftmax(Op):
 
 
 class _SparseReduce(Op):
-    """Elements combined over some axes; where there are none, the result is 0."""
+    """Reduces elements over some axes; the result for no elements is 0."""
 
     inputs = "input_indices: int64, input_values: T, input_shape: int64, reduction_axes: int32"
     attrs = {"keep_dims": bool_attr(False), "T": type_attr(NUMERIC)}
@@ -367,7 +367,7 @@ class _SparseReduce(Op):
     ufunc: ClassVar[Any]
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """What is left of the input's shape; of a sparse result nothing is known."""
+        """The remaining shape of the input; for a sparse result unknown."""
         shape = known_sizes(node, 2, "input_shape")
         if self.is_sparse:
             return [(None, None), (None,), (None,)]
@@ -430,7 +430,7 @@ class SparseReduceSum(_SparseReduce):
     ufunc = np.add
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor | None]:
-        """The gradient of the sum that each element went into."""
+        """The gradient of the sum that contains each element."""
         indices, _, shape, axes = op.inputs
         rank = g.Size(shape)
         zero = np.array(0, np.int32)

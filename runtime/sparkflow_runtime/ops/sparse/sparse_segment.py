@@ -47,7 +47,7 @@ class _SparseSegment(Op):
     way: ClassVar[str]
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """(last id + 1, ...), or (num_segments, ...) where that is given."""
+        """(last id + 1, ...), or (num_segments, ...) if that is given."""
         data = node.shapes[0]
         (rows,) = node.with_rank(1, 1, "indices")
         (count,) = node.with_rank(2, 1, "segment_ids")
@@ -69,8 +69,8 @@ class _SparseSegment(Op):
         """[segments, ...].
 
         Raises:
-            InvalidArgumentError: An index that is no row, not one id per index, ids that decrease
-                or are beyond the number of segments.
+            InvalidArgumentError: An index is not a row, there is not one id per index, or ids
+                decrease or exceed the number of segments.
         """
         if segment_ids.shape != indices.shape or indices.ndim != 1:
             raise InvalidArgumentError(message=rows_text(segment_ids.size, indices.size))
@@ -88,7 +88,7 @@ class _SparseSegment(Op):
         return mean_by_segment(xp, data, segment_ids, count, indices, root=self.way == "root")
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Any, ...]:
-        """Each row gets its part of the gradients of the segments it was added to."""
+        """Each row gets its part of the gradients of its segments."""
         data, indices, ids, *number = op.inputs
         nothing = (None,) * (2 + len(number))
         if op.attr("sparse_gradient"):
@@ -106,7 +106,7 @@ class _SparseSegment(Op):
 
 
 def _shares(g: GraphBuilder, way: str, dy: Tensor, ids: Tensor) -> Tensor:
-    """Per looked-up row its part of the gradient of its segment."""
+    """Returns, per looked-up row, its part of the gradient of its segment."""
     rows = g.Gather(dy, ids)
     if way == "sum":
         return rows
@@ -136,7 +136,7 @@ class _SparseSegmentGrad(Op):
     def compute(
         self, xp: Any, grad: Array, indices: Array, segment_ids: Array, output_dim0: Array
     ) -> Array:
-        """Each row of the gradient shared among the rows of its segment.
+        """Each row of the gradient, distributed over the rows of its segment.
 
         Raises:
             InvalidArgumentError: An index beyond the output, or an id beyond the gradient.
@@ -153,7 +153,7 @@ class _SparseSegmentGrad(Op):
         return sum_by_segment(xp, parts, indices, rows)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Any, ...]:
-        """Linear: the same lookup and sum of what arrives."""
+        """Linear: the same lookup and sum of the incoming gradient."""
         grad, indices, ids, _ = op.inputs
         first = np.array([0], np.int32), np.array([1], np.int32), np.array([1], np.int32)
         count = g.StridedSlice(g.Shape(grad), *first, shrink_axis_mask=1)

@@ -1,4 +1,4 @@
-"""Sparse tensors as texts: each of the three tensors a serialized TensorProto."""
+"""Sparse tensors as strings: each of the three tensors is a serialized TensorProto."""
 
 from __future__ import annotations
 
@@ -46,26 +46,26 @@ class _Serialize(Op):
 
 @register
 class SerializeSparse(_Serialize):
-    """A sparse tensor as three texts."""
+    """Serializes a sparse tensor as three strings."""
 
     outputs = "serialized_sparse: out_type"
     infer = sizes((3,))
 
     def compute(self, xp: Any, indices: Array, values: Array, shape: Array) -> Array:
-        """[3] texts."""
+        """[3] strings."""
         check_parts(indices, values, shape)
         return np.array(_texts(indices, values, shape), object)
 
 
 @register
 class SerializeManySparse(_Serialize):
-    """The slices of a sparse tensor along its first dimension, three texts each."""
+    """Serializes the slices of a sparse tensor along its first dimension, three strings each."""
 
     outputs = "serialized_sparse: out_type"
     infer = sizes((None, 3))
 
     def compute(self, xp: Any, indices: Array, values: Array, shape: Array) -> Array:
-        """[n, 3] texts.
+        """[n, 3] strings.
 
         Raises:
             InvalidArgumentError: Fewer than two dimensions.
@@ -89,10 +89,10 @@ class _Deserialize(Op):
     infer = sizes((None, None), (None,), (None,))
 
     def joined(self, texts: Array, dtype: DType, minibatch: bool) -> tuple[Array, Array, Array]:
-        """The sparse tensors in [n, 3] texts as one with a new first dimension.
+        """Parses [n, 3] strings into one sparse tensor with a new first dimension.
 
         Raises:
-            InvalidArgumentError: A text that is no tensor, or one of another type or rank.
+            InvalidArgumentError: A string is not a tensor, or one of another type or rank.
         """
         parts = [[_array(text) for text in row] for row in texts.reshape(-1, 3)]
         indices, values, shape = [], [], None
@@ -132,7 +132,7 @@ class DeserializeManySparse(_Deserialize):
         """(indices, values, shape).
 
         Raises:
-            InvalidArgumentError: Not [n, 3] texts of sparse tensors of one rank.
+            InvalidArgumentError: Not [n, 3] strings of sparse tensors of one rank.
         """
         if texts.ndim != 2 or texts.shape[1] != 3:
             raise InvalidArgumentError(
@@ -143,7 +143,7 @@ class DeserializeManySparse(_Deserialize):
 
 @register
 class DeserializeSparse(_Deserialize):
-    """The inverse of `SerializeSparse`, and of stacks of what it gives."""
+    """The inverse of `SerializeSparse`, also for stacks of its results."""
 
     inputs = "serialized_sparse: Tserialized"
     attrs = {"dtype": type_attr(), "Tserialized": _TEXT}
@@ -152,7 +152,7 @@ class DeserializeSparse(_Deserialize):
         """(indices, values, shape), with the dimensions of the stack first.
 
         Raises:
-            InvalidArgumentError: Not [..., 3] texts of sparse tensors of one rank.
+            InvalidArgumentError: Not [..., 3] strings of sparse tensors of one rank.
         """
         if not texts.ndim or texts.shape[-1] != 3:
             raise InvalidArgumentError(

@@ -1,7 +1,7 @@
 """TensorFlow's accumulators as ops, which `SyncReplicasOptimizer` and programs use.
 
 A handle is, at run time, the accumulator of `resources.conditional_accumulator` itself. Replicas
-whose graphs name the same accumulator on the same task meet in it. Our own accumulators, which know
+whose graphs name the same accumulator on the same task share it. Our own accumulators, which know
 weights and replicas, are in `accumulator`.
 """
 
@@ -43,11 +43,11 @@ class _MakesAccumulator(_AccumulatorOp):
     }
     kind: ClassVar[type[Any]]
     given: ClassVar[tuple[Any, ...]] = ()
-    """What such an accumulator is made with, beside what the node says."""
+    """Constructor arguments of such an accumulator that the node does not determine."""
     infer = sizes((2,))
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """Finds or makes the accumulator of the task; the kernel returns it.
+        """Finds or creates the accumulator of the task; the kernel returns it.
 
         Raises:
             InvalidArgumentError: It exists with another dtype or shape.
@@ -104,7 +104,7 @@ class AccumulatorSetGlobalStep(_AccumulatorOp):
         """No outputs.
 
         Raises:
-            InvalidArgumentError: The step is no scalar.
+            InvalidArgumentError: The step is not a scalar.
         """
         node.with_rank(1, 0, "new_global_step")
         return []
@@ -116,7 +116,7 @@ class AccumulatorSetGlobalStep(_AccumulatorOp):
 
 @register
 class AccumulatorCancelTakes(_AccumulatorOp):
-    """Ends all taking until the step is set: sparkflow's own, to stop the chief of replicas."""
+    """Ends all takes until the step is set: sparkflow's own, to stop the chief of replicas."""
 
     is_ours = True
     inputs = "handle: Ref(string)"
@@ -135,7 +135,7 @@ class AppliesGradient(_AccumulatorOp):
         """No outputs.
 
         Raises:
-            InvalidArgumentError: The step is no scalar.
+            InvalidArgumentError: The step is not a scalar.
         """
         node.with_rank(1, 0, "local_step")
         return []

@@ -29,7 +29,7 @@ from sparkflow_runtime.resources.lookup_table import LookupTable, known_shape, r
 from sparkflow_runtime.shapes import Shape
 
 WHOLE_LINE, LINE_NUMBER = -2, -1
-"""What stands for a column in `InitializeTableFromTextFileV2`."""
+"""Special column indices of `InitializeTableFromTextFileV2`."""
 
 _NAMES = {
     "container": string_attr(""),
@@ -47,14 +47,14 @@ class _TableOp(Op):
 
 
 class _MakesTable(_TableOp):
-    """A table: of the task where it has a shared_name, else of its node in its session."""
+    """A table: of the task if it has a shared_name, else of its node in its session."""
 
     outputs = "table_handle: resource"
     mutable: ClassVar[bool] = True
     infer = scalars
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """Finds or makes the table; the kernel returns it.
+        """Finds or creates the table; the kernel returns it.
 
         Raises:
             InvalidArgumentError: A table of this name has other dtypes.
@@ -110,20 +110,20 @@ class MutableDenseHashTableV2(_MakesTable):
 
 @register
 class LookupTableFindV2(_TableOp):
-    """The values of keys, a default where they are missing."""
+    """Looks up the values of keys, with a default for missing ones."""
 
     inputs = "table_handle: resource, keys: Tin, default_value: Tout"
     outputs = "values: Tout"
     attrs = {"Tin": type_attr(), "Tout": type_attr()}
 
     def infer(self, node: Inference) -> list[Shape]:
-        """The shape of the keys and that of a value, where the default tells it."""
+        """The shape of the keys, then that of a value, if the default determines it."""
         return [shapes.concatenate(node.shapes[1], node.shapes[2])]
 
     def compute(
         self, xp: Any, table: LookupTable, keys: Array, default: Array, *, Tin: DType, Tout: DType
     ) -> Array:
-        """Fails for a table of other dtypes, or one that was not filled."""
+        """Fails for a table of other dtypes, or an uninitialized one."""
         require_types(table, Tin, Tout)
         return table.find(keys, default)
 
@@ -144,7 +144,7 @@ class LookupTableInsertV2(_TakesRows):
     def compute(
         self, xp: Any, table: LookupTable, keys: Array, values: Array, *, Tin: DType, Tout: DType
     ) -> None:
-        """Fails for a table that is filled once."""
+        """Fails for an immutable table."""
         require_types(table, Tin, Tout)
         table.insert(keys, values)
 
@@ -156,20 +156,20 @@ class LookupTableImportV2(_TakesRows):
     def compute(
         self, xp: Any, table: LookupTable, keys: Array, values: Array, *, Tin: DType, Tout: DType
     ) -> None:
-        """Fails for a table that is filled once."""
+        """Fails for an immutable table."""
         require_types(table, Tin, Tout)
         table.replace(keys, values)
 
 
 @register
 class LookupTableRemoveV2(_Changes):
-    """Takes out rows."""
+    """Removes rows."""
 
     inputs = "table_handle: resource, keys: Tin"
     attrs = {"Tin": type_attr()}
 
     def compute(self, xp: Any, table: LookupTable, keys: Array, *, Tin: DType) -> None:
-        """Fails for a table that is filled once."""
+        """Fails for an immutable table."""
         require_types(table, Tin, None)
         table.remove(keys)
 
@@ -183,7 +183,7 @@ class LookupTableSizeV2(_TableOp):
     infer = scalars
 
     def compute(self, xp: Any, table: LookupTable) -> Array:
-        """Fails for a table that was not filled."""
+        """Fails for an uninitialized table."""
         return np.int64(len(table))
 
 
@@ -197,7 +197,7 @@ class LookupTableExportV2(_TableOp):
     infer = sizes((None,), None)
 
     def compute(self, xp: Any, table: LookupTable, *, Tkeys: DType, Tvalues: DType) -> Any:
-        """In the order in which they were entered."""
+        """In insertion order."""
         require_types(table, Tkeys, Tvalues)
         return table.export()
 
@@ -213,7 +213,7 @@ class InitializeTableV2(_Changes):
         """No outputs.
 
         Raises:
-            InvalidArgumentError: Keys and values are no vectors of one length.
+            InvalidArgumentError: Keys and values are not vectors of one length.
         """
         shapes.merge(node.with_rank(1, 1, "Shape"), node.with_rank(2, 1, "Shape"))
         return []
@@ -221,7 +221,7 @@ class InitializeTableV2(_Changes):
     def compute(
         self, xp: Any, table: LookupTable, keys: Array, values: Array, *, Tkey: DType, Tval: DType
     ) -> None:
-        """Fails where it was filled with something else."""
+        """Fails if it was filled with something else."""
         require_types(table, Tkey, Tval)
         table.fill(keys, values)
 

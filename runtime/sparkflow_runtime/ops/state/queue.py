@@ -1,6 +1,6 @@
 """Queues as ops. The handle of a queue is, at run time, the `resources.queue.Queue` itself.
 
-Each op exists twice: with a resource handle (`QueueSizeV2`), which our front end makes, and with
+Each op exists twice: with a resource handle (`QueueSizeV2`), which our front end creates, and with
 the reference of TensorFlow's first releases (`QueueSize`).
 """
 
@@ -24,7 +24,7 @@ from sparkflow_runtime.resources.queue import AnyOrder, LeastFirst, Queue, Queue
 from sparkflow_runtime.shapes import Shape
 
 _numbers = itertools.count()
-"""Numbers in the names of queues that no shared_name names, as in TensorFlow: `_0_queue`."""
+"""Numbers in the names of queues without a shared_name, as in TensorFlow: `_0_queue`."""
 
 _TIMEOUT = {"timeout_ms": int_attr(-1)}
 
@@ -36,7 +36,7 @@ class _QueueOp(Op):
 
 
 class _MakesQueue(_QueueOp):
-    """A queue: of the task where it has a shared_name, else of its node in its session."""
+    """A queue: of the task if it has a shared_name, else of its node in its session."""
 
     outputs = "handle: resource"
     pads: ClassVar = False
@@ -56,7 +56,7 @@ class _MakesQueue(_QueueOp):
         return [shapes.SCALAR]
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """Finds or makes the queue; the kernel returns it.
+        """Finds or creates the queue; the kernel returns it.
 
         Raises:
             InvalidArgumentError: A queue of this name is of another kind.
@@ -76,7 +76,7 @@ class _MakesQueue(_QueueOp):
         return lambda: queue
 
     def _check_same(self, queue: Queue, node: NodeView, name: str) -> None:
-        """Passes when `queue`, found under `name`, is what `node` would have made."""
+        """Checks that `queue`, found under `name`, is what `node` would have created."""
         label = f"Shared queue {name!r}"
         asked = self.make_state(name, node)
         if queue.kind != asked.kind:
@@ -148,7 +148,7 @@ class FIFOQueueV2(_MakesQueue):
 class RandomShuffleQueueV2(_MakesQueue):
     """A queue that returns elements in random order, seeded unless both seeds are 0.
 
-    While it is open, `min_after_dequeue` elements stay behind to be mixed with what comes.
+    While it is open, `min_after_dequeue` elements remain, to be mixed with later ones.
     """
 
     attrs = {
@@ -160,7 +160,7 @@ class RandomShuffleQueueV2(_MakesQueue):
     }
 
     def make_state(self, name: str, node: NodeView) -> QueueState:
-        """Any of those inside."""
+        """Any of its elements."""
         attrs = node.attrs
         seeds = (attrs["seed"], attrs["seed2"])
         chooser = random.Random(repr(seeds)) if any(seeds) else random.Random()
@@ -184,7 +184,7 @@ class RandomShuffleQueueV2(_MakesQueue):
 
 @register
 class PaddingFIFOQueueV2(_MakesQueue):
-    """A FIFOQueue whose components may vary in size: what is taken together is padded with zeros.
+    """A FIFOQueue whose components may vary in size: elements dequeued together are zero-padded.
 
     The rank of each component is fixed; sizes that vary are unknown in `shapes`.
     """
@@ -195,7 +195,7 @@ class PaddingFIFOQueueV2(_MakesQueue):
 
 @register
 class PriorityQueueV2(_MakesQueue):
-    """A queue that returns the element of least priority, an int64 scalar before the others."""
+    """A queue that returns the element of least priority, an int64 scalar as first component."""
 
     attrs = {
         "component_types": list_attr("type", []),
@@ -205,7 +205,7 @@ class PriorityQueueV2(_MakesQueue):
     }
 
     def components(self, attrs: Mapping[str, Any]) -> tuple[list[dtypes.DType], list[Shape]]:
-        """The priority and what the attributes say."""
+        """The priority and the attributes' components."""
         types, given = super().components(attrs)
         return [dtypes.int64, *types], [(), *(given or [None] * len(types))]
 
@@ -225,7 +225,7 @@ class _Waits(_QueueOp):
         """Outputs of unknown shape, which only the queue knows.
 
         Raises:
-            InvalidArgumentError: A timeout of its own is asked for.
+            InvalidArgumentError: The op has its own timeout.
         """
         if node.attrs["timeout_ms"] != -1:
             raise InvalidArgumentError(
@@ -297,7 +297,7 @@ class _DequeueSeveral(_Dequeue):
         """Outputs of unknown rank.
 
         Raises:
-            InvalidArgumentError: `n` is no scalar or is negative.
+            InvalidArgumentError: `n` is not a scalar, or is negative.
         """
         node.with_rank(1, 0, "n")
         count = node.value(1)
@@ -318,7 +318,7 @@ class _DequeueSeveral(_Dequeue):
 
 @register
 class QueueDequeueManyV2(_DequeueSeveral):
-    """Takes `n` elements out of a queue and stacks them; waits until they are there."""
+    """Removes `n` elements from a queue and stacks them; waits until they are available."""
 
     allow_fewer = False
 
@@ -341,7 +341,7 @@ def _check_types(queue: Queue, asked: Sequence[dtypes.DType]) -> None:
 
 @register
 class QueueCloseV2(_QueueOp):
-    """Closes a queue; waiting enqueue operations are cancelled if asked for, else served first."""
+    """Closes a queue; pending enqueue operations are cancelled if requested, else served first."""
 
     inputs = "handle: resource"
     attrs = {"cancel_pending_enqueues": bool_attr(False)}

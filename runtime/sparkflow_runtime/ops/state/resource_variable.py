@@ -67,7 +67,7 @@ class VarHandleOp(_HandleOp):
     infer = scalars
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """Finds or makes the variable, see `variable_ops.VariableV2`."""
+        """Finds or creates the variable, see `variable_ops.VariableV2`."""
         return lookup("VariableV2").bind(node, context)
 
 
@@ -83,7 +83,7 @@ class ReadVariableOp(_HandleOp):
     attrs = {"dtype": type_attr(dtypes.ALL)}
 
     def infer(self, node: Inference) -> list[Shape]:
-        """The variable's shape, where the graph tells it."""
+        """The variable's shape, if the graph determines it."""
         return [node.variable_shape(0)]
 
     def compute(self, xp: Any, resource: Variable) -> Array:
@@ -137,14 +137,14 @@ class DestroyResourceOp(_HandleOp):
     attrs = {"ignore_lookup_error": bool_attr(True)}
 
     def compute(self, xp: Any, resource: Variable) -> None:
-        """Whoever reads it next finds it uninitialised."""
+        """Later reads find it uninitialised."""
         with resource.lock:
             resource.array = None
 
 
 @register
 class AssignVariableOp(_HandleOp):
-    """Gives the variable a value."""
+    """Assigns a value to the variable."""
 
     inputs = "resource: resource, value: dtype"
     attrs = {"dtype": type_attr(dtypes.ALL), "validate_shape": bool_attr(False)}
@@ -278,8 +278,8 @@ class OnHandle(_HandleOp):
 
 
 def handle_form(op_type: str) -> str | None:
-    """The op that does with a handle what `op_type` does with a reference; None where none does."""
-    own = f"Resource{op_type}"  # where nothing is known of it, as its module is not imported
+    """Returns the op that does with a handle what `op_type` does with a reference; None if none."""
+    own = f"Resource{op_type}"  # unknown if its module is not imported
     return _FORMS.get(op_type) or (own if contains(own) else None)
 
 
@@ -313,7 +313,7 @@ def _on_handle(
         if not (handle == "resource" and key == "use_locking")
     }
     if name.startswith("ResourceScatterNd"):
-        attrs["use_locking"] = bool_attr(True)  # as TensorFlow has it, of references only False
+        attrs["use_locking"] = bool_attr(True)  # as in TensorFlow; False only for references
     members = {
         "type": name,
         "inputs": inputs,

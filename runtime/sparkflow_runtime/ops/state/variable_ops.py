@@ -55,7 +55,7 @@ class VariableV2(Op):
     infer = attribute("shape")
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """Finds or makes the variable; the kernel returns it.
+        """Finds or creates the variable; the kernel returns it.
 
         Raises:
             InvalidArgumentError: The variable exists with another dtype or shape.
@@ -101,7 +101,7 @@ class TemporaryVariable(Op):
     infer = attribute("shape")
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """The kernel makes a new variable each time.
+        """The kernel creates a new variable each time.
 
         Raises:
             InvalidArgumentError: The shape is not fully known.
@@ -173,10 +173,10 @@ class IsVariableInitialized(Op):
 
 @register
 class InitializedValue(Op):
-    """The variable's value, or `initial_value` where it has none yet.
+    """The variable's value, or `initial_value` if it has none yet.
 
-    Ours, not TensorFlow's, which builds a conditional: what a variable whose initial value depends
-    on another one reads of that other one.
+    A variable whose initial value depends on this one reads it so. Ours: TensorFlow builds a
+    conditional.
     """
 
     is_ours = True
@@ -204,7 +204,7 @@ class Assign(Op):
     """Copies `value` into the variable.
 
     `validate_shape=False` lets the variable take any shape. The lock is held whatever `use_locking`
-    says, which costs nothing where nobody competes for it.
+    says, which costs nothing without contention.
     """
 
     tolerates_rounding = True

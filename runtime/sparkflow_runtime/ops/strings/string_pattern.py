@@ -1,6 +1,6 @@
-"""Regular expressions, by RE2 as in TensorFlow: matching takes linear time in the text length.
+"""Regular expressions by RE2, as in TensorFlow: matching is linear in the text length.
 
-That matters on a server, where patterns come with graphs.
+This matters on a server, where patterns arrive in graphs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _text(error: Exception) -> str:
 
 
 def _pieces(rewrite: bytes, groups: int) -> list[bytes | int] | None:
-    """Texts and numbers of groups; None for a rewrite that RE2 leaves unused."""
+    """Returns literals and group numbers; None for a rewrite that RE2 ignores."""
     pieces: list[bytes | int] = []
     last = 0
     for match in _ESCAPE.finditer(rewrite):
@@ -72,7 +72,7 @@ def _replaced(
             break
         start, end = match.span()
         out.append(data[at:start])
-        if start == end == last_end:  # no empty match right behind another one
+        if start == end == last_end:  # no empty match directly after another one
             out.append(data[start : start + 1])
             at = start + 1
             continue
@@ -90,7 +90,7 @@ class _Replaces(StringOp):
     elementwise = True
 
     def replace(self, text: Array, pattern: bytes, rewrite: bytes, everywhere: bool) -> Array:
-        """Every string with its matches replaced."""
+        """Replaces the matches in every string."""
         found = _compiled(pattern)
         pieces = _pieces(rewrite, found.groups)
         return mapped(lambda data: _replaced(found, pieces, data, everywhere), text)
@@ -98,7 +98,7 @@ class _Replaces(StringOp):
 
 @register
 class RegexReplace(_Replaces):
-    r"""Replaces what matches; `\1` in the rewrite is the first group, `\0` all of the match."""
+    r"""Replaces matches; `\1` in the rewrite is the first group, `\0` the whole match."""
 
     inputs = "input: string, pattern: string, rewrite: string"
     attrs = {"replace_global": bool_attr(True)}
@@ -107,7 +107,7 @@ class RegexReplace(_Replaces):
         """The input's shape.
 
         Raises:
-            InvalidArgumentError: Pattern or rewrite is no scalar.
+            InvalidArgumentError: Pattern or rewrite is not a scalar.
         """
         node.with_rank(1, 0, "Shape")
         node.with_rank(2, 0, "Shape")
@@ -116,7 +116,7 @@ class RegexReplace(_Replaces):
     def compute(
         self, xp: Any, text: Array, pattern: Array, rewrite: Array, *, replace_global: bool
     ) -> Array:
-        """Fails for a pattern that is none."""
+        """Fails for an invalid pattern."""
         return self.replace(
             text,
             scalar_text(pattern, "Pattern"),
@@ -139,7 +139,7 @@ class StaticRegexReplace(_Replaces):
     def compute(
         self, xp: Any, text: Array, *, pattern: str, rewrite: str, replace_global: bool
     ) -> Array:
-        """Fails for a pattern that is none."""
+        """Fails for an invalid pattern."""
         return self.replace(text, pattern.encode(), rewrite.encode(), replace_global)
 
 
@@ -150,7 +150,7 @@ def _matches(pattern: bytes, text: Array) -> Array:
 
 @register
 class RegexFullMatch(StringOp):
-    """Whether all of each string matches."""
+    """Whether each whole string matches."""
 
     elementwise = True
     inputs = "input: string, pattern: string"
@@ -160,13 +160,13 @@ class RegexFullMatch(StringOp):
         """The input's shape.
 
         Raises:
-            InvalidArgumentError: The pattern is no scalar.
+            InvalidArgumentError: The pattern is not a scalar.
         """
         node.with_rank(1, 0, "Shape")
         return [node.shapes[0]]
 
     def compute(self, xp: Any, text: Array, pattern: Array) -> Array:
-        """Fails for a pattern that is none."""
+        """Fails for an invalid pattern."""
         return _matches(scalar_text(pattern, "Pattern"), text)
 
 
@@ -180,5 +180,5 @@ class StaticRegexFullMatch(StringOp):
     attrs = {"pattern": string_attr()}
 
     def compute(self, xp: Any, text: Array, *, pattern: str) -> Array:
-        """Fails for a pattern that is none."""
+        """Fails for an invalid pattern."""
         return _matches(pattern.encode(), text)

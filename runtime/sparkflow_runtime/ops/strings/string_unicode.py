@@ -1,7 +1,7 @@
 """Unicode: code points of strings, strings of code points, other encodings.
 
-Encodings are named as Python's codecs and ICU both do. What is no character becomes the replacement
-character, is left out, or is an error.
+Encodings have the names that Python's codecs and ICU share. Invalid input is replaced by the
+replacement character, dropped, or an error.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _codec(encoding: str) -> str:
 def _code_points(
     data: bytes, encoding: str, errors: str, replacement: int, control: bool
 ) -> list[tuple[int, int]]:
-    """The characters of a string, each with the byte at which it starts."""
+    """Yields the characters of a string, each with its byte offset."""
     codec = _codec(encoding)
     found: list[tuple[int, int]] = []
     at = 0
@@ -86,7 +86,7 @@ def _encoded(codes: list[int], encoding: str, errors: str, replacement: int) -> 
 
 @register
 class UnicodeTranscode(StringOp):
-    """Strings in another encoding."""
+    """Transcodes strings."""
 
     inputs = "input: string"
     outputs = "output: string"
@@ -109,7 +109,7 @@ class UnicodeTranscode(StringOp):
         replacement_char: int,
         replace_control_characters: bool,
     ) -> Array:
-        """Fails for an encoding nobody knows."""
+        """Fails for an unknown encoding."""
         _codec(input_encoding)
 
         def recoded(data: bytes) -> bytes:
@@ -123,7 +123,7 @@ class UnicodeTranscode(StringOp):
 
 @register
 class UnicodeEncode(StringOp):
-    """Rows of code points, given by their ends, as strings."""
+    """Encodes rows of code points, given by their ends, as strings."""
 
     inputs = "input_values: int32, input_splits: Tsplits"
     outputs = "output: string"
@@ -166,7 +166,7 @@ class _Decodes(StringOp):
     attrs = {**_DECODING, "Tsplits": type_attr(INDEX, default=int64)}
 
     def decode(self, text: Array, ends_type: Any, *how: Any) -> tuple[Array, Array, Array]:
-        """Ends of rows, code points, and where each starts."""
+        """Ends of rows, code points, and their byte offsets."""
         _codec(how[0])
         rows = [_code_points(data, *how) for data in strings_of(text)]
         ends = np.cumsum([0, *map(len, rows)], dtype=ends_type.as_numpy_dtype)
@@ -186,7 +186,7 @@ class _Decodes(StringOp):
 
 @register
 class UnicodeDecode(_Decodes):
-    """The code points of strings, with the ends of the rows they make."""
+    """Decodes strings to code points, with the ends of their rows."""
 
     outputs = "row_splits: Tsplits, char_values: int32"
 
@@ -201,14 +201,14 @@ class UnicodeDecode(_Decodes):
         replace_control_characters: bool,
         Tsplits: Any,
     ) -> tuple[Array, Array]:
-        """Fails for an encoding nobody knows."""
+        """Fails for an unknown encoding."""
         how = (input_encoding, errors, replacement_char, replace_control_characters)
         return self.decode(text, Tsplits, *how)[:2]
 
 
 @register
 class UnicodeDecodeWithOffsets(_Decodes):
-    """The same, and the byte at which each code point starts."""
+    """The same, with the byte offset of each code point."""
 
     outputs = "row_splits: Tsplits, char_values: int32, char_to_byte_starts: int64"
 
@@ -223,6 +223,6 @@ class UnicodeDecodeWithOffsets(_Decodes):
         replace_control_characters: bool,
         Tsplits: Any,
     ) -> tuple[Array, Array, Array]:
-        """Fails for an encoding nobody knows."""
+        """Fails for an unknown encoding."""
         how = (input_encoding, errors, replacement_char, replace_control_characters)
         return self.decode(text, Tsplits, *how)

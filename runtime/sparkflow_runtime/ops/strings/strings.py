@@ -37,7 +37,7 @@ _SPACE = b" \t\n\v\f\r"
 
 @register
 class StringJoin(StringOp):
-    """Elements joined with a separator; scalars are joined with every element of the others."""
+    """Joins elements with a separator; scalars are joined with every element of the others."""
 
     elementwise = True
     inputs = "inputs: N * string"
@@ -45,7 +45,7 @@ class StringJoin(StringOp):
     attrs = {"N": int_attr(minimum=0), "separator": string_attr("")}
 
     def infer(self, node: Inference) -> list[Shape]:
-        """The shape of all inputs that are not scalars.
+        """The shape of all non-scalar inputs.
 
         Raises:
             InvalidArgumentError: Two of them differ.
@@ -59,7 +59,7 @@ class StringJoin(StringOp):
         return [result]
 
     def compute(self, xp: Any, *inputs: Array, separator: str) -> Array:
-        """Fails where two shapes differ."""
+        """Fails if two shapes differ."""
         arrays = [np.asarray(each, np.object_) for each in inputs]
         sizes = {array.shape for array in arrays if array.ndim}
         if len(sizes) > 1:
@@ -75,7 +75,7 @@ class StringJoin(StringOp):
 
 
 class _Splits(StringOp):
-    """Gives a sparse matrix: one row per string, one column per part."""
+    """Returns a sparse matrix: one row per string, one column per part."""
 
     outputs = "indices: int64, values: string, shape: int64"
 
@@ -105,7 +105,7 @@ def _sparse_rows(rows: Sequence[Sequence[bytes]]) -> tuple[Array, Array, Array]:
 
 @register
 class StringSplit(_Splits):
-    """Splits at any of the delimiter's characters; into bytes where there are none."""
+    """Splits at any of the delimiter's characters; into bytes if it is empty."""
 
     inputs = "input: string, delimiter: string"
     attrs = {"skip_empty": bool_attr(True)}
@@ -119,7 +119,7 @@ class StringSplit(_Splits):
         if len(marks) > 1:
             as_one = bytes.maketrans(marks, mark * len(marks))
             data = [each.translate(as_one) for each in data]
-        rows = [each.split(mark) if each else [] for each in data]  # nothing has no parts
+        rows = [each.split(mark) if each else [] for each in data]  # an empty string has no parts
         if skip_empty:
             rows = [list(filter(None, row)) for row in rows]
         return _sparse_rows(rows)
@@ -127,7 +127,7 @@ class StringSplit(_Splits):
 
 @register
 class StringSplitV2(_Splits):
-    """Splits at a separator as Python does; at white space where it is empty."""
+    """Splits at a separator as Python does; at white space if it is empty."""
 
     inputs = "input: string, sep: string"
     attrs = {"maxsplit": int_attr(-1)}
@@ -152,13 +152,13 @@ class Substr(StringOp):
         """The common shape of all.
 
         Raises:
-            InvalidArgumentError: `pos` and `len` differ in shape, or do not fit the input.
+            InvalidArgumentError: `pos` and `len` differ in shape, or do not match the input.
         """
         positions = shapes.merge(node.shapes[1], node.shapes[2])
         return [shapes.broadcast(node.shapes[0], positions)]
 
     def compute(self, xp: Any, text: Array, pos: Array, length: Array, *, unit: str) -> Array:
-        """Fails where a position is outside its string."""
+        """Fails if a position is outside its string."""
         try:
             parts = np.broadcast_arrays(np.asarray(text, np.object_), pos, length)
         except ValueError as error:
@@ -207,7 +207,7 @@ class StringLength(StringOp):
 
 @register
 class StringStrip(StringOp):
-    """Without white space at both ends."""
+    """Strips white space at both ends."""
 
     elementwise = True
     inputs = "input: string"
@@ -225,7 +225,7 @@ class _ChangesCase(StringOp):
     attrs = {"encoding": string_attr("")}
 
     def compute(self, xp: Any, text: Array, *, encoding: str) -> Array:
-        """Letters of ASCII only, or all where the encoding is `utf-8`."""
+        """Converts ASCII letters only, or all if the encoding is `utf-8`."""
         method = "lower" if self.op_type == "StringLower" else "upper"
         if encoding not in ("", "utf-8"):
             raise InvalidArgumentError(
@@ -253,7 +253,7 @@ class StringUpper(_ChangesCase):
 
 @register
 class ReduceJoin(StringOp):
-    """Strings joined along axes, which are walked in the order in which they are given."""
+    """Joins strings along axes, in the given order of axes."""
 
     inputs = "inputs: string, reduction_indices: int32"
     outputs = "output: string"
@@ -272,7 +272,7 @@ class ReduceJoin(StringOp):
             return [shapes.unknown(len(shape)) if node.attrs["keep_dims"] else None]
         gone = [_axis(axis, len(shape)) for axis in np.ravel(axes).tolist()]
         if len(set(gone)) < len(gone):
-            return [None]  # refused when it runs, as in TensorFlow
+            return [None]  # rejected at run time, as in TensorFlow
         if node.attrs["keep_dims"]:
             return [tuple(1 if i in gone else size for i, size in enumerate(shape))]
         return [tuple(size for i, size in enumerate(shape) if i not in gone)]
@@ -280,7 +280,7 @@ class ReduceJoin(StringOp):
     def compute(
         self, xp: Any, text: Array, axes: Array, *, keep_dims: bool, separator: str
     ) -> Array:
-        """The last axis given changes slowest."""
+        """The last given axis varies slowest."""
         array = np.asarray(text, np.object_)
         gone = _axes(np.ravel(axes).tolist(), array.ndim)
         kept = [i for i in range(array.ndim) if i not in gone]
@@ -310,7 +310,7 @@ def _axes(given: Sequence[int], rank: int) -> list[int]:
 
 @register
 class UnsortedSegmentJoin(StringOp):
-    """Strings of the same segment joined, in their order."""
+    """Joins strings of the same segment, in order."""
 
     inputs = "inputs: string, segment_ids: Tindices, num_segments: Tnumsegments"
     outputs = "output: string"
@@ -324,7 +324,7 @@ class UnsortedSegmentJoin(StringOp):
         """The number of segments and what is left of the input's shape.
 
         Raises:
-            InvalidArgumentError: The ids do not fit the input's first axes.
+            InvalidArgumentError: The ids do not match the input's first axes.
         """
         data, ids = node.shapes[0], node.shapes[1]
         if data is None or ids is None:
@@ -334,7 +334,7 @@ class UnsortedSegmentJoin(StringOp):
         return [(None if count is None else int(count), *data[len(ids) :])]
 
     def compute(self, xp: Any, text: Array, ids: Array, count: Array, *, separator: str) -> Array:
-        """Fails where an id is no segment."""
+        """Fails if an id is not a segment."""
         array, ids = np.asarray(text, np.object_), np.asarray(ids)
         rest = array.shape[ids.ndim :]
         total = int(count)
@@ -355,7 +355,7 @@ class UnsortedSegmentJoin(StringOp):
 
 @register
 class StringNGrams(StringOp):
-    """N-grams of the strings of each row, joined; rows are given by their ends."""
+    """Joins n-grams of the strings of each row; rows are given by their ends."""
 
     inputs = "data: string, data_splits: Tsplits"
     outputs = "ngrams: string, ngrams_splits: Tsplits"
