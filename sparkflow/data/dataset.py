@@ -1,7 +1,7 @@
-"""`tf.data.Dataset`: elements that graphs go through, and the methods that change them.
+"""`tf.data.Dataset`: sequences of elements for graphs, and methods that transform them.
 
-A dataset is a node of its graph; what runs is in `sparkflow_runtime.resources.datasets`. Sources
-are in `sources` and `readers`, iterators in `iterator`.
+A dataset is a node of its graph, executed by `sparkflow_runtime.resources.datasets`. Sources are in
+`sources` and `readers`, iterators in `iterator`.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ AUTOTUNE = -1
 class Dataset(DatasetMethods):
     """A sequence of elements, each a nested structure of tensors.
 
-    Made by the static methods `from_tensor_slices` and so on, and by methods of other datasets.
+    Created by static methods such as `from_tensor_slices`, and by methods of other datasets.
 
     Args:
-        variant: The tensor that stands for it in the graph.
+        variant: The tensor that represents it in the graph.
         element: The structure of its elements.
         options: See `with_options`.
     """
@@ -44,7 +44,7 @@ class Dataset(DatasetMethods):
         self._structure = element
         self._options = options or Options()
 
-    # ------------------------------------------------------------------ what it is
+    # ------------------------------------------------------------------ properties
 
     @property
     def output_types(self) -> Any:
@@ -69,24 +69,24 @@ class Dataset(DatasetMethods):
         return f"<{type(self).__name__} shapes: {sizes}, types: {types}>"
 
     def options(self) -> Options:
-        """The options that were set."""
+        """Returns the options that were set."""
         return self._options
 
     def with_options(self, options: Options, name: str | None = None) -> Dataset:
-        """The same dataset with options, which change no element.
+        """Returns the same dataset with options, which do not change elements.
 
         Raises:
-            ValueError: They contradict options set before.
+            ValueError: They conflict with options set before.
         """
         return Dataset(self._variant_tensor, self._structure, self._options.merge(options))
 
     def __bool__(self) -> bool:
         return True
 
-    # ------------------------------------------------------------------ going through it
+    # ------------------------------------------------------------------ iteration
 
     def make_one_shot_iterator(self) -> Any:
-        """An iterator that goes through the dataset once and needs no initializer.
+        """Returns an iterator that passes through the dataset once and needs no initializer.
 
         Raises:
             ValueError: The dataset depends on placeholders or variables.
@@ -94,10 +94,10 @@ class Dataset(DatasetMethods):
         return registered("one_shot")(self)
 
     def make_initializable_iterator(self, shared_name: str | None = None) -> Any:
-        """An iterator that begins whenever its `initializer` runs.
+        """Returns an iterator that starts whenever its `initializer` runs.
 
         Args:
-            shared_name: Under this name sessions of one task share it.
+            shared_name: The name under which sessions of one task share it.
         """
         return registered("initializable")(self, shared_name)
 
@@ -128,18 +128,18 @@ class Dataset(DatasetMethods):
         use_unbounded_threadpool: bool = False,
         name: str | None = None,
     ) -> Dataset:
-        """A dataset of the results of a function applied to each element.
+        """Returns a dataset of the results of a function applied to each element.
 
         Args:
-            map_func: From the components of an element to tensors; called once, to build a graph.
-            num_parallel_calls: How many elements are computed at a time, in order.
-            deterministic: Accepted: the order always stays.
+            map_func: Maps the components of an element to tensors; called once, to build a graph.
+            num_parallel_calls: The number of elements computed in parallel; the order is kept.
+            deterministic: Accepted; the order is always kept.
             synchronous: Accepted.
             use_unbounded_threadpool: Accepted.
-            name: Accepted for TensorFlow's sake, as in all methods.
+            name: Accepted for compatibility, as in all methods.
 
         Raises:
-            TypeError: It is not callable, or returns something that is no tensor.
+            TypeError: It is not callable, or does not return tensors.
         """
         function = functions.build(map_func, self._structure, "Dataset.map()")
         inputs: list[Any] = [self._variant_tensor, function.captured]
@@ -160,10 +160,10 @@ class Dataset(DatasetMethods):
         return self.map(map_func, num_parallel_calls)
 
     def flat_map(self, map_func: Callable[..., Any], name: str | None = None) -> Dataset:
-        """The elements of the datasets that a function makes, one after the other.
+        """Returns the elements of the datasets that a function returns, one after another.
 
         Raises:
-            TypeError: The function returns no dataset.
+            TypeError: The function does not return a dataset.
         """
         function, element = self._datasets_of(map_func, "Dataset.flat_map()")
         inputs = [self._variant_tensor, function.captured]
@@ -178,18 +178,18 @@ class Dataset(DatasetMethods):
         deterministic: Any = None,
         name: str | None = None,
     ) -> Dataset:
-        """The elements of the datasets that a function returns, interleaved.
+        """Returns the elements of the datasets that a function returns, interleaved.
 
         Args:
-            map_func: From an element to a dataset.
-            cycle_length: How many datasets are gone through at once; one per core by default.
-            block_length: How many elements are taken from each in turn.
-            num_parallel_calls: Read each dataset by a thread of its own. The order stays.
+            map_func: Maps an element to a dataset.
+            cycle_length: The number of datasets that are read at once; one per core by default.
+            block_length: The number of elements taken from each in turn.
+            num_parallel_calls: Reads each dataset in a separate thread. The order is kept.
             deterministic: Accepted.
             name: Accepted.
 
         Raises:
-            TypeError: The function returns no dataset.
+            TypeError: The function does not return a dataset.
         """
         function, element = self._datasets_of(map_func, "Dataset.interleave()")
         if isinstance(cycle_length, int) and cycle_length == AUTOTUNE:
@@ -207,7 +207,7 @@ class Dataset(DatasetMethods):
         return self._of_function(op_type, inputs, function, element)
 
     def filter(self, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
-        """The elements for which a function returns True.
+        """Returns the elements for which a function returns True.
 
         Raises:
             ValueError: It does not return a scalar boolean.
@@ -221,18 +221,18 @@ class Dataset(DatasetMethods):
     def reduce(
         self, initial_state: Any, reduce_func: Callable[..., Any], name: str | None = None
     ) -> Any:
-        """The final state after calling a function with the state and each element in order.
+        """Returns the final state after calling a function with state and each element in order.
 
         Args:
             initial_state: A nested structure of tensors.
-            reduce_func: From a state and an element to the next state.
+            reduce_func: Maps a state and an element to the next state.
             name: Accepted.
 
         Returns:
-            The last state.
+            The final state.
 
         Raises:
-            TypeError: The function returns a state of other types.
+            TypeError: The function returns a state with other types.
         """
         state, flat = structure.of_values(initial_state)
         function, state = functions_of_state(reduce_func, state, self._structure)
@@ -247,10 +247,10 @@ class Dataset(DatasetMethods):
         return structure.of_flat(state, op.outputs)
 
     def apply(self, transformation_func: Callable[[Dataset], Any]) -> Dataset:
-        """The result of applying a function to the dataset.
+        """Returns the result of applying a function to the dataset.
 
         Raises:
-            TypeError: It is no dataset.
+            TypeError: The result is not a dataset.
         """
         made = transformation_func(self)
         if not isinstance(made, Dataset):
@@ -259,7 +259,7 @@ class Dataset(DatasetMethods):
             )
         return made
 
-    # ------------------------------------------------------------------ arranging
+    # ------------------------------------------------------------------ arrangement
 
     def batch(
         self,
@@ -269,12 +269,12 @@ class Dataset(DatasetMethods):
         deterministic: Any = None,
         name: str | None = None,
     ) -> Dataset:
-        """Stacks of elements.
+        """Returns batches of stacked elements.
 
         Args:
             batch_size: How many make a batch; a scalar tensor or number.
-            drop_remainder: Whether a last batch that is too short is left out; then the batch size
-                is part of the static shapes.
+            drop_remainder: Whether to drop a last batch that is too short; the batch size is then
+                part of the static shapes.
             deterministic: Accepted.
             num_parallel_calls: Accepted.
             name: Accepted.
@@ -292,19 +292,19 @@ class Dataset(DatasetMethods):
         drop_remainder: Any = False,
         name: str | None = None,
     ) -> Dataset:
-        """Stacks of elements that are filled up to one size.
+        """Returns batches of stacked elements, padded to the same shape.
 
         Args:
-            batch_size: How many make a batch.
-            padded_shapes: Per component its shape in a batch, without the first dimension; -1 or
-                None where it is that of the largest element. None: as the static shapes say.
-            padding_values: Per component the scalar to fill up with; 0 or "" by default.
+            batch_size: The number of elements per batch.
+            padded_shapes: The shape of each component in a batch, without the first dimension; -1
+                or None for dimensions of the largest element. None for the static shapes.
+            padding_values: The padding scalar of each component; 0 or "" by default.
             drop_remainder: See `batch`.
             name: Accepted.
 
         Raises:
-            ValueError: A shape does not fit its component.
-            TypeError: A component is sparse, or a value is of another dtype.
+            ValueError: A shape is incompatible with its component.
+            TypeError: A component is sparse, or a value has another dtype.
         """
         size = convert_to_tensor(batch_size, int64, "batch_size")
         drop = convert_to_tensor(drop_remainder, dtypes.bool_, "drop_remainder")
@@ -319,7 +319,7 @@ class Dataset(DatasetMethods):
         return Dataset(op.outputs[0], element, self._options)
 
     def unbatch(self, name: str | None = None) -> Dataset:
-        """The rows of the elements.
+        """Returns the rows of the elements.
 
         Raises:
             ValueError: A component is a scalar.
@@ -333,12 +333,12 @@ class Dataset(DatasetMethods):
         reshuffle_each_iteration: bool | None = None,
         name: str | None = None,
     ) -> Dataset:
-        """The elements in random order.
+        """Returns the elements in random order.
 
         Args:
-            buffer_size: Each element is drawn from the next so many that are left.
-            seed: For the same order every time.
-            reshuffle_each_iteration: Whether each pass has another order; True by default.
+            buffer_size: The number of next elements from which each one is drawn.
+            seed: A seed that makes the order reproducible.
+            reshuffle_each_iteration: Whether each pass has a different order; True by default.
             name: Accepted.
         """
         inputs = [convert_to_tensor(buffer_size, int64, "buffer_size"), *seeds(seed)]
@@ -346,28 +346,28 @@ class Dataset(DatasetMethods):
         return self._changed("ShuffleDataset", inputs, self._structure, attrs)
 
     def repeat(self, count: Any = None, name: str | None = None) -> Dataset:
-        """All elements `count` times, without end where it is None or -1."""
+        """Returns all elements `count` times; endlessly if it is None or -1."""
         return self._counted("RepeatDataset", -1 if count is None else count)
 
     def take(self, count: Any, name: str | None = None) -> Dataset:
-        """The first `count` elements, all where it is -1."""
+        """Returns the first `count` elements; all if it is -1."""
         return self._counted("TakeDataset", count)
 
     def skip(self, count: Any, name: str | None = None) -> Dataset:
-        """All but the first `count` elements, none where it is -1."""
+        """Returns all but the first `count` elements; none if it is -1."""
         return self._counted("SkipDataset", count)
 
     def shard(self, num_shards: Any, index: Any, name: str | None = None) -> Dataset:
-        """Every `num_shards`-th element, from `index`.
+        """Returns every `num_shards`-th element, starting at `index`.
 
-        It fails when it runs where `num_shards` is not positive, or `index` not below it.
+        Fails at run time if `num_shards` is not positive or `index` is not below it.
         """
         number = convert_to_tensor(num_shards, int64, "num_shards")
         place = convert_to_tensor(index, int64, "index")
         return self._changed("ShardDataset", [number, place], self._structure)
 
     def prefetch(self, buffer_size: Any, name: str | None = None) -> Dataset:
-        """The elements, up to `buffer_size` of them computed by a thread before they are asked for.
+        """Returns the elements, up to `buffer_size` of which a thread computes in advance.
 
         Args:
             buffer_size: A number; -1 (`tf.data.experimental.AUTOTUNE`) or None for a few.
@@ -376,7 +376,7 @@ class Dataset(DatasetMethods):
         return self._counted("PrefetchDataset", AUTOTUNE if buffer_size is None else buffer_size)
 
     def concatenate(self, dataset: Dataset, name: str | None = None) -> Dataset:
-        """The elements of this dataset, then those of `dataset`.
+        """Returns the elements of this dataset, then those of `dataset`.
 
         Raises:
             TypeError: Their elements have other types or classes.
@@ -397,17 +397,17 @@ class Dataset(DatasetMethods):
         return self._changed("ConcatenateDataset", [dataset._variant_tensor], element)
 
     def cache(self, filename: Any = "", name: str | None = None) -> Dataset:
-        """The elements, computed in the first pass and remembered.
+        """Returns the elements, which are computed in the first pass and cached.
 
         Args:
-            filename: Where to keep them, for other programs too; in memory where it is empty.
+            filename: The file of the cache, which other programs can use, too; empty for memory.
             name: Accepted.
         """
         path = convert_to_tensor(filename, dtypes.string, "filename")
         return self._changed("CacheDataset", [path], self._structure)
 
     def enumerate(self, start: Any = 0, name: str | None = None) -> Dataset:
-        """Pairs of a number, counted from `start`, and an element."""
+        """Returns pairs of a number, counted from `start`, and an element."""
         return sources.zip_((sources.range_(start, np.iinfo(np.int64).max), self))
 
     def window(
@@ -418,13 +418,13 @@ class Dataset(DatasetMethods):
         drop_remainder: Any = False,
         name: str | None = None,
     ) -> Dataset:
-        """Datasets of neighbouring elements.
+        """Returns datasets of consecutive elements.
 
         Args:
-            size: How many elements a window has.
-            shift: How far the next window begins behind this one; `size` by default.
-            stride: How far the elements of a window are apart.
-            drop_remainder: Whether windows that are too short are left out.
+            size: The number of elements per window.
+            shift: The distance between the starts of windows; `size` by default.
+            stride: The distance between the elements of a window.
+            drop_remainder: Whether to drop windows that are too short.
             name: Accepted.
 
         Returns:
@@ -441,7 +441,7 @@ class Dataset(DatasetMethods):
         )
         return self._changed("WindowDataset", inputs, element)
 
-    # ------------------------------------------------------------------ making nodes
+    # ------------------------------------------------------------------ creating nodes
 
     def _changed(
         self,
@@ -504,13 +504,13 @@ structure.register_dataset_class(Dataset)
 
 
 def known_batch(size: Tensor, drop: Tensor) -> int | None:
-    """The size of all batches, where it is known before anything runs."""
+    """Returns the size of all batches if it is statically known."""
     number, dropped = constant_value(size), constant_value(drop)
     return int(number) if dropped is not None and dropped and number is not None else None
 
 
 def seeds(seed: Any) -> tuple[Tensor, Tensor]:
-    """The two seeds of a dataset, derived from its own seed and the graph's."""
+    """Returns the two seeds of a dataset, derived from its own seed and the graph's."""
     if isinstance(seed, Symbolic):
         first = op_seeds(None)[0]
         return convert_to_tensor(first, int64, "seed"), convert_to_tensor(seed, int64, "seed2")
@@ -525,18 +525,18 @@ def functions_of_state(
     returns_output: bool = False,
     what: str = "Dataset.reduce()",
 ) -> tuple[functions.ElementFunction, Any]:
-    """A function of a state and an element, and what is known of the state in every call.
+    """Returns a function of a state and an element, and the state's structure common to all calls.
 
     Args:
-        function: From a state and an element to the next state; with `returns_output`, to a pair
-            of it and something else.
+        function: Maps a state and an element to the next state; with `returns_output`, to a pair of
+            the next state and an output.
         state: The structure of the first state.
         element: The structure of an element.
         returns_output: See `function`.
         what: For messages.
 
     Raises:
-        TypeError: The next state has other types or classes.
+        TypeError: The types or classes of the next state differ.
     """
     while True:
         built = functions.build(function, element, what, state)

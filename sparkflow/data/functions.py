@@ -1,4 +1,4 @@
-"""Functions of elements as functions of the graph."""
+"""Functions of elements as graph functions."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from sparkflow_runtime.dtypes import DType
 
 @dataclass(frozen=True, slots=True)
 class ElementFunction:
-    """A function of the graph.
+    """A graph function.
 
     Attributes:
         graph: Its body.
-        result: The structure of what it returns.
+        result: The structure of its result.
     """
 
     graph: FunctionGraph
@@ -28,17 +28,17 @@ class ElementFunction:
 
     @property
     def name(self) -> str:
-        """Its name in the graph."""
+        """The function's name in the graph."""
         return self.graph.function_name
 
     @property
     def captured(self) -> list[Tensor]:
-        """The tensors around it that it uses."""
+        """The tensors of outer graphs that it uses."""
         return self.graph.captured
 
     @property
     def captured_types(self) -> list[DType]:
-        """Their dtypes; variables are passed as such, so that each call reads them anew."""
+        """Their dtypes; variables are passed as references, so that each call reads them."""
         inputs = self.graph.inputs
         return [tensor.dtype for tensor in inputs[len(inputs) - len(self.captured) :]]
 
@@ -54,12 +54,12 @@ def build(
     Args:
         function: Called once, with tensors. A tuple is passed as several arguments.
         arguments: The structure of an element.
-        what: What it is for, e.g. `Dataset.map()`; for messages and names.
-        further: The structure of a state that is passed before the element, as one argument; then
-            the element is one argument, too.
+        what: The purpose, such as `Dataset.map()`, for messages and names.
+        further: The structure of a state that is passed before the element, as one argument; the
+            element is then a single argument, too.
 
     Raises:
-        TypeError: It is not callable, or returns something that is no tensor.
+        TypeError: It is not callable, or does not return tensors.
     """
     if not callable(function):
         raise TypeError(f"The function passed to {what} must be callable, got {function!r}.")
@@ -97,7 +97,7 @@ def _inputs(body: FunctionGraph, arguments: Any) -> Any:
 
 
 def _inputs_before(body: FunctionGraph, further: Any) -> Any:
-    """Arguments that come before those there are."""
+    """Adds arguments in front of the existing ones."""
     after = list(body.inputs)
     body.inputs.clear()
     values = _inputs(body, further)
@@ -114,7 +114,7 @@ def node(
     functions: Sequence[ElementFunction] = (),
     name: str | None = None,
 ) -> Operation:
-    """Adds a node that calls functions; it waits for what they wait for."""
+    """Adds a node that calls functions and inherits their control dependencies."""
     graph = get_default_graph()
     waits_for = [op for function in functions for op in function.graph.waits_for]
     if not waits_for:

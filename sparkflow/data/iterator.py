@@ -1,4 +1,4 @@
-"""`tf.data.Iterator` and what makes iterators of datasets, in graphs and in eager execution."""
+"""`tf.data.Iterator` and functions that create iterators, in graphs and in eager execution."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from sparkflow_runtime.ops import registry
 
 
 class Iterator:
-    """Where a graph is in a dataset; made by the methods of datasets and the static ones here.
+    """A graph's position in a dataset; created by methods of datasets and the static methods here.
 
     Args:
-        resource: The tensor that stands for it.
-        initializer: What begins it; None where something else does.
+        resource: The tensor that represents it.
+        initializer: The operation that starts it; None if it is started in another way.
         element: The structure of the elements.
     """
 
@@ -37,13 +37,13 @@ class Iterator:
         shared_name: str | None = None,
         output_classes: Any = None,
     ) -> Iterator:
-        """An iterator without a dataset: `make_initializer` begins it with one.
+        """Returns an iterator without a dataset, which `make_initializer` starts with one.
 
         Args:
             output_types: The dtypes of elements, in their structure.
-            output_shapes: Their shapes; unknown where None.
-            shared_name: Under this name sessions of one task share it.
-            output_classes: `Tensor` or `SparseTensor` for each; `Tensor` where None.
+            output_shapes: Their shapes; None for unknown ones.
+            shared_name: The name under which sessions of one task share it.
+            output_classes: `Tensor` or `SparseTensor` for each; None for `Tensor`.
         """
         element = structure.from_legacy(output_types, output_shapes, output_classes)
         return Iterator(_resource(element, shared_name), None, element)
@@ -52,13 +52,13 @@ class Iterator:
     def from_string_handle(
         string_handle: Any, output_types: Any, output_shapes: Any = None, output_classes: Any = None
     ) -> Iterator:
-        """The iterator whose `string_handle` is given, when the graph runs.
+        """Returns the iterator with a `string_handle`, which is looked up at run time.
 
         Args:
             string_handle: A scalar string tensor.
-            output_types: See `from_structure`, as the others.
-            output_shapes: See `output_types`.
-            output_classes: See `output_types`.
+            output_types: See `from_structure`.
+            output_shapes: See `from_structure`.
+            output_classes: See `from_structure`.
         """
         element = structure.from_legacy(output_types, output_shapes, output_classes)
         handle = convert_to_tensor(string_handle, dtypes.string, "string_handle")
@@ -72,7 +72,7 @@ class Iterator:
         """The operation that moves to the first element.
 
         Raises:
-            ValueError: It has none: see `make_initializer`.
+            ValueError: The iterator has none: see `make_initializer`.
         """
         if self._initializer is None:
             raise ValueError("Iterator does not have an initializer.")
@@ -82,7 +82,7 @@ class Iterator:
         """Returns the operation that moves to the first element of a dataset.
 
         Raises:
-            TypeError: Its elements do not fit.
+            TypeError: Its elements have other types or shapes.
         """
         structure.require_compatible(self._structure, dataset._structure)
         graph = self._iterator_resource.graph
@@ -95,7 +95,7 @@ class Iterator:
             return graph.add_node("MakeIterator", inputs, {}, name or "make_initializer")
 
     def get_next(self, name: str | None = None) -> Any:
-        """The next element, in each step that needs it; OutOfRangeError after the last.
+        """Returns the next element in each step that needs it; OutOfRangeError after the last.
 
         Call this once and use its result in the program's loop.
         """
@@ -105,7 +105,7 @@ class Iterator:
         return structure.of_flat(self._structure, op.outputs)
 
     def string_handle(self, name: str | None = None) -> Tensor:
-        """A scalar string that stands for it, for `from_string_handle` in the same task."""
+        """Returns a scalar string handle, for `from_string_handle` in the same task."""
         graph = self._iterator_resource.graph
         found: Tensor = graph.apply(
             "IteratorToStringHandle", [self._iterator_resource], {}, name or "string_handle"
@@ -114,11 +114,11 @@ class Iterator:
 
     @property
     def element_spec(self) -> Any:
-        """The type of the elements: nested `TensorSpec` and the like."""
+        """The type of the elements: a nested structure of `TensorSpec` and related specs."""
         return nest.mapped(structure.spec_of, self._structure)
 
     def get_next_as_optional(self, name: str | None = None) -> Any:
-        """The next element, or that there is none; see `tf.data.experimental.Optional`."""
+        """Returns the next element or its absence; see `tf.data.experimental.Optional`."""
         return registered("get_next_as_optional")(self)
 
     @property
@@ -148,7 +148,7 @@ def initializable(dataset: Dataset, shared_name: str | None) -> Iterator:
 
     Raises:
         RuntimeError: In eager execution.
-        ValueError: The dataset is of another graph.
+        ValueError: The dataset belongs to another graph.
     """
     graph = get_default_graph()
     if graph.is_eager:
@@ -196,10 +196,10 @@ def one_shot(dataset: Dataset) -> Any:
 
 
 def _copied(body: FunctionGraph, last: Operation, copies: dict[Operation, Operation]) -> Operation:
-    """Copies an operation and all it depends on into a function.
+    """Copies an operation and its dependencies into a function.
 
     Raises:
-        ValueError: It depends on what a function without arguments cannot compute.
+        ValueError: It depends on values that a function without arguments cannot compute.
     """
     stack = [last]
     while stack:
@@ -239,7 +239,7 @@ def _require_value(op: Operation) -> None:
 
 
 def _grouped(op: Operation, flat: list[Tensor]) -> list[Any]:
-    """The inputs per argument of the op, lists for those that are lists."""
+    """Returns the inputs by argument of the op, as lists for list arguments."""
     signature = registry.lookup(op.type).signature
     grouped: list[Any] = []
     place = 0
@@ -259,14 +259,14 @@ def _grouped(op: Operation, flat: list[Tensor]) -> list[Any]:
 
 
 class EagerIterator:
-    """Goes through a dataset in eager execution.
+    """Iterates over a dataset in eager execution.
 
     Args:
-        dataset: What to go through.
+        dataset: The dataset.
     """
 
     def __init__(self, dataset: Dataset) -> None:
-        self._dataset = dataset  # its generators live as long as it does
+        self._dataset = dataset  # keeps its generators alive
         self._structure = dataset._structure
         self._resource = _resource(dataset._structure, None)
         get_default_graph().add_node("MakeIterator", [dataset._variant_tensor, self._resource])
@@ -281,11 +281,11 @@ class EagerIterator:
             raise StopIteration from None
 
     def next(self) -> Any:
-        """The next element; StopIteration after the last."""
+        """Returns the next element; raises StopIteration after the last."""
         return self.__next__()
 
     def get_next(self, name: str | None = None) -> Any:
-        """The next element; OutOfRangeError after the last."""
+        """Returns the next element; raises OutOfRangeError after the last."""
         attrs = structure.attrs(self._structure)
         graph = self._resource.graph
         op = graph.add_node("IteratorGetNext", [self._resource], attrs, name)
@@ -293,7 +293,7 @@ class EagerIterator:
 
     @property
     def element_spec(self) -> Any:
-        """The type of the elements: nested `TensorSpec` and the like."""
+        """The type of the elements: a nested structure of `TensorSpec` and related specs."""
         return nest.mapped(structure.spec_of, self._structure)
 
     @property
@@ -314,10 +314,10 @@ class EagerIterator:
 
 @of_datasets
 def eager(dataset: Dataset) -> EagerIterator:
-    """The iterator behind `for element in dataset`.
+    """Returns the iterator for `for element in dataset`.
 
     Raises:
-        RuntimeError: This is no eager execution.
+        RuntimeError: Eager execution is not enabled.
     """
     if not get_default_graph().is_eager:
         raise RuntimeError("dataset.__iter__() is only supported when eager execution is enabled.")
@@ -335,15 +335,15 @@ def make_initializable_iterator(dataset: Dataset, shared_name: str | None = None
 
 
 def get_output_types(dataset_or_iterator: Any) -> Any:
-    """The dtype of each component of a dataset or iterator."""
+    """Returns the dtype of each component of a dataset or iterator."""
     return dataset_or_iterator.output_types
 
 
 def get_output_shapes(dataset_or_iterator: Any) -> Any:
-    """The static shape of each component of a dataset or iterator."""
+    """Returns the static shape of each component of a dataset or iterator."""
     return dataset_or_iterator.output_shapes
 
 
 def get_output_classes(dataset_or_iterator: Any) -> Any:
-    """The class of each component of a dataset or iterator."""
+    """Returns the class of each component of a dataset or iterator."""
     return dataset_or_iterator.output_classes

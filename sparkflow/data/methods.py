@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class DatasetMethods:
     """Base of `Dataset`; every method returns another dataset unless stated otherwise.
 
-    `name` is accepted everywhere for TensorFlow's sake.
+    `name` is accepted everywhere for compatibility.
     """
 
     _variant_tensor: Tensor
@@ -32,10 +32,10 @@ class DatasetMethods:
         return nest.mapped(structure.spec_of, self._structure)
 
     def as_numpy_iterator(self, name: str | None = None) -> Iterator[Any]:
-        """The elements as arrays; in eager execution, or by the default session.
+        """Returns the elements as arrays, in eager execution or with the default session.
 
         Raises:
-            RuntimeError: There is no session, outside of eager execution.
+            RuntimeError: There is neither eager execution nor a default session.
         """
         if get_default_graph().is_eager:
             return (nest.mapped(_as_array, each) for each in self)  # type: ignore[attr-defined]  # a Dataset
@@ -51,35 +51,35 @@ class DatasetMethods:
         return _until_the_end(session, following)
 
     def cardinality(self, name: str | None = None) -> Tensor:
-        """How many elements there are: -1 for no end, -2 where it is not known. An int64 scalar."""
+        """Returns the number of elements, an int64 scalar: -1 if endless, -2 if unknown."""
         return registered("cardinality")(self)  # type: ignore[no-any-return]  # a Tensor
 
     def get_single_element(self, name: str | None = None) -> Any:
-        """The one element of a dataset of one element."""
+        """Returns the element of a dataset of one element."""
         return registered("get_single_element")(self)
 
     def take_while(self, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
-        """The elements up to the first for which `predicate` is False."""
+        """Returns the elements before the first for which `predicate` is False."""
         return self._applied("take_while", predicate)
 
     def unique(self, name: str | None = None) -> Dataset:
-        """Each element once."""
+        """Returns each distinct element once."""
         return self._applied("unique")
 
     def scan(
         self, initial_state: Any, scan_func: Callable[..., Any], name: str | None = None
     ) -> Dataset:
-        """What a function of a state and an element gives, with the state of the one before.
+        """Returns the outputs of a function of an element and the state after the previous one.
 
         Args:
             initial_state: The first state.
-            scan_func: From a state and an element to the next state and an output.
+            scan_func: Maps a state and an element to the next state and an output.
             name: Accepted.
         """
         return self._applied("scan", initial_state, scan_func)
 
     def ignore_errors(self, log_warning: bool = False, name: str | None = None) -> Dataset:
-        """The elements that can be computed."""
+        """Returns the elements whose computation does not fail."""
         return self._applied("ignore_errors", log_warning)
 
     def group_by_window(
@@ -127,11 +127,11 @@ class DatasetMethods:
     def rebatch(
         self, batch_size: Any, drop_remainder: bool = False, name: str | None = None
     ) -> Dataset:
-        """Batches of another size.
+        """Returns batches of another size.
 
         Args:
-            batch_size: How many rows a batch has.
-            drop_remainder: Whether a last batch that is too short is left out.
+            batch_size: The number of rows per batch.
+            drop_remainder: Whether to drop a last batch that is too short.
             name: Accepted.
         """
         rows: Dataset = self.unbatch()  # type: ignore[attr-defined]  # a Dataset
@@ -141,14 +141,14 @@ class DatasetMethods:
     def random(
         seed: Any = None, rerandomize_each_iteration: Any = None, name: str | None = None
     ) -> Dataset:
-        """Random int64 numbers in [0, 2**32), without end."""
+        """Returns an endless dataset of random int64 numbers in [0, 2**32)."""
         return registered("RandomDataset")(seed)  # type: ignore[no-any-return]  # a Dataset
 
     @staticmethod
     def counter(
         start: Any = 0, step: Any = 1, dtype: Any = dtypes.int64, name: str | None = None
     ) -> Dataset:
-        """The numbers `start`, `start + step`, ..., without end."""
+        """Returns the endless dataset of `start`, `start + step`, ..."""
         return registered("Counter")(start, step, dtype)  # type: ignore[no-any-return]  # a Dataset
 
     @staticmethod
@@ -179,16 +179,16 @@ class DatasetMethods:
         seed: Any = None,
         name: str | None = None,
     ) -> Dataset:
-        """Pairs of a class and an element, with the classes distributed as in `target_dist`.
+        """Returns pairs of a class and an element, with classes distributed as in `target_dist`.
 
-        Elements of classes that are too frequent are left out at random.
+        Elements of classes that are too frequent are dropped at random.
 
         Args:
-            class_func: From an element to its class, a scalar integer.
+            class_func: Maps an element to its class, a scalar integer.
             target_dist: [classes] floating point.
-            initial_dist: How the classes are distributed in this dataset; counted in what has come
-                so far when None.
-            seed: For the same choices every time.
+            initial_dist: The distribution of classes in this dataset; None to estimate it from the
+                elements so far.
+            seed: A seed that makes the choices reproducible.
             name: Accepted.
         """
         return self._applied("rejection_resample", class_func, target_dist, initial_dist, seed)

@@ -1,7 +1,7 @@
 """Nested structures of elements: tuples, named tuples and dictionaries.
 
-Unlike elsewhere in TensorFlow, a list is no structure here: it is a value that becomes a tensor.
-Dictionaries go by their sorted keys.
+Unlike elsewhere in TensorFlow, a list is not a structure here but a value that becomes a tensor.
+Dictionaries are traversed by sorted keys.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def is_nested(value: Any) -> bool:
 
 
 def children(structure: Any) -> Iterator[tuple[Any, Any]]:
-    """Key and part of each part of a structure, in order."""
+    """Returns key and value of each part of a structure, in order."""
     if isinstance(structure, Mapping):
         for key in sorted(structure):
             yield key, structure[key]
@@ -25,14 +25,14 @@ def children(structure: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def flatten(structure: Any, is_leaf: Callable[[Any], bool] = lambda _: False) -> list[Any]:
-    """The leaves in order; a value that is no structure is its own leaf."""
+    """Returns the leaves in order; a value that is not a structure is its own leaf."""
     if not is_nested(structure) or is_leaf(structure):
         return [structure]
     return [leaf for _, part in children(structure) for leaf in flatten(part, is_leaf)]
 
 
 def pack_as(structure: Any, leaves: Sequence[Any]) -> Any:
-    """`leaves` in the shape of `structure`."""
+    """Returns `leaves` packed into the structure of `structure`."""
     rest = iter(leaves)
     packed = _packed(structure, rest)
     assert next(rest, None) is None, "as many leaves as the structure has"
@@ -52,16 +52,16 @@ def _packed(structure: Any, leaves: Iterator[Any]) -> Any:
 
 
 def mapped(function: Callable[[Any], Any], structure: Any) -> Any:
-    """The structure with `function` of each leaf."""
+    """Returns the structure with `function` applied to each leaf."""
     return pack_as(structure, [function(leaf) for leaf in flatten(structure)])
 
 
 def flatten_up_to(shallow: Any, value: Any) -> list[Any]:
-    """The parts of `value` that stand where `shallow` has leaves.
+    """Returns the parts of `value` at the positions of the leaves of `shallow`.
 
     Raises:
-        TypeError: A structure of another kind stands there.
-        ValueError: It has other keys, or another length.
+        TypeError: A structure has another kind.
+        ValueError: A structure has other keys or another length.
     """
     if not is_nested(shallow):
         return [value]
@@ -86,7 +86,7 @@ def flatten_up_to(shallow: Any, value: Any) -> list[Any]:
 
 
 def require_same(one: Any, other: Any) -> None:
-    """Passes for structures of the same shape.
+    """Checks that two structures are the same.
 
     Raises:
         TypeError: Their kinds differ.

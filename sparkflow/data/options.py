@@ -1,4 +1,4 @@
-"""`tf.data.Options`: advice that changes no element."""
+"""`tf.data.Options`: hints that do not change elements."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class _Advice:
-    """Attributes that may be set and are kept."""
+    """Base of options: attributes that may be set and are kept."""
 
     _names: tuple[str, ...] = ()
 
@@ -31,7 +31,7 @@ class _Advice:
 
 
 class OptimizationOptions(_Advice):
-    """How TensorFlow may rewrite a dataset; nothing is rewritten here."""
+    """Rewrites of datasets by TensorFlow; nothing is rewritten here."""
 
     _names = (
         "apply_default_optimizations",
@@ -57,7 +57,7 @@ class OptimizationOptions(_Advice):
 
 
 class ThreadingOptions(_Advice):
-    """Thread counts of TensorFlow; here each transformation has its own argument for them."""
+    """Thread counts of TensorFlow; here each transformation has its own argument."""
 
     _names = ("max_intra_op_parallelism", "private_threadpool_size")
 
@@ -69,13 +69,13 @@ class StatsOptions(_Advice):
 
 
 class DistributeOptions(_Advice):
-    """How TensorFlow splits a dataset over workers; here `shard` does."""
+    """Distribution of a dataset over workers by TensorFlow; use `shard` here."""
 
     _names = ("auto_shard", "auto_shard_policy", "num_devices")
 
 
 class Options(_Advice):
-    """Options of a dataset, see `Dataset.with_options`. They change no element."""
+    """Options of a dataset, see `Dataset.with_options`. They do not change elements."""
 
     _names = (
         "experimental_autotune",
@@ -104,7 +104,7 @@ class Options(_Advice):
         self.threading = ThreadingOptions()
 
     def merge(self, options: Options) -> Options:
-        """These options with what `options` sets.
+        """Returns these options merged with those set in `options`.
 
         Raises:
             ValueError: Both set an option, to different values.

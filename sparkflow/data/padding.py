@@ -1,4 +1,4 @@
-"""The shapes and values that batches are filled up to."""
+"""The shapes and values for padding batches."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from sparkflow_runtime.dtypes import int64
 
 
 def padded_shapes(element: Any, wanted: Any, batch: int | None) -> tuple[list[Tensor], Any]:
-    """The shape of each component in a batch as a tensor, and the structure of batches.
+    """Returns the shape of each component in a batch as a tensor, and the structure of batches.
 
     Raises:
-        ValueError: A shape does not fit its component, or must be given and is not.
+        ValueError: A shape is incompatible with its component, or is required but missing.
         TypeError: A component is sparse.
     """
     flat = nest.flatten(element)
@@ -84,11 +84,11 @@ def _is_large_enough(shape: shapes.Shape, padded: shapes.Shape) -> bool:
 
 
 def padding_values(element: Any, wanted: Any) -> list[Tensor]:
-    """The padding value of each component.
+    """Returns the padding value of each component.
 
     Raises:
-        TypeError: A value of another dtype.
-        ValueError: A value that is no scalar.
+        TypeError: A value has another dtype.
+        ValueError: A value is not a scalar.
     """
     flat = nest.flatten(element)
     if wanted is None:

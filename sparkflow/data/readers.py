@@ -1,4 +1,4 @@
-"""Datasets of the records, lines and pieces of files."""
+"""Datasets of the records, lines and fixed-length pieces of files."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class TFRecordDataset(Dataset):
     """The records of TFRecord files, as scalar strings.
 
     Args:
-        filenames: A path or several; a tensor or a dataset of them.
+        filenames: One or several paths; a tensor or a dataset of paths.
         compression_type: "", "GZIP" or "ZLIB".
-        buffer_size: Accepted for TensorFlow's sake, in bytes.
-        num_parallel_reads: Read so many files at once, records in turn.
+        buffer_size: Accepted for compatibility, in bytes.
+        num_parallel_reads: The number of files read in parallel, with interleaved records.
     """
 
     def __init__(
@@ -74,20 +74,20 @@ class TFRecordDataset(Dataset):
 
 
 def as_vector(names: Tensor) -> Tensor:
-    """One name or any number of them as a vector."""
+    """Returns one or any number of names as a vector."""
     graph = names.graph
     vector: Tensor = graph.apply("Reshape", [names, [-1]], {})
     return vector
 
 
 class TextLineDataset(Dataset):
-    """The lines of files, without their ends, as scalar strings.
+    """The lines of files, without line ends, as scalar strings.
 
     Args:
-        filenames: A path or several; a tensor or a dataset of them.
+        filenames: One or several paths; a tensor or a dataset of paths.
         compression_type: "", "GZIP" or "ZLIB".
-        buffer_size: Accepted for TensorFlow's sake, in bytes.
-        num_parallel_reads: Accepted: files are read in their order.
+        buffer_size: Accepted for compatibility, in bytes.
+        num_parallel_reads: Accepted; files are read in order.
         name: Accepted.
     """
 
@@ -110,16 +110,16 @@ class TextLineDataset(Dataset):
 
 
 class FixedLengthRecordDataset(Dataset):
-    """Pieces of the same length of files, as scalar strings.
+    """Fixed-length pieces of files, as scalar strings.
 
     Args:
-        filenames: A path or several; a tensor or a dataset of them.
+        filenames: One or several paths; a tensor or a dataset of paths.
         record_bytes: The length of a piece.
-        header_bytes: How many bytes come before the first.
-        footer_bytes: How many bytes come after the last.
-        buffer_size: Accepted for TensorFlow's sake, in bytes.
+        header_bytes: The number of bytes to skip at the start of each file.
+        footer_bytes: The number of bytes to skip at the end of each file.
+        buffer_size: Accepted for compatibility, in bytes.
         compression_type: "", "GZIP" or "ZLIB".
-        num_parallel_reads: Accepted: files are read in their order.
+        num_parallel_reads: Accepted; files are read in order.
         name: Accepted.
     """
 

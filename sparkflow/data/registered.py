@@ -1,4 +1,4 @@
-"""What methods of datasets and iterators find by name: functions that are written with them."""
+"""The registry in which methods of datasets and iterators look up functions by name."""
 
 from typing import Final
 
@@ -6,5 +6,5 @@ from sparkflow.graph.registered import ByName
 
 _MADE: Final = ByName()
 of_datasets: Final = _MADE.add
-"""Decorates such a function, or a class."""
+"""Registers the decorated function or class."""
 registered: Final = _MADE.find

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 
 def dataset_of(op_type: str, inputs: Sequence[Any], element: Any, **attrs: Any) -> Dataset:
-    """The dataset that one node without functions makes."""
+    """Returns the dataset of a single node without functions."""
     op = get_default_graph().add_node(op_type, inputs, attrs)
     return structure.dataset_class()(op.outputs[0], element)
 
 
 def from_tensors(tensors: Any, name: str | None = None) -> Dataset:
-    """A dataset of one element.
+    """Returns a dataset of one element.
 
     Args:
         tensors: A nested structure of tensors.
@@ -50,30 +50,30 @@ def from_tensors(tensors: Any, name: str | None = None) -> Dataset:
 
 
 def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
-    """A dataset of the rows of tensors.
+    """Returns a dataset of the rows of tensors.
 
     Args:
         tensors: A nested structure of tensors with equal first dimensions.
         name: Accepted.
 
     Raises:
-        ValueError: A scalar, or first dimensions that differ.
+        ValueError: A tensor is a scalar, or the first dimensions differ.
     """
     whole, flat = structure.of_values(tensors)
     element = structure.unbatched(whole)
     for index, component in enumerate(nest.flatten(whole)):
         if component.kind == "sparse":
-            parts = flat[index].op.inputs  # of the node that serialized it as a whole
+            parts = flat[index].op.inputs  # from the node that serialized it as a whole
             flat[index] = apply_op("SerializeManySparse", *parts)
     attrs = structure.attrs(element, "Toutput_types")
     return dataset_of("TensorSliceDataset", [flat], element, **attrs)
 
 
 def from_sparse_tensor_slices(sparse_tensor: Any) -> Dataset:
-    """A dataset of the rows of a sparse tensor, as sparse tensors.
+    """Returns a dataset of the rows of a sparse tensor, as sparse tensors.
 
     Raises:
-        TypeError: It is no sparse tensor.
+        TypeError: It is not a sparse tensor.
     """
     if not isinstance(sparse_tensor, SparseTensor):
         raise TypeError(f"`sparse_tensor` must be a `SparseTensor` object. Was {sparse_tensor}.")
@@ -81,7 +81,7 @@ def from_sparse_tensor_slices(sparse_tensor: Any) -> Dataset:
 
 
 def range_(*args: Any, output_type: Any = int64, name: str | None = None) -> Dataset:
-    """A dataset of the numbers of Python's `range`.
+    """Returns a dataset of the numbers of Python's `range`.
 
     Args:
         args: `stop`, `start, stop` or `start, stop, step`; numbers or scalar tensors.
@@ -89,7 +89,7 @@ def range_(*args: Any, output_type: Any = int64, name: str | None = None) -> Dat
         name: Accepted.
 
     Raises:
-        ValueError: No argument, or more than three.
+        ValueError: There are no arguments, or more than three.
     """
     if not 1 <= len(args) <= 3:
         raise ValueError(f"Invalid arguments to RangeDataset: {args}")
@@ -105,7 +105,7 @@ def range_(*args: Any, output_type: Any = int64, name: str | None = None) -> Dat
 
 
 def zip_(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
-    """A dataset of elements side by side, as long as the shortest.
+    """Returns a dataset of tuples of the elements of several datasets, as long as the shortest.
 
     Args:
         args: Datasets, or one nested structure of them.
@@ -113,7 +113,7 @@ def zip_(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
         name: Accepted.
 
     Raises:
-        TypeError: It is none.
+        TypeError: It is not a structure of datasets.
     """
     if args:
         datasets = args[0] if len(args) == 1 else args
@@ -140,16 +140,16 @@ def list_files(
     seed: int | None = None,
     name: str | None = None,
 ) -> Dataset:
-    """A dataset of the paths that match patterns.
+    """Returns a dataset of the paths that match patterns.
 
     Args:
-        file_pattern: A pattern or several, as `tf.gfile.Glob` takes them.
-        shuffle: Give them in random order, the default.
-        seed: For the same order every time.
+        file_pattern: One or several patterns, in the syntax of `tf.gfile.Glob`.
+        shuffle: Whether to return them in random order; True by default.
+        seed: A seed that makes the order reproducible.
         name: Accepted.
 
     Raises:
-        InvalidArgumentError: When it runs: nothing matches.
+        InvalidArgumentError: At run time: nothing matches.
     """
     pattern = convert_to_tensor(file_pattern, dtypes.string, "file_pattern")
     found: Tensor = apply_op("MatchingFiles", pattern)
@@ -176,13 +176,13 @@ def list_files(
 
 
 class _Generators:
-    """The generators of a dataset that are under way. Safe to use from several threads.
+    """The active generators of a dataset. Thread-safe.
 
-    `_lock` guards the rest.
+    `_lock` guards the other fields.
 
     Args:
-        begin: Called with arrays, makes an iterable.
-        convert: From what it yields to arrays.
+        begin: Called with arrays; returns an iterable.
+        convert: Converts yielded values to arrays.
     """
 
     def __init__(self, begin: Callable[..., Any], convert: Callable[[Any], list[Any]]) -> None:
@@ -192,7 +192,7 @@ class _Generators:
         self._open: dict[int, Iterator[Any]] = {}
 
     def start(self, *args: Any) -> Any:
-        """Begins one; its number."""
+        """Starts a generator and returns its number."""
         begun = iter(self._begin(*args))
         with self._lock:
             number = next(self._numbers)
@@ -200,13 +200,13 @@ class _Generators:
         return np.int64(number)
 
     def following(self, number: Any) -> list[Any]:
-        """Its next element; StopIteration at its end."""
+        """Returns the next element of a generator; raises StopIteration at its end."""
         with self._lock:
             generator = self._open[int(number)]
         return self._convert(next(generator))
 
     def finish(self, number: Any) -> Any:
-        """Lets go of it."""
+        """Releases a generator."""
         with self._lock:
             generator = self._open.pop(int(number), None)
         close = getattr(generator, "close", None)
@@ -223,18 +223,18 @@ def from_generator(
     output_signature: Any = None,
     name: str | None = None,
 ) -> Dataset:
-    """A dataset of what a Python generator yields; it runs in the process that built the graph.
+    """Returns a dataset of what a Python generator yields, in the process that built the graph.
 
     Args:
-        generator: Called anew for each pass, returns an iterable.
-        output_types: The dtypes of what it yields, in its structure.
-        output_shapes: Their shapes; unknown where None.
-        args: Tensors whose values `generator` is called with.
-        output_signature: What it yields as nested `TensorSpec`, instead of types and shapes.
+        generator: Called for each pass; returns an iterable.
+        output_types: The dtypes of the yielded values, in their structure.
+        output_shapes: Their shapes; None for unknown ones.
+        args: Tensors whose values are passed to `generator`.
+        output_signature: The yielded values as nested `TensorSpec`, instead of types and shapes.
         name: Accepted.
 
     Raises:
-        TypeError: `generator` is not callable, the shapes do not fit the types, or neither types
+        TypeError: `generator` is not callable, the shapes do not match the types, or neither types
             nor a signature are given.
     """
     if not callable(generator):
@@ -328,19 +328,19 @@ def _as_array(value: Any, component: structure.Component) -> Any:
 
 
 def from_parquet(paths: Any, columns: Sequence[str] | None = None) -> Dataset:
-    """A dataset of the rows of Parquet files, as dictionaries by column.
+    """Returns a dataset of the rows of Parquet files, as dictionaries by column.
 
-    The schema is that of the first file, read now; the rows are read where the graph runs, a group
-    of rows at a time. `batch` and `shuffle` that follow work on whole columns.
+    The schema of the first file is read now; the rows are read where the graph runs, one row group
+    at a time. Subsequent `batch` and `shuffle` work on whole columns.
 
     Args:
-        paths: A path or URI, or several.
-        columns: Which columns; all by default. Lists must have one length each.
+        paths: One or several paths or URIs.
+        columns: The columns; all by default. The lists of a column must have the same length.
 
     Raises:
         NotFoundError: A file or column does not exist.
-        InvalidArgumentError: A file is of a table in another format, such as Delta's.
-        TypeError: A column of a type that tensors cannot hold.
+        InvalidArgumentError: A file belongs to a table in another format, such as Delta.
+        TypeError: A column has a type that tensors do not support.
     """
     require_arrow()
     from pyarrow import parquet
@@ -353,16 +353,16 @@ def from_parquet(paths: Any, columns: Sequence[str] | None = None) -> Dataset:
 
 
 def from_arrow(source: Any, columns: Sequence[str] | None = None) -> Dataset:
-    """A dataset of the rows of an Arrow table, or of files in Arrow's IPC format.
+    """Returns a dataset of the rows of an Arrow table, or of files in Arrow's IPC format.
 
     Args:
-        source: A `pyarrow.Table` or `RecordBatch`, which becomes part of the graph; or a path or
-            URI, or several, which are read where the graph runs.
-        columns: Which columns; all by default.
+        source: A `pyarrow.Table` or `RecordBatch`, which becomes part of the graph; or one or
+            several paths or URIs, which are read where the graph runs.
+        columns: The columns; all by default.
 
     Raises:
         NotFoundError: A file or column does not exist.
-        TypeError: A column of a type that tensors cannot hold.
+        TypeError: A column has a type that tensors do not support.
     """
     require_arrow()
     import pyarrow as pa
@@ -426,7 +426,7 @@ def _chosen(schema: Any, columns: Sequence[str] | None) -> list[str]:
 
 
 def _column_type(schema: Any, name: str) -> tuple[DType, tuple[int | None, ...]]:
-    """The dtype of a column, and the static shape of a row."""
+    """Returns the dtype of a column and the static shape of a row."""
     require_arrow()
     import pyarrow as pa
 

@@ -1,7 +1,7 @@
 """The element type of a dataset: a nested structure of `Component`s.
 
-At run time an element is a flat tuple. A sparse tensor travels as the three texts of
-`tf.serialize_sparse`, a dataset inside a dataset as itself.
+At run time an element is a flat tuple. A sparse tensor is encoded as the three strings of
+`tf.serialize_sparse`; a dataset inside a dataset is kept.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sparkflow.data.dataset import Dataset
 
 _KINDS: dict[str, Any] = {"tensor": Tensor, "sparse": SparseTensor}
-"""The class of each kind; that of datasets is entered by their module."""
+"""The class of each kind; the module of datasets registers theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Component:
 
     Attributes:
         dtype: Its element type.
-        shape: What is known of its shape.
+        shape: Its static shape.
         kind: `tensor`, `sparse` or `dataset`.
         inner: The structure of a dataset's elements.
     """
@@ -45,20 +45,20 @@ class Component:
 
     @property
     def flat_dtype(self) -> DType:
-        """The dtype of what travels."""
+        """The dtype of its encoding."""
         return dtypes.string if self.kind == "sparse" else self.dtype
 
     @property
     def flat_shape(self) -> Shape:
-        """The shape of what travels."""
+        """The shape of its encoding."""
         return None if self.kind == "sparse" else self.shape
 
     def with_shape(self, shape: Shape) -> Component:
-        """The same with another shape."""
+        """Returns the component with another shape."""
         return replace(self, shape=shape)
 
     def to_flat(self, value: Any) -> Tensor:
-        """What travels for a value."""
+        """Returns the encoding of a value."""
         if self.kind == "dataset":
             variant: Tensor = value._variant_tensor
             return variant
@@ -69,7 +69,7 @@ class Component:
         return value
 
     def from_flat(self, tensor: Tensor) -> Any:
-        """The value for what travelled."""
+        """Returns the value of an encoding."""
         if self.kind == "dataset":
             return _KINDS["dataset"](tensor, self.inner)
         if self.kind == "sparse":
@@ -85,12 +85,12 @@ class Component:
 
 
 def register_dataset_class(kind: type[Dataset]) -> None:
-    """Enters what a dataset inside a dataset becomes."""
+    """Registers the class of datasets inside datasets."""
     _KINDS["dataset"] = kind
 
 
 def dataset_class() -> type[Dataset]:
-    """`tf.data.Dataset`, which is entered by its module."""
+    """Returns `tf.data.Dataset`, which its module registers."""
     kind: type[Dataset] = _KINDS["dataset"]
     return kind
 
@@ -101,7 +101,7 @@ def class_of(component: Component) -> Any:
 
 
 def spec_of(component: Component) -> Any:
-    """What `Dataset.element_spec` says of it."""
+    """Returns its spec for `Dataset.element_spec`."""
     if component.kind == "dataset":
         return nest.mapped(spec_of, component.inner)
     spec = SparseTensorSpec if component.kind == "sparse" else TensorSpec
@@ -109,10 +109,10 @@ def spec_of(component: Component) -> Any:
 
 
 def of_spec(spec: Any) -> Component:
-    """The component that a `TensorSpec` or `SparseTensorSpec` describes.
+    """Returns the component that a `TensorSpec` or `SparseTensorSpec` describes.
 
     Raises:
-        TypeError: It describes something else.
+        TypeError: It is another spec.
     """
     for kind, known in (("tensor", TensorSpec), ("sparse", SparseTensorSpec)):
         if isinstance(spec, known):
@@ -209,10 +209,10 @@ def _without_values(values: Any) -> Any:
 
 
 def convert(value: Any) -> Any:
-    """A leaf as a tensor, sparse tensor or dataset.
+    """Converts a leaf to a tensor, sparse tensor or dataset.
 
     Raises:
-        TypeError, ValueError: It cannot become one.
+        TypeError, ValueError: It cannot be converted.
     """
     if isinstance(value, SparseTensor | _KINDS["dataset"]):
         return value
@@ -222,7 +222,7 @@ def convert(value: Any) -> Any:
 
 
 def component_of(value: Any) -> Component:
-    """What a converted leaf is."""
+    """Returns the component of a converted leaf."""
     if isinstance(value, SparseTensor):
         return Component(value.dtype.base, raw_shape(value.shape), "sparse")
     if isinstance(value, _KINDS["dataset"]):
@@ -232,13 +232,13 @@ def component_of(value: Any) -> Component:
 
 
 def of_flat(structure: Any, flat: Sequence[Tensor]) -> Any:
-    """The nested values for a flat element."""
+    """Returns the nested values of a flat element."""
     pairs = zip(nest.flatten(structure), flat, strict=True)
     return nest.pack_as(structure, [component.from_flat(tensor) for component, tensor in pairs])
 
 
 def batched(structure: Any, size: int | None) -> Any:
-    """The structure of stacks of elements.
+    """Returns the structure of stacked elements.
 
     Raises:
         TypeError: Datasets cannot be stacked.
@@ -253,7 +253,7 @@ def _batched(component: Component, size: int | None) -> Component:
 
 
 def unbatched(structure: Any) -> Any:
-    """The structure of rows of elements.
+    """Returns the structure of rows of elements.
 
     Raises:
         ValueError: A scalar has no rows; first dimensions differ.
@@ -270,7 +270,7 @@ def unbatched(structure: Any) -> Any:
 
 
 def common(one: Any, other: Any) -> Any:
-    """The structure of which both are special cases; both have the same types."""
+    """Returns the most specific structure that covers both, which have the same types."""
     pairs = zip(nest.flatten(one), nest.flatten(other), strict=True)
     return nest.pack_as(one, [a.with_shape(_common_shape(a.shape, b.shape)) for a, b in pairs])
 
@@ -282,10 +282,10 @@ def _common_shape(one: Shape, other: Shape) -> Shape:
 
 
 def require_compatible(structure: Any, dataset: Any, what: str = "dataset") -> None:
-    """Passes where an iterator of this structure can go through that dataset.
+    """Checks that an iterator with this structure can iterate over a dataset.
 
     Raises:
-        TypeError: Types, shapes or classes do not fit.
+        TypeError: Types, shapes or classes are incompatible.
         ValueError: Their structures differ.
     """
     nest.require_same(structure, dataset)

@@ -1,4 +1,4 @@
 """Parts that only old programs use: readers, queue input, `Supervisor`, canned estimators.
 
-Nothing else imports it; the generated tables of names offer it where TensorFlow has it.
+Nothing else imports it; the generated tables of names export it under TensorFlow's names.
 """

@@ -1,4 +1,4 @@
-"""Readers: `tf.TextLineReader` and its like, which take file names from a queue."""
+"""Readers such as `tf.TextLineReader`, which take file names from a queue."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ReaderBase:
 
     @property
     def reader_ref(self) -> Tensor:
-        """The handle."""
+        """The handle of the reader."""
         return self._reader_ref
 
     @property
@@ -36,14 +36,14 @@ class ReaderBase:
         return self._supports_serialize
 
     def read(self, queue: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
-        """The next record.
+        """Returns the next record.
 
         Args:
             queue: A queue of file names, or its handle.
             name: The node's name.
 
         Returns:
-            Its key and its value, scalar strings.
+            Key and value, scalar strings.
         """
         key, value = apply_op("ReaderReadV2", self._reader_ref, _handle(queue), name=name)
         return key, value
@@ -51,15 +51,15 @@ class ReaderBase:
     def read_up_to(
         self, queue: Any, num_records: Any, name: str | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Up to `num_records` records of one file, at least one.
+        """Returns between one and `num_records` records of one file.
 
         Args:
             queue: A queue of file names, or its handle.
-            num_records: The most.
+            num_records: The maximum number of records.
             name: The node's name.
 
         Returns:
-            Their keys and their values, vectors of strings.
+            Keys and values, vectors of strings.
         """
         count = convert_to_tensor(num_records, int64)
         keys, values = apply_op(
@@ -68,25 +68,25 @@ class ReaderBase:
         return keys, values
 
     def num_records_produced(self, name: str | None = None) -> Tensor:
-        """How many records it has given, int64."""
+        """Returns the number of records read so far, int64."""
         return output_of("ReaderNumRecordsProducedV2", self._reader_ref, name=name)
 
     def num_work_units_completed(self, name: str | None = None) -> Tensor:
-        """How many files it has finished, int64."""
+        """Returns the number of files finished so far, int64."""
         return output_of("ReaderNumWorkUnitsCompletedV2", self._reader_ref, name=name)
 
     def serialize_state(self, name: str | None = None) -> Tensor:
-        """Its state as a string; possible between two files only."""
+        """Returns the state as a string; only possible between two files."""
         return output_of("ReaderSerializeStateV2", self._reader_ref, name=name)
 
     def restore_state(self, state: Any, name: str | None = None) -> Operation:
-        """Puts it back into a state."""
+        """Restores a serialized state."""
         given = convert_to_tensor(state, string)
         operation: Operation = apply_op("ReaderRestoreStateV2", self._reader_ref, given, name=name)
         return operation
 
     def reset(self, name: str | None = None) -> Operation:
-        """Puts it back to its start."""
+        """Resets the reader to its initial state."""
         operation: Operation = apply_op("ReaderResetV2", self._reader_ref, name=name)
         return operation
 
@@ -116,7 +116,7 @@ class TextLineReader(ReaderBase):
     """Reads lines of files, without line ends; keys are `name:line`.
 
     Args:
-        skip_header_lines: How many lines of each file are left out.
+        skip_header_lines: The number of lines to skip at the start of each file.
         name: The node's name.
     """
 
@@ -131,10 +131,10 @@ class FixedLengthRecordReader(ReaderBase):
     """Reads records of fixed length; keys are `name:number`.
 
     Args:
-        record_bytes: The length of each.
-        header_bytes: How much of a file's start is left out.
-        footer_bytes: How much of its end.
-        hop_bytes: From the start of one to that of the next; `record_bytes` when None or 0.
+        record_bytes: The length of a record.
+        header_bytes: The number of bytes to skip at the start of each file.
+        footer_bytes: The number of bytes to skip at its end.
+        hop_bytes: The distance between the starts of records; `record_bytes` if None or 0.
         name: The node's name.
         encoding: `ZLIB` or `GZIP` for compressed files.
     """

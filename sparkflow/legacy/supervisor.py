@@ -1,4 +1,4 @@
-"""`Supervisor`: starts a model, saves it and writes its summaries, from threads of its own.
+"""`Supervisor`: starts a model, saves it and writes its summaries in background threads.
 
 `MonitoredTrainingSession` is the newer way to do the same.
 """
@@ -43,30 +43,30 @@ from sparkflow_runtime.protos.event_pb2 import SessionLog
 
 @export("train.Supervisor")
 class Supervisor:
-    """Coordinates a training program: one chief, which initialises, saves and writes; workers wait.
+    """Coordinates a training program: the chief initializes, saves and writes; workers wait.
 
-    Everything that may be given as `USE_DEFAULT` is then the first item of the graph's collection
-    of that name, or made; None means to go without. The graph is final afterwards.
+    An argument with the value `USE_DEFAULT` becomes the first item of the graph's collection of
+    that name, or is created; None disables it. The graph is finalized.
 
     Args:
-        graph: The graph; the default graph when None.
-        ready_op: Gives the names of variables without a value.
-        ready_for_local_init_op: The same, asked before `local_init_op`.
+        graph: The graph; None for the default graph.
+        ready_op: Returns the names of uninitialized variables.
+        ready_for_local_init_op: Like `ready_op`, run before `local_init_op`.
         is_chief: Whether this task is the chief.
-        init_op: Initialises the model where there is no checkpoint.
+        init_op: Initializes the model if there is no checkpoint.
         init_feed_dict: Values by tensor for `init_op`.
         local_init_op: Run in each new session.
         logdir: The chief's directory for checkpoints and events; None for none.
-        summary_op: The summaries to write.
+        summary_op: Returns the summaries to write.
         saver: Saves and restores.
         global_step: Counts the steps.
         save_summaries_secs: Seconds between two summaries; 0 for none.
         save_model_secs: Seconds between two checkpoints; 0 for none.
-        recovery_wait_secs: Seconds between two looks at whether the model is ready.
-        stop_grace_secs: How long threads may take to stop, in seconds, and a run when one of them
-            has failed.
-        checkpoint_basename: What names of checkpoints start with.
-        session_manager: Makes the sessions.
+        recovery_wait_secs: Seconds between two checks whether the model is ready.
+        stop_grace_secs: Seconds that threads may take to stop, and a run after one of them has
+            failed.
+        checkpoint_basename: The prefix of checkpoint names.
+        session_manager: Creates the sessions.
         summary_writer: Writes events; one in `logdir` by default.
         init_fn: Called with the session after `init_op`.
         local_init_run_options: Options of the run of `local_init_op`.
@@ -148,7 +148,7 @@ class Supervisor:
         self._verify_setup()
         self._graph.finalize()
 
-    # ------------------------------------------------------------------ what it has
+    # ------------------------------------------------------------------ properties
 
     @property
     def is_chief(self) -> bool:
@@ -182,7 +182,7 @@ class Supervisor:
 
     @property
     def ready_for_local_init_op(self) -> Any:
-        """The same, asked before the local init op."""
+        """Like `ready_op`, but runs before the local init op."""
         return self._ready_for_local_init_op
 
     @property
@@ -192,7 +192,7 @@ class Supervisor:
 
     @property
     def summary_writer(self) -> Any:
-        """Writes events, None where nothing does."""
+        """Writes events; None if nothing does."""
         return self._summary_writer
 
     @property
@@ -207,7 +207,7 @@ class Supervisor:
 
     @property
     def global_step(self) -> Any:
-        """Counts the steps, None where nothing does."""
+        """Counts the steps; None if nothing does."""
         return self._global_step
 
     @property
@@ -235,15 +235,17 @@ class Supervisor:
         start_standard_services: bool = True,
         close_summary_writer: bool = True,
     ) -> Iterator[Session]:
-        """A session for a `with` block; its threads are stopped at the end.
+        """Yields a session for a `with` block, at whose end its threads are stopped.
 
-        Exceptions stop all threads, and one that means the end of the data ends the block quietly.
+        Exceptions stop all threads; an OutOfRangeError (end of data) ends the block without an
+        error.
 
         Args:
             master: The target of the session.
-            config: Of the session.
-            start_standard_services: Start the threads that save and write, and queue runners.
-            close_summary_writer: Close the writer at the end.
+            config: The configuration of the session.
+            start_standard_services: Whether to start queue runners and the threads that save and
+                write.
+            close_summary_writer: Whether to close the writer at the end.
 
         Raises:
             Exception: What a thread or the block raised, except OutOfRangeError.
@@ -258,10 +260,10 @@ class Supervisor:
             self.request_stop(error)
         finally:
             try:
-                # It raises what the block or a thread raised.
+                # It raises the exception of the block or of a thread.
                 self.stop(close_summary_writer=close_summary_writer)
             finally:
-                # This ends queue operations that wait; how does not matter any more.
+                # Ends waiting queue operations; errors no longer matter.
                 if session is not None:
                     with suppress(Exception):
                         session.close()
@@ -274,14 +276,15 @@ class Supervisor:
         max_wait_secs: float = 7200,
         start_standard_services: bool = True,
     ) -> Session:
-        """A session that is ready: prepared by the chief, waited for by others.
+        """Returns a session that is ready: the chief prepares it, others wait for it.
 
         Args:
             master: The target of the session.
-            config: Of the session.
-            wait_for_checkpoint: Let the chief wait for a checkpoint.
-            max_wait_secs: The longest wait, in seconds.
-            start_standard_services: Start the threads that save and write, and queue runners.
+            config: The configuration of the session.
+            wait_for_checkpoint: Whether the chief waits for a checkpoint.
+            max_wait_secs: The maximum wait, in seconds.
+            start_standard_services: Whether to start queue runners and the threads that save and
+                write.
         """
         self._coord.clear_stop()
         if self._summary_writer:
@@ -344,7 +347,7 @@ class Supervisor:
     def start_queue_runners(
         self, sess: Session, queue_runners: Sequence[Any] | None = None
     ) -> list[Any]:
-        """Starts the threads of queue runners, of all in the graph when None."""
+        """Starts the threads of queue runners; None for all in the graph."""
         if queue_runners is None:
             queue_runners = self._graph.get_collection(GraphKeys.QUEUE_RUNNERS)
         threads: list[Any] = []
@@ -359,7 +362,7 @@ class Supervisor:
         args: Any = None,
         kwargs: Any = None,
     ) -> LooperThread:
-        """Starts a thread that calls a function again and again until the supervisor stops.
+        """Starts a thread that calls a function repeatedly until the supervisor stops.
 
         Args:
             timer_interval_secs: Seconds between two calls; None for no pause.
@@ -383,11 +386,11 @@ class Supervisor:
 
         Args:
             threads: More threads to wait for.
-            close_summary_writer: Close the writer.
-            ignore_live_threads: Do not raise for threads that do not stop in time.
+            close_summary_writer: Whether to close the writer.
+            ignore_live_threads: Whether to ignore threads that do not stop in time.
 
         Raises:
-            Exception: What a thread raised, or was given to `request_stop`.
+            Exception: Raised by a thread, or passed to `request_stop`.
         """
         self._coord.request_stop()
         try:
@@ -403,7 +406,7 @@ class Supervisor:
                 self._graph_added_to_summary = False
 
     def request_stop(self, ex: Any = None) -> None:
-        """Asks all threads to stop, because of `ex` where it is given."""
+        """Asks all threads to stop, because of `ex` if given."""
         self._coord.request_stop(ex)
 
     def should_stop(self) -> bool:
@@ -419,10 +422,10 @@ class Supervisor:
         self._coord.wait_for_stop()
 
     def summary_computed(self, sess: Any, summary: Any, global_step: Any = None) -> None:
-        """Writes a summary that was run.
+        """Writes a computed summary.
 
         Args:
-            sess: The session, which gives the step where that is not given.
+            sess: The session, in which the step is read if it is not given.
             summary: The summary, serialised.
             global_step: The step.
 
@@ -447,10 +450,10 @@ class Supervisor:
     WaitForStop = wait_for_stop
     SummaryComputed = summary_computed
 
-    # ------------------------------------------------------------------ inside
+    # ------------------------------------------------------------------ private
 
     def _chosen(self, given: Any, key: str, make: Callable[[], Any]) -> Any:
-        """What was given, or the first of a collection, or what is made and put there."""
+        """Returns the given value, or the first item of a collection, or creates and adds one."""
         if not _is_default(given):
             return given
         found = self._graph.get_collection(key)

@@ -13,27 +13,27 @@ from sparkflow_runtime.protos.summary_pb2 import Summary
 
 
 class Supervised(Protocol):
-    """What the threads ask a supervisor for; see there."""
+    """The part of a `Supervisor` that the threads use."""
 
     @property
     def coord(self) -> Coordinator:
-        """Ends its threads."""
+        """Coordinates the threads."""
 
     @property
     def global_step(self) -> Any:
-        """The counter of steps, or None."""
+        """Counts the steps; None if nothing does."""
 
     @property
     def save_model_secs(self) -> Any:
-        """Between two checkpoints."""
+        """Seconds between two checkpoints."""
 
     @property
     def save_path(self) -> Any:
-        """Where checkpoints go."""
+        """The path of checkpoints."""
 
     @property
     def save_summaries_secs(self) -> Any:
-        """Between two summaries."""
+        """Seconds between two summaries."""
 
     @property
     def saver(self) -> Any:
@@ -41,11 +41,11 @@ class Supervised(Protocol):
 
     @property
     def summary_op(self) -> Any:
-        """What is written as summaries."""
+        """The summaries to write."""
 
     @property
     def summary_writer(self) -> Any:
-        """Writes events, or None."""
+        """Writes events; None if nothing does."""
 
 
 class SVSummaryThread(LooperThread):
@@ -78,7 +78,7 @@ class SVStepCounterThread(LooperThread):
     Args:
         sv: The supervisor.
         sess: The session to read the step in.
-        step_counter: What counts; the supervisor's counter when None.
+        step_counter: Counts the steps; None for the supervisor's counter.
     """
 
     def __init__(self, sv: Supervised, sess: Any, step_counter: Any = None) -> None:
@@ -91,7 +91,7 @@ class SVStepCounterThread(LooperThread):
         self._last_step = 0
 
     def start_loop(self) -> None:
-        """Notes where it begins."""
+        """Records the first step and its time."""
         self._last_time = time.time()
         self._last_step = global_step(self._sess, self._step_counter)
 

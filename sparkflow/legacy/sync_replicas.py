@@ -32,27 +32,28 @@ from sparkflow_runtime.errors import CancelledError, OutOfRangeError
 class SyncReplicasOptimizer(Optimizer):
     """Aggregates gradients of replicas before another optimizer applies them.
 
-    Each replica adds its gradients to accumulators beside the variables and waits for a token. The
-    chief's queue runner takes the means once `replicas_to_aggregate` are in, applies them, and puts
-    a token with the new step for every replica into a queue. A gradient that was computed for a
-    step that is over is dropped. With more replicas than are aggregated the others are backups.
+    Each replica adds its gradients to accumulators, which are on the variables' devices, and waits
+    for a token. The chief's queue runner takes the means of `replicas_to_aggregate` gradients,
+    applies them, and puts a token with the new step for every replica into a queue. Gradients
+    computed for an earlier step are dropped. If there are more replicas than are aggregated, the
+    others are backups.
 
     Run `chief_init_op` (the chief) or `local_step_init_op` (others) as the local init op, and the
-    chief's queue runner and init tokens; `make_session_run_hook` does all that.
+    chief's queue runner and init tokens; `make_session_run_hook` does all of this.
 
     Args:
         opt: The optimizer that applies the means.
-        replicas_to_aggregate: How many gradients make a step.
-        total_num_replicas: How many replicas there are; `replicas_to_aggregate` when None.
-        variable_averages: An `ExponentialMovingAverage` to keep.
-        variables_to_average: Of these variables.
-        use_locking: Keep concurrent updates of a variable apart.
+        replicas_to_aggregate: The number of gradients per step.
+        total_num_replicas: The number of replicas; None for `replicas_to_aggregate`.
+        variable_averages: An `ExponentialMovingAverage` to maintain.
+        variables_to_average: The variables that it averages.
+        use_locking: Whether to lock variables during updates.
         name: Name of the scope.
 
     Attributes:
         chief_init_op: Sets the chief's local step and those of the accumulators.
         local_step_init_op: Sets a worker's local step.
-        ready_for_local_init_op: Gives the names of variables without a value.
+        ready_for_local_init_op: Returns the names of uninitialized variables.
     """
 
     chief_init_op: Operation
@@ -89,7 +90,7 @@ class SyncReplicasOptimizer(Optimizer):
         self._chief_queue_runner: Any = None
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
-        """The gradients of this replica, as the other optimizer computes them."""
+        """Computes the gradients of this replica with the wrapped optimizer."""
         return self._opt.compute_gradients(*args, **kwargs)
 
     def apply_gradients(
@@ -98,15 +99,15 @@ class SyncReplicasOptimizer(Optimizer):
         global_step: Any = None,
         name: str | None = None,
     ) -> Any:
-        """The operation that this replica runs in each step: adds its gradients, waits for a token.
+        """Returns the operation for each step of a replica: adds gradients, waits for a token.
 
         Args:
-            grads_and_vars: As `compute_gradients` gives them.
+            grads_and_vars: The result of `compute_gradients`.
             global_step: The variable that counts steps.
             name: Not used, as in TensorFlow.
 
         Raises:
-            ValueError: There are no variables, no step, or a gradient is of another kind.
+            ValueError: There are no variables or no step, or a gradient has an unsupported type.
         """
         pairs = list(grads_and_vars or ())
         if not pairs:
@@ -119,7 +120,7 @@ class SyncReplicasOptimizer(Optimizer):
         with graph.name_scope(self._name):
             pushes, met = self._meet(pairs)
             with graph.device(global_step.device), graph.name_scope(None):
-                # What runs beside the steps must not wait for what a step reads.
+                # Nodes that run concurrently with steps must not wait for inputs of a step.
                 with graph.init_scope():
                     update = self._opt.apply_gradients(met.means, global_step)
                     self._sync_token_queue = FIFOQueue(
@@ -138,7 +139,7 @@ class SyncReplicasOptimizer(Optimizer):
         return train_op
 
     def _make_runner(self, update: Operation, accumulators: Sequence[tuple[Any, str]]) -> None:
-        """Makes what the chief runs first, and beside its steps."""
+        """Creates the operations that the chief runs first and concurrently with its steps."""
         graph, global_step = get_default_graph(), self._global_step
         with graph.device(global_step.device), graph.name_scope(None):
             with graph.control_dependencies([update]):
@@ -161,7 +162,7 @@ class SyncReplicasOptimizer(Optimizer):
             self.ready_for_local_init_op = report_uninitialized_variables(global_variables())
 
     def _meet(self, pairs: Sequence[tuple[Any, Any]]) -> tuple[list[Operation], _Met]:
-        """What pushes the gradients, and what becomes of them."""
+        """Creates the operations that push gradients and take their means."""
         graph = get_default_graph()
         pushes: list[Operation] = []
         met = _Met([(None, variable) for _, variable in pairs])
@@ -184,10 +185,10 @@ class SyncReplicasOptimizer(Optimizer):
         return pushes, met
 
     def _take(self, pairs: Sequence[tuple[Any, Any]], met: _Met) -> None:
-        """Takes the means of a device one after the other, and gives them on together.
+        """Takes the means of a device one after another and passes them on together.
 
-        As all are needed, no thread need wait beside another, and updates can be one call. What is
-        pushed last is taken first: all others are there then.
+        As all of them are needed, only one thread has to wait, and updates can be one call. The
+        gradient pushed last is taken first, when all others have arrived.
         """
         graph = get_default_graph()
         last: dict[str, list[Operation]] = {}
@@ -208,14 +209,14 @@ class SyncReplicasOptimizer(Optimizer):
 
     def _enqueue_tokens(self, count: int) -> Operation:
         value = self._global_step
-        # Read under the control dependencies in force: after the update.
+        # Read under the current control dependencies: after the update.
         step = value.read_value() if isinstance(value, Variable) else value
         tokens = constants.fill([count], step)
         enqueued: Operation = self._sync_token_queue.enqueue_many((tokens,))
         return enqueued
 
     def _runner(self, sync_op: Any, accumulators: Sequence[tuple[Any, str]]) -> QueueRunner:
-        # A queue runner closes its queue in the end. The tokens' must stay open for the others.
+        # A queue runner closes its queue at the end, but the token queue must stay open for others.
         queue = FIFOQueue(1, int32, shapes=(), name="dummy_queue", shared_name="dummy_queue")
         cancel = group(
             queue.close(cancel_pending_enqueues=True),
@@ -229,7 +230,7 @@ class SyncReplicasOptimizer(Optimizer):
         )
 
     def get_chief_queue_runner(self) -> QueueRunner:
-        """The queue runner that the chief must run during its steps.
+        """Returns the queue runner that the chief must run during its steps.
 
         Raises:
             ValueError: `apply_gradients` was not called.
@@ -239,10 +240,10 @@ class SyncReplicasOptimizer(Optimizer):
         return self._chief_queue_runner  # type: ignore[no-any-return]  # made above
 
     def get_init_tokens_op(self, num_tokens: int = -1) -> Operation:
-        """An operation that the chief runs once; the first step can then use fewer replicas.
+        """Returns an operation for the chief to run once, so the first step can use fewer replicas.
 
         Args:
-            num_tokens: How many tokens; `replicas_to_aggregate` when -1.
+            num_tokens: The number of tokens; -1 for `replicas_to_aggregate`.
 
         Raises:
             ValueError: `apply_gradients` was not called, or there are too few tokens.
@@ -269,36 +270,36 @@ class SyncReplicasOptimizer(Optimizer):
         return self.get_init_tokens_op()
 
     def make_session_run_hook(self, is_chief: bool, num_tokens: int = -1) -> SessionRunHook:
-        """A hook that initialises what this needs, and runs the chief's queue runner.
+        """Returns a hook that runs the initializers and the chief's queue runner.
 
         Args:
             is_chief: Whether this replica is the chief.
-            num_tokens: As for `get_init_tokens_op`.
+            num_tokens: See `get_init_tokens_op`.
         """
         return _SyncReplicasOptimizerHook(self, is_chief, num_tokens)
 
     get_session_run_hook = make_session_run_hook
 
     def get_slot(self, *args: Any, **kwargs: Any) -> Variable | None:
-        """The slot of the other optimizer."""
+        """Returns a slot of the wrapped optimizer."""
         return self._opt.get_slot(*args, **kwargs)
 
     def get_slot_names(self, *args: Any, **kwargs: Any) -> list[str]:
-        """The slot names of the other optimizer."""
+        """Returns the slot names of the wrapped optimizer."""
         return self._opt.get_slot_names(*args, **kwargs)
 
     def variables(self) -> list[Variable]:
-        """The variables of the other optimizer."""
+        """Returns the variables of the wrapped optimizer."""
         return self._opt.variables()
 
 
 @dataclass(slots=True)
 class _Met:
-    """What becomes of the gradients that replicas push.
+    """How pushed gradients are combined.
 
     Attributes:
-        means: What the chief takes, with the variables.
-        accumulators: Where they meet, with their devices.
+        means: The means that the chief takes, with their variables.
+        accumulators: The accumulators of gradients, with their devices.
     """
 
     means: list[tuple[Any, Any]] = field(default_factory=list)
@@ -306,14 +307,14 @@ class _Met:
 
 
 def _held(mean: Any) -> Any:
-    """The same under the control dependencies in force."""
+    """Returns the same value under the current control dependencies."""
     if isinstance(mean, IndexedSlices):
         return IndexedSlices(identity(mean.values), mean.indices, mean.dense_shape)
     return identity(mean)
 
 
 class _SyncReplicasOptimizerHook(SessionRunHook):
-    """Initialises a replica's step; for the chief also accumulators, tokens, the queue runner."""
+    """Initializes a replica's step; on the chief also accumulators, tokens and the queue runner."""
 
     def __init__(
         self, sync_optimizer: SyncReplicasOptimizer, is_chief: bool, num_tokens: int
@@ -343,10 +344,10 @@ class _SyncReplicasOptimizerHook(SessionRunHook):
             self._init_tokens_op = optimizer.get_init_tokens_op(self._num_tokens)
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Runs them.
+        """Runs the operations.
 
         Raises:
-            RuntimeError: The model is not initialised.
+            RuntimeError: The model is not initialized.
         """
         ready, message = model_is_ready(
             self._ready_op, session, "Model is not ready for SyncReplicasOptimizer local init."

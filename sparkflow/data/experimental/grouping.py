@@ -1,4 +1,4 @@
-"""Elements that belong together as batches."""
+"""Batches of elements that belong together."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def group_by_window(
     window_size: Any = None,
     window_size_func: Callable[[Tensor], Any] | None = None,
 ) -> Transformation:
-    """Collects elements by key; what a function makes of each group that is full.
+    """Groups elements by key and applies a function to each full group.
 
     Args:
-        key_func: From an element to a scalar int64.
-        reduce_func: From a key and the dataset of a group to a dataset.
-        window_size: How many elements make a group; groups left at the end are smaller.
-        window_size_func: Gives that per key instead.
+        key_func: Maps an element to a scalar int64.
+        reduce_func: Maps a key and the dataset of a group to a dataset.
+        window_size: The number of elements per group; groups left at the end are smaller.
+        window_size_func: Maps a key to its number of elements instead.
 
     Raises:
-        ValueError: Not just one of `window_size` and `window_size_func` is given.
+        ValueError: Not exactly one of `window_size` and `window_size_func` is given.
     """
     if (window_size is None) == (window_size_func is None):
         raise ValueError(
@@ -95,20 +95,21 @@ def bucket_by_sequence_length(
     no_padding: bool = False,
     drop_remainder: bool = False,
 ) -> Transformation:
-    """Batches of elements of similar length.
+    """Forms batches of elements of similar length.
 
     Args:
-        element_length_func: From an element to its length, int32.
-        bucket_boundaries: Where one bucket ends and the next begins, ascending.
-        bucket_batch_sizes: Elements per batch, one more than there are boundaries.
+        element_length_func: Maps an element to its length, int32.
+        bucket_boundaries: The boundaries between buckets, ascending.
+        bucket_batch_sizes: The batch size of each bucket, one more than there are boundaries.
         padded_shapes: See `Dataset.padded_batch`.
         padding_values: See `Dataset.padded_batch`.
-        pad_to_bucket_boundary: Fill up to one less than the bucket's end instead of to the longest.
-        no_padding: Only stack.
+        pad_to_bucket_boundary: Whether to pad to one less than the bucket's end instead of to the
+            longest.
+        no_padding: Whether to stack without padding.
         drop_remainder: See `Dataset.batch`.
 
     Raises:
-        ValueError: There is not one batch size more than boundaries.
+        ValueError: The number of batch sizes is not one more than that of boundaries.
     """
     if len(bucket_batch_sizes) != len(bucket_boundaries) + 1:
         raise ValueError("len(bucket_batch_sizes) must equal len(bucket_boundaries) + 1")
@@ -151,7 +152,7 @@ def bucket_by_sequence_length(
 
 
 def _filled(element: Any, wanted: Any, size: Tensor) -> Any:
-    """The shapes with a tensor for what is not known."""
+    """Returns the shapes with a tensor for each unknown dimension."""
     flat = nest.flatten(element)
     given = [c.shape for c in flat] if wanted is None else nest.flatten_up_to(element, wanted)
     tensors = []
@@ -169,11 +170,11 @@ def _filled(element: Any, wanted: Any, size: Tensor) -> Any:
 
 @of_datasets
 def dense_to_sparse_batch(batch_size: Any, row_shape: Any) -> Transformation:
-    """Batches of elements of different sizes as sparse tensors.
+    """Forms batches of elements of different sizes as sparse tensors.
 
     Args:
-        batch_size: How many elements make a batch.
-        row_shape: The shape of each row of a batch; None where it is that of the largest element.
+        batch_size: The number of elements per batch.
+        row_shape: The shape of each row of a batch; None for dimensions of the largest element.
     """
 
     def changed(dataset: Dataset) -> Dataset:

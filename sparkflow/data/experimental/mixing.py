@@ -1,4 +1,4 @@
-"""Datasets mixed of several others, and datasets of numbers without end."""
+"""Datasets that mix several others, and endless datasets of numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sparkflow_runtime.dtypes import as_dtype, int64
 
 @of_datasets
 def Counter(start: Any = 0, step: Any = 1, dtype: Any = int64) -> Dataset:
-    """A dataset of numbers without end: `start`, `start + step`, ..."""
+    """An endless dataset of numbers: `start`, `start + step`, ..."""
     wanted = as_dtype(dtype)
     numbers = range_(np.iinfo(np.int64).max)
     graph_start = convert_to_tensor(start, wanted)
@@ -36,10 +36,10 @@ def Counter(start: Any = 0, step: Any = 1, dtype: Any = int64) -> Dataset:
 
 @of_datasets
 class RandomDataset(Dataset):
-    """A dataset of random int64 numbers in [0, 2**32), without end.
+    """An endless dataset of random int64 numbers in [0, 2**32).
 
     Args:
-        seed: For the same numbers every time.
+        seed: A seed that makes the numbers reproducible.
     """
 
     def __init__(self, seed: Any = None) -> None:
@@ -73,15 +73,15 @@ def _mixed(selector: Dataset, datasets: Sequence[Dataset], stop_on_empty: bool) 
 def choose_from_datasets(
     datasets: Sequence[Dataset], choice_dataset: Dataset, stop_on_empty_dataset: bool = False
 ) -> Dataset:
-    """A dataset of elements of several others.
+    """Returns a dataset of elements of several others, in the order of `choice_dataset`.
 
     Args:
         datasets: The others.
-        choice_dataset: Scalar int64 elements: the number of the dataset to take from next.
-        stop_on_empty_dataset: Whether it ends with the first that is at its end.
+        choice_dataset: Scalar int64 elements: the index of the next dataset to take from.
+        stop_on_empty_dataset: Whether it ends when the first of the others ends.
 
     Raises:
-        TypeError: The choices are no int64 scalars, or the elements differ in type.
+        TypeError: The choices are not int64 scalars, or the elements differ in type.
     """
     choice = choice_dataset._structure
     if choice != structure.Component(int64, ()):
@@ -96,16 +96,16 @@ def sample_from_datasets(
     seed: Any = None,
     stop_on_empty_dataset: bool = False,
 ) -> Dataset:
-    """A dataset of elements of several others, drawn at random.
+    """Returns a dataset of elements of several others, drawn at random.
 
     Args:
         datasets: The others.
-        weights: How likely each is, one number per dataset; equal where None.
-        seed: For the same choice every time.
-        stop_on_empty_dataset: Whether it ends with the first that is at its end.
+        weights: The probability of each dataset; None for equal ones.
+        seed: A seed that makes the choices reproducible.
+        stop_on_empty_dataset: Whether it ends when the first of the others ends.
 
     Raises:
-        ValueError: There are no datasets, or not one weight per dataset.
+        ValueError: There are no datasets, or the number of weights differs from theirs.
         TypeError: The elements differ in type.
     """
     found = list(datasets)

@@ -1,4 +1,4 @@
-"""An element, or that there is none."""
+"""`Optional`: an element or its absence."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from sparkflow.graph.tensor import Tensor
 
 
 class Optional:
-    """An element, or that there is none.
+    """An element or its absence.
 
     Args:
-        variant: The tensor that stands for it.
+        variant: The tensor that represents it.
         element: The structure of the element.
     """
 
@@ -25,17 +25,17 @@ class Optional:
 
     @property
     def element_spec(self) -> Any:
-        """The type of the element: nested `TensorSpec` and the like."""
+        """The type of the element: a nested structure of `TensorSpec` and related specs."""
         return nest.mapped(structure.spec_of, self._structure)
 
     def has_value(self, name: str | None = None) -> Tensor:
-        """Whether there is one, a scalar boolean."""
+        """Returns whether there is an element, a scalar boolean."""
         graph = self._variant_tensor.graph
         found: Tensor = graph.apply("OptionalHasValue", [self._variant_tensor], {}, name)
         return found
 
     def get_value(self, name: str | None = None) -> Any:
-        """The element; InvalidArgumentError, when it runs, where there is none."""
+        """Returns the element; raises InvalidArgumentError at run time if there is none."""
         attrs = structure.attrs(self._structure)
         op = self._variant_tensor.graph.add_node(
             "OptionalGetValue", [self._variant_tensor], attrs, name
@@ -44,23 +44,23 @@ class Optional:
 
     @staticmethod
     def from_value(value: Any) -> Optional:
-        """An element."""
+        """Returns an `Optional` with an element."""
         element, flat = structure.of_values(value)
         op = get_default_graph().add_node("OptionalFromValue", [flat])
         return Optional(op.outputs[0], element)
 
     @staticmethod
     def empty(element_spec: Any) -> Optional:
-        """No element, where one would be as nested `TensorSpec` say."""
+        """Returns an `Optional` without an element, for a structure of `TensorSpec`."""
         op = get_default_graph().add_node("OptionalNone")
         return Optional(op.outputs[0], nest.mapped(structure.of_spec, element_spec))
 
     @staticmethod
     def none_from_structure(value_structure: Any) -> Optional:
-        """No element.
+        """Returns an `Optional` without an element.
 
         Args:
-            value_structure: Another `Optional` or a dataset, whose elements it would be like.
+            value_structure: Another `Optional` or a dataset with the same element structure.
         """
         op = get_default_graph().add_node("OptionalNone")
         return Optional(op.outputs[0], value_structure._structure)
@@ -68,7 +68,7 @@ class Optional:
 
 @of_datasets
 def get_next_as_optional(iterator: Iterator) -> Optional:
-    """The next element of an iterator, or that it is at its end."""
+    """Returns the next element of an iterator, or no element at its end."""
     resource = iterator._iterator_resource
     attrs = structure.attrs(iterator._structure)
     op = resource.graph.add_node("IteratorGetNextAsOptional", [resource], attrs)

@@ -1,4 +1,4 @@
-"""`Dataset.rejection_resample`: elements left out at random so that classes are as wanted."""
+"""`Dataset.rejection_resample`: drops elements at random for the desired class distribution."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def rejection_resample(
     class_func: Callable[..., Any], target_dist: Any, initial_dist: Any = None, seed: Any = None
 ) -> Transformation:
-    """Leaves out elements of classes that are too frequent, see `Dataset.rejection_resample`."""
+    """Drops elements of classes that are too frequent, see `Dataset.rejection_resample`."""
     return lambda dataset: _resampled(dataset, class_func, target_dist, initial_dist, seed)
 
 
@@ -45,6 +45,6 @@ def _resampled(
 
 
 def _acceptance(initial: Tensor, target: Tensor) -> Tensor:
-    """How probably an element of each class is kept: its ratio, by the largest of them."""
+    """Returns the probability of keeping an element of each class: its ratio over the largest."""
     ratio = apply_op("DivNoNan", target, initial)
     return output_of("DivNoNan", ratio, apply_op("Max", ratio, [0]))

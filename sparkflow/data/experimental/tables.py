@@ -1,4 +1,4 @@
-"""Datasets of comma-separated files, and of serialized Examples."""
+"""Datasets of CSV files and of serialized Examples."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class CsvDataset(Dataset):
     """The rows of CSV files, as tuples of scalars.
 
     Args:
-        filenames: A path or several; a tensor or a dataset of them.
-        record_defaults: Per column its dtype (then it must be there), or its default value.
+        filenames: One or several paths; a tensor or a dataset of paths.
+        record_defaults: The dtype (for required values) or the default value of each column.
         compression_type: "", "GZIP" or "ZLIB".
-        buffer_size: Accepted for TensorFlow's sake.
-        header: Whether the first line of each file is left out.
-        field_delim: What separates fields.
+        buffer_size: Accepted for compatibility.
+        header: Whether to skip the first line of each file.
+        field_delim: The field delimiter.
         use_quote_delim: Whether double quotes enclose fields.
-        na_value: A text that stands for a missing value.
-        select_cols: Which columns, ascending; all by default.
+        na_value: A string that represents a missing value.
+        select_cols: The indices of the columns, ascending; all by default.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class CsvDataset(Dataset):
 
 
 def _default(value: Any) -> Any:
-    """What `decode_csv` takes: an empty tensor where a value is required."""
+    """Returns the default for `decode_csv`: an empty tensor if a value is required."""
     try:
         dtype = as_dtype(value)
     except (TypeError, ValueError):
@@ -100,33 +100,33 @@ def make_csv_dataset(
     compression_type: str | None = None,
     ignore_errors: bool = False,
 ) -> Dataset:
-    """Batches of the rows of CSV files, as dictionaries by column.
+    """Returns batches of the rows of CSV files, as dictionaries by column.
 
     Args:
-        file_pattern: A pattern or several; the files are looked at now.
-        batch_size: Rows per batch; all batches are full where rows repeat without end.
-        column_names: The columns; those in the first file's first line where None.
-        column_defaults: Per column its dtype or default value; found out from the first rows
-            (int32, int64, float32, float64 or string) where None.
-        label_name: A column that is given separately: elements are then pairs.
-        select_columns: Names or numbers of the columns to use; all where None.
-        field_delim: What separates fields.
+        file_pattern: One or several patterns; the files are read now to find the columns.
+        batch_size: Rows per batch; all batches are full if rows repeat endlessly.
+        column_names: The columns; None for those in the first line of the first file.
+        column_defaults: The dtype or default value of each column; None to infer them from the
+            first rows (int32, int64, float32, float64 or string).
+        label_name: A column that is returned separately: elements are then pairs.
+        select_columns: Names or indices of the columns to use; None for all.
+        field_delim: The field delimiter.
         use_quote_delim: Whether double quotes enclose fields.
-        na_value: A text that stands for a missing value.
+        na_value: A string that represents a missing value.
         header: Whether the files' first lines name the columns.
-        num_epochs: How often all rows are given; without end where None.
-        shuffle: Whether in random order.
+        num_epochs: The number of passes over all rows; None for endless.
+        shuffle: Whether to shuffle.
         shuffle_buffer_size: See `Dataset.shuffle`.
         shuffle_seed: See `Dataset.shuffle`.
-        prefetch_buffer_size: Batches computed in advance; one where None.
+        prefetch_buffer_size: Batches computed in advance; None for one.
         num_parallel_reads: Files read at once.
-        sloppy: Accepted for TensorFlow's sake.
-        num_rows_for_inference: How many rows to look at for the dtypes; all where None.
+        sloppy: Accepted for compatibility.
+        num_rows_for_inference: The number of rows from which dtypes are inferred; None for all.
         compression_type: "", "GZIP" or "ZLIB".
-        ignore_errors: Leave out rows that cannot be read.
+        ignore_errors: Whether to skip rows that cannot be parsed.
 
     Raises:
-        ValueError: No file matches, or names and columns do not fit.
+        ValueError: No file matches, or names and columns do not match.
     """
     names = sorted(system.glob(file_pattern))
     if not names:
@@ -222,7 +222,7 @@ def _selected(names: Sequence[str], wanted: Sequence[Any] | None) -> list[int]:
 
 
 def _inferred(texts: Sequence[str], na_value: str) -> DType | Any:
-    """The default of the narrowest dtype all texts fit."""
+    """Returns the default of the narrowest dtype that fits all strings."""
     kinds: list[DType] = [dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64]
     given = [text for text in texts if text not in ("", na_value)]
     for dtype in kinds:
@@ -244,12 +244,12 @@ def _fits(text: str, dtype: DType) -> bool:
 def parse_example_dataset(
     features: Mapping[str, Any], num_parallel_calls: Any = 1, deterministic: Any = None
 ) -> Callable[[Dataset], Dataset]:
-    """Reads vectors of serialized Examples.
+    """Parses vectors of serialized Examples.
 
     Args:
         features: See `tf.io.parse_example`.
-        num_parallel_calls: How many batches are read at a time.
-        deterministic: Accepted for TensorFlow's sake: the order stays.
+        num_parallel_calls: The number of batches parsed in parallel.
+        deterministic: Accepted for compatibility; the order is kept.
 
     Raises:
         ValueError: `features` is None.
@@ -278,27 +278,27 @@ def make_batched_features_dataset(
     sloppy_ordering: bool = False,
     drop_final_batch: bool = False,
 ) -> Dataset:
-    """Batches of the Examples in files, as dictionaries by feature.
+    """Returns batches of the Examples in files, as dictionaries by feature.
 
     Args:
-        file_pattern: A pattern or several.
+        file_pattern: One or several patterns.
         batch_size: Examples per batch.
         features: See `tf.io.parse_example`.
-        reader: From a path to a dataset of serialized Examples; `TFRecordDataset` by default.
-        label_key: A feature that is given separately: elements are then pairs.
-        reader_args: Further arguments of `reader`.
-        num_epochs: How often all are given; without end where None.
-        shuffle: Whether in random order.
+        reader: Maps a path to a dataset of serialized Examples; `TFRecordDataset` by default.
+        label_key: A feature that is returned separately: elements are then pairs.
+        reader_args: Additional arguments of `reader`.
+        num_epochs: The number of passes over all Examples; None for endless.
+        shuffle: Whether to shuffle.
         shuffle_buffer_size: See `Dataset.shuffle`.
         shuffle_seed: See `Dataset.shuffle`.
-        prefetch_buffer_size: Batches computed in advance; one where None.
+        prefetch_buffer_size: Batches computed in advance; None for one.
         reader_num_threads: Files read at once.
         parser_num_threads: Batches parsed at once.
-        sloppy_ordering: Accepted for TensorFlow's sake.
-        drop_final_batch: Whether a last batch that is too short is left out.
+        sloppy_ordering: Accepted for compatibility.
+        drop_final_batch: Whether to drop a last batch that is too short.
 
     Raises:
-        ValueError: `label_key` is no feature.
+        ValueError: `label_key` is not a feature.
     """
     if label_key is not None and label_key not in features:
         raise ValueError("`label_key` provided must be one of the `features` keys.")

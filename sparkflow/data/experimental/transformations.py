@@ -1,4 +1,4 @@
-"""Functions for `Dataset.apply`, and what is computed of whole datasets."""
+"""Functions for `Dataset.apply`, and functions of whole datasets."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ Transformation = Callable[[Dataset], Dataset]
 
 @of_datasets
 def cardinality(dataset: Dataset) -> Tensor:
-    """How many elements a dataset has: a scalar int64, -1 for no end, -2 where it is not known."""
+    """Returns the number of elements: a scalar int64, -1 if endless, -2 if unknown."""
     found: Tensor = get_default_graph().apply("DatasetCardinality", [dataset._variant_tensor], {})
     return found
 
 
 @of_datasets
 def get_single_element(dataset: Dataset) -> Any:
-    """The element of a dataset of one element.
+    """Returns the element of a dataset of one element.
 
     Raises:
-        TypeError: `dataset` is none.
-        InvalidArgumentError: When it runs: there are no or several elements.
+        TypeError: `dataset` is not a dataset.
+        InvalidArgumentError: At run time: there are no or several elements.
     """
     if not isinstance(dataset, Dataset):
         raise TypeError(
@@ -58,22 +58,22 @@ def unbatch() -> Transformation:
 
 @of_datasets
 def ignore_errors(log_warning: bool = False) -> Transformation:
-    """Leaves out elements that cannot be computed.
+    """Skips elements whose computation fails.
 
     Args:
-        log_warning: Accepted for TensorFlow's sake.
+        log_warning: Accepted for compatibility.
     """
     attrs = {"log_warning": log_warning}
     return lambda dataset: dataset._changed("IgnoreErrorsDataset", [], dataset._structure, attrs)
 
 
 def prefetch_to_device(device: Any, buffer_size: Any = None) -> Transformation:
-    """The elements as they are: steps copy what they need to the device they run on."""
+    """Returns the elements unchanged: steps copy their inputs to the device they run on."""
     return lambda dataset: dataset
 
 
 def copy_to_device(target_device: Any, source_device: Any = "/cpu:0") -> Transformation:
-    """The elements as they are: steps copy what they need to the device they run on."""
+    """Returns the elements unchanged: steps copy their inputs to the device they run on."""
     return lambda dataset: dataset
 
 
@@ -105,15 +105,15 @@ def parallel_interleave(
     buffer_output_elements: Any = None,
     prefetch_input_elements: Any = None,
 ) -> Transformation:
-    """See `Dataset.interleave`; each dataset that is open is read by a thread of its own.
+    """See `Dataset.interleave`; each open dataset is read by a separate thread.
 
     Args:
-        map_func: From an element to a dataset.
-        cycle_length: How many datasets are gone through at once.
-        block_length: How many elements are taken from each in turn.
-        sloppy: Accepted for TensorFlow's sake: the order is always that of `interleave`.
-        buffer_output_elements: Accepted for TensorFlow's sake.
-        prefetch_input_elements: Accepted for TensorFlow's sake.
+        map_func: Maps an element to a dataset.
+        cycle_length: The number of datasets that are read at once.
+        block_length: The number of elements taken from each in turn.
+        sloppy: Accepted for compatibility: the order is always that of `interleave`.
+        buffer_output_elements: Accepted for compatibility.
+        prefetch_input_elements: Accepted for compatibility.
     """
 
     def changed(dataset: Dataset) -> Dataset:
@@ -144,9 +144,9 @@ def map_and_batch(
     Args:
         map_func: See `Dataset.map`.
         batch_size: See `Dataset.batch`.
-        num_parallel_batches: So many batches' calls are made at a time.
+        num_parallel_batches: The number of batches whose calls run in parallel.
         drop_remainder: See `Dataset.batch`.
-        num_parallel_calls: So many calls are made at a time.
+        num_parallel_calls: The number of calls that run in parallel.
 
     Raises:
         ValueError: Both numbers are given.
@@ -176,11 +176,11 @@ map_and_batch_with_legacy_function = map_and_batch
 
 @of_datasets
 def scan(initial_state: Any, scan_func: Callable[..., Any]) -> Transformation:
-    """A dataset of the results of a function applied to each element and a running state.
+    """Applies a function to each element and a running state; returns a dataset of its outputs.
 
     Args:
         initial_state: A nested structure of tensors.
-        scan_func: From a state and an element to a pair: the next state, and what is given.
+        scan_func: Maps a state and an element to a pair: the next state and the output.
     """
 
     def changed(dataset: Dataset) -> Dataset:
@@ -204,7 +204,7 @@ def scan(initial_state: Any, scan_func: Callable[..., Any]) -> Transformation:
 
 @of_datasets
 def take_while(predicate: Callable[..., Any]) -> Transformation:
-    """The elements before the first for which a function returns False."""
+    """Returns the elements before the first for which a function returns False."""
     return lambda dataset: dataset._by_predicate(
         "TakeWhileDataset", predicate, "tf.data.experimental.take_while()"
     )
@@ -212,10 +212,10 @@ def take_while(predicate: Callable[..., Any]) -> Transformation:
 
 @of_datasets
 def unique() -> Transformation:
-    """Each element once; elements are scalars of int32, int64 or string.
+    """Returns each distinct element once; elements are scalars of int32, int64 or string.
 
     Raises:
-        TypeError: They are something else.
+        TypeError: The elements have another type.
     """
 
     def changed(dataset: Dataset) -> Dataset:
@@ -237,7 +237,7 @@ def unique() -> Transformation:
             known = graph.apply("Any", [same, [0]], {})
             both = graph.apply("ConcatV2", [[seen, row], 0], {})
             new = graph.apply("LogicalNot", [known], {})
-            # Only as much of both as is new: everything, or all but the last.
+            # Only the new part of both: everything, or all but the last.
             count = graph.apply("Size", [seen], {}) + graph.apply(
                 "Cast", [new], {"DstT": dtypes.int32}
             )

@@ -23,10 +23,10 @@ class TFRecordWriter:
         self._compression_type = convert_to_tensor(kind, dtypes.string, "compression_type")
 
     def write(self, dataset: Dataset) -> Any:
-        """The operation that writes all elements.
+        """Returns the operation that writes all elements.
 
         Raises:
-            TypeError: `dataset` is none, or its elements are no scalar strings.
+            TypeError: `dataset` is not a dataset, or its elements are not scalar strings.
         """
         if not isinstance(dataset, Dataset):
             raise TypeError("`dataset` must be a `tf.data.Dataset` object.")

@@ -1,4 +1,4 @@
-"""`BaselineClassifier`, `BaselineRegressor`: models that look at no feature."""
+"""`BaselineClassifier`, `BaselineRegressor`: models that use no features."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LEARNING_RATE = 0.3
 
 
 def _baseline(head: Head, optimizer: Any) -> Any:
-    """A model_fn."""
+    """Returns a model_fn."""
 
     def model_fn(features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
         units = head.logits_dimension
@@ -54,16 +54,16 @@ def _batch_size(features: Any) -> Tensor:
 
 @export("estimator.BaselineClassifier")
 class BaselineClassifier(Estimator):
-    """Predicts how often each class occurs.
+    """Predicts the frequency of each class.
 
     Args:
         model_dir: As for `Estimator`.
-        n_classes: How many classes there are.
-        weight_column: The feature that weighs examples.
-        label_vocabulary: The names of the classes, where labels are words.
+        n_classes: The number of classes.
+        weight_column: The feature with the weights of examples.
+        label_vocabulary: The names of the classes if labels are strings.
         optimizer: A name, a function, or an optimizer; FTRL with a rate of 0.3.
         config: As for `Estimator`.
-        loss_reduction: How losses of examples become that of a batch.
+        loss_reduction: How the losses of examples are combined to the loss of a batch.
 
     Raises:
         ValueError: As for `Estimator`; fewer than two classes.
@@ -89,11 +89,11 @@ class BaselineRegressor(Estimator):
 
     Args:
         model_dir: As for `Estimator`.
-        label_dimension: How many numbers each example has.
-        weight_column: The feature that weighs examples.
+        label_dimension: The number of values per example.
+        weight_column: The feature with the weights of examples.
         optimizer: A name, a function, or an optimizer; FTRL with a rate of 0.3.
         config: As for `Estimator`.
-        loss_reduction: How losses of examples become that of a batch.
+        loss_reduction: How the losses of examples are combined to the loss of a batch.
     """
 
     def __init__(

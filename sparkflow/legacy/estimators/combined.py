@@ -39,7 +39,7 @@ def _combined(
     """A model_fn.
 
     Raises:
-        ValueError: Neither model has columns, or the deep one no hidden layers.
+        ValueError: Neither model has columns, or the deep model has no hidden layers.
     """
     wide, deep = tuple(linear_columns or ()), tuple(deep_columns or ())
     if not wide and not deep:
@@ -81,7 +81,7 @@ def _trained(scope: str) -> list[Any]:
 
 @export("estimator.DNNLinearCombinedClassifier")
 class DNNLinearCombinedClassifier(Estimator):
-    """A wide and deep model of classes: the logits of a linear and of a deep one, added.
+    """A wide and deep classifier: the sum of the logits of a linear and a deep model.
 
     Args:
         model_dir: As for `Estimator`.
@@ -90,20 +90,20 @@ class DNNLinearCombinedClassifier(Estimator):
         dnn_feature_columns: Dense columns of the deep model.
         dnn_optimizer: A name, a function, or an optimizer; Adagrad with a rate of 0.05.
         dnn_hidden_units: The sizes of the hidden layers.
-        dnn_activation_fn: Of the hidden layers.
-        dnn_dropout: The share of units left out in training; None for none.
-        n_classes: How many classes there are.
-        weight_column: The feature that weighs examples.
-        label_vocabulary: The names of the classes, where labels are words.
-        input_layer_partitioner: Cuts variables in parts.
+        dnn_activation_fn: The activation function of the hidden layers.
+        dnn_dropout: The fraction of units dropped in training; None for none.
+        n_classes: The number of classes.
+        weight_column: The feature with the weights of examples.
+        label_vocabulary: The names of the classes if labels are strings.
+        input_layer_partitioner: Partitions the variables.
         config: As for `Estimator`.
         warm_start_from: As for `Estimator`.
-        loss_reduction: How losses of examples become that of a batch.
-        batch_norm: Whether each hidden layer is normalised.
-        linear_sparse_combiner: How weights of the categories of an example are combined.
+        loss_reduction: How the losses of examples are combined to the loss of a batch.
+        batch_norm: Whether to apply batch normalization to each hidden layer.
+        linear_sparse_combiner: How to combine the weights of an example's categories.
 
     Raises:
-        ValueError: As for `Estimator`; no columns, or no hidden layers for deep ones.
+        ValueError: As for `Estimator`; no columns, or no hidden layers for deep columns.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class DNNLinearCombinedClassifier(Estimator):
 
 @export("estimator.DNNLinearCombinedRegressor")
 class DNNLinearCombinedRegressor(Estimator):
-    """A wide and deep model of numbers; other arguments as for `DNNLinearCombinedClassifier`.
+    """A wide and deep regressor; other arguments as for `DNNLinearCombinedClassifier`.
 
     Args:
         model_dir: As for `Estimator`.
@@ -154,16 +154,16 @@ class DNNLinearCombinedRegressor(Estimator):
         dnn_feature_columns: Dense columns of the deep model.
         dnn_optimizer: A name, a function, or an optimizer; Adagrad with a rate of 0.05.
         dnn_hidden_units: The sizes of the hidden layers.
-        dnn_activation_fn: Of the hidden layers.
-        dnn_dropout: The share of units left out in training; None for none.
-        label_dimension: How many numbers each example has.
-        weight_column: The feature that weighs examples.
-        input_layer_partitioner: Cuts variables in parts.
+        dnn_activation_fn: The activation function of the hidden layers.
+        dnn_dropout: The fraction of units dropped in training; None for none.
+        label_dimension: The number of values per example.
+        weight_column: The feature with the weights of examples.
+        input_layer_partitioner: Partitions the variables.
         config: As for `Estimator`.
         warm_start_from: As for `Estimator`.
-        loss_reduction: How losses of examples become that of a batch.
-        batch_norm: Whether each hidden layer is normalised.
-        linear_sparse_combiner: How weights of the categories of an example are combined.
+        loss_reduction: How the losses of examples are combined to the loss of a batch.
+        batch_norm: Whether to apply batch normalization to each hidden layer.
+        linear_sparse_combiner: How to combine the weights of an example's categories.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ def _deep(
     partitioner: Any,
     batch_norm: bool,
 ) -> Any:
-    """A model_fn."""
+    """Returns a model_fn."""
     chosen = tuple(columns or ())
 
     def model_fn(features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
@@ -55,23 +55,23 @@ def _deep(
 
 @export("estimator.DNNClassifier")
 class DNNClassifier(Estimator):
-    """A deep model of classes.
+    """A deep classifier.
 
     Args:
         hidden_units: The sizes of the hidden layers.
-        feature_columns: What features become; dense columns.
+        feature_columns: The feature columns, which must be dense.
         model_dir: As for `Estimator`.
-        n_classes: How many classes there are.
-        weight_column: The feature that weighs examples.
-        label_vocabulary: The names of the classes, where labels are words.
+        n_classes: The number of classes.
+        weight_column: The feature with the weights of examples.
+        label_vocabulary: The names of the classes if labels are strings.
         optimizer: A name, a function, or an optimizer; Adagrad with a rate of 0.05.
-        activation_fn: Of the hidden layers.
-        dropout: The share of units left out in training; None for none.
-        input_layer_partitioner: Cuts variables in parts.
+        activation_fn: The activation function of the hidden layers.
+        dropout: The fraction of units dropped in training; None for none.
+        input_layer_partitioner: Partitions the variables.
         config: As for `Estimator`.
         warm_start_from: As for `Estimator`.
-        loss_reduction: How losses of examples become that of a batch.
-        batch_norm: Whether each hidden layer is normalised.
+        loss_reduction: How the losses of examples are combined to the loss of a batch.
+        batch_norm: Whether to apply batch normalization to each hidden layer.
 
     Raises:
         ValueError: As for `Estimator`; fewer than two classes.
@@ -102,22 +102,22 @@ class DNNClassifier(Estimator):
 
 @export("estimator.DNNRegressor")
 class DNNRegressor(Estimator):
-    """A deep model of numbers; other arguments as for `DNNClassifier`.
+    """A deep regressor; other arguments as for `DNNClassifier`.
 
     Args:
         hidden_units: The sizes of the hidden layers.
-        feature_columns: What features become; dense columns.
+        feature_columns: The feature columns, which must be dense.
         model_dir: As for `Estimator`.
-        label_dimension: How many numbers each example has.
-        weight_column: The feature that weighs examples.
+        label_dimension: The number of values per example.
+        weight_column: The feature with the weights of examples.
         optimizer: A name, a function, or an optimizer; Adagrad with a rate of 0.05.
-        activation_fn: Of the hidden layers.
-        dropout: The share of units left out in training; None for none.
-        input_layer_partitioner: Cuts variables in parts.
+        activation_fn: The activation function of the hidden layers.
+        dropout: The fraction of units dropped in training; None for none.
+        input_layer_partitioner: Partitions the variables.
         config: As for `Estimator`.
         warm_start_from: As for `Estimator`.
-        loss_reduction: How losses of examples become that of a batch.
-        batch_norm: Whether each hidden layer is normalised.
+        loss_reduction: How the losses of examples are combined to the loss of a batch.
+        batch_norm: Whether to apply batch normalization to each hidden layer.
     """
 
     def __init__(

@@ -20,7 +20,7 @@ _LEARNING_RATE = 0.2
 def _linear(
     head: Head, columns: Sequence[Any], optimizer: Any, combiner: str, partitioner: Any
 ) -> Any:
-    """A model_fn."""
+    """Returns a model_fn."""
     chosen = tuple(columns or ())
 
     def model_fn(features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
@@ -38,20 +38,20 @@ def _linear(
 
 @export("estimator.LinearClassifier")
 class LinearClassifier(Estimator):
-    """A linear model of classes.
+    """A linear classifier.
 
     Args:
-        feature_columns: What features become.
+        feature_columns: The feature columns.
         model_dir: As for `Estimator`.
-        n_classes: How many classes there are.
-        weight_column: The feature that weighs examples.
-        label_vocabulary: The names of the classes, where labels are words.
+        n_classes: The number of classes.
+        weight_column: The feature with the weights of examples.
+        label_vocabulary: The names of the classes if labels are strings.
         optimizer: A name, a function, or an optimizer; FTRL with a rate of at most 0.2.
         config: As for `Estimator`.
-        partitioner: Cuts variables in parts.
+        partitioner: Partitions the variables.
         warm_start_from: As for `Estimator`.
-        loss_reduction: How losses of examples become that of a batch.
-        sparse_combiner: How weights of the categories of an example are combined.
+        loss_reduction: How the losses of examples are combined to the loss of a batch.
+        sparse_combiner: How to combine the weights of an example's categories.
 
     Raises:
         ValueError: As for `Estimator`; fewer than two classes.
@@ -78,19 +78,19 @@ class LinearClassifier(Estimator):
 
 @export("estimator.LinearRegressor")
 class LinearRegressor(Estimator):
-    """A linear model of numbers; arguments as for `LinearClassifier`.
+    """A linear regressor; arguments as for `LinearClassifier`.
 
     Args:
-        feature_columns: What features become.
+        feature_columns: The feature columns.
         model_dir: As for `Estimator`.
-        label_dimension: How many numbers each example has.
-        weight_column: The feature that weighs examples.
+        label_dimension: The number of values per example.
+        weight_column: The feature with the weights of examples.
         optimizer: A name, a function, or an optimizer; FTRL with a rate of at most 0.2.
         config: As for `Estimator`.
-        partitioner: Cuts variables in parts.
+        partitioner: Partitions the variables.
         warm_start_from: As for `Estimator`.
-        loss_reduction: How losses of examples become that of a batch.
-        sparse_combiner: How weights of the categories of an example are combined.
+        loss_reduction: How the losses of examples are combined to the loss of a batch.
+        sparse_combiner: How to combine the weights of an example's categories.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Specs of `tf.parse_example` for canned models: features, labels, weights."""
+"""Specs of `tf.parse_example` for canned estimators: features, labels, weights."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def classifier_parse_example_spec(
     label_default: Any = None,
     weight_column: Any = None,
 ) -> dict[str, Any]:
-    """Parsing configurations by name for a classifier.
+    """Returns the parsing configurations by name for a classifier.
 
     Args:
-        feature_columns: What features become.
+        feature_columns: The feature columns.
         label_key: The feature of labels.
-        label_dtype: Of the labels: int64 or string.
-        label_default: The label of examples without one; None refuses them.
-        weight_column: The feature that weighs examples: a name or a numeric column.
+        label_dtype: The dtype of the labels: int64 or string.
+        label_default: The label of examples without one; None rejects them.
+        weight_column: The feature with the weights of examples: a name or a numeric column.
 
     Raises:
-        ValueError: A name is used twice, or label and default are of two kinds.
+        ValueError: A name is used twice, or the kinds of label and default differ.
     """
     if label_default is not None and (label_dtype is string) != isinstance(label_default, str):
         raise ValueError(f"label_default {label_default!r} is not of label_dtype {label_dtype}")
@@ -47,15 +47,15 @@ def regressor_parse_example_spec(
     label_dimension: int = 1,
     weight_column: Any = None,
 ) -> dict[str, Any]:
-    """Parsing configurations by name for a regressor; see `classifier_parse_example_spec`.
+    """Returns the parsing configurations by name for a regressor.
 
     Args:
-        feature_columns: What features become.
+        feature_columns: The feature columns.
         label_key: The feature of labels.
-        label_dtype: Of the labels: a real or integer type.
-        label_default: The label of examples without one; None refuses them.
-        label_dimension: How many numbers a label has.
-        weight_column: The feature that weighs examples: a name or a numeric column.
+        label_dtype: The dtype of the labels: a real or integer type.
+        label_default: The label of examples without one; None rejects them.
+        label_dimension: The number of values per label.
+        weight_column: The feature with the weights of examples: a name or a numeric column.
 
     Raises:
         ValueError: A name is used twice.

@@ -1,1 +1,1 @@
-"""Input pipelines made of queues: producers of what is read, batches of what was read."""
+"""Input pipelines made of queues: producers of items to read, and batches of examples."""

@@ -23,12 +23,12 @@ from sparkflow_runtime.dtypes import DType, bool_, float32
 
 @dataclass(frozen=True)
 class _Kept:
-    """How to get a sparse tensor back from what the queue carries.
+    """How to restore a sparse tensor from the handle in the queue.
 
     Attributes:
-        dtype: Of its values.
-        map_name: Where it is kept.
-        rank: Of the batch; None where it is not known.
+        dtype: The dtype of its values.
+        map_name: The name of the map that stores it.
+        rank: The rank of the batch; None if unknown.
     """
 
     dtype: DType
@@ -41,10 +41,10 @@ class Batching:
     """The arguments that all functions of this family accept.
 
     Attributes:
-        batch_size: How many examples make a batch.
-        enqueue_many: Whether each input holds several examples, along its first axis.
-        shapes: The shapes of an example's components; from the inputs when None.
-        allow_smaller_final_batch: Give what is left when the data end.
+        batch_size: The number of examples per batch.
+        enqueue_many: Whether each input has several examples, along its first axis.
+        shapes: The shapes of an example's components; None for those of the inputs.
+        allow_smaller_final_batch: Whether to return the remaining examples when the data end.
         shared_name: The name under which sessions share the queue.
     """
 
@@ -64,19 +64,19 @@ def batches(
     make_queue: Callable[..., QueueBase],
     fraction: Callable[[Tensor], tuple[str, Any]],
 ) -> Any:
-    """The batches of one or several sources of examples.
+    """Returns batches from one or several sources of examples.
 
     Args:
-        examples: Per source its components: a list or dictionary of tensors.
+        examples: The components of each source: a list or dictionary of tensors.
         keep_input: Which examples to keep: one bool, or one per example with `enqueue_many`.
-        threads: How many threads run each source.
-        options: The rest.
-        scope: The name asked for, and the one when that is None.
-        make_queue: From dtypes, shapes and shared name to the queue.
-        fraction: From the size of the queue to the name and value of a summary.
+        threads: The number of threads per source.
+        options: The other options.
+        scope: The requested name, and the default if it is None.
+        make_queue: Creates the queue from dtypes, shapes and shared name.
+        fraction: Returns the name and value of a summary for the size of the queue.
 
     Raises:
-        ValueError: There is nothing to batch, or a shape is not known enough.
+        ValueError: There is nothing to batch, or a shape is not sufficiently known.
         TypeError: Sources differ in their dtypes.
     """
     sources = [_components(each) for each in examples]
@@ -122,7 +122,7 @@ def _like(example: Any, outputs: list[Any]) -> Any:
 
 
 def _keep(keep_input: Any, enqueue_many: bool) -> Tensor | None:
-    """Which examples to keep; None for all of them."""
+    """Returns which examples to keep; None for all."""
     keep = convert_to_tensor(keep_input, bool_)
     if keep.shape.ndims is None:
         raise ValueError("`keep_input` dimensions must be known at graph construction.")
@@ -137,7 +137,7 @@ def _keep(keep_input: Any, enqueue_many: bool) -> Tensor | None:
 def _dense(
     source: list[Any], enqueue_many: bool, path: str, known: list[_Kept | None]
 ) -> tuple[list[Tensor], list[_Kept | None]]:
-    """The components as tensors: sparse ones are kept elsewhere, and only numbers travel."""
+    """Returns the components as tensors; sparse ones are replaced by handles of a map."""
     tensors: list[Tensor] = []
     kept: list[_Kept | None] = []
     for index, component in enumerate(source):
@@ -194,7 +194,7 @@ def _enqueue(
 ) -> Any:
     if keep is None:
         return queue.enqueue_many(tensors) if enqueue_many else queue.enqueue(tensors)
-    # Examples that are not kept are a batch of none, so no conditional is needed.
+    # Examples that are not kept form an empty batch, so no conditional is needed.
     rows = tensors if enqueue_many else [arrays.expand_dims(tensor, 0) for tensor in tensors]
     if keep.shape.ndims == 0:
         count = arrays.gather(arrays.shape(rows[0]), [0])
@@ -240,7 +240,7 @@ def _shuffled(
     def fraction(size: Tensor) -> tuple[str, Any]:
         room = capacity - min_after_dequeue
         over = elementwise.maximum(0, size - min_after_dequeue)
-        # As TensorFlow: no room at all gives a summary that is no number, not an error.
+        # As in TensorFlow, a capacity of 0 results in a NaN summary, not in an error.
         share = elementwise.cast(over, float32) * (1.0 / room if room else float("inf"))
         return f"fraction_over_{min_after_dequeue}_of_{capacity}_full", share
 
@@ -260,25 +260,25 @@ def batch(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Batches of examples in the order in which they come, filled by a queue runner.
+    """Returns batches of examples in order of arrival, from a queue filled by a queue runner.
 
     Args:
         tensors: The components of one example, a list or dictionary of tensors or SparseTensors.
-        batch_size: How many examples make a batch.
-        num_threads: How many threads read examples; with more than one their order may change.
-        capacity: The most examples in the queue.
-        enqueue_many: Whether `tensors` hold several examples, along their first axis.
-        shapes: The shapes of an example's components; from `tensors` when None.
+        batch_size: The number of examples per batch.
+        num_threads: The number of threads that read examples; with several, the order may change.
+        capacity: The maximum number of examples in the queue.
+        enqueue_many: Whether `tensors` have several examples, along their first axis.
+        shapes: The shapes of an example's components; None for those of `tensors`.
         dynamic_pad: Pad components of varying size with zeros.
-        allow_smaller_final_batch: Give what is left when the data end.
+        allow_smaller_final_batch: Whether to return the remaining examples when the data end.
         shared_name: The name under which sessions share the queue.
         name: Name of the scope.
 
     Returns:
-        As `tensors`, with one more dimension in front (unless `enqueue_many`).
+        The structure of `tensors`, with an additional leading dimension (unless `enqueue_many`).
 
     Raises:
-        ValueError: A shape is not known enough.
+        ValueError: A shape is not sufficiently known.
     """
     options = Batching(batch_size, enqueue_many, shapes, allow_smaller_final_batch, shared_name)
     return _batch([tensors], True, num_threads, capacity, dynamic_pad, options, (name, "batch"))
@@ -355,20 +355,20 @@ def shuffle_batch(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Batches of examples drawn at random from a queue, which a runner fills.
+    """Returns batches of examples drawn at random from a queue, which a queue runner fills.
 
     Args:
-        tensors: As for `batch`.
-        batch_size: As there.
-        capacity: As there.
-        min_after_dequeue: How many examples stay in the queue, to be mixed with what comes.
-        num_threads: As there.
-        seed: The seed of the drawing.
-        enqueue_many: As there.
-        shapes: As there.
-        allow_smaller_final_batch: As there.
-        shared_name: As there.
-        name: As there.
+        tensors: See `batch`.
+        batch_size: See `batch`.
+        capacity: See `batch`.
+        min_after_dequeue: The number of examples that stay in the queue to be mixed with new ones.
+        num_threads: See `batch`.
+        seed: The seed of the random draws.
+        enqueue_many: See `batch`.
+        shapes: See `batch`.
+        allow_smaller_final_batch: See `batch`.
+        shared_name: See `batch`.
+        name: See `batch`.
     """
     options = Batching(batch_size, enqueue_many, shapes, allow_smaller_final_batch, shared_name)
     scope = (name, "shuffle_batch")
@@ -442,10 +442,10 @@ def maybe_shuffle_batch_join(
 
 
 def _joined(tensors_list: Sequence[Any]) -> list[Any]:
-    """The sources of a `join`: lists or dictionaries of one form.
+    """Returns the sources of a `join`: lists or dictionaries with the same structure.
 
     Raises:
-        ValueError: There is none, or they differ in form.
+        ValueError: There is none, or their structures differ.
     """
     sources = list(tensors_list)
     if not sources:

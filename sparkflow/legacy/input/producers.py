@@ -1,4 +1,4 @@
-"""Queues of file names, numbers and slices that runners keep filled, epoch after epoch."""
+"""Queues of file names, numbers and slices that queue runners fill, epoch by epoch."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from sparkflow_runtime.dtypes import float32, int32, int64, string
 
 @export("train.limit_epochs")
 def limit_epochs(tensor: Any, num_epochs: int | None = None, name: str | None = None) -> Any:
-    """`tensor`, which can be read `num_epochs` times; then OutOfRangeError.
+    """Returns `tensor`, which can be read `num_epochs` times before OutOfRangeError.
 
     The count is a local variable, `epochs`: run `tf.local_variables_initializer()`.
 
     Args:
         tensor: Any tensor.
-        num_epochs: How often; without limit when None.
+        num_epochs: The number of reads; None for no limit.
         name: Name of the scope.
 
     Raises:
@@ -65,19 +65,19 @@ def input_producer(
     name: str | None = None,
     cancel_op: Any = None,
 ) -> FIFOQueue:
-    """A queue of the rows of a tensor, with a runner that fills it.
+    """Returns a queue of the rows of a tensor, filled by a queue runner.
 
     Args:
         input_tensor: [rows, ...].
-        element_shape: The shape of a row, where the tensor's static shape does not tell it.
-        num_epochs: How often each row comes; without end when None.
-        shuffle: Shuffle the rows anew in each epoch.
-        seed: The seed of the shuffling.
-        capacity: The most rows in the queue.
+        element_shape: The shape of a row if the tensor's static shape is unknown.
+        num_epochs: The number of times that each row is produced; None for no limit.
+        shuffle: Whether to shuffle the rows in each epoch.
+        seed: The seed of the shuffles.
+        capacity: The maximum number of rows in the queue.
         shared_name: The name under which sessions share the queue.
-        summary_name: The name of a scalar summary of how full it is; none when None.
+        summary_name: The name of a scalar summary of the queue's fill level; None for no summary.
         name: Name of the queue.
-        cancel_op: What the runner's cancelling runs, instead of closing the queue.
+        cancel_op: Run when the runner is cancelled, instead of closing the queue.
 
     Raises:
         ValueError: The shape of a row is not fully known.
@@ -118,20 +118,20 @@ def string_input_producer(
     name: str | None = None,
     cancel_op: Any = None,
 ) -> FIFOQueue:
-    """A queue of strings, for instance of file names, with a runner that fills it.
+    """Returns a queue of strings, for instance file names, filled by a queue runner.
 
     Args:
         string_tensor: [count] strings, at least one.
-        num_epochs: As for `input_producer`; the following ones, too.
-        shuffle: As there.
-        seed: As there.
-        capacity: As there.
-        shared_name: As there.
-        name: As there.
-        cancel_op: As there.
+        num_epochs: See `input_producer`.
+        shuffle: See `input_producer`.
+        seed: See `input_producer`.
+        capacity: See `input_producer`.
+        shared_name: See `input_producer`.
+        name: See `input_producer`.
+        cancel_op: See `input_producer`.
 
     Raises:
-        ValueError: There is no string; where only the run tells, InvalidArgumentError then.
+        ValueError: There are no strings; InvalidArgumentError if only known at run time.
     """
     empty = "string_input_producer requires a non-null input tensor"
     if not isinstance(string_tensor, Tensor | Variable) and not len(string_tensor):
@@ -165,16 +165,16 @@ def range_input_producer(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> FIFOQueue:
-    """A queue of the integers from 0 to `limit` - 1, with a runner that fills it.
+    """Returns a queue of the integers from 0 to `limit` - 1, filled by a queue runner.
 
     Args:
         limit: A scalar integer.
-        num_epochs: As for `input_producer`; the following ones, too.
-        shuffle: As there.
-        seed: As there.
-        capacity: As there.
-        shared_name: As there.
-        name: As there.
+        num_epochs: See `input_producer`.
+        shuffle: See `input_producer`.
+        seed: See `input_producer`.
+        capacity: See `input_producer`.
+        shared_name: See `input_producer`.
+        name: See `input_producer`.
     """
     with name_scope(name, "input_producer", [limit]) as scope:
         return input_producer(
@@ -200,16 +200,16 @@ def slice_input_producer(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> list[Tensor]:
-    """One row of each tensor, the same row of all of them; another one in each step.
+    """Returns one row of each tensor, with the same index, and another row in each step.
 
     Args:
         tensor_list: Tensors with the same number of rows.
-        num_epochs: As for `input_producer`; the following ones, too.
-        shuffle: As there.
-        seed: As there.
-        capacity: As there.
-        shared_name: As there.
-        name: As there.
+        num_epochs: See `input_producer`.
+        shuffle: See `input_producer`.
+        seed: See `input_producer`.
+        capacity: See `input_producer`.
+        shared_name: See `input_producer`.
+        name: See `input_producer`.
 
     Raises:
         ValueError: There is no tensor.
@@ -226,10 +226,10 @@ def slice_input_producer(
 
 @export("train.match_filenames_once", "io.match_filenames_once")
 def match_filenames_once(pattern: Any, name: str | None = None) -> Variable:
-    """A local variable that keeps the file names that matched when it was initialised.
+    """Returns a local variable with the file names that match at its initialization.
 
     Args:
-        pattern: A file name with wildcards, or several.
+        pattern: One or several file names with wildcards.
         name: Name of the variable.
     """
     with name_scope(name, "matching_filenames", [pattern]) as scope:
