@@ -1,4 +1,4 @@
-"""All-reduce of one array between two processes of this machine, beside PyTorch's gloo.
+"""All-reduce of one array between two processes on this machine, compared with PyTorch's gloo.
 
     python benchmarks/all_reduce.py --torch-python PYTHON [--record]
 

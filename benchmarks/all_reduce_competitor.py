@@ -1,8 +1,8 @@
 """A competitor of `all_reduce.py`, as a process: `all_reduce_competitor.py sparkflow|torch`.
 
-Two ranks, each a process of its own, sum an array of float32 so often that what a call costs beside
-does not count. sparkflow: a variable on either worker, `all_reduce` in a step loop. torch: gloo's
-`all_reduce` of a tensor, in place.
+Two ranks, each a separate process, sum a float32 array so many times that the overhead of a call is
+negligible. sparkflow: a variable on each worker, `all_reduce` in a step loop. torch: gloo's
+in-place `all_reduce` of a tensor.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ NUM_RANKS = 2
 CASES = {"1 KB": 256, "1 MB": 262_144, "100 MB": 26_214_400}
 """Elements by case."""
 _CALLS = {"1 KB": 300, "1 MB": 60, "100 MB": 4}
-"""So often a step runs in one call."""
+"""Number of steps per call."""
 
 
 def value(rank: int) -> float:
-    """What every element of a rank's array is."""
+    """The value of every element of a rank's array."""
     return 0.5 + rank
 
 
 class Sparkflow:
-    """Two workers without a parameter server, driven from this process, which only waits."""
+    """Two workers without a parameter server, driven by this process, which only waits."""
 
     software = "sparkflow"
 
@@ -42,7 +42,7 @@ class Sparkflow:
         self._sessions: list[Any] = []
 
     def make(self, name: str) -> Case:
-        """The case of that name."""
+        """Returns the case with this name."""
         import numpy as np
 
         for session in self._sessions:
@@ -88,7 +88,7 @@ class Sparkflow:
 
 
 class Torch:
-    """This process and another one, joined by gloo."""
+    """This process and another one, connected by gloo."""
 
     def __init__(self) -> None:
         import torch
@@ -99,7 +99,7 @@ class Torch:
         self._own = torch_rank(0, port)
 
     def make(self, name: str) -> Case:
-        """The case of that name."""
+        """Returns the case with this name."""
         self._other.begin((name, "prepare"))
         check = self._own((name, "prepare"))
         checks = [check, self._other.finish()]
@@ -111,7 +111,7 @@ class Torch:
 
 
 def torch_rank(rank: int, port: int) -> Answer:
-    """What a rank of gloo does when it is asked."""
+    """Runs the requests to a gloo rank."""
     import torch
     import torch.distributed as dist
 

@@ -1,16 +1,16 @@
-"""When a distributed fit is worth it: `fit` beside collecting all rows and training in the driver.
+"""When a distributed fit pays off: `fit` compared with collecting all rows to train in the driver.
 
     python benchmarks/break_even.py [--torch-path SITE_PACKAGES_WITH_TORCH] [--record]
 
-Random rows in Parquet files, `local[2]`, two workers that hold the variables beside their work
-(`numPs=0`). In the same rounds the rows are collected as Arrow and trained on in the driver's
-process, on all of its processors: in a local session of sparkflow, and with PyTorch where it is
-installed (`--torch-path` adds the packages of another environment). All three see every row as
-often, in shuffled batches of the same size, with the same network and optimizer.
+Random rows in Parquet files, `local[2]`, two workers that also hold the variables (`numPs=0`). In
+the same rounds, the rows are collected as Arrow and trained on in the driver's process, on all
+processors: in a local sparkflow session, and with PyTorch if installed (`--torch-path` adds the
+packages of another environment). All three train on every row the same number of times, in shuffled
+batches of the same size, with the same network and optimizer.
 
-Two figures follow from two numbers of rows: what a fit costs whatever the rows are ("fixed"), and
-what a million rows more cost. From these the last table says how many rows it takes until fits on
-more workers are faster, if their work divides as it did here: calculated, not measured.
+Two numbers of rows determine two figures: the cost of a fit independent of rows ("fixed") and the
+cost per million rows. From these, the last table calculates (not measures) the number of rows from
+which fits on more workers are faster, if the work divides as it did here.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """A network and the rows that it is trained on.
+    """A network and its training rows.
 
     Attributes:
-        name: What tables call it.
+        name: Its name in tables.
         dim: Features per row.
-        rows: How many rows, small and large.
+        rows: The small and the large number of rows.
         layers: Units of the dense layers.
         batch: Rows per step.
-        epochs: How often each row is trained on.
+        epochs: The number of epochs.
     """
 
     name: str
@@ -78,8 +78,8 @@ class Line:
     """Seconds as a function of rows: `fixed + rows * per_row`.
 
     Attributes:
-        fixed: Seconds without any row.
-        per_row: Seconds of one more row, all epochs.
+        fixed: Seconds independent of rows.
+        per_row: Seconds per row, over all epochs.
     """
 
     fixed: float
@@ -87,12 +87,12 @@ class Line:
 
     @classmethod
     def through(cls, rows: Sequence[int], seconds: Sequence[float]) -> Line:
-        """The line through the smallest and the largest number of rows."""
+        """Returns the line through the smallest and the largest number of rows."""
         per_row = max((seconds[-1] - seconds[0]) / (rows[-1] - rows[0]), 0.0)
         return cls(max(seconds[0] - per_row * rows[0], 0.0), per_row)
 
     def rows_until_faster(self, alone: Line, workers: int) -> float | None:
-        """How many rows it takes until `workers` are faster than one process; None for never."""
+        """Returns the rows from which `workers` are faster than one process; None for never."""
         shared = self.per_row * SLOTS / workers
         if shared >= alone.per_row:
             return None
@@ -108,7 +108,7 @@ def main() -> None:
     parser.add_argument("--torch-path", type=Path, help="site-packages with PyTorch in it")
     options = parser.parse_args()
     if options.torch_path:
-        sys.path.append(str(options.torch_path))  # last: everything else stays this environment's
+        sys.path.append(str(options.torch_path))  # last: this environment takes precedence
     report = Report("break_even", local_spark.PACKAGES, options)
     measuring: list[list[str]] = []
     lines: list[list[str]] = []
@@ -161,7 +161,7 @@ FIT, SESSION, TORCH = "fit", "session", "torch"
 def _measure(
     spark: Any, training: Training, rows: int, folder: Path, rounds: int, warm_up: bool
 ) -> dict[str, Measured]:
-    """Seconds by competitor; they take turns within each round."""
+    """Returns seconds by competitor; they alternate within each round."""
     data = DataSet(rows, training.dim, scalars=training.dim < 100)
     path = folder / f"{training.dim}-{rows}.parquet"
     write(data, path)
@@ -230,14 +230,14 @@ def _torch(frame: Any, training: Training, data: DataSet) -> None:
 
 
 def _collect(frame: Any, data: DataSet) -> tuple[np.ndarray, np.ndarray]:
-    """All rows in the driver, float32 [rows, dim] and int64 [rows]."""
+    """Collects all rows in the driver: float32 [rows, dim] and int64 [rows]."""
     table = frame.toArrow()
     labels = table.column("label").to_numpy()
     if data.scalars:
         columns = [table.column(name).to_numpy() for name in data.features]
         return np.stack(columns, axis=1), labels
     values = table.column("features").combine_chunks().flatten().to_numpy()
-    return values.reshape(-1, data.dim), labels  # Arrow's own memory: read-only
+    return values.reshape(-1, data.dim), labels  # Arrow's memory, which is read-only
 
 
 def _batches(rows: int, training: Training) -> Iterator[np.ndarray]:

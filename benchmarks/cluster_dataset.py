@@ -1,11 +1,11 @@
-"""Rows per second of `SparkCluster.dataset`, beside the feed that `fit` draws from; starts.
+"""Rows per second of `SparkCluster.dataset` and of the feed that `fit` draws from; start times.
 
     python benchmarks/cluster_dataset.py [--record]
 
-Both draw the same shuffled batches of 128 of the same files in the same processes, in turns. "feed"
-asks the source for arrays, "dataset" runs a step of a session that takes the next batch and fetches
-its number of rows; so the ratio has the price of a step in it. "start" is from `SparkCluster` to an
-answer of its session, "stop" is the end of its tasks.
+Both draw the same shuffled batches of 128 rows of the same files in the same processes,
+alternately. "feed" reads arrays from the source, "dataset" runs a session step that draws the next
+batch and fetches its number of rows, so the ratio includes the cost of a step. "start" is the time
+from `SparkCluster` to the first result of its session, "stop" the time to end its tasks.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _rates(spark: Any, path: Path, data: DataSet, rounds: int) -> Any:
 
 
 def _drain(shares: Any, rounds: int) -> Any:
-    """Rows per second of a worker, by round, of the feed and of the dataset."""
+    """Returns a worker's rows per second by round, for the feed and for the dataset."""
     import json
     import os
 
@@ -85,7 +85,7 @@ def _drain(shares: Any, rounds: int) -> Any:
     size = tf.shape(iterator.get_next()["label"])[0]
     rates: tuple[list[float], list[float]] = ([], [])
     with tf.Session() as session:
-        for round_ in range(-1, rounds):  # the first ones warm the page cache up
+        for round_ in range(-1, rounds):  # the first ones warm up the page cache
             batches = hosted.find(text).iterate()
             began, rows = time.monotonic(), 0
             while (batch := batches.next(None)) is not None:

@@ -1,6 +1,7 @@
-"""The convolutional network that `executor.py` trains, on batches of 64 random 28×28 pictures.
+"""The convolutional network that `executor.py` trains, on batches of 64 random 28×28 images.
 
-Convolution 5×5×32, maximum of 2×2, convolution 5×5×64, maximum of 2×2, dense 1024, dense 10; NHWC.
+Convolution 5×5×32, max pooling 2×2, convolution 5×5×64, max pooling 2×2, dense 1024, dense 10;
+NHWC.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ SIZE = 28
 BATCH = 64
 LEARNING_RATE = 0.01
 FEATURES = (7, 7, 64)
-"""What is left of a picture after the second maximum."""
+"""Elements of an image after the second pooling."""
 
 _SHAPES = ((5, 5, 1, 32), (5, 5, 32, 64), (7 * 7 * 64, 1024), (1024, 10))
 
@@ -23,14 +24,14 @@ Array = npt.NDArray[Any]
 
 
 def batch() -> tuple[Array, Array]:
-    """Pictures [64, 28, 28, 1] float32 and labels [64] int64."""
+    """Returns images [64, 28, 28, 1] float32 and labels [64] int64."""
     generator = np.random.default_rng(1)
     pictures = generator.random((BATCH, SIZE, SIZE, 1), np.float32)
     return pictures, generator.integers(0, 10, BATCH)
 
 
 def initial_values() -> list[Array]:
-    """Weights and biases of each layer, in turn; filters are [height, width, in, out]."""
+    """Returns weights and biases, layer by layer; filters are [height, width, in, out]."""
     generator = np.random.default_rng(0)
     values: list[Array] = []
     for shape in _SHAPES:
@@ -41,7 +42,7 @@ def initial_values() -> list[Array]:
 
 
 def loss(tf: Any, pictures: Any, labels: Any, values: Sequence[Array]) -> Any:
-    """The mean cross entropy as a tensor of the framework `tf`."""
+    """Returns the mean cross entropy as a tensor of the framework `tf`."""
     variables = [tf.Variable(value) for value in values]
     hidden = pictures
     for filters, bias in (variables[:2], variables[2:4]):

@@ -1,8 +1,8 @@
-"""Competitors: processes of their own that are measured in turns.
+"""Competitors: separate processes that are measured alternately.
 
-Libraries' thread pools disturb each other inside one process, and one thread more or less must be
-the choice of the benchmark. So each competitor is a process that says on request how long a call
-takes; only one of them works at a time, and rounds alternate between them.
+Thread pools of libraries interfere within one process, and the benchmark must control the number of
+threads. So each competitor is a process that measures the time of a call on request; only one of
+them works at a time, and rounds alternate between them.
 
 The process speaks lines of JSON. It starts with {"ready": its software} or {"skip": reason} and
 answers
@@ -10,8 +10,7 @@ answers
     {"prepare": case}                 with  {"check": [numbers]}, null where it has no such case
     {"measure": case, "round_s": s}   with  {"seconds": t}
 
-or, when that fails, with {"failed": what was raised}, and ends; it is started again for the next
-case.
+or, if that fails, with {"failed": the exception}, and exits; it is restarted for the next case.
 """
 
 from __future__ import annotations
@@ -34,18 +33,18 @@ import machine
 from timing import Measured, measured, seconds_per_call
 
 TOLERANCE = 1e-4
-"""How far results of competitors may differ, relative to the larger: float32 sums in any order."""
+"""Maximum relative difference between results of competitors: float32 sums in any order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is measured.
+    """A measured case.
 
     Attributes:
-        call: Does it once.
-        check: Numbers that every competitor must get, too; computed before measuring. Empty where
-            only the time is of interest, because something else is computed.
-        share: What part of a call's time counts.
+        call: Runs it once.
+        check: Numbers that every competitor must reproduce; computed before measuring. Empty if
+            only the time matters, because something else is computed.
+        share: The fraction of a call's time that counts.
     """
 
     call: Callable[[], Any]
@@ -61,19 +60,19 @@ def serve(
     """The competitor's side: answers requests from stdin until it ends.
 
     Args:
-        make_case: Builds the case of a name; None where this competitor has none.
-        software: What it runs on, with versions.
-        clock: Tells the seconds that count.
+        make_case: Builds the case with a name; None if this competitor does not have it.
+        software: The software it runs on, with versions.
+        clock: Returns the seconds to measure with.
     """
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print must not get between the answers
+    os.dup2(2, 1)  # output of libraries must not mix with the answers
     print(json.dumps({"ready": software}), file=answers, flush=True)
     cases: dict[str, Case] = {}
     for line in sys.stdin:
         request = json.loads(line)
         try:
             if "prepare" in request:
-                cases.clear()  # the last case's memory is this one's
+                cases.clear()  # the memory of the last case is reused by this one
                 made = make_case(request["prepare"])
                 answer: dict[str, Any] = {"check": None}
                 if made is not None:
@@ -83,7 +82,7 @@ def serve(
                 case = cases[request["measure"]]
                 seconds = seconds_per_call(case.call, request["round_s"], clock) * case.share
                 answer = {"seconds": seconds}
-        except Exception as error:  # what it leaves behind is no ground for another case
+        except Exception as error:  # the process cannot be used for another case
             traceback.print_exc()
             said = traceback.format_exception_only(error)[-1].strip().partition("\n")[0]
             print(json.dumps({"failed": said}), file=answers, flush=True)
@@ -92,12 +91,12 @@ def serve(
 
 
 def skip(reason: str) -> None:
-    """The competitor's side: it cannot take part."""
+    """The competitor's side: reports that it cannot take part."""
     print(json.dumps({"skip": reason}), flush=True)
 
 
 def load_torch(threads: int) -> Any:
-    """PyTorch with so many threads; None, which is said, where it is not installed."""
+    """Returns PyTorch with this many threads; reports and returns None if it is not installed."""
     if importlib.util.find_spec("torch") is None:
         skip("PyTorch is not installed")
         return None
@@ -108,7 +107,7 @@ def load_torch(threads: int) -> Any:
 
 
 def load_jax(threads: int) -> Any:
-    """JAX on so many processors, which is how it is given threads; else as `load_torch`."""
+    """Returns JAX on this many processors (it has no setting for threads); see `load_torch`."""
     if importlib.util.find_spec("jax") is None:
         skip("JAX is not installed")
         return None
@@ -119,27 +118,27 @@ def load_jax(threads: int) -> Any:
 
 
 class CompetitorFailed(RuntimeError):
-    """A competitor's process has failed in a case, or ended."""
+    """A competitor's process has failed in a case or exited."""
 
 
 class Disagreement(RuntimeError):
-    """Competitors do not compute the same."""
+    """Competitors compute different results."""
 
 
 class Competitor:
     """The benchmark's side of a competitor process.
 
-    A process that has failed is started again when it is next asked to prepare a case.
+    A process that has failed is restarted by the next request to prepare a case.
 
     Args:
-        name: As it is called in tables.
-        command: Arguments of Python that start it.
-        threads: For the thread pools of numerical libraries.
-        interpreter: The Python that has its software.
+        name: Its name in tables.
+        command: The arguments of Python that start it.
+        threads: The size of the thread pools of numerical libraries.
+        interpreter: The Python with its software.
 
     Attributes:
-        skipped: Why it does not take part; None when it does.
-        software: What it runs on, as it says.
+        skipped: Why it does not take part; None if it does.
+        software: The software that it reports.
     """
 
     def __init__(
@@ -154,10 +153,10 @@ class Competitor:
         self.software: str = answer.get("ready", "")
 
     def prepare(self, case: str) -> list[float] | None:
-        """Has it build a case; what it got when trying it, None where it has no such case.
+        """Makes it build a case; returns its results, or None if it does not have the case.
 
         Raises:
-            CompetitorFailed: It has failed in it.
+            CompetitorFailed: It has failed in the case.
         """
         if self._process is None:
             self._start()
@@ -165,19 +164,19 @@ class Competitor:
         return answer
 
     def measure(self, case: str, round_s: float) -> float:
-        """Seconds per call over one round.
+        """Returns the seconds per call over one round.
 
         Raises:
-            CompetitorFailed: It has failed in it.
+            CompetitorFailed: It has failed in the case.
         """
         return float(self._ask({"measure": case, "round_s": round_s})["seconds"])
 
     def close(self) -> int:
-        """Ends the process, if there is one; its exit code."""
+        """Ends the process, if any, and returns its exit code."""
         process, self._process = self._process, None
         if process is None:
             return 0
-        with suppress(BrokenPipeError):  # it has ended, and not read what it was asked last
+        with suppress(BrokenPipeError):  # it has exited without reading the last request
             process.communicate()
         return process.wait()
 
@@ -194,7 +193,7 @@ class Competitor:
     def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         assert self._process is not None
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # it has ended: so `_hear` says
+        with suppress(BrokenPipeError):  # it has exited, which `_hear` reports
             print(json.dumps(request), file=self._process.stdin, flush=True)
         return self._hear()
 
@@ -217,12 +216,12 @@ def started(
     threads: int,
     interpreters: Mapping[str, str] | None = None,
 ) -> Iterator[list[Competitor]]:
-    """Starts competitors, says which do not take part, and ends them afterwards.
+    """Starts competitors, reports which do not take part, and ends them afterwards.
 
     Args:
-        commands: By name, what `Competitor` is given.
-        threads: The same.
-        interpreters: By name, the Pythons that are not this one.
+        commands: The commands for `Competitor` by name.
+        threads: See `Competitor`.
+        interpreters: The Pythons by name, if other than this one.
     """
     chosen = interpreters or {}
     with ExitStack() as stack:
@@ -238,7 +237,7 @@ def started(
 
 
 def add_interpreter_options(parser: argparse.ArgumentParser, *more: str) -> None:
-    """Options for the Pythons that TensorFlow, PyTorch and others are installed for."""
+    """Adds options for the Pythons with TensorFlow, PyTorch and others."""
     for name in ("tensorflow", "torch", *more):
         parser.add_argument(
             f"--{name}-python", default=sys.executable, help=f"the Python that has {name}"
@@ -246,7 +245,7 @@ def add_interpreter_options(parser: argparse.ArgumentParser, *more: str) -> None
 
 
 def interpreters(options: argparse.Namespace) -> dict[str, str]:
-    """What these options say, by the names of competitors; see `started`."""
+    """Returns the values of these options by competitor; see `started`."""
     torch = options.torch_python
     found = {"TensorFlow": options.tensorflow_python, "torch": torch, "torch.compile": torch}
     return found | ({"JAX": options.jax_python} if "jax_python" in options else {})
@@ -259,24 +258,24 @@ def compare(
     round_s: float,
     failed: MutableMapping[str, str] | None = None,
 ) -> dict[str, Measured]:
-    """Seconds per call of each competitor that has the case.
+    """Measures the seconds per call of each competitor that has the case.
 
     Args:
-        competitors: Who is measured.
-        case: What.
-        rounds: How often.
+        competitors: The competitors to measure.
+        case: The case.
+        rounds: The number of rounds.
         round_s: Seconds of calls per round.
-        failed: Where the reason is put, by competitor, when one fails; it is left out then, and the
-            others go on. None where nothing is worth knowing without it.
+        failed: Receives the reason if a competitor fails, which is then left out while the others
+            continue. None if the results of others are useless without it.
 
     Raises:
-        CompetitorFailed: One has failed, and there is no `failed`.
-        Disagreement: They do not compute the same.
+        CompetitorFailed: One has failed, and `failed` is None.
+        Disagreement: They compute different results.
     """
     times: dict[str, list[float]] = {}
 
     def asked(each: Competitor, question: Callable[[], Any]) -> Any:
-        """What it answers; None where it has failed, which leaves it out."""
+        """Returns its answer; None if it has failed, which leaves it out."""
         try:
             return question()
         except CompetitorFailed as error:
@@ -299,14 +298,14 @@ def compare(
 
 
 def require_agreement(case: str, checks: Mapping[str, Sequence[float]]) -> None:
-    """Makes sure that competitors compute the same.
+    """Checks that competitors compute the same.
 
     Args:
-        case: For the error.
-        checks: What each of them got.
+        case: The case, for the error.
+        checks: The results of each.
 
     Raises:
-        Disagreement: They do not.
+        Disagreement: They compute different results.
     """
     (first, expected), *others = checks.items()
     for name, found in others:

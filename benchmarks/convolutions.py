@@ -1,9 +1,9 @@
-"""Convolutions and pooling kernel by kernel, forward and both gradients, beside other libraries.
+"""Convolutions and pooling by kernel, forward and both gradients, compared with other libraries.
 
     python benchmarks/convolutions.py --torch-python /path/to/python [--record]
 
 The layers are those of the network in `cnn.py`, and some of networks for larger images. The "peak"
-that convolutions are a share of is the best figure of any competitor at a product of matrices.
+to which convolutions are compared is the best result of any competitor for a matrix product.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def cells(times: dict[str, Measured]) -> list[str]:
-    """Times, and how many times as fast ours is as each."""
+    """Returns times, and the speedup of ours over each."""
     found = [time_text(times[name]) if name in times else "-" for name in COMPETITORS]
     others = COMPETITORS[1:]
     return found + [
@@ -56,7 +56,7 @@ def cells(times: dict[str, Measured]) -> list[str]:
 
 
 def rate(name: str, time: Measured, peak: float) -> list[str]:
-    """GFLOP/s and the share of the peak, of what multiplies."""
+    """Returns GFLOP/s and the fraction of the peak, for cases that multiply."""
     layer, _ = CASES[name]
     if layer.is_pooling:
         return ["-", "-"]

@@ -1,6 +1,6 @@
 """One competitor of `convolutions.py`, as a process: `... NAME THREADS`.
 
-Images are float32 with channels last; PyTorch has them in its memory format of that name.
+Images are float32 with channels last; PyTorch uses its memory format of that name.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OPS = {
     (AVERAGE, FORWARD): "AvgPool",
     (AVERAGE, BY_IMAGE): "AvgPoolGrad",
 }
-"""TensorFlow's names, which are ours."""
+"""TensorFlow's names, which are also ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,12 @@ class Layer:
     """A layer over a batch of images.
 
     Attributes:
-        kind: What it does.
+        kind: The operation.
         images: [batch, height, width, channels].
-        size: Of windows, in both directions.
-        outputs: Channels of the result of a convolution.
-        stride: Of windows, in both directions.
-        padding: `SAME`, where it is equal on both sides, or `VALID`.
+        size: The window size, in both directions.
+        outputs: The number of output channels of a convolution.
+        stride: The stride, in both directions.
+        padding: `SAME`, here always equal on both sides, or `VALID`.
     """
 
     kind: str
@@ -54,7 +54,7 @@ class Layer:
 
     @property
     def is_pooling(self) -> bool:
-        """Whether it has no filters."""
+        """Whether it is a pooling, without filters."""
         return self.kind in (MAXIMUM, AVERAGE)
 
     @property
@@ -74,7 +74,7 @@ class Layer:
 
     @property
     def operations(self) -> int:
-        """Multiplications and additions of each direction, or elements that pooling looks at."""
+        """Multiplications and additions of each direction, or elements that pooling reads."""
         if self.is_pooling:
             return int(np.prod(self.images))
         depth = self.images[3] if self.kind == CONVOLUTION else 1
@@ -115,7 +115,7 @@ PEAK = "product of matrices, cube of 1024"
 PEAK_SIZE = 1024
 
 Run = tuple[Callable[[], Any], Callable[[], Any]]
-"""What computes it, and what gives the result as an array with channels last."""
+"""Returns the function that computes it, and one that returns the result with channels last."""
 
 
 def main() -> None:
@@ -141,7 +141,7 @@ def main() -> None:
 
 
 def _inputs(layer: Layer, direction: str, forward: Callable[[], Any]) -> list[Any]:
-    """What the op takes."""
+    """The arguments of the op."""
     images, filters, dy = layer.draw()
     if direction == FORWARD:
         return [images] if layer.is_pooling else [images, filters]
@@ -161,7 +161,7 @@ def _attributes(layer: Layer) -> dict[str, Any]:
 
 
 def _sparkflow(threads: int) -> tuple[Callable[..., Run], Callable[[Any], Any]]:
-    """The ops' own kernels, which fill an array that they are given."""
+    """The kernels of ops, which write into a given array."""
     import sparkflow  # noqa: F401  (named as the software)
     import sparkflow_runtime.ops.all  # noqa: F401  (fills the registry)
     from sparkflow_runtime.codegen.machine import threads as pools

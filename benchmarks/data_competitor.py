@@ -1,6 +1,6 @@
 """One competitor of `data_pipeline.py`, as a process: `data_competitor.py NAME THREADS`.
 
-Both run the very same program, written in TensorFlow 1's words. A call computes one batch.
+Both run the same program, written with TensorFlow 1's API. A call computes one batch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def framework_case(tf: Any, threads: int) -> Callable[[str], Case]:
 
     Args:
         tf: The framework.
-        threads: For its own thread pools, if it has any.
+        threads: The size of its own thread pools, if it has any.
     """
     config = tf.ConfigProto(
         intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads

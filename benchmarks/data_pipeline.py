@@ -1,9 +1,8 @@
-"""How many elements `tf.data` gives per second: sparkflow and TensorFlow.
+"""Elements per second of `tf.data`: sparkflow and TensorFlow.
 
     python benchmarks/data_pipeline.py [--record]
 
-The elements are 100,000 images of 28 x 28 float32. TensorFlow is left out where it is not
-installed.
+The elements are 100,000 images of 28 x 28 float32. TensorFlow is left out if it is not installed.
 """
 
 from __future__ import annotations

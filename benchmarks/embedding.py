@@ -1,6 +1,6 @@
-"""The table that `executor.py` trains: 4,096 of 1,000,000 rows of 64 numbers a step, by Adagrad.
+"""The table that `executor.py` trains: 4,096 of 1,000,000 rows of 64 numbers per step, by Adagrad.
 
-The rows move towards targets. Every step has other rows, so that caches do not hold them.
+The rows move towards targets. Every step uses different rows, so that caches do not help.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy.typing as npt
 ROWS, WIDTH = 1_000_000, 64
 IDS = 4096
 SETS = 64
-"""So many sets of ids take turns."""
+"""Number of sets of ids that alternate."""
 LEARNING_RATE = 0.1
 INITIAL_ACCUMULATOR = 0.1
 
@@ -22,27 +22,27 @@ Array = npt.NDArray[Any]
 
 
 def table() -> Array:
-    """The rows before training, [1000000, 64] float32."""
+    """Returns the rows before training, [1000000, 64] float32."""
     return np.random.default_rng(0).random((ROWS, WIDTH), np.float32)
 
 
 def id_sets(seed: int = 1) -> Array:
-    """The ids of each step, [64, 4096] int64; some are twice in a set."""
+    """Returns the ids of each step, [64, 4096] int64; some occur twice in a set."""
     return np.random.default_rng(seed).integers(0, ROWS, (SETS, IDS))
 
 
 def targets() -> Array:
-    """Where the rows of a step should be, [4096, 64] float32."""
+    """Returns the targets of the rows of a step, [4096, 64] float32."""
     return np.random.default_rng(2).random((IDS, WIDTH), np.float32)
 
 
 def loss(tf: Any, rows: Any, wanted: Any) -> Any:
-    """The mean squared distance as a tensor of the framework `tf`."""
+    """Returns the mean squared distance as a tensor of the framework `tf`."""
     return tf.reduce_mean(tf.reduce_sum(tf.square(rows - wanted), 1))
 
 
 def numpy_step(values: Array) -> Callable[[Array, Array], float]:
-    """A training step written by hand; it updates `values` and returns the loss before."""
+    """A hand-written training step: updates `values` and returns the loss before the update."""
     sums = np.full_like(values, INITIAL_ACCUMULATOR)
     rate = np.float32(LEARNING_RATE)
 

@@ -1,10 +1,10 @@
-"""What TLS costs: exchanges and training over TCP on loopback, with and without, in turns.
+"""The cost of TLS: exchanges and training over TCP on loopback, alternately with and without.
 
     python benchmarks/encryption.py [--record]
 
 One parameter server and two workers, each a process with one thread, driven by step loops. Between
-machines the network is slower than loopback, and TLS costs the less. Within one machine tasks use
-unix sockets and shared memory, which have no TLS.
+machines the network is slower than loopback, so TLS costs relatively less. Within one machine tasks
+use unix sockets and shared memory, without TLS.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from report import Report, Table, add_options, ratio_text, time_text
 PLAIN, ENCRYPTED = "tcp", "tls"
 TRAINING = ("mlp_async", "mlp_sync", "embedding_async")
 GOAL = 1.3
-"""How long training within TLS may take, times that without."""
+"""Maximum ratio of the training times with and without TLS."""
 
 
 def main() -> None:

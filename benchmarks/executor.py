@@ -1,10 +1,10 @@
-"""The figures that the compiled executor is to reach, beside TensorFlow, PyTorch and numpy.
+"""The goals of the compiled executor, compared with TensorFlow, PyTorch and numpy.
 
     python benchmarks/executor.py --torch-python /path/to/python [--record]
 
-One row per case and number of threads: times, their ratios, the goal, and what was reached of it.
-TensorFlow and PyTorch may be installed for other Pythons than this one; where one is missing, its
-column says "-".
+One row per case and number of threads: times, their ratios, the goal, and how far it was reached.
+TensorFlow and PyTorch may be installed in other Pythons than this one; if one is missing, its
+column has "-".
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ Times = Mapping[str, Measured]
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """One figure to reach.
+    """A goal.
 
     Attributes:
-        text: As the table says it.
-        other: The competitor without whose time nothing can be said.
-        reached: The figure.
-        shown: The figure as the table says it.
+        text: Its text in the table.
+        other: The competitor whose time is required.
+        reached: The figure that was reached.
+        shown: The text of the figure in the table.
         met: Whether its median is good enough.
     """
 
@@ -52,7 +52,7 @@ class Goal:
     met: Callable[[float], bool]
 
     def verdict(self, times: Times) -> str:
-        """What the table says of how far it was reached."""
+        """Returns the text of how far it was reached."""
         if self.other not in times:
             return "-"
         figure = self.reached(times[OURS], times[self.other])
@@ -60,7 +60,7 @@ class Goal:
 
 
 def at_most(bound: float, other: str) -> Goal:
-    """So many times the time of a competitor."""
+    """A multiple of the time of a competitor."""
     return Goal(
         f"≤ {bound:g} {other}",
         other,
@@ -71,7 +71,7 @@ def at_most(bound: float, other: str) -> Goal:
 
 
 def at_most_above(bound_s: float, other: str) -> Goal:
-    """So many seconds more than a competitor."""
+    """A number of seconds more than a competitor."""
     return Goal(
         f"≤ {other} + {bound_s * 1e6:g} µs",
         other,
@@ -82,7 +82,7 @@ def at_most_above(bound_s: float, other: str) -> Goal:
 
 
 def at_least_share(bound: float, other: str) -> Goal:
-    """So much of what a limit allows."""
+    """A fraction of a limit."""
     return Goal(
         f"≥ {bound:.0%} of {other}",
         other,
@@ -93,7 +93,7 @@ def at_least_share(bound: float, other: str) -> Goal:
 
 
 def within(bound_s: float) -> Goal:
-    """So many seconds."""
+    """A number of seconds."""
     return Goal(
         f"≤ {bound_s:g} s",
         OURS,
@@ -105,13 +105,13 @@ def within(bound_s: float) -> Goal:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A case as the table says it, and its goals."""
+    """A case with its text in the table and its goals."""
 
     text: str
     goals: Sequence[Goal]
 
     def cells(self, columns: Sequence[str], threads: int, times: Times) -> list[str]:
-        """The row of a table of these competitors."""
+        """Returns the table row for these competitors."""
         ratios = {name: times[OURS].over(times[name]) for name in columns if name in times}
         return [
             self.text,
@@ -171,7 +171,7 @@ def main() -> None:
 
 
 def first_runs(threads: int, options: argparse.Namespace) -> dict[str, Table]:
-    """The table of a training graph's first runs, by its caption; each in a fresh process."""
+    """Returns the table of a graph's first runs, each in a fresh process, by its caption."""
     answers: dict[str, list[Mapping[str, Any]]] = {"cold": [], "warm": [], THEIRS: []}
     with tempfile.TemporaryDirectory() as folder:
         warm = Path(folder, "warm")
@@ -215,7 +215,7 @@ def _first_run(name: str, threads: int, python: str, kernel_cache: Path) -> dict
 
 
 def _commands(threads: int) -> dict[str, list[str]]:
-    """How competitors are started, by name."""
+    """The commands that start competitors, by name."""
     here = Path(__file__).parent
     own, torch = str(here / "executor_competitor.py"), str(here / "torch_competitor.py")
     return {
@@ -232,7 +232,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
 
 
 def _others(columns: Sequence[str]) -> list[str]:
-    """Those that sparkflow is compared with."""
+    """The competitors of sparkflow."""
     return [name for name in columns if name not in (OURS, "limit")]
 
 

@@ -1,7 +1,7 @@
 """One competitor of `executor.py`, as a process: `executor_competitor.py NAME THREADS`.
 
-sparkflow and TensorFlow run the very same program: it is written once, in TensorFlow 1's words.
-"limit" computes something else: what nobody can do a case without, as fast as numpy does that.
+sparkflow and TensorFlow run the same program, written once with TensorFlow 1's API. "limit"
+computes something else: the work that any implementation must do, as fast as numpy does it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from competitor import Case, serve
 
 LOOP_TURNS = 128
 PEAK_SIZE = 1024
-"""Rows and columns of the matrices whose product shows the peak of sgemm."""
+"""Rows and columns of the matrices whose product measures the peak of sgemm."""
 
 _generator = np.random.default_rng(0)
 LARGE_X = _generator.uniform(0.1, 0.9, (512, 1024)).astype(np.float32)
@@ -30,7 +30,7 @@ LOOP_X = _generator.uniform(0.1, 0.9, 10).astype(np.float32)
 
 
 def framework_case(tf: Any, threads: int) -> Callable[[str], Case]:
-    """The cases as TensorFlow 1 programs, those of `session_overhead.py` among them."""
+    """Returns the cases as TensorFlow 1 programs, including those of `session_overhead.py`."""
     session = session_competitor.session_maker(tf, threads)
     shared = session_competitor.framework_case(tf, threads)
     cases = {
@@ -109,7 +109,7 @@ def _fetched(running: Any, result: Any, x: Any) -> Case:
 
 
 def numpy_case(name: str) -> Case | None:
-    """What one would write without any framework, where that is a few lines."""
+    """Returns what one would write without a framework, if that takes a few lines."""
     if name == "embedding":
         step = embedding.numpy_step(embedding.table())
         sets, targets = itertools.cycle(embedding.id_sets()), embedding.targets()
@@ -137,7 +137,7 @@ def numpy_case(name: str) -> Case | None:
 
 
 def limit_case(name: str) -> Case | None:
-    """What nobody can do the case without."""
+    """Returns the work that any implementation must do."""
     if name in ("add", "add_callable"):
         x, y = session_competitor.X, session_competitor.Y
         return Case(lambda: np.add(x, y), [])

@@ -1,6 +1,6 @@
 """Feeds two epochs of rows larger than their memory: `feed_memory.py MEMORY_BYTES ROWS_BYTES`.
 
-Prints the most that it took beyond what it had before, and how much of that is no mapped file.
+Prints the maximum additional memory, and how much of it is not mapped files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The child process of `spark_feed.py`: takes lines of JSON, a plan and then where rows are."""
+"""The child process of `spark_feed.py`: reads lines of JSON, a plan and then row locations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def draw(feed: WorkerFeed, found: dict[str, Any]) -> None:
-    """Draws all batches as they come; says when the first and the last one was there."""
+    """Draws all batches as they arrive and reports the times of the first and the last one."""
     first = 0.0
     rows = 0
     try:

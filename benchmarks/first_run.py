@@ -1,8 +1,8 @@
-"""What the first runs of a training graph of some 2,000 nodes cost: `first_run.py NAME THREADS`.
+"""The cost of the first runs of a training graph of some 2,000 nodes: `first_run.py NAME THREADS`.
 
-A process of its own for each time, started by `executor.py`: what a framework has compiled once it
-does not compile again. The framework is imported before the clock starts, with all that a first
-small graph takes. Prints a line of JSON:
+`executor.py` starts a separate process for each measurement, because frameworks do not compile the
+same thing twice. The framework is imported and runs a small graph before the clock starts. Prints a
+line of JSON:
 
     {"nodes": count, "built": s, "first": s, "third": s, "check": [losses]}
 
@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def seconds(tf: Any, threads: int) -> dict[str, Any]:
-    """What the process prints."""
+    """Returns what the process prints."""
     features, labels = mlp.batch(rows=ROWS)
     import_all(tf, threads)
     start = time.perf_counter()
@@ -56,7 +56,7 @@ def seconds(tf: Any, threads: int) -> dict[str, Any]:
 
 
 def import_all(tf: Any, threads: int) -> None:
-    """Trains a number, so that what frameworks import when it is first used is there."""
+    """Trains a number, so that modules imported on first use are loaded."""
     with tf.Graph().as_default():
         number = tf.Variable(1.0)
         train_op = tf.train.AdamOptimizer().minimize(tf.nn.relu(number))
@@ -67,7 +67,7 @@ def import_all(tf: Any, threads: int) -> None:
 
 
 def network(tf: Any, x: Any, labels: Any) -> Any:
-    """The loss of a deep network whose layers differ in width and activation."""
+    """Returns the loss of a deep network whose layers differ in width and activation."""
     generator = np.random.default_rng(0)
     activations = (tf.nn.relu, tf.tanh, tf.sigmoid, tf.nn.elu)
     width = int(x.shape[1])

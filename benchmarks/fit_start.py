@@ -1,9 +1,9 @@
-"""How long `fit` takes until the first training step, beside what Spark itself takes.
+"""The time of `fit` until the first training step, and Spark's part of it.
 
     python benchmarks/fit_start.py [--record]
 
-256 cached rows, one parameter server, two workers and one step each on `local[4]`. What Spark takes
-is the time of an empty barrier job of as many tasks in the same session.
+256 cached rows, one parameter server, two workers and one step each on `local[4]`. Spark's part is
+the time of an empty barrier job with as many tasks in the same session.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main() -> None:
         rows = _rows(spark)
         for round_ in range(-1, options.rounds):
             barrier, times = _empty_job(spark), _fit(rows)
-            if round_ >= 0:  # the first ones warm the JVM and Spark's Python workers up
+            if round_ >= 0:  # the first ones warm up the JVM and Spark's Python workers
                 empty.append(barrier)
                 for name, seconds in times.items():
                     stages[name].append(seconds)
@@ -72,7 +72,7 @@ def _rows(spark: Any) -> Any:
 
 
 def _empty_job(spark: Any) -> float:
-    """Seconds of a barrier job whose tasks do nothing."""
+    """Returns the seconds of a barrier job whose tasks do nothing."""
 
     def nothing(batches: Iterator[Any]) -> Iterator[Any]:
         yield from batches
@@ -84,7 +84,7 @@ def _empty_job(spark: Any) -> float:
 
 
 def _fit(rows: Any) -> dict[str, float]:
-    """Seconds from the call of `fit` until each stage is over."""
+    """Returns the seconds from the call of `fit` to the end of each stage."""
     from sparkflow.spark import Callback, SparkTrainer
 
     seen: dict[str, float] = {}

@@ -2,19 +2,18 @@ r"""Late flights, by sparkflow and by xgboost.spark: AUC, seconds of `fit`, memo
 
     python benchmarks/flights.py [--xgboost-python ~/venvs/xgboost/bin/python] [--record]
 
-Which of the flights that left New York in 2013 will arrive more than 15 minutes late, as in
-`examples/wide_deep.py`: 262,000 rows to learn from, 65,000 to test with, three columns of texts,
-two of integers, eight of numbers. Missing weather is filled with means for all. Each competitor is
-a process with a Spark session of its own (`local[3]`, two workers; sparkflow also has a parameter
-server); they take turns in each round. xgboost lives in another environment with the same pyspark:
+Predicts which flights from New York in 2013 arrive more than 15 minutes late, as in
+`examples/wide_deep.py`: 262,000 training rows, 65,000 test rows, three columns of strings, two of
+integers, eight of floats. Missing weather is filled with means for all competitors. Each competitor
+is a process with its own Spark session (`local[3]`, two workers; sparkflow also has a parameter
+server); they alternate in each round. xgboost is in another environment with the same pyspark:
 
     python3 -m venv ~/venvs/xgboost
     ~/venvs/xgboost/bin/pip install xgboost-cpu==3.2.0 scikit-learn pyspark==4.3.0 'pandas<3' \
         pyarrow
 
 Memory is the peak of the proportional set sizes of all processes of a competitor, and of those
-that are not the JVM, looked at five times a second from the beginning of `fit` to the end of
-`transform`.
+except the JVM, sampled five times a second from the start of `fit` to the end of `transform`.
 """
 
 from __future__ import annotations

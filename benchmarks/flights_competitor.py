@@ -1,7 +1,7 @@
 """One competitor of `flights.py`, as a process: `flights_competitor.py NAME FOLDER`.
 
-Fits on `FOLDER/train`, judges on `FOLDER/test`, and prints what it found as a line of JSON. It runs
-in environments that have no sparkflow.
+Fits on `FOLDER/train`, evaluates on `FOLDER/test`, and prints the results as a line of JSON. It
+runs in environments without sparkflow.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WORKERS = 2
 
 
 def wide_deep(tuned: bool) -> Any:
-    """The estimator of sparkflow; texts and integers go in as they are."""
+    """Returns sparkflow's estimator, which takes strings and integers unchanged."""
     from sparkflow.spark import SparkWideDeepClassifier
 
     categories = [*TEXTS, *INTEGERS]
@@ -38,7 +38,7 @@ def wide_deep(tuned: bool) -> Any:
         numWorkers=WORKERS,
         progress=False,
     )
-    if tuned:  # as examples/wide_deep.py
+    if tuned:  # as in examples/wide_deep.py
         estimator.setParams(
             crossCols=[["day", "hour"], ["origin", "day"], ["carrier", "dest"]],
             embeddingDim={"carrier": 6, "origin": 2, "dest": 10, "day": 12, "hour": 4},
@@ -51,7 +51,7 @@ def wide_deep(tuned: bool) -> Any:
 
 
 def xgboost(tuned: bool) -> Any:
-    """The estimator of xgboost behind an indexer of the texts."""
+    """Returns xgboost's estimator after an indexer of the strings."""
     from pyspark.ml import Pipeline
     from pyspark.ml.feature import StringIndexer
     from xgboost.spark import SparkXGBClassifier  # type: ignore[import-not-found]
@@ -127,7 +127,7 @@ def software() -> str:
 
 @contextmanager
 def memory() -> Iterator[dict[str, int]]:
-    """Watches this process and all below it; gives the peaks in bytes when it is over."""
+    """Samples this process and its descendants; reports the peaks in bytes at the end."""
     peaks = {"all": 0, "python": 0}
     over = threading.Event()
 
@@ -151,7 +151,7 @@ def memory() -> Iterator[dict[str, int]]:
 
 
 def _tree() -> list[tuple[int, str]]:
-    """Process ids and names of this process and what it has started."""
+    """Returns process ids and names of this process and its descendants."""
     parents: dict[int, tuple[int, str]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -1,10 +1,10 @@
-"""Steps on a GPU beside PyTorch on the same card, and beside what the card can do at most.
+"""Steps on a GPU, compared with PyTorch on the same card and with the limits of the card.
 
     python benchmarks/gpu.py [--record]
 
-Data and parameters are random numbers on the card; a step feeds and fetches nothing. The two limits
-are measured: bytes by copying a large array, operations by a large product of matrices in TF32.
-Without a GPU it says so and ends.
+Data and parameters are random numbers on the card; a step feeds and fetches nothing. Both limits
+are measured: bytes by copying a large array, operations by a large TF32 matrix product. Without a
+GPU, it prints a message and exits.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WARM_UP = 12
 """Steps before the first that counts: plans, kernels, recordings."""
 
 Steps = Callable[[int], float]
-"""Runs so many steps and gives the seconds of one."""
+"""Runs a number of steps and returns the seconds per step."""
 
 
 def main() -> None:
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def limits(cupy: Any, size: int = 1 << 28, order: int = 8192) -> tuple[float, float]:
-    """Bytes per second of a copy, read and written, and operations per second of a product."""
+    """Returns bytes per second of a copy (both ways) and operations per second of a product."""
     source, target = cupy.ones(size, cupy.float32), cupy.empty(size, cupy.float32)
     copy_s = _timed(cupy, lambda: cupy.copyto(target, source), 20)
     a = cupy.random.standard_normal((order, order), dtype=cupy.float32)
@@ -71,7 +71,7 @@ def limits(cupy: Any, size: int = 1 << 28, order: int = 8192) -> tuple[float, fl
 
 
 def measure(cupy: Any, case: Case, rounds: int, steps: int) -> dict[str, Measured]:
-    """The time of a step by each competitor, in turns."""
+    """Measures the time of a step by each competitor, alternately."""
     competitors: dict[str, Steps] = {OURS: _ours(cupy, case)}
     try:
         torch = importlib.import_module("torch")
@@ -90,7 +90,7 @@ def measure(cupy: Any, case: Case, rounds: int, steps: int) -> dict[str, Measure
 
 
 def row(case: Case, times: dict[str, Measured], limit_s: float) -> Sequence[str]:
-    """A row of the table."""
+    """Returns a row of the table."""
     ours = times[OURS]
     cells = [f"{case.name} {'×'.join(map(str, case.sizes))}", time_text(ours)]
     others = [times.get(name) for name in WAYS]
@@ -102,7 +102,7 @@ def row(case: Case, times: dict[str, Measured], limit_s: float) -> Sequence[str]
 
 
 def _ours(cupy: Any, case: Case) -> Steps:
-    """Sessions run on streams of their own: the clock stops when the whole card is idle."""
+    """Sessions use their own streams, so the clock stops when the whole card is idle."""
     run = session_step(case)
 
     def steps(count: int) -> float:
@@ -117,7 +117,7 @@ def _ours(cupy: Any, case: Case) -> Steps:
 
 
 def session_step(case: Case) -> Callable[[], Any]:
-    """A step of sparkflow, its variables initialised."""
+    """Returns a step of sparkflow with initialized variables."""
     tf = importlib.import_module("sparkflow")
     graph = tf.Graph()
     with graph.as_default(), tf.device("/gpu:0"):
@@ -145,7 +145,7 @@ def _torch(torch: Any, case: Case, way: str) -> Steps:
 
 
 def _timed(cupy: Any, work: Callable[[], Any], count: int) -> float:
-    """Seconds of one of so many calls on the current stream, by events."""
+    """Returns the seconds per call over a number of calls on the current stream, by events."""
     begin, end = (cupy.cuda.Event() for _ in range(2))
     work()
     begin.record()

@@ -18,14 +18,14 @@ RATE = 0.001
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is measured.
+    """A measured case.
 
     Attributes:
-        name: As the table has it.
-        sizes: Rows and columns of its arrays, or what its step says.
-        bytes: That a step has to move at least.
-        operations: Additions and multiplications of its products of matrices.
-        step: Given sparkflow and the sizes, the op of a step; everything is in variables.
+        name: Its name in the table.
+        sizes: Rows and columns of its arrays, or as its step defines.
+        bytes: The minimum number of bytes that a step moves.
+        operations: Additions and multiplications of its matrix products.
+        step: Returns the op of a step for sparkflow and the sizes; all data are in variables.
     """
 
     name: str
@@ -36,10 +36,10 @@ class Case:
 
 
 def cases(shrink: int = 1) -> list[Case]:
-    """All cases.
+    """Returns all cases.
 
     Args:
-        shrink: So many times fewer rows.
+        shrink: The factor by which rows are reduced.
     """
     rows, wide, many = 8192 // shrink, 4096, (1 << 26) // shrink
     batch, pictures = 4096 // shrink, 512 // shrink
@@ -118,7 +118,7 @@ def _cnn(tf: Any, batch: int) -> Any:
 
 
 def _network(tf: Any, name: str) -> Any:
-    """A network of `peers.py`, which is small for a card: what a step costs besides its work."""
+    """A network of `peers.py`, which is small for a card and shows the overhead of a step."""
     values, data = networks.NETWORKS[name]()
     data = networks.channels_first(name, data)
     given = {key: tf.Variable(each, trainable=False) for key, each in data.items()}

@@ -1,7 +1,7 @@
 """The cases of `gpu.py` in PyTorch: a function that queues one step, data on the card.
 
-Three ways: as it is written, after `torch.compile`, and that recorded in a CUDA graph, which is
-what PyTorch can do at most.
+There are three modes: eager, `torch.compile`, and compiled and recorded in a CUDA graph, which is
+PyTorch's best.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ EAGER, COMPILED, RECORDED = "torch", "torch.compile", "recorded"
 
 
 def step(torch: Any, case: Case, way: str) -> Step:
-    """A step of a case.
+    """Returns a step of a case.
 
     Args:
         torch: The module.
-        case: Which one.
+        case: The case.
         way: `EAGER`, `COMPILED` or `RECORDED`.
     """
     torch.manual_seed(0)
-    torch.backends.cuda.matmul.allow_tf32 = True  # as sparkflow and TensorFlow
+    torch.backends.cuda.matmul.allow_tf32 = True  # as in sparkflow and TensorFlow
     torch.backends.cudnn.allow_tf32 = True
     wrap = (lambda function: function) if way == EAGER else torch.compile
     if case.name in networks.NETWORKS:
@@ -40,11 +40,11 @@ def step(torch: Any, case: Case, way: str) -> Step:
 
 
 def _recorded(torch: Any, run: Step) -> Step:
-    """The same as a CUDA graph, see "whole-network capture" in PyTorch's notes on CUDA."""
+    """Returns the step as a CUDA graph, see "whole-network capture" in PyTorch's notes on CUDA."""
     aside = torch.cuda.Stream()
     aside.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(aside):
-        for _ in range(5):  # compiles, and makes the state of optimizers
+        for _ in range(5):  # compiles, and creates the state of optimizers
             run()
     torch.cuda.current_stream().wait_stream(aside)
     graph = torch.cuda.CUDAGraph()
@@ -80,7 +80,7 @@ def _adam(torch: Any, wrap: Any, count: int) -> Step:
 
 
 def _adam_of(torch: Any, parameters: Any) -> Any:
-    """The fastest there is: one kernel, whose number of steps is on the card."""
+    """The fastest possible: one kernel, with the number of steps on the card."""
     return torch.optim.Adam(parameters, RATE, fused=True, capturable=True)
 
 

@@ -1,8 +1,9 @@
-"""What a node costs before anything runs: building it, its gradient, the message, the first run.
+"""The cost of a node before anything runs: building it, its gradient, the message, the first run.
 
     python benchmarks/graph_building.py [--record]
 
-Times are CPU time of the thread, with garbage collection on, because a graph is many small objects.
+Times are CPU time of the thread, with garbage collection enabled, because a graph has many small
+objects.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def main() -> None:
 
 
 def seconds_per_node(count: int) -> list[float]:
-    """The figures of one round, in the order of `FIGURES`."""
+    """Returns the figures of one round, in the order of `FIGURES`."""
     with tf.Graph().as_default():
         x = tf.placeholder(tf.float32, [10])
         built = timed(lambda: chain(x, x, count)) / count
@@ -52,7 +53,7 @@ def seconds_per_node(count: int) -> list[float]:
         y = chain(x, x, count)
         gradient = timed(lambda: tf.gradients(y, x)) / count
         message = timed(graph.as_graph_def) / graph.version
-        session.run(x, {x: np.zeros(10)})  # sends the nodes; what follows prunes and compiles
+        session.run(x, {x: np.zeros(10)})  # sends the nodes; the next call prunes and compiles
         first = timed(lambda: session.run(y, {x: np.zeros(10)})) / count
     return [built, with_constants, gradient, message, first]
 
@@ -65,7 +66,7 @@ def chain(start: tf.Tensor, other: object, count: int) -> tf.Tensor:
 
 
 def timed(call: Callable[[], object]) -> float:
-    """The CPU seconds of one call."""
+    """Returns the CPU seconds of one call."""
     gc.collect()
     begin = time.thread_time()
     call()

@@ -1,4 +1,4 @@
-"""The Spark session of the benchmarks: `local[4]`, or so, on the loopback interface."""
+"""The Spark session of the benchmarks: by default `local[4]`, on the loopback interface."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PACKAGES = ("pyspark", "pyarrow", "numpy", "grpcio")
 
 @contextmanager
 def started(folder: Path, slots: int = SLOTS) -> Iterator[Any]:
-    """A session that keeps its files below `folder`, stopped at the end."""
+    """Yields a session that keeps its files below `folder` and is stopped at the end."""
     from pyspark.sql import SparkSession
 
     settings = {

@@ -1,9 +1,9 @@
-"""What loops cost: `tf.while_loop`, its gradient, and recurrent networks, beside others.
+"""The cost of loops: `tf.while_loop`, its gradient, and recurrent networks, compared with others.
 
     python benchmarks/loops.py [--record] [--jax-python P] [--torch-python P]
 
-JAX runs `lax.scan` under jit, PyTorch its own LSTM, or what `torch.compile` makes of one written by
-hand. Competitors are left out where they are not installed.
+JAX runs `lax.scan` under jit, PyTorch its own LSTM, or a hand-written one under `torch.compile`.
+Competitors that are not installed are left out.
 """
 
 from __future__ import annotations

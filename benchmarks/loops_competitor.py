@@ -1,7 +1,7 @@
 """One competitor of `loops.py`, as a process: `loops_competitor.py NAME THREADS`.
 
-sparkflow and TensorFlow run the very same program: it is written once, in TensorFlow 1's words.
-JAX and PyTorch have theirs in `loops_jax` and `loops_torch`.
+sparkflow and TensorFlow run the same program, written once with TensorFlow 1's API. The programs
+for JAX and PyTorch are in `loops_jax` and `loops_torch`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CELL_W = (_generator.normal(size=(16, 16)) * 0.1).astype(np.float32)
 
 
 def cases(tf: Any, threads: int) -> Callable[[str], Case | None]:
-    """The cases as TensorFlow 1 programs."""
+    """Returns the cases as TensorFlow 1 programs."""
     session = session_maker(tf, threads)
 
     makers = {
@@ -56,12 +56,12 @@ def cases(tf: Any, threads: int) -> Callable[[str], Case | None]:
 
 
 def case(call: Callable[[], Any]) -> Case:
-    """What all competitors are compared by: sums of the first three results."""
+    """Returns the check of all competitors: sums of the first three results."""
     return Case(call, [float(np.sum(np.asarray(call()))) for _ in range(3)])
 
 
 def turns(tf: Any, x: Any, count: int) -> Any:
-    """The end of a loop of so many turns that starts with a tensor."""
+    """Returns the result of a loop with this many iterations that starts with a tensor."""
     _, y = tf.while_loop(lambda i, _: i < count, lambda i, y: (i + 1, y * 0.999 + x), (0, x))
     return y
 

@@ -20,14 +20,14 @@ from loops_competitor import (
 
 
 def run(threads: int) -> None:
-    """Serves the cases on so many processors: JAX has no other way to be given threads."""
+    """Serves the cases on this many processors, since JAX has no setting for threads."""
     jax = load_jax(threads)
     if jax is not None:
         serve(cases(jax), f"JAX {jax.__version__}")
 
 
 def cases(jax: Any) -> Callable[[str], Case | None]:
-    """The cases of JAX."""
+    """Returns the cases of JAX."""
     jnp, lax = jax.numpy, jax.lax
 
     def turns(x: Any) -> Any:
@@ -84,7 +84,7 @@ def cases(jax: Any) -> Callable[[str], Case | None]:
     def summed(function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *values: jnp.sum(function(*values))
 
-    def scanned(x: Any) -> Any:  # what can be differentiated: of fori_loop's a scan is made
+    def scanned(x: Any) -> Any:  # differentiable, since it becomes a scan
         return jnp.sum(turns(x))
 
     def gradients(x: Any, w: Any) -> Any:

@@ -1,7 +1,7 @@
 """The cases of `loops.py` as one writes them for PyTorch: eager, or with `torch.compile`.
 
-The LSTM is `torch.nn.LSTM` where nothing is compiled, and written by hand where it is: the compiler
-unrolls its steps. Loops of 1,000 turns are not compiled: that takes minutes.
+The LSTM is `torch.nn.LSTM` in eager mode, and hand-written if compiled, since the compiler unrolls
+its steps. Loops of 1,000 iterations are not compiled, which would take minutes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def run(threads: int, compiled: bool) -> None:
 
 
 class Cases:
-    """The cases of one competitor.
+    """Returns the cases of one competitor.
 
     Args:
         torch: The library.
@@ -45,7 +45,7 @@ class Cases:
         self._compiled = compiled
 
     def make(self, name: str) -> Case | None:
-        """The case of that name."""
+        """Returns the case with this name."""
         makers = {
             "cell": lambda: self._plain(self._cells, CELL_X, CELL_W),
             "cell_gradient": lambda: self._gradient(self._cells, 1, CELL_X, CELL_W),
@@ -129,7 +129,7 @@ class Cases:
         return torch.stack(outputs)
 
     def _library(self) -> tuple[list[Any], Callable[..., Any]]:
-        """`torch.nn.LSTM` with the same numbers: gates i, f, g, o, and two biases."""
+        """Returns `torch.nn.LSTM` with the same weights: gates i, f, g, o, and two biases."""
         torch = self._torch
         i, j, f, o = np.split(KERNEL, 4, 1)
         kernel = np.concatenate([i, f, j, o], 1)
@@ -141,6 +141,6 @@ class Cases:
             network.weight_hh_l0.copy_(self._tensor(kernel[INPUTS:].T))
             network.bias_ih_l0.copy_(self._tensor(forget))
             network.bias_hh_l0.zero_()
-        network.bias_hh_l0.requires_grad_(False)  # one bias is trained, as by the others
+        network.bias_hh_l0.requires_grad_(False)  # one bias is trained, as in the others
         trained = [network.weight_ih_l0, network.weight_hh_l0, network.bias_ih_l0]
         return trained, lambda sequences, *_: network(sequences)[0]

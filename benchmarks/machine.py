@@ -1,4 +1,4 @@
-"""What a figure was measured on: processor, libraries, the BLAS kernel in use, the load."""
+"""The machine of a measurement: processor, libraries, the BLAS kernel in use, the load."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ print(json.dumps([pool for pool in threadpoolctl.threadpool_info() if pool["user
 
 
 def clean_environment(threads: int | None = None) -> dict[str, str]:
-    """The environment of whatever a benchmark starts.
+    """Returns the environment for processes that a benchmark starts.
 
     Args:
-        threads: For the thread pools of numerical libraries; None leaves it to them.
+        threads: The size of the thread pools of numerical libraries; None for their default.
     """
     environment = {key: value for key, value in os.environ.items() if key != _SLOWER_KERNEL}
     if threads is not None:
@@ -36,15 +36,15 @@ def clean_environment(threads: int | None = None) -> dict[str, str]:
 
 
 def clean_own_environment() -> None:
-    """The same for this process and what inherits its environment; before numpy is imported."""
+    """Sets the same for this process and its children; to be called before numpy is imported."""
     os.environ.pop(_SLOWER_KERNEL, None)
 
 
 def describe(packages: Sequence[str]) -> dict[str, str]:
-    """The machine and the software, by heading.
+    """Returns machine and software, by heading.
 
     Args:
-        packages: Distributions whose versions matter; those that are not installed are left out.
+        packages: Distributions whose versions matter; those not installed are left out.
     """
     return {
         "machine": f"{_processor()}, {len(os.sched_getaffinity(0))} cores, "
@@ -57,7 +57,7 @@ def describe(packages: Sequence[str]) -> dict[str, str]:
 
 
 def load() -> str:
-    """Processes that wanted to run, on average over the last one and five minutes."""
+    """Returns the load averages over the last one and five minutes."""
     one, five, _ = os.getloadavg()
     return f"{one:.1f} (1 min), {five:.1f} (5 min)"
 
@@ -79,7 +79,7 @@ def _versions(packages: Sequence[str]) -> list[str]:
 
 
 def _blas() -> str:
-    """The BLAS of numpy and its kernel, as a process with a clean environment sees them."""
+    """Returns numpy's BLAS and its kernel in a process with a clean environment."""
     answer = subprocess.run(
         [sys.executable, "-c", _BLAS_PROGRAM],
         env=clean_environment(),

@@ -1,7 +1,7 @@
-"""Products of matrices: GFLOP/s of the machine code that we make, beside numpy's BLAS and others.
+"""Matrix products: GFLOP/s of our generated machine code, compared with numpy's BLAS and others.
 
-The shapes are those of the networks in `mlp.py` and `cnn.py`, forward and backward, and a cube
-of 2048, whose best figure is the "peak" that the others are a share of.
+The shapes are those of the networks in `mlp.py` and `cnn.py`, forward and backward, and a cube of
+2048, whose best result is the "peak" to which the others are compared.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main() -> None:
         commands = {name: [script, name, str(threads)] for name in COMPETITORS}
         peak = 0.0
         with started(commands, threads, interpreters(options)) as competitors:
-            # The cube comes first whatever is asked for: the others are shares of it.
+            # The cube always comes first, because the others are fractions of it.
             for name in dict.fromkeys([PEAK, *options.cases]):
                 times = compare(competitors, name, options.rounds, options.round_s)
                 rates = {who: rate(CASES[name], each) for who, each in times.items()}
@@ -52,7 +52,7 @@ def rate(product: Product, times: Measured) -> Measured:
 
 
 def cells(name: str, threads: int, rates: dict[str, Measured], peak: float) -> list[str]:
-    """A row of the table."""
+    """Returns a row of the table."""
     ours = rates[OURS]
     found = [name, str(threads)]
     found += [rate_text(rates[who], 1) if who in rates else "-" for who in COMPETITORS]

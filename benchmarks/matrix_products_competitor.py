@@ -1,6 +1,6 @@
 """One competitor of `matrix_products.py`, as a process: `... NAME THREADS`.
 
-All of them write into a given array, but for TensorFlow, which has no such product.
+All of them write into a given array except TensorFlow, which has no such product.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from competitor import Case, serve, skip
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """The product of an m × k and a k × n matrix of float32.
+    """The product of an m × k and a k × n float32 matrix.
 
     Attributes:
         m, k, n: The sizes.
-        turn_left, turn_right: Whether the factor lies transposed.
+        turn_left, turn_right: Whether the factor is stored transposed.
     """
 
     m: int
@@ -36,7 +36,7 @@ class Product:
         return 2 * self.m * self.k * self.n
 
     def factors(self) -> tuple[Any, Any]:
-        """Random matrices, as they lie."""
+        """Returns random matrices, as stored."""
         random = np.random.default_rng(7)
         left = (self.k, self.m) if self.turn_left else (self.m, self.k)
         right = (self.n, self.k) if self.turn_right else (self.k, self.n)
@@ -65,7 +65,7 @@ CASES = {
 }
 
 Multiply = Callable[[Product, Any, Any], tuple[Callable[[], Any], Callable[[], Any]]]
-"""From a product and its factors to what computes it, and what gives the result as an array."""
+"""Returns the function that computes a product of factors, and one that returns the result."""
 
 
 def main() -> None:
@@ -88,7 +88,7 @@ def main() -> None:
 
 
 def _sparkflow(threads: int) -> Multiply:
-    """As the op does it: machine code, and numpy where that leaves the product alone."""
+    """As in the op: machine code, and numpy for products that it does not handle."""
     import sparkflow  # noqa: F401  (named as the software)
     from sparkflow_runtime.dtypes import float32
     from sparkflow_runtime.ops.native.matrix_products import bind_product_out

@@ -1,10 +1,10 @@
-"""What cutting a batch into parts costs on one core, without stages: the floor of `model_parallel`.
+"""The cost of dividing a batch on one core, without stages: the lower bound of `model_parallel`.
 
     python benchmarks/micro_batches.py [--record]
 
-The network of `model_parallel.py`, one thread, no other task: gradients of m parts, one after the
-other, added up, and one update, beside those of the whole batch; and its forward products alone.
-What a stage's parts cost more than this is what two processes on one machine take from each other.
+The network of `model_parallel.py`, one thread, no other task: gradients of m parts, one after
+another, added up, and one update, compared with the whole batch; and its forward products alone.
+Any further cost of a stage's parts is due to the interference of two processes on one machine.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ def _row(parts: int, found: dict[tuple[str, int], Measured]) -> Sequence[str]:
     for name in ("forward", "step"):
         each = found[name, parts]
         row += [f"{1e3 * each.median:.1f}", ratio_text(each.over(found[name, 1]))]
-    # Of the bubble's bound, if two stages took nothing from each other.
+    # Of the bound by the pipeline bubble, if two stages did not interfere.
     cost = found["step", parts].over(found["step", 1]).median
     return [*row, "" if parts == 1 else f"{1 / cost:.2f}"]
 
 
 def _steps(trains: bool) -> Callable[[int], float]:
-    """Seconds of a step in so many parts."""
+    """Returns the seconds of a step in this many parts."""
     import sparkflow as tf
 
     with tf.Graph().as_default():

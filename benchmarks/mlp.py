@@ -22,14 +22,14 @@ Array = npt.NDArray[Any]
 
 
 def batch(seed: int = 0, rows: int = BATCH) -> tuple[Array, Array]:
-    """Features [rows, 784] float32 and labels [rows] int64."""
+    """Returns features [rows, 784] float32 and labels [rows] int64."""
     generator = np.random.default_rng([seed, 1])
     features = generator.random((rows, SIZES[0]), np.float32)
     return features, generator.integers(0, SIZES[-1], rows)
 
 
 def initial_values(sizes: Sequence[int] = SIZES) -> list[Array]:
-    """Weights and biases of each layer, in turn."""
+    """Returns weights and biases, layer by layer."""
     generator = np.random.default_rng(0)
     values: list[Array] = []
     for inputs, outputs in pairwise(sizes):
@@ -40,13 +40,13 @@ def initial_values(sizes: Sequence[int] = SIZES) -> list[Array]:
 
 
 def multiplications(sizes: Sequence[int], rows: int) -> int:
-    """Scalar products' terms of a training step: forward, by weights, by inputs but the first."""
+    """Returns a step's multiply-adds: forward, by weights, by all inputs but the first."""
     products = [rows * inputs * outputs for inputs, outputs in pairwise(sizes)]
     return 3 * sum(products) - products[0]
 
 
 def loss(tf: Any, x: Any, labels: Any, values: Sequence[Array]) -> Any:
-    """The mean cross entropy as a tensor of the framework `tf`."""
+    """Returns the mean cross entropy as a tensor of the framework `tf`."""
     hidden = x
     layers = len(values) // 2
     for layer in range(layers):
@@ -60,7 +60,7 @@ def loss(tf: Any, x: Any, labels: Any, values: Sequence[Array]) -> Any:
 
 
 def numpy_step(values: list[Array]) -> Callable[[Array, Array], float]:
-    """A training step written by hand; it updates `values` and returns the loss before."""
+    """A hand-written training step: updates `values` and returns the loss before the update."""
     rate = np.float32(LEARNING_RATE)
 
     def step(x: Array, labels: Array) -> float:

@@ -1,13 +1,12 @@
-"""A model divided among two tasks, beside one task: rows per second, and memory of each task.
+"""A model divided among two tasks, compared with one task: rows per second and memory per task.
 
     python benchmarks/model_parallel.py [--record]
 
-`local[4]`, one worker, each task one thread, on two cores. One task has its variables on a
-parameter server, so that it, too, gets one thread; its memory is that of a fit with `numPs=0`. Two
-stages hold the variables themselves. Two stages of m micro-batches
-can at best be 2 m / (m + 1) times as fast as one: that is what the pipeline's filling and emptying
-leaves, and "of the bound" is the part of it that is reached. Memory is what a task's process holds
-at most, less what it holds with a model of a few bytes.
+`local[4]`, one worker, one thread per task, on two cores. The single task has its variables on a
+parameter server, so that it, too, has one thread; its memory is that of a fit with `numPs=0`. Two
+stages hold the variables themselves. Because the pipeline must fill and drain, two stages with m
+micro-batches can at best be 2 m / (m + 1) times as fast as one; "of the bound" is the fraction of
+this that is reached. Memory is the peak of a task's process minus that with a model of a few bytes.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ def _row(case: tuple[int, int], rate: Measured, one: Measured, held: Measured) -
 def _fit(
     frame: Any, tasks: int, parts: int, width: int = WIDTH, num_ps: int = 0
 ) -> tuple[float, float]:
-    """Rows per second after the first epoch, and the MB of the largest task."""
+    """Returns rows per second after the first epoch, and the MB of the largest task."""
     import sparkflow as tf
     from sparkflow.spark import Callback, SparkTrainer
 
@@ -126,7 +125,7 @@ def _children() -> list[Path]:
 
 
 def _resident(process: Path) -> float:
-    """The most that a process held, in MB."""
+    """Returns the peak memory of a process, in MB."""
     try:
         lines = (process / "status").read_text().splitlines()
     except OSError:

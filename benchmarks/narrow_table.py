@@ -1,10 +1,10 @@
-"""A table stored as bfloat16 beside one of float32: time, memory, and what is learned.
+"""A table stored as bfloat16, compared with float32: time, memory and training result.
 
     python benchmarks/narrow_table.py --record
 
-The table of `embedding.py`, by Adagrad: 4,096 of 1,000,000 rows of 64 numbers a step. Updates are
-computed in float32 either way. Then a smaller table is trained to its end with steps that get
-small: "left" is the mean squared distance of its rows from their targets.
+The table of `embedding.py`, by Adagrad: 4,096 of 1,000,000 rows of 64 numbers per step. Updates are
+computed in float32 in both cases. Then a smaller table is trained to convergence with decreasing
+steps: "left" is the mean squared distance of its rows from their targets.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def row(name: str, threads: int, rounds: int, round_s: float) -> list[str]:
-    """What is measured of a table."""
+    """The measurements of a table."""
     import embedding
     import numpy as np
 

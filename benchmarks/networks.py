@@ -1,7 +1,7 @@
-"""Networks that `peers.py` trains beside those of others: data, first values, TensorFlow 1.
+"""Networks that `peers.py` trains with all competitors: data, initial values, TensorFlow 1 code.
 
-A layer of a transformer's encoder, a block of a residual network with batch normalisation in both
-orders of dimensions, and a recommender of 26 tables whose rows meet in pairs, each with SGD.
+A transformer encoder layer, a residual block with batch normalization in both data formats, and a
+recommender with 26 tables and pairwise interactions of their rows, each with SGD.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ROWS, LENGTH, WIDTH, HEADS, INNER = 16, 128, 256, 4, 1024
 PICTURES, SIZE, CHANNELS = 8, 28, 128
 CLICKS, TABLES, IDS, FACTORS, NUMBERS = 512, 26, 10_000, 16, 13
 PAIRS = np.flatnonzero(np.tril(np.ones((TABLES + 1, TABLES + 1)), -1).reshape(-1))
-"""The places of different pairs in the matrix of all products."""
+"""The positions of distinct pairs in the matrix of all products."""
 
 
 def _weights(generator: np.random.Generator, *shape: int) -> Array:
@@ -29,7 +29,7 @@ def _weights(generator: np.random.Generator, *shape: int) -> Array:
 
 
 def transformer() -> tuple[dict[str, Array], dict[str, Array]]:
-    """First values and data of an encoder layer."""
+    """Returns initial values and data of an encoder layer."""
     generator = np.random.default_rng(0)
     values = {name: _weights(generator, WIDTH, WIDTH) for name in ("q", "k", "v", "o")}
     values |= {"up": _weights(generator, WIDTH, INNER), "down": _weights(generator, INNER, WIDTH)}
@@ -43,7 +43,7 @@ def transformer() -> tuple[dict[str, Array], dict[str, Array]]:
 
 
 def residual() -> tuple[dict[str, Array], dict[str, Array]]:
-    """First values and data of a residual block, pictures as [rows, height, width, channels]."""
+    """Returns initial values and data of a residual block; images are NHWC."""
     generator = np.random.default_rng(0)
     values = {}
     for name in ("first", "second"):
@@ -56,7 +56,7 @@ def residual() -> tuple[dict[str, Array], dict[str, Array]]:
 
 
 def recommender() -> tuple[dict[str, Array], dict[str, Array]]:
-    """First values and data of a recommender."""
+    """Returns initial values and data of a recommender."""
     generator = np.random.default_rng(0)
     values = {f"table{i}": _weights(generator, IDS, FACTORS) for i in range(TABLES)}
     width = len(PAIRS) + FACTORS
@@ -81,14 +81,14 @@ NETWORKS: Mapping[str, Callable[[], tuple[dict[str, Array], dict[str, Array]]]] 
 
 
 def channels_first(name: str, data: dict[str, Array]) -> dict[str, Array]:
-    """The data in the order of dimensions that a network's name says."""
+    """Returns the data in the data format of the network's name."""
     if not name.endswith("nchw"):
         return data
     return {key: np.ascontiguousarray(each.transpose(0, 3, 1, 2)) for key, each in data.items()}
 
 
 def tf_loss(tf: Any, name: str, p: Mapping[str, Any], data: Mapping[str, Any]) -> Any:
-    """The loss of a network as a tensor of TensorFlow 1's words."""
+    """Returns the loss of a network as a tensor of TensorFlow 1's API."""
     if name == "transformer":
         return _transformer(tf, p, data["x"], data["wanted"])
     if name == "recommender":

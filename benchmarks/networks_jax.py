@@ -13,7 +13,7 @@ from competitor import Case
 
 
 def make(jax: Any, name: str) -> Case | None:
-    """The case of that name; None if there is none."""
+    """Returns the case with this name; None if there is none."""
     jnp, lax = jax.numpy, jax.lax
 
     def mlp_loss(p: Any, x: Any, labels: Any) -> Any:

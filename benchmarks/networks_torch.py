@@ -11,7 +11,7 @@ from competitor import Case
 
 
 def make(torch: Any, name: str, compiled: bool) -> Case | None:
-    """The case of that name; None if there is none."""
+    """Returns the case with this name; None if there is none."""
     if name not in n.NETWORKS:
         return None
     if compiled and name == "recommender":
@@ -34,18 +34,18 @@ def make(torch: Any, name: str, compiled: bool) -> Case | None:
 def network(
     torch: Any, name: str, device: str = "cpu", sparse: bool = True
 ) -> tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]:
-    """A network's loss as a function of parameters and data, and these.
+    """Returns a network's loss as a function of parameters and data, and these.
 
     Args:
         torch: The module.
-        name: Of `networks.NETWORKS`.
+        name: A key of `networks.NETWORKS`.
         device: Where parameters and data are.
-        sparse: Whether gradients of tables have only the rows that were looked up.
+        sparse: Whether gradients of tables only have the rows that were looked up.
     """
     functional = torch.nn.functional
     values, data = n.NETWORKS[name]()
     if name.startswith("residual"):
-        # PyTorch's layout is channels first; `channels_last` is what it calls the other one.
+        # PyTorch's default layout is channels first; the other one is `channels_last`.
         data = n.channels_first("nchw", data)
         for key in ("first", "second"):
             values[key] = np.ascontiguousarray(values[key].transpose(3, 2, 0, 1))

@@ -1,11 +1,11 @@
-"""Runs a command where loopback is as fast as a network: in a network namespace of its own.
+"""Runs a command in a separate network namespace, where loopback is only as fast as a network.
 
     sudo .venv/bin/python benchmarks/over_link.py 10gbit .venv/bin/python benchmarks/encryption.py
 
-Tasks of one machine use shared memory, so what TCP costs over bare loopback, where the processors
-are all that there is to wait for, is what no cluster pays. Here the kernel's token bucket (`tc`,
-tbf) gives loopback a rate, both directions together, and jumbo frames. Needs Linux, root, and ip,
-tc and unshare of iproute2 and util-linux; what else runs on the machine notices nothing.
+Tasks on one machine use shared memory, and the cost of TCP over bare loopback, which is limited by
+processors only, does not occur in clusters. Here the kernel's token bucket (`tc`, tbf) limits the
+rate of loopback, both directions together, with jumbo frames. Needs Linux, root, and ip, tc and
+unshare of iproute2 and util-linux; other processes on the machine are not affected.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ exec {command}
 
 
 def main() -> None:
-    """Becomes the command."""
+    """Replaces this process by the command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("rate", help="as tc has it, such as 10gbit")
     parser.add_argument("command", nargs=argparse.REMAINDER)

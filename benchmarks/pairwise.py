@@ -1,4 +1,4 @@
-"""Two versions of sparkflow side by side: what a change costs.
+"""Compares two versions of sparkflow: the cost of a change.
 
     python benchmarks/pairwise.py --before ../earlier-clone [--record]
 
@@ -30,9 +30,9 @@ class Suite:
     """Cases of one competitor.
 
     Attributes:
-        script: The competitor's.
-        cases: Their names.
-        options: What it is told; the number of threads when None.
+        script: The competitor's script.
+        cases: The names of the cases.
+        options: Its options; None for the number of threads.
     """
 
     script: str
@@ -56,7 +56,7 @@ SUITES = {
 }
 PACKAGES = ("numpy", "llvmlite")
 ALLOWED = 1.03
-"""What a change may cost without a line in RESULTS.md that says why."""
+"""The maximum slowdown of a change without an explanation in RESULTS.md."""
 
 
 def main() -> None:

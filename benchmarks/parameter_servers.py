@@ -1,12 +1,12 @@
-"""Parameter servers: what they move and how fast workers train with them, beside others.
+"""Parameter servers: transfer rates and training speed, compared with others.
 
     python benchmarks/parameter_servers.py --torch-python /path/to/python [--record]
 
 One parameter server and up to two workers, each a process with one thread. Exchanges are of one
 worker; training is of two, asynchronous, synchronous, or with PyTorch's DistributedDataParallel.
-"run" is one `Session.run` per step in the worker's process, as TensorFlow does it; "loop" are step
-loops that a driver starts. The word after it is how sparkflow's tensors travel: "auto" is what it
-chooses on one host, which is shared memory that workers read in place.
+"run" is one `Session.run` per step in the worker's process, as in TensorFlow; "loop" means step
+loops that a driver starts. The next word is sparkflow's transport: "auto" is its choice on one
+host, which is shared memory that workers read in place.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ Times = Mapping[str, Measured]
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """One figure to reach.
+    """A goal.
 
     Attributes:
-        text: As the table says it.
-        ours: The competitor it is about.
-        figure: Of the times of all competitors; KeyError where one is missing.
-        shown: The figure as the table says it.
+        text: Its text in the table.
+        ours: The competitor that is to reach it.
+        figure: Computes the figure from the times of all competitors; KeyError if one is missing.
+        shown: The text of the figure in the table.
         met: Whether its median is good enough.
     """
 
@@ -53,7 +53,7 @@ class Goal:
     met: Callable[[float], bool]
 
     def cells(self, times: Times) -> list[str]:
-        """What the table says: the competitor, the goal, what was reached."""
+        """Returns the table's texts: competitor, goal, and figure reached."""
         try:
             figure = self.figure(times)
         except KeyError:
@@ -64,13 +64,13 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A case as tables say it.
+    """A case.
 
     Attributes:
         text: What it is.
-        amount: What a step does, in `unit`.
-        unit: `bytes` or `examples`; empty where only the time is of interest.
-        goals: What is to be reached.
+        amount: The amount per step, in `unit`.
+        unit: `bytes` or `examples`; empty if only the time matters.
+        goals: The goals.
     """
 
     text: str
@@ -79,7 +79,7 @@ class Row:
     goals: Sequence[Goal] = ()
 
     def rate(self, time: Measured) -> str:
-        """What a competitor does per second."""
+        """Returns the rate of a competitor."""
         per_second = self.amount / time.median
         if self.unit == "bytes":
             return f"{per_second / 1e9:.2f} GB/s"
@@ -87,13 +87,13 @@ class Row:
 
 
 def within(bound_s: float, ours: str) -> Goal:
-    """A step takes at most so many seconds."""
+    """Returns the goal of a maximum time per step."""
     text = time_text(Measured((bound_s,))).removesuffix(" ±0%")
     return Goal(f"≤ {text}", ours, lambda t: t[ours], time_text, lambda s: s <= bound_s)
 
 
 def bytes_per_s(bound: float, amount: int, ours: str) -> Goal:
-    """At least so many bytes per second."""
+    """Returns the goal of a minimum number of bytes per second."""
 
     def figure(times: Times) -> Measured:
         return Measured(tuple(amount / seconds for seconds in times[ours].rounds))
@@ -105,7 +105,7 @@ def bytes_per_s(bound: float, amount: int, ours: str) -> Goal:
 
 
 def times_theirs(bound: float, ours: str) -> Goal:
-    """At least so many times TensorFlow's rate."""
+    """Returns the goal of a minimum ratio to TensorFlow's rate."""
     return Goal(
         f"≥ {bound:g} × {THEIRS}",
         ours,
@@ -116,7 +116,7 @@ def times_theirs(bound: float, ours: str) -> Goal:
 
 
 def both(make: Callable[[float, str], Goal], tcp: float, auto: float, form: str) -> list[Goal]:
-    """A goal over TCP and one on one host."""
+    """Returns a goal over TCP and one on a single host."""
     return [make(tcp, f"{form} tcp"), make(auto, f"{form} auto")]
 
 
@@ -234,13 +234,13 @@ def measure(
     options: argparse.Namespace,
     software: dict[str, None],
 ) -> dict[str, Times]:
-    """Times of all competitors by case.
+    """Measures the times of all competitors by case.
 
     Args:
-        group: The cases they belong to.
-        chosen: Which of them.
-        options: What the command line said.
-        software: Is told what they run on.
+        group: The group of cases.
+        chosen: The chosen cases.
+        options: The options of the command line.
+        software: Receives the competitors' software.
     """
     found: dict[str, Times] = {}
     commands, pythons = _commands(group, options)
@@ -255,7 +255,7 @@ def measure(
 def _commands(
     group: Mapping[str, Row], options: argparse.Namespace
 ) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """How competitors are started, and by which Python where not this one."""
+    """Returns the commands of competitors, and their Pythons if other than this one."""
     here = Path(__file__).parent
     exchanges, counts = group is EXCHANGES, group is COUNTS
     commands = {}
@@ -311,7 +311,7 @@ def _table(row: Row, times: Times) -> Table:
 
 
 def _flatness(found: Mapping[str, Times]) -> Table:
-    """What steps cost less what more bytes cost; the goal is that it does not grow by a fifth."""
+    """The cost of steps without that of additional bytes, which must not grow by a fifth."""
     first, *_, last = ps_programs.COUNTS
     rows = []
     for name in found[f"count_{first}"]:

@@ -1,10 +1,10 @@
-"""Every case of one process beside TensorFlow, JAX and PyTorch, in one table: the README's.
+"""All cases in one process compared with TensorFlow, JAX and PyTorch, in the README's table.
 
     python benchmarks/peers.py --record --tensorflow-python P --torch-python P --jax-python P
 
-TensorFlow runs twice, with as many threads between ops as within them and with none
-(`inter_op_parallelism_threads=-1`), and the better time counts. PyTorch is eager and compiled, JAX
-under jit. The last column says who is fastest, and by how much sparkflow leads or is behind.
+TensorFlow runs with as many inter-op as intra-op threads, and with no inter-op threads
+(`inter_op_parallelism_threads=-1`); the better time counts. PyTorch is eager and compiled, JAX
+under jit. The last column names the fastest, and by how much sparkflow leads or trails.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ def compare_all(name: str, description: str | None, cases: Mapping[str, str], sc
     """Runs the cases with all competitors, and prints the table.
 
     Args:
-        name: Of the benchmark.
+        name: The name of the benchmark.
         description: For `--help`.
-        cases: What they are, by name.
-        script: The competitors'.
+        cases: The texts of the cases, by name.
+        script: The competitors' script.
     """
     parser = argparse.ArgumentParser(description=description)
     add_call_options(parser, 5, 0.15, cases)
@@ -92,9 +92,9 @@ def compare_all(name: str, description: str | None, cases: Mapping[str, str], sc
 def times_of_case(
     report: Report, competitors: Sequence[Competitor], case: str, options: argparse.Namespace
 ) -> tuple[dict[str, Measured], list[str]]:
-    """The times of those who have a case, and who has failed in it; the report gets the reasons.
+    """Returns the times of a case by competitor, and which have failed; adds reasons to the report.
 
-    There are no times where they do not compute the same.
+    There are no times if they compute different results.
     """
     failed: dict[str, str] = {}
     times: dict[str, Measured] = {}
@@ -108,7 +108,7 @@ def times_of_case(
 
 
 def best_of_theirs(times: Mapping[str, Measured]) -> dict[str, Measured]:
-    """The times, TensorFlow's with the setting that suits the case."""
+    """Returns the times, TensorFlow's with the better setting for the case."""
     both = [times[name] for name in (THEIRS, INLINE) if name in times]
     found = {name: time for name, time in times.items() if name not in (THEIRS, INLINE)}
     return found | ({THEIRS: min(both, key=lambda time: time.median)} if both else {})
@@ -117,12 +117,12 @@ def best_of_theirs(times: Mapping[str, Measured]) -> dict[str, Measured]:
 def row(
     text: str, threads: int, times: Mapping[str, Measured], failed: Collection[str] = ()
 ) -> list[str]:
-    """A line of the table.
+    """Returns a line of the table.
 
     Args:
-        text: What was measured.
-        threads: With how many threads.
-        times: By competitor, see `best_of_theirs`.
+        text: The text of the case.
+        threads: The number of threads.
+        times: The times by competitor, see `best_of_theirs`.
         failed: Competitors that have failed.
     """
     without = dict.fromkeys(failed, "failed") | ({THEIRS: "failed"} if INLINE in failed else {})

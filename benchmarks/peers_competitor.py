@@ -21,11 +21,11 @@ from competitor import Case, load_jax, load_torch, serve
 LOOPS = ("cell", "cell_gradient", "lstm", "dynamic_rnn")
 Make = Callable[[str], Case | None]
 INLINE = "TensorFlow, inter -1"
-"""With a thread of the caller's for everything that is small."""
+"""TensorFlow with the caller's thread for all small ops."""
 
 
 def framework_case(tf: Any, threads: int, inter: int) -> Make:
-    """The cases as TensorFlow 1 programs."""
+    """Returns the cases as TensorFlow 1 programs."""
     own = tf.ConfigProto
 
     def config(**settings: Any) -> Any:
@@ -42,7 +42,7 @@ def framework_case(tf: Any, threads: int, inter: int) -> Make:
         if name not in networks.NETWORKS:
             return others(name)
         if name == "residual_nchw" and tf.__name__ != "sparkflow":
-            return None  # its kernels for processors have one order of dimensions
+            return None  # its CPU kernels support only one data format
         values, data = networks.NETWORKS[name]()
         data = networks.channels_first(name, data)
         with tf.Graph().as_default():
@@ -56,12 +56,12 @@ def framework_case(tf: Any, threads: int, inter: int) -> Make:
 
 
 def torch_case(torch: Any, compiled: bool) -> Make:
-    """The cases in PyTorch."""
+    """Returns the cases in PyTorch."""
     import loops_torch
     import networks_torch
     import torch_competitor
 
-    # What torch.compile makes of 50 unrolled steps takes minutes to compile.
+    # torch.compile takes minutes for 50 unrolled steps.
     loops = loops_torch.Cases(torch, compiled=False)
     others = torch_competitor.Cases(torch, compiled)
 
@@ -74,7 +74,7 @@ def torch_case(torch: Any, compiled: bool) -> Make:
 
 
 def jax_case(jax: Any) -> Make:
-    """The cases in JAX."""
+    """Returns the cases in JAX."""
     import loops_jax
     import networks_jax
 
@@ -90,15 +90,16 @@ def serve_as(
     framework: Callable[[Any, int, int], Make],
     clock: Callable[[], float] = time.perf_counter,
 ) -> None:
-    """Serves the cases of a competitor, if it is there.
+    """Serves the cases of a competitor if it is installed.
 
     Args:
-        name: See the module.
-        threads: How many it may have.
-        jax: Gives the cases in JAX.
-        torch: In PyTorch, compiled or not.
-        framework: As TensorFlow 1 programs, with so many threads within and between ops.
-        clock: Tells the seconds that count.
+        name: See the module's docstring.
+        threads: Its number of threads.
+        jax: Returns the cases in JAX.
+        torch: Returns the cases in PyTorch, compiled or not.
+        framework: Returns the cases as TensorFlow 1 programs, with given intra-op and inter-op
+            threads.
+        clock: Returns the seconds to measure with.
     """
     if name == "JAX":
         loaded = load_jax(threads)

@@ -1,10 +1,10 @@
-"""Programs of the kinds that people train, beside TensorFlow, JAX and PyTorch, in one table.
+"""Typical training programs, compared with TensorFlow, JAX and PyTorch in one table.
 
     python benchmarks/programs.py --record --tensorflow-python P --torch-python P --jax-python P
 
-They are others than those of `peers.py`, which the code was tuned with; each is written once, in
+They differ from those of `peers.py`, with which the code was tuned; each is written once, in
 `programs_cases.py`, `programs_loops.py`, `programs_recurrences.py`, `programs_models.py` or
-`programs_methods.py`. The table is as that of `peers.py`.
+`programs_methods.py`. The table has the form of that of `peers.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Programs of the kinds that people train, each written once: see `programs_words.py`."""
+"""Typical training programs, each written once: see `programs_words.py`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 Values = dict[str, Array]
 Loss = Callable[[Any, Any, Any], Any]
-"""Of the words, the parameters and the data."""
+"""A function of the library's words, the parameters and the data."""
 _generator = np.random.default_rng(0)
 
 
@@ -22,15 +22,15 @@ class Program:
     """A program.
 
     Attributes:
-        text: What it is, for tables.
-        parameters: Their first values.
-        data: What it is given.
-        compute: The loss, or what is computed.
-        optimizer: A key of `OPTIMIZERS`; None for what is only computed, "" where the gradients by
-            the parameters are, too.
-        fed: Whether the data come with every step.
-        is_loop: Whether it has a loop; `torch.compile` would write its turns out, for minutes.
-        is_sparse: Whether gradients of tables are rows.
+        text: Its description in tables.
+        parameters: The initial values of the parameters.
+        data: Its inputs.
+        compute: Returns the loss, or the result.
+        optimizer: A key of `OPTIMIZERS`; None to compute the result only, "" to compute the
+            parameters' gradients, too.
+        fed: Whether the data are fed in every step.
+        is_loop: Whether it has a loop, which `torch.compile` would unroll for minutes.
+        is_sparse: Whether gradients of tables are sparse.
     """
 
     text: str
@@ -73,7 +73,7 @@ def _dense(sizes: list[int], has_norm: bool = False) -> Values:
 
 
 def _mlp(layers: int, act: Callable[..., Any], norm: str = "") -> Callable[..., Any]:
-    """Logits of dense layers."""
+    """Returns the logits of dense layers."""
 
     def logits(w: Any, p: Any, x: Any) -> Any:
         for n in range(layers):
@@ -183,7 +183,7 @@ def _translation() -> Program:
 
 
 def _written() -> Program:
-    """What a trained model writes: the likeliest word is what it reads next."""
+    """Generates text with a trained model: the most likely word is its next input."""
     rows, units, words = 8, 64, 100
 
     def compute(w: Any, p: Any, d: Any) -> Any:

@@ -23,11 +23,11 @@ PROGRAMS = {**CASES, **LOOPS, **RECURRENCES, **MODELS, **METHODS}
 RATE, ADAM_RATE, MOST_NORM = 0.05, 1e-3, 1.0
 MOMENTUM = DECAY = 0.9
 INITIAL = 0.1
-"""What Adagrad's sums begin with."""
+"""The initial value of Adagrad's accumulators."""
 
 
 def tensorflow_case(tf: Any, threads: int, inter: int) -> Callable[[str], Case]:
-    """The programs in a session of TensorFlow's or of sparkflow's."""
+    """Returns the programs in a session of TensorFlow or sparkflow."""
     config = tf.ConfigProto(
         intra_op_parallelism_threads=threads, inter_op_parallelism_threads=inter
     )
@@ -75,7 +75,7 @@ def tensorflow_case(tf: Any, threads: int, inter: int) -> Callable[[str], Case]:
 
 
 def jax_case(jax: Any) -> Callable[[str], Case]:
-    """The programs under jit."""
+    """Returns the programs under jit."""
     jnp, tree = jax.numpy, jax.tree.map
 
     def start(optimizer: str, p: Any) -> Any:
@@ -150,7 +150,7 @@ def jax_case(jax: Any) -> Callable[[str], Case]:
 
 
 def torch_case(torch: Any, compiled: bool) -> Callable[[str], Case | None]:
-    """The programs, eager or by `torch.compile`."""
+    """Returns the programs, eager or with `torch.compile`."""
     optim = torch.optim
     optimizers = {
         "sgd": lambda of: optim.SGD(of, RATE),
@@ -203,14 +203,14 @@ def torch_case(torch: Any, compiled: bool) -> Callable[[str], Case | None]:
             update()
             return float(value.detach())
 
-        # Its RMSProp begins with other means, its clipping adds to the norm.
+        # Its RMSProp starts from other means, and its clipping adds an epsilon to the norm.
         return _case(step, is_compared=program.optimizer not in ("rmsprop", "clipped"))
 
     return make
 
 
 def _case(call: Callable[[], Any], is_compared: bool = True) -> Case:
-    """What is checked are the mean squares of what five calls give."""
+    """Returns the check: the mean squares of the results of five calls."""
     found = []
     for _ in range(5):
         made = call()

@@ -1,7 +1,7 @@
 """Programs whose work is a loop: filters, solvers, decoders; written once as in `programs_cases`.
 
-They are those of statistics and sequence models that textbooks have, as far as nobody had tried
-them when they were written (2026-11-28).
+They are textbook programs of statistics and sequence models that had not been tried when they were
+written (2026-11-28).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Models and numerical methods of other kinds; each written once, as in `programs_cases`.
+"""Models and numerical methods of further kinds; each written once, as in `programs_cases`.
 
-They were written after the programs of the other modules were fast (2026-11-28): nothing was tuned
-with them.
+They were written after the programs of the other modules had become fast (2026-11-28): nothing was
+tuned with them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""More models, of other kinds; written once as in `programs_cases`.
+"""Models of further kinds; each written once, as in `programs_cases`.
 
-They were written after those before were fast (2026-11-28), so that nothing was tuned with them.
+They were written after the earlier ones had become fast (2026-11-28): nothing was tuned with them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""More programs whose work is a loop, of other kinds; written once as in `programs_cases`.
+"""Further kinds of programs whose work is a loop; each written once, as in `programs_cases`.
 
-They were written after those of `programs_loops` were fast (2026-11-28), so that nothing was tuned
+They were written after those of `programs_loops` had become fast (2026-11-28): nothing was tuned
 with them.
 """
 
@@ -101,7 +101,7 @@ def _spikes() -> Program:
 
         return w.scan(turn, [w.zeros(rows, units)] * 2, [d["x"]], turns)
 
-    # Multiples of a power of two, and few turns until a unit fires: no rounding decides who does.
+    # Multiples of a power of two, and few iterations until a unit fires: rounding does not matter.
     weights = np.round(64 * _weights(units, units)) / np.float32(64)
     data = {"x": np.round(8 * _normal(turns, rows, units)) / np.float32(8)}
     text = "a spiking network of 40 units, 60 steps, batch 4"

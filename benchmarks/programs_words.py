@@ -1,9 +1,8 @@
 # ruff: noqa: D102 - the words are those of the libraries
-"""The words in which `programs_cases.py` writes programs, as each library says them.
+"""The operations that `programs_cases.py` uses, implemented with each library.
 
-A program is written once. What it needs beside Python's operators are the methods below; the
-classes have the same ones. Loops are `while_loop` with tensor arrays, `lax.scan`, and Python's
-`for`.
+A program is written once. In addition to Python's operators it uses the methods below, which all
+classes have. Loops are `while_loop` with tensor arrays, `lax.scan`, and Python's `for`.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ import numpy as np
 
 EPSILON = 1e-5
 Turn = Callable[[Sequence[Any], Sequence[Any]], tuple[Sequence[Any], Any]]
-"""From a state and the rows of a turn to the next state and what is kept of the turn."""
+"""Maps a state and the rows of an iteration to the next state and the iteration's output."""
 
 
 class TensorFlowWords:
-    """TensorFlow 1's, which are sparkflow's."""
+    """The operations of TensorFlow 1 and sparkflow."""
 
     def __init__(self, tf: Any) -> None:
         self.tf = tf
@@ -145,7 +144,7 @@ class TensorFlowWords:
 
 
 class JaxWords:
-    """JAX's."""
+    """The operations of JAX."""
 
     def __init__(self, jax: Any) -> None:
         jnp = jax.numpy
@@ -272,11 +271,11 @@ class JaxWords:
 
 
 class TorchWords:
-    """PyTorch's.
+    """The operations of PyTorch.
 
     Args:
         torch: The module.
-        sparse: Whether gradients of tables have only the rows that were looked up.
+        sparse: Whether gradients of tables only have the rows that were looked up.
     """
 
     def __init__(self, torch: Any, sparse: bool) -> None:
@@ -354,7 +353,7 @@ class TorchWords:
 
     def convolution(self, x: Any, filters: Any, stride: int = 1, groups: int = 1) -> Any:
         size = int(filters.shape[0])
-        # As "SAME" says it: what is odd is behind.
+        # As in "SAME": an odd padding element is at the end.
         before, after = (size - stride) // 2, size - stride - (size - stride) // 2
         x, filters = x.permute(0, 3, 1, 2), filters.permute(3, 2, 0, 1)
         if before == after:
@@ -418,5 +417,5 @@ class TorchWords:
 
 
 def causal_mask(size: int) -> Any:
-    """What is added to scores so that nothing later is seen: [size, size] float32."""
+    """Returns the causal mask to add to scores, [size, size] float32."""
     return np.where(np.tri(size) > 0, 0, -1e9).astype(np.float32)

@@ -1,8 +1,8 @@
 """A competitor of `parameter_servers.py`: `ps_graph_competitor.py FRAMEWORK TRANSPORT`.
 
-Between-graph replication as TensorFlow 1's guide shows it: a server in the process of every task,
-a session of every worker on its own server, one `Session.run` per step. sparkflow and TensorFlow
-run the very same program.
+Between-graph replication as in TensorFlow 1's guide: a server in the process of every task, a
+session of every worker on its own server, one `Session.run` per step. sparkflow and TensorFlow run
+the same program.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Cluster = Mapping[str, Sequence[str]]
 
 
 class Worker:
-    """A worker's server and what it has prepared.
+    """A worker's server and its prepared case.
 
     Args:
         tf: The framework.
         cluster: The addresses of all tasks.
-        index: The worker's.
-        transport: How sparkflow's tensors travel.
+        index: The worker's index.
+        transport: The transport of sparkflow's tensors.
     """
 
     def __init__(self, tf: Any, cluster: Cluster, index: int, transport: str) -> None:
@@ -40,7 +40,7 @@ class Worker:
         self._run: Callable[[], Any] = list
 
     def prepare(self, case: str) -> tuple[Any, Program]:
-        """Builds a case; its session and program."""
+        """Builds a case and returns its session and program."""
         tf = self._tf
         with tf.Graph().as_default():
             program = ps_programs.build(tf, case, self._index, ps_programs.Synchronous(tf))
@@ -53,7 +53,7 @@ class Worker:
         return self._tf.train.Coordinator()
 
     def steps(self, count: int) -> list[list[float]]:
-        """Runs so many steps; the numbers that each fetched."""
+        """Runs a number of steps and returns the numbers that each fetched."""
         found = [self._run() for _ in range(count)]
         return [_numbers(each) for each in found]
 
@@ -79,7 +79,7 @@ def main() -> None:
     finally:
         for task in tasks:
             task.end()
-        # TensorFlow's sessions wait without end for runs at a parameter server that has gone.
+        # TensorFlow's sessions wait forever for runs on a parameter server that has exited.
         sys.stderr.flush()
         os._exit(0)
 
@@ -96,7 +96,7 @@ def _case(worker: Worker, others: Sequence[Task], name: str) -> Case:
         task.ask(("prepare", name))
     count = ps_programs.CHECKED_STEPS
     if program.chief_runner is not None:
-        stop = worker.coordinator()  # which hears of the end of the parameter server, and is silent
+        stop = worker.coordinator()  # notices silently that the parameter server has ended
         program.chief_runner.create_threads(session, stop, daemon=True, start=True)
         losses: list[float] = []
         together(others, ("steps", count), lambda: losses.extend(_losses(worker, count)))
@@ -122,7 +122,7 @@ def _losses(worker: Worker, count: int) -> list[float]:
 
 
 def _numbers(values: Sequence[Any]) -> list[float]:
-    """What was fetched; targets yield None."""
+    """Returns the fetched values; targets yield None."""
     return [float(number) for value in values if value is not None for number in value.flat]
 
 

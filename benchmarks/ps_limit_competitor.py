@@ -1,7 +1,7 @@
 """A competitor of `parameter_servers.py`: `ps_limit_competitor.py tcp|unix|memory`, bare bytes.
 
-As many bytes as a case moves, over a bare socket between two processes, or copied once within one.
-Nobody who moves bytes that way can be faster.
+Moves as many bytes as a case over a bare socket between two processes, or copies them once within
+one process: a lower bound for each kind of transport.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FLOAT_BYTES = 4
 
 
 def sizes(case: str) -> tuple[int, int] | None:
-    """How many bytes a case pushes and pulls; None where that is not all it does."""
+    """Returns the bytes that a case pushes and pulls; None if it does more than that."""
     large = ps_programs.LARGE_FLOATS * FLOAT_BYTES
     if ps_programs.uses_all_workers(case) or case == "pull_sum":
         return None

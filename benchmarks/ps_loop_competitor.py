@@ -3,7 +3,7 @@
 TRANSPORT may be "tls" as well: TCP within TLS.
 
 The tasks are processes; this one is the driver, as with `SparkTrainer`: it starts a loop on every
-worker and is told of the losses while they run. A loop has the steps of a round.
+worker and receives losses while the loops run. A loop has the steps of a round.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class SyncLoops:
     Args:
         tf: sparkflow.
         replica: The replica's index.
-        num_replicas: How many there are.
+        num_replicas: The number of replicas.
     """
 
     def __init__(self, tf: Any, replica: int, num_replicas: int) -> None:
@@ -57,8 +57,8 @@ class Driver:
 
     Args:
         tf: sparkflow.
-        master: Of the driver.
-        workers: How many train.
+        master: The target of the driver's sessions.
+        workers: The number of training workers.
     """
 
     def __init__(self, tf: Any, master: Any, workers: int) -> None:
@@ -68,7 +68,7 @@ class Driver:
         self._sessions: list[Any] = []
 
     def make(self, name: str) -> Case:
-        """The case of that name, with the last one's sessions closed."""
+        """Returns the case with this name after closing the sessions of the last one."""
         for session in self._sessions:
             session.close()
         self._sessions.clear()
@@ -101,7 +101,7 @@ class Driver:
 
 
 class _Steps:
-    """Loops of several sessions that run as many steps each."""
+    """Loops of several sessions with the same number of steps."""
 
     def __init__(self, parts: list[tuple[Any, list[Any], list[Any]]]) -> None:
         self._parts = [
@@ -111,7 +111,7 @@ class _Steps:
         self.done = 0
 
     def __call__(self, count: int) -> Any:
-        """What the first session's steps fetched, stacked along axis 0."""
+        """Returns the values fetched by the first session's steps, stacked along axis 0."""
         loops = [
             session.start_loop(fetches, targets, count, self.done)
             for session, fetches, targets in self._parts

@@ -1,7 +1,7 @@
-"""What `parameter_servers.py` measures, as programs in TensorFlow 1's words, the same for all.
+"""The programs that `parameter_servers.py` measures, written with TensorFlow 1's API.
 
 Parameters are on `/job:ps/task:0`, everything else is on the worker that builds the program. Data
-are random numbers, drawn once and part of the graph, so that nothing but the step is measured.
+are random numbers, drawn once and part of the graph, so that only the step is measured.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STEPS = {
     "variables": 100,
     "kilobytes": 50,
 }
-"""About how many steps make a round, by the first word of the case."""
+"""Approximate number of steps per round, by the first word of the case."""
 
 PS = "/job:ps/task:0"
 Array = npt.NDArray[Any]
@@ -45,13 +45,13 @@ class Program:
     """A step and what must run before it.
 
     Attributes:
-        fetches: What every step yields; the check is their values or what the case reads later.
-        targets: What every step runs beside it.
-        initializer: For variables on the parameter server, run once.
-        local_initializer: For variables of this worker.
-        checked: What tells after some steps whether they were right; None where the fetches do.
-        chief_runner: The queue runner that the chief runs beside steps of synchronous replicas.
-        before: What the chief runs once before the first synchronous step.
+        fetches: Fetched in every step; the check uses their values or those read later.
+        targets: Operations that every step runs in addition.
+        initializer: Initializes variables on the parameter server, once.
+        local_initializer: Initializes variables of this worker.
+        checked: Verifies steps after some of them; None if the fetches do.
+        chief_runner: The queue runner that the chief runs during steps of synchronous replicas.
+        before: Operations that the chief runs once before the first synchronous step.
     """
 
     fetches: list[Any]
@@ -64,18 +64,18 @@ class Program:
 
 
 def steps_per_round(case: str) -> int:
-    """How many steps of a case take about half a second."""
+    """Returns the number of steps of a case in about half a second."""
     words = [word for word in STEPS if case.startswith(word)]
     return STEPS[max(words, key=len)] if words else 8
 
 
 def uses_all_workers(case: str) -> bool:
-    """Whether the workers run it together; exchanges are of one worker."""
+    """Whether the workers run it together; exchanges have one worker."""
     return case.endswith(("_async", "_sync"))
 
 
 def exchange_shape(case: str) -> tuple[int, int]:
-    """How many variables go there and back, and how many floats each has.
+    """Returns the number of variables to exchange, and the number of floats of each.
 
     Args:
         case: `variables_N`, `count_N` of 1 KB each, or `kilobytes_N` in one variable.
@@ -88,18 +88,18 @@ def exchange_shape(case: str) -> tuple[int, int]:
 
 
 def sequence(count: int) -> Array:
-    """Values from 0 to 1 that are easily made anywhere, [count] float32."""
+    """Returns values from 0 to 1 that are easily reproduced anywhere, [count] float32."""
     return (np.arange(count, dtype=np.int32) % 1009).astype(np.float32) / np.float32(1009)
 
 
 def table() -> Array:
-    """Where the rows of the embedding begin, [1000000, 64] float32."""
+    """Returns the initial rows of the embedding, [1000000, 64] float32."""
     columns = np.arange(embedding.WIDTH, dtype=np.float32) / np.float32(embedding.WIDTH)
     return np.asarray(sequence(embedding.ROWS)[:, None] + columns)
 
 
 def build(tf: Any, case: str, worker: int, synchronous: Meeting) -> Program:
-    """The program of a case, in the graph that is the default now.
+    """Builds the program of a case in the current default graph.
 
     Args:
         tf: The framework.
@@ -122,22 +122,22 @@ def build(tf: Any, case: str, worker: int, synchronous: Meeting) -> Program:
 
 
 class Meeting(Protocol):
-    """How replicas of one program meet."""
+    """How replicas of one program combine their gradients."""
 
     def minimize(
         self, optimizer: Any, build_loss: Callable[[], Any], rows: int
     ) -> tuple[Any, Any, Any, list[Any]]:
-        """Builds loss and update; the chief's queue runner, and what it runs before the first step.
+        """Builds loss and update; returns the chief's queue runner and its first operations.
 
         Args:
-            optimizer: Makes the update.
-            build_loss: Builds the loss, of the mean over a batch.
-            rows: Of a batch.
+            optimizer: Creates the update.
+            build_loss: Builds the loss, the mean over a batch.
+            rows: The number of rows of a batch.
         """
 
 
 class Synchronous:
-    """TensorFlow 1's own way: gradients meet in accumulators, a queue of tokens releases steps.
+    """TensorFlow 1's way: accumulators collect gradients, and a queue of tokens releases steps.
 
     Args:
         tf: The framework.
@@ -155,7 +155,7 @@ class Synchronous:
         loss = build_loss()
         meeting = tf.train.SyncReplicasOptimizer(optimizer, NUM_WORKERS, NUM_WORKERS)
         update = meeting.minimize(loss, global_step=global_step)
-        update = getattr(update, "op", update)  # the token as a tensor; nobody needs its value
+        update = getattr(update, "op", update)  # the token as a tensor, whose value is not used
         before = [meeting.chief_init_op, meeting.get_init_tokens_op(0)]
         return loss, update, meeting.get_chief_queue_runner(), before
 
@@ -196,7 +196,7 @@ def _push(tf: Any, device: str) -> Program:
 
 
 def _exchange(tf: Any, device: str, count: int, floats: int) -> Program:
-    """Pull of so many variables, then push of gradients that need all of them, and an update."""
+    """Pulls a number of variables, pushes gradients that depend on all of them, and updates."""
     start = sequence(count * floats).reshape(count, floats)
     with tf.device(PS):
         variables = [tf.Variable(each) for each in start]
@@ -279,5 +279,5 @@ def _embedding(tf: Any, worker: int, device: str) -> tuple[Any, Callable[[], Any
 
 
 def _sequence(tf: Any, count: int) -> Any:
-    """`sequence`, computed where it is needed."""
+    """Returns `sequence`, computed where it is needed."""
     return tf.cast(tf.floormod(tf.range(count), 1009), tf.float32) / np.float32(1009)

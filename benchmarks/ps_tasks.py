@@ -1,6 +1,6 @@
-"""The other tasks of a competitor of `parameter_servers.py`: processes that are asked over pipes.
+"""The other tasks of a competitor of `parameter_servers.py`: processes controlled through pipes.
 
-The competitor's own process is worker 0. Each of the others runs a function that answers requests
+The competitor's own process is worker 0. Each other process runs a function that answers requests
 one by one until it is told to end or worker 0 is gone.
 """
 
@@ -22,8 +22,8 @@ class Task:
     """Another task's process.
 
     Args:
-        start: Makes, in that process, what answers requests.
-        arguments: For `start`.
+        start: Creates, in that process, the function that answers requests.
+        arguments: The arguments of `start`.
     """
 
     def __init__(self, start: Callable[..., Answer], *arguments: Any) -> None:
@@ -35,15 +35,15 @@ class Task:
         theirs.close()
 
     def begin(self, request: Any) -> None:
-        """Sends a request; `finish` gives its answer."""
+        """Sends a request; `finish` returns its answer."""
         self._pipe.send(request)
 
     def finish(self) -> Any:
-        """The answer to the oldest request without one."""
+        """Returns the answer to the oldest pending request."""
         return self._pipe.recv()
 
     def ask(self, request: Any) -> Any:
-        """The answer to a request."""
+        """Sends a request and returns its answer."""
         self.begin(request)
         return self.finish()
 
@@ -55,7 +55,7 @@ class Task:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listened on a moment ago."""
+    """Returns ports that were free a moment ago."""
     with ExitStack() as stack:
         sockets = [
             stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)
@@ -64,7 +64,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def together(tasks: Sequence[Task], request: Any, own: Callable[[], Any]) -> None:
-    """Has tasks do something while this process does its own part; returns when all have."""
+    """Makes tasks work while this process does its own part; returns when all have finished."""
     for task in tasks:
         task.begin(request)
     own()

@@ -1,4 +1,4 @@
-"""A competitor of `parameter_servers.py`: `ps_torch_competitor.py gloo|flat|rpc`, PyTorch's ways.
+"""A competitor of `parameter_servers.py`: `ps_torch_competitor.py gloo|flat|rpc`, with PyTorch.
 
 gloo: `send` and `recv` for exchanges with a parameter server, DistributedDataParallel for training,
 which has no parameter server. flat: many small variables as one buffer, flattened by hand. rpc:
@@ -29,18 +29,18 @@ Step = Callable[[], Any]
 
 
 class Exchange:
-    """What both ends of an exchange hold.
+    """The state of both ends of an exchange.
 
     Args:
         torch: The library.
         case: Its name.
-        flat: Whether many variables travel as one.
+        flat: Whether many variables are sent as one.
 
     Attributes:
         tensors: The parameters, or the worker's buffers for them.
-        pulls: Whether a step brings them to the worker.
-        pushes: Whether a step brings as much back.
-        summed: Whether the worker takes their mean.
+        pulls: Whether a step sends them to the worker.
+        pushes: Whether a step sends as much back.
+        summed: Whether the worker computes their mean.
     """
 
     def __init__(self, torch: Any, case: str, flat: bool = False) -> None:
@@ -59,15 +59,15 @@ class Exchange:
 
     @property
     def checked(self) -> list[float]:
-        """The last values."""
+        """Returns the last values."""
         return [float(value) for value in self.tensors[-1][-5:]]
 
     def result(self) -> Any:
-        """What the worker makes of the values."""
+        """Applies the worker's computation to the values."""
         return self.tensors[0].mean() if self.summed else None
 
     def update(self, gradients: Sequence[Any]) -> None:
-        """What the parameter server does with what was pushed."""
+        """Applies the pushed values on the parameter server."""
         for tensor, gradient in zip(self.tensors, gradients, strict=True):
             tensor.add_(gradient, alpha=self._rate)
 
@@ -77,9 +77,9 @@ class Gloo:
 
     Args:
         torch: The library.
-        address: Of the process group.
+        address: The address of the process group.
         other: The process of the other rank.
-        flat: Whether many variables travel as one.
+        flat: Whether many variables are sent as one.
     """
 
     def __init__(self, torch: Any, address: str, other: Task, flat: bool) -> None:
@@ -91,7 +91,7 @@ class Gloo:
         other.ask("ready")
 
     def make(self, case: str) -> Case | None:
-        """The case of that name."""
+        """Returns the case with this name."""
         if self._serving:
             self._torch.distributed.send(self._torch.zeros(1), OTHER)
             self._serving = False
@@ -143,8 +143,8 @@ class Rpc:
 
     Args:
         torch: The library.
-        address: Where the processes meet.
-        other: The parameter server's.
+        address: The address at which the processes connect.
+        other: The parameter server's process.
     """
 
     def __init__(self, torch: Any, address: str, other: Task) -> None:
@@ -154,7 +154,7 @@ class Rpc:
         other.ask("ready")
 
     def make(self, case: str) -> Case | None:
-        """The case of that name."""
+        """Returns the case with this name."""
         if ps_programs.uses_all_workers(case):
             return None
         self._other.ask(("exchange", case))
@@ -215,7 +215,7 @@ def _start_other(address: str, way: str) -> Answer:
 
 
 def _answer_worker(torch: Any) -> None:
-    """Gloo's parameter server: one turn per command, until that is 0."""
+    """Gloo's parameter server: one iteration per command, until that is 0."""
     exchange = _served[-1]
     buffers = [torch.empty_like(each) for each in exchange.tensors]
     command = torch.ones(1)
@@ -244,7 +244,7 @@ def _join_rpc(torch: Any, address: str, rank: int) -> None:
 
 
 def _distributed_step(torch: Any, case: str, worker: int) -> Step:
-    """One training step of a worker with DistributedDataParallel; it returns the loss before."""
+    """Runs a training step with DistributedDataParallel and returns the loss before the update."""
     network = case.rpartition("_")[0]
     if network == "embedding":
         module, optimizer, next_batch = _embedding(torch, worker)

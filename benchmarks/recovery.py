@@ -1,13 +1,13 @@
-"""How long training stands still after a loss: a killed process, a killed executor.
+"""The downtime of training after a loss: a killed process, a killed executor.
 
     python benchmarks/recovery.py [--only F1 F2] [--record]
 
-One parameter server and two workers train without end, with checkpoints every 200 steps. A process
-is killed with SIGKILL at the first checkpoint; the time is from there to the next step that the
-driver hears of after a restart, in `async` mode to the next one of the worker that was killed. The
-pause is the longest time without a step of any worker. Processes are killed on `local[4]`, an
-executor on `local-cluster[2,2,1024]`, each in a program of its own. The names are those of the rows
-of docs/reliability.md.
+One parameter server and two workers train endlessly, with checkpoints every 200 steps. A process is
+killed with SIGKILL at the first checkpoint; the time is from there to the next step that the driver
+receives after a restart, in `async` mode to the next step of the killed worker. The pause is the
+longest time without a step of any worker. Processes are killed on `local[4]`, an executor on
+`local-cluster[2,2,1024]`, each in a separate program. The names are those of the rows of
+docs/reliability.md.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _round(master: str, victim: str, sync_mode: str) -> dict[str, float]:
     from sparkflow.spark import Callback, SparkTrainer
 
     figures: dict[str, float] = {"committed": 0.0, "pause_s": 0.0}
-    # There the others go on, and only the one that was killed is away.
+    # There the others continue, and only the killed one is missing.
     awaited = 1 if (victim, sync_mode) == ("worker 1", "async") else None
 
     class Kills(Callback):
@@ -137,7 +137,7 @@ def _kill(folder: Path, victim: str) -> None:
         try:
             command = (process / "cmdline").read_bytes()
             environment = (process / "environ").read_bytes().split(b"\0")
-        except OSError:  # it has ended meanwhile, or is somebody else's
+        except OSError:  # it has exited in the meantime, or belongs to another user
             continue
         if b"sparkflow.spark.cluster.child" not in command:
             continue

@@ -1,12 +1,12 @@
-"""What a master does before the first step of many tasks: optimise, partition, register.
+"""A master's work before the first step of many tasks: optimize, partition, register.
 
     python benchmarks/register_graph.py [--record]
 
 The graph is one network in-graph replicated: parameter servers (one of ten tasks) hold its
 variables, every other task computes a tower, the gradients meet on the parameter servers. The tasks
-are in this process: "answering at once" get what would go over the network, as bytes, and do
-nothing with it, which leaves the master's part; "compiling" register it as workers do, all under
-one interpreter lock, where a cluster does that side by side.
+are in this process: "answering at once" tasks receive the bytes that would be sent over the network
+and ignore them, which leaves the master's part; "compiling" tasks register them like workers, all
+under one interpreter lock, whereas tasks of a cluster do this in parallel.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ WIDTH = 8
 
 
 class Answering(LocalLink):
-    """A worker that takes a partition's bytes and compiles nothing."""
+    """A worker that receives a partition's bytes and compiles nothing."""
 
     def register(
         self, session: str, nodes: Sequence[Node], functions: Mapping[str, Function]
@@ -81,7 +81,7 @@ def main() -> None:
 
 
 def graph(tasks: int) -> tuple[Any, str]:
-    """The graph of so many tasks as GraphDef, and the name of its training operation."""
+    """Returns the GraphDef for a number of tasks, and the name of its training operation."""
     num_ps = max(1, tasks // TASKS_PER_PS)
     built = tf.Graph()
     with built.as_default():
@@ -105,7 +105,7 @@ def graph(tasks: int) -> tuple[Any, str]:
 
 
 def seconds(link: Callable[[Worker], WorkerLink], tasks: int, graph_def: Any, train: str) -> float:
-    """The time from a client's graph to partitions that are registered with all tasks."""
+    """Returns the time from a client's graph to partitions registered with all tasks."""
     num_ps = max(1, tasks // TASKS_PER_PS)
     names = [("ps", i) for i in range(num_ps)] + [("worker", i) for i in range(tasks - num_ps)]
     workers = [Worker(job, index) for job, index in names]

@@ -20,13 +20,13 @@ RESULTS = Path(__file__).with_name("RESULTS.md")
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of text under headings."""
+    """A table: rows of text under headings."""
 
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
 
     def __str__(self) -> str:
-        """The table in Markdown, its columns aligned."""
+        """Returns the table in Markdown with aligned columns."""
         lines = [self.headings, *self.rows]
         widths = [max(len(line[i]) for line in lines) for i in range(len(self.headings))]
         rule = ["-" * width for width in widths]
@@ -39,16 +39,16 @@ class Table:
 
 
 class Report:
-    """One run of one benchmark. Made before measuring, so that it knows the load then.
+    """One run of one benchmark. Create it before measuring, because it records the load.
 
     Args:
         name: The benchmark.
         packages: Distributions whose versions matter.
-        options: What the command line said, see `add_options`.
+        options: The options of the command line, see `add_options`.
 
     Attributes:
-        failures: What went wrong though the rest was measured, a text for each; `measuring` ends
-            the process with them.
+        failures: Texts of failures that did not stop the measurement; `measuring` ends the process
+            with them.
     """
 
     def __init__(self, name: str, packages: Sequence[str], options: argparse.Namespace) -> None:
@@ -63,15 +63,15 @@ class Report:
 
     @contextmanager
     def measuring(self, tables: Callable[[], Mapping[str, Table]]) -> Iterator[None]:
-        """A block that measures, and `finish` after it, however it ends.
+        """Runs a block that measures, then `finish`, however the block ends.
 
-        What was measured until an error or Ctrl-C is printed and recorded, and that it ended so.
+        On an error or Ctrl-C, prints and records the measurements so far, and the reason.
 
         Args:
-            tables: Gives the tables of what was measured so far.
+            tables: Returns the tables of the measurements so far.
 
         Raises:
-            SystemExit: There are `failures`, which are its message.
+            SystemExit: There are `failures`, which form its message.
         """
         try:
             yield
@@ -87,10 +87,10 @@ class Report:
             sys.exit("\n".join(["Some have failed:", *self.failures]))
 
     def finish(self, tables: Mapping[str, Table]) -> None:
-        """Prints the tables, and appends them to RESULTS.md when asked for.
+        """Prints the tables, and appends them to RESULTS.md if requested.
 
         Args:
-            tables: By caption.
+            tables: The tables by caption.
         """
         facts = {**self._facts, "load after": machine.load()}
         if self.failures:
@@ -109,12 +109,12 @@ class Report:
 
 
 def _arguments(options: argparse.Namespace) -> list[str]:
-    """What the command line said, but for what only concerns the record."""
+    """Returns the options of the command line except those of recording."""
     return [each for each in sys.argv[1:] if each not in ("--record", "--note", options.note)]
 
 
 def add_options(parser: argparse.ArgumentParser, rounds: int) -> None:
-    """The options that all benchmarks have."""
+    """Adds the options of all benchmarks."""
     parser.add_argument("--rounds", type=int, default=rounds, help="default: %(default)s")
     parser.add_argument("--record", action="store_true", help="append the figures to RESULTS.md")
     parser.add_argument("--note", default="", help="what else RESULTS.md should say of this run")
@@ -123,7 +123,7 @@ def add_options(parser: argparse.ArgumentParser, rounds: int) -> None:
 def add_call_options(
     parser: argparse.ArgumentParser, rounds: int, round_s: float, cases: Collection[str]
 ) -> None:
-    """The options of benchmarks that time calls: these, seconds per round, threads and cases."""
+    """Adds the options of benchmarks that time calls: also seconds per round, threads and cases."""
     add_options(parser, rounds)
     per_round = "seconds of calls per round"
     parser.add_argument("--round-s", type=float, default=round_s, help=per_round)
@@ -132,7 +132,7 @@ def add_call_options(
 
 
 def time_text(value: Measured) -> str:
-    """A time of the unit that suits it, with its spread: `12.3 µs ±2%`."""
+    """Returns a time in a suitable unit with its spread: `12.3 µs ±2%`."""
     for unit, scale in (("µs", 1e6), ("ms", 1e3)):
         if abs(value.median) * scale < 1000:
             return f"{value.median * scale:.3g} {unit} ±{value.spread:.0%}"
@@ -140,10 +140,10 @@ def time_text(value: Measured) -> str:
 
 
 def rate_text(value: Measured, digits: int = 0) -> str:
-    """A rate with its spread: `1,320 ±2%`."""
+    """Returns a rate with its spread: `1,320 ±2%`."""
     return f"{value.median:,.{digits}f} ±{value.spread:.0%}"
 
 
 def ratio_text(value: Measured) -> str:
-    """A ratio with two to three digits: `5.2`."""
+    """Returns a ratio with two to three digits: `5.2`."""
     return f"{value.median:.3g}" if value.median < 100 else f"{value.median:.0f}"

@@ -1,6 +1,6 @@
 """One competitor of `session_overhead.py`, as a process: `session_competitor.py NAME THREADS`.
 
-sparkflow and TensorFlow run the very same program: it is written once, in TensorFlow 1's words.
+sparkflow and TensorFlow run the same program, written once with TensorFlow 1's API.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Y = _generator.uniform(0.1, 0.9, 10).astype(np.float32)
 
 
 def numpy_case(name: str) -> Case:
-    """What one would write without any framework."""
+    """Returns what one would write without a framework."""
     if name == "mlp":
         step = mlp.numpy_step(mlp.initial_values())
         images, labels = mlp.batch()
@@ -40,11 +40,11 @@ def numpy_case(name: str) -> Case:
 
 
 def framework_case(tf: Any, threads: int) -> Callable[[str], Case]:
-    """The cases as a TensorFlow 1 program.
+    """Returns the cases as a TensorFlow 1 program.
 
     Args:
         tf: The framework.
-        threads: For its own thread pools, if it has any.
+        threads: The size of its own thread pools, if it has any.
     """
     session = session_maker(tf, threads)
 
@@ -67,7 +67,7 @@ def framework_case(tf: Any, threads: int) -> Callable[[str], Case]:
 
 
 def session_maker(tf: Any, threads: int) -> Callable[[], Any]:
-    """Makes sessions on the default graph that use so many threads."""
+    """Returns a function that creates sessions on the default graph with a number of threads."""
     config = tf.ConfigProto(
         intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads
     )
@@ -75,7 +75,7 @@ def session_maker(tf: Any, threads: int) -> Callable[[], Any]:
 
 
 def chain(library: Any, x: Any, y: Any) -> Any:
-    """The chained elementwise ops, in the words that these libraries have in common."""
+    """The chained elementwise ops, with the functions that these libraries share."""
     for _ in range(CHAIN_LENGTH // 4):
         x = x + y
         x = x * y
@@ -87,7 +87,7 @@ def chain(library: Any, x: Any, y: Any) -> Any:
 def mlp_case(
     tf: Any, session: Callable[[], Any], sizes: Sequence[int], rows: int, optimizer: Any
 ) -> Case:
-    """A training step of a network of dense layers, in the graph that is the default now."""
+    """Builds a training step of a network of dense layers in the current default graph."""
     images, labels = mlp.batch(rows=rows)
     x = tf.placeholder(tf.float32, [None, sizes[0]])
     y = tf.placeholder(tf.int64, [None])
@@ -103,15 +103,15 @@ def training_case(
     next_feed: Callable[[], Mapping[Any, Any]],
     initial_feed: Mapping[Any, Any] | None = None,
 ) -> Case:
-    """A training step that returns the loss before it; checked are the losses of five.
+    """Returns a training step that returns the loss before the update; the check is five losses.
 
     Args:
         tf: The framework.
-        session: Makes one on the default graph.
-        loss: What the step makes less.
-        optimizer: How.
-        next_feed: What the next step is fed.
-        initial_feed: What the initialisation of the variables is fed.
+        session: Creates a session on the default graph.
+        loss: The loss to minimize.
+        optimizer: The optimizer.
+        next_feed: Returns the feeds of the next step.
+        initial_feed: The feeds of the variables' initialization.
     """
     train_op = optimizer.minimize(loss)
     initializer = tf.global_variables_initializer()
@@ -125,7 +125,7 @@ def training_case(
 
 
 def load(name: str) -> Any:
-    """The framework of that name with TensorFlow 1's interface, None where it is not installed."""
+    """Returns the framework with this name and TensorFlow 1's API; None if not installed."""
     if importlib.util.find_spec(MODULES[name]) is None:
         skip(f"the package {MODULES[name]} is not installed")
         return None

@@ -1,8 +1,8 @@
-"""What a step costs beside its arithmetic: sparkflow, TensorFlow and numpy written by hand.
+"""The overhead of a step beyond its arithmetic: sparkflow, TensorFlow and hand-written numpy.
 
     python benchmarks/session_overhead.py [--record]
 
-TensorFlow is left out where it is not installed.
+TensorFlow is left out if it is not installed.
 """
 
 from __future__ import annotations

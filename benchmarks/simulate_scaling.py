@@ -1,11 +1,11 @@
-"""Throughput against workers, up to 1,000: simulated with measured constants and stated networks.
+"""Simulated throughput of up to 1,000 workers, with measured constants and given networks.
 
     python benchmarks/simulate_scaling.py                          # tables
     python benchmarks/simulate_scaling.py --pictures docs/images   # and pictures; needs matplotlib
     python benchmarks/simulate_scaling.py --validate --record      # beside real clusters
     python benchmarks/simulate_scaling.py --measure                # measures the constants anew
 
-What the simulation is, and how to choose the number of parameter servers: docs/scaling.md.
+docs/scaling.md describes the simulation and how to choose the number of parameter servers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ALL_REDUCE, IDEAL = "all-reduce", "ideal"
 
 def main() -> None:
     machine.clean_own_environment()
-    os.environ.update(machine.clean_environment(threads=1))  # also for what is measured in here
+    os.environ.update(machine.clean_environment(threads=1))  # also for measurements in this process
     parser = argparse.ArgumentParser(description=__doc__)
     add_options(parser, rounds=5)
     parser.add_argument("--round-s", type=float, default=0.5, help="seconds of steps per round")
@@ -89,7 +89,7 @@ def main() -> None:
 
 
 def _replace_figures(page: Path, tables: dict[str, Table]) -> None:
-    """Puts tables between the marks of a page."""
+    """Inserts tables between the marks of a page."""
     text = page.read_text(encoding="utf-8")
     before, begin, rest = text.partition(PAGE_BEGIN)
     _, end, after = rest.partition(PAGE_END)
@@ -135,10 +135,10 @@ def simulated(
 
 
 def parameter_servers_needed(model: Model, channel: Channel, network: Network, workers: int) -> int:
-    """How many keep so many asynchronous workers busy, by the rule of thumb; 0 when none do.
+    """Returns the parameter servers that keep workers busy, by a rule of thumb; 0 if none do.
 
-    In the time of a worker's step a parameter server must deal with a message of each worker, and
-    with its share of their bytes and updates.
+    During a worker's step, a parameter server must process a message of each worker and its share
+    of their bytes and updates.
     """
     step_s = worker_step_s(model, channel, network)
     messages_s = 2 * workers * channel.message_s

@@ -1,10 +1,10 @@
-"""Single ops and their gradients beside TensorFlow, JAX and PyTorch, in one table, worst first.
+"""Single ops and their gradients compared with TensorFlow, JAX and PyTorch, worst first.
 
     python benchmarks/single_ops.py --record --tensorflow-python P --torch-python P --jax-python P
 
 The ops are in `single_ops_cases.py` and the modules that it names, on random data of usual sizes;
-what they give is compared. Times are those of all processors together. `--match` takes the ops
-whose text has such a part (a regular expression).
+their results are compared. Times are the total over all processors. `--match` selects ops by a
+regular expression that is searched in their text.
 """
 
 from __future__ import annotations

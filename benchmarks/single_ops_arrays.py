@@ -1,4 +1,4 @@
-"""Cases of `single_ops.py` that pick elements or bring them elsewhere."""
+"""Cases of `single_ops.py` that select or move elements."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def indexing() -> None:
         "tensor_scatter_update rows",
         [_normal(10_000, 64), _ids(10_000, 1000, 1), _normal(1000, 64)],
         lambda tf, x, i, y: tf.tensor_scatter_update(x, i, y),
-        is_random=True,  # which of two rows stays
+        is_random=True,  # which of two rows remains
     )
     ordered = np.sort(_ids(500, 4096))
     for name in ("sum", "mean", "max", "prod"):

@@ -1,7 +1,7 @@
-"""One op each, on data of usual sizes: what it is given, and how each library says it.
+"""Single ops on data of usual sizes: their inputs, and their implementation in each library.
 
-A case is computed from variables, so that nobody folds it into a constant. `gradient` adds another
-case that is its gradient by the first input, from a gradient of the result that is random.
+A case is computed from variables, so that no library folds it into a constant. `gradient` adds
+another case for its gradient by the first input, with a random gradient of the result.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 Say = Callable[..., Any]
-"""From the library and the inputs to what is computed: a tensor, or a list of them."""
+"""Maps the library and the inputs to the result: a tensor, or a list of them."""
 _generator = np.random.default_rng(0)
 
 
@@ -24,12 +24,12 @@ class Op:
     """A case.
 
     Attributes:
-        inputs: What it is computed from.
-        tf: How TensorFlow 1 says it, and sparkflow.
-        torch: How PyTorch does; None where it has no such op.
-        jax: How JAX does; given `jax`, whose `numpy` and `lax` are within.
+        inputs: The inputs.
+        tf: The code for TensorFlow 1 and sparkflow.
+        torch: The code for PyTorch; None if it has no such op.
+        jax: The code for JAX, which gets `jax` with `numpy` and `lax`.
         is_gradient: Whether the gradient by the first input is measured instead.
-        is_random: Whether results differ.
+        is_random: Whether results are random and differ.
     """
 
     inputs: Sequence[Array]
@@ -100,13 +100,13 @@ def _resized(mode: str, size: int) -> Say:
 
 
 def _raw(tf: Any, name: str) -> Any:
-    """An op by its name, whatever its capital letters."""
+    """Returns an op by its name, ignoring case."""
     (found,) = [each for each in dir(tf.raw_ops) if each.lower() == name.lower()]
     return getattr(tf.raw_ops, found)
 
 
 def _resizing() -> None:
-    # The other libraries have half-pixel centers; TensorFlow 1 has them as an attribute.
+    # The other libraries use half-pixel centers, which are an attribute in TensorFlow 1.
     for size in (32, 128):
         for channels, given in ((16, _images), (3, _photos)):
             what = f"{given.shape[1]} to {size}, {channels} channels"
@@ -390,13 +390,13 @@ def _reductions() -> None:
 
 
 def all_ops() -> dict[str, Op]:
-    """The cases, by what they are."""
+    """Returns the cases by their texts."""
     if not OPS:
         import single_ops_arrays as arrays
         import single_ops_maths as maths
         import single_ops_text as text
 
-        # In this order: all draw their data from one generator.
+        # The order matters: all draw their data from one generator.
         here = (_resizing, _image_ops, _norms, _sorting, _reductions)
         elsewhere = (arrays.indexing, arrays.moving, maths.products, maths.convolutions)
         rest = (maths.elements, text.strings, text.sparse, maths.losses)

@@ -1,9 +1,10 @@
 """One competitor of `single_ops.py`, as a process: `single_ops_competitor.py NAME THREADS`.
 
-What counts is the time of all processors, which others that run beside it disturb less.
+The time of all processors is measured, which other processes disturb less.
 
-NAME is as for `peers_competitor.py`, but for torch.compile: nobody compiles one op. The ops are in
-`single_ops_cases.py`. A library that has no such op, or fails at it, says so and takes no part.
+NAME is as for `peers_competitor.py`, without torch.compile, because single ops are not compiled.
+The ops are in `single_ops_cases.py`. A library that lacks an op, or fails at it, reports that and
+is left out.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from single_ops_cases import Op, all_ops
 
 
 def tensorflow_case(tf: Any, threads: int, inter: int) -> Callable[[str], Case | None]:
-    """The ops in a session of TensorFlow's or of sparkflow's."""
+    """Returns the ops in a session of TensorFlow or sparkflow."""
     config = tf.ConfigProto(
         intra_op_parallelism_threads=threads, inter_op_parallelism_threads=inter
     )
@@ -47,7 +48,7 @@ def tensorflow_case(tf: Any, threads: int, inter: int) -> Callable[[str], Case |
 
 
 def torch_case(torch: Any) -> Callable[[str], Case | None]:
-    """The ops, eager."""
+    """Returns the ops in eager mode."""
 
     def make(name: str) -> Case | None:
         op = all_ops()[name]
@@ -67,7 +68,7 @@ def torch_case(torch: Any) -> Callable[[str], Case | None]:
         result = made[0] if isinstance(made, list) else made
         dy = torch.from_numpy(_gradient(tuple(result.shape)))
 
-        def gradient() -> Any:  # the way back alone
+        def gradient() -> Any:  # only the backward pass
             return torch.autograd.grad(result, first, dy, retain_graph=True)[0].numpy()
 
         return _case(op, gradient)
@@ -76,7 +77,7 @@ def torch_case(torch: Any) -> Callable[[str], Case | None]:
 
 
 def jax_case(jax: Any) -> Callable[[str], Case | None]:
-    """The ops under jit."""
+    """Returns the ops under jit."""
 
     def make(name: str) -> Case | None:
         op = all_ops()[name]
@@ -119,7 +120,7 @@ def _or_nothing(make: Callable[[str], Case | None]) -> Callable[[str], Case | No
     def safe(name: str) -> Case | None:
         try:
             return make(name)
-        except Exception as error:  # whatever another library says of an op it does not have
+        except Exception as error:  # whatever another library raises for an op that it lacks
             text = " ".join(str(error).split())[:200]
             print(f"{sys.argv[1]}: {name}: {type(error).__name__}: {text}", file=sys.stderr)
             return None
@@ -134,7 +135,7 @@ def _case(op: Op, call: Callable[[], Any]) -> Case:
 
 
 def _checks(array: Any) -> list[float]:
-    """Numbers that differ where values, signs or places do, none of them close to 0 by chance."""
+    """Returns numbers that differ if values, signs or positions do, none close to 0 by chance."""
     array = np.asarray(array)
     if array.dtype == object:
         return [float(zlib.crc32(b"\0".join(array.reshape(-1).tolist())))]

@@ -18,7 +18,7 @@ from single_ops_cases import (
 
 
 def products() -> None:
-    """Products of matrices and of stacks of them."""
+    """Products of matrices and of batches of matrices."""
     for m, k, n in (
         (1, 1024, 1024),
         (1024, 1024, 1),

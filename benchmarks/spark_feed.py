@@ -2,16 +2,16 @@
 
     python benchmarks/spark_feed.py [--record]
 
-The rows take the ways that `SparkTrainer.fit` sends them: "spooled" as in a local session, written
-once by the tasks that read them and mapped by all workers; "exchanged" as on a cluster, looked at,
-cached, placed, written by the workers' tasks and mapped by their child processes. Either way they
-are drawn in shuffled batches of 128, in the first epoch while they arrive. The yardstick is a
-`mapInArrow` that only reads the same files, in the same round. For rows that are exchanged there
-is another, which only reads them after Spark has cached, counted and dealt them: what any way
-through Spark's shuffle costs. Features are random.
+The rows take the paths of `SparkTrainer.fit`: "spooled" as in a local session, written once by the
+tasks that read them and mapped by all workers; "exchanged" as on a cluster: profiled, cached,
+placed, written by the workers' tasks and mapped by their child processes. In both cases they are
+drawn in shuffled batches of 128, in the first epoch while they arrive. The baseline is a
+`mapInArrow` that only reads the same files, in the same round. Exchanged rows have another
+baseline, which only reads them after Spark has cached, counted and dealt them: the cost of any path
+through Spark's shuffle. Features are random.
 
-"feed" is the time from the DataFrame to the last batch less that of the same barrier job with the
-same processes and no rows, which every training pays once.
+"feed" is the time from the DataFrame to the last batch, minus that of the same barrier job with the
+same processes and no rows, which every training needs once.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class DataSet:
     """Random rows.
 
     Attributes:
-        rows: How many.
+        rows: The number of rows.
         dim: Features per row.
-        scalars: Whether each feature is a column, or all are one array.
+        scalars: Whether each feature is a column; otherwise all are one array.
     """
 
     rows: int
@@ -57,19 +57,19 @@ class DataSet:
     scalars: bool
 
     def __str__(self) -> str:
-        """The data set as tables call it."""
+        """Returns the name of the data set in tables."""
         columns = f"{self.dim} float columns" if self.scalars else f"arrays of {self.dim} floats"
         return f"{self.rows:,} rows, {columns}"
 
     @property
     def features(self) -> str | list[str]:
-        """What `featuresCol` would be."""
+        """Returns the value of `featuresCol`."""
         return [f"f{index}" for index in range(self.dim)] if self.scalars else "features"
 
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """Seconds from the DataFrame to the end of each phase."""
+    """The seconds from the DataFrame to the end of each phase."""
 
     arranged: float
     first_batch: float
@@ -80,7 +80,7 @@ DATA_SETS = (DataSet(100_000, 784, scalars=False), DataSet(1_000_000, 28, scalar
 
 
 def written(folder: Path, shrink: int) -> Iterator[tuple[DataSet, Path]]:
-    """Each data set with so many times fewer rows, and the files it was written to."""
+    """Returns each data set with rows divided by a factor, and its files."""
     for whole in DATA_SETS:
         data = DataSet(whole.rows // shrink, whole.dim, whole.scalars)
         path = folder / f"{data.dim}.parquet"
@@ -115,7 +115,7 @@ def main() -> None:
 
 
 def write(data: DataSet, path: Path) -> None:
-    """Random rows as Parquet files."""
+    """Writes random rows as Parquet files."""
     path.mkdir()
     generator = np.random.default_rng(0)
     for index in range(FILES):
@@ -140,7 +140,7 @@ def _cells(spark: Any, path: Path, data: DataSet, rounds: int) -> list[list[str]
         after_exchange = read_exchanged(spark.read.parquet(str(path)))
         nothing = _without_rows(spark)
         phases = {way: feed(spark.read.parquet(str(path)), data.features, way) for way in found}
-        if round_ >= 0:  # the first ones warm the JVM and the page cache up
+        if round_ >= 0:  # the first ones warm up the JVM and the page cache
             reading.append(data.rows / seconds)
             exchanging.append(data.rows / after_exchange)
             empty.append(nothing)
@@ -172,14 +172,14 @@ def _cells(spark: Any, path: Path, data: DataSet, rounds: int) -> list[list[str]
 
 
 def read_only(frame: Any) -> float:
-    """Seconds of a job that does nothing with the rows but count them in Python."""
+    """Returns the seconds of a job that only counts the rows in Python."""
     began = time.monotonic()
     frame.mapInArrow(_counter(), "rows bigint").collect()
     return time.monotonic() - began
 
 
 def read_exchanged(frame: Any) -> float:
-    """The same of rows that Spark caches, counts by partition and deals to the workers' tasks."""
+    """Returns the seconds for rows that Spark caches, counts by partition and deals to tasks."""
     from pyspark import StorageLevel
     from pyspark.sql import functions as F
 
@@ -197,7 +197,7 @@ def read_exchanged(frame: Any) -> float:
 
 
 def _counter() -> Any:
-    """The function that counts; made here, so that Python workers need not import this module."""
+    """Returns the counting function; created here so that workers need not import this module."""
 
     def count(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow
@@ -209,7 +209,7 @@ def _counter() -> Any:
 
 
 def feed(frame: Any, features_col: str | list[str], way: str) -> Phases:
-    """Takes the rows the way `SparkTrainer.fit` does."""
+    """Feeds the rows in the way of `SparkTrainer.fit`."""
     from unittest import mock
 
     from sparkflow.spark.data.plan import spooled
@@ -238,7 +238,7 @@ def feed(frame: Any, features_col: str | list[str], way: str) -> Phases:
 
 
 def _without_rows(spark: Any) -> float:
-    """Seconds of the barrier job with all its processes when there is nothing to feed."""
+    """Returns the seconds of the barrier job with all its processes but no rows."""
     from pyspark.sql import functions as F
 
     from sparkflow.spark.data.schema.row_format import DENSE, Input, RowFormat
@@ -261,7 +261,7 @@ def _run(placed: Any, row_format: Any) -> Any:
 
 
 def _task(plan: Any, reader: str) -> Any:
-    """What `sparkflow.spark.cluster.task` does with rows, with a reader as the child process."""
+    """Handles rows like `sparkflow.spark.cluster.task`, with a reader as the child process."""
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
         import os

@@ -1,12 +1,12 @@
-"""How long whole fits take, from the call of `fit` to the model, and what they wait for.
+"""The time of whole fits, from the call of `fit` to the model, and what they wait for.
 
     python benchmarks/spark_fit.py [--cases 784x1 784x5 28x1 parquet memory] [--record]
 
-`local[2]`, two workers that hold the variables beside their work (`numPs=0`), batches of 128 (512
-for the narrow rows), random rows in Parquet files. Beside it, in the same rounds: `toPandas` or
-`toArrow` and PyTorch in the driver's process, where PyTorch is installed; pyarrow alone reading the
-same files; rows that a bare `mapInArrow` reads. The case `memory` feeds rows of five times the
-memory that they may keep resident.
+`local[2]`, two workers that also hold the variables (`numPs=0`), batches of 128 (512 for the narrow
+rows), random rows in Parquet files. For comparison, in the same rounds: `toPandas` or `toArrow` and
+PyTorch in the driver's process, if PyTorch is installed; reading the same files with pyarrow alone,
+and with a bare `mapInArrow`. The case `memory` feeds rows of five times the memory that may be
+resident.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class Case:
 
     Attributes:
         data: The rows.
-        epochs: How often they are trained on.
+        epochs: The number of epochs.
         batch: Rows per step of each worker.
         layers: Units of the dense layers.
-        goal_s: Seconds of the whole fit.
-        peer: How the rows get to PyTorch: `toPandas` or `toArrow`.
+        goal_s: The goal for the whole fit, in seconds.
+        peer: How PyTorch gets the rows: `toPandas` or `toArrow`.
     """
 
     data: DataSet
@@ -126,7 +126,7 @@ def _fit_row(spark: Any, case: Case, paths: Any, rounds: int) -> list[str]:
         model = _trainer(case, data.features).fit(frame)
         fitted = time.perf_counter() - began
         peer = _peer(frame, case, data)
-        if round_ < 0:  # warms the JVM, Spark's Python workers and the page cache up
+        if round_ < 0:  # warms up the JVM, Spark's Python workers and the page cache
             continue
         seconds.append(fitted)
         reading.append(data.rows / bare)
@@ -186,7 +186,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: Any) -> Any:
 
 
 def _peer(frame: Any, case: Case, data: DataSet) -> float | None:
-    """Seconds of collecting the rows in the driver and training with PyTorch; None without it."""
+    """Returns the seconds to collect the rows and train with PyTorch; None without PyTorch."""
     try:
         import torch
     except ModuleNotFoundError:
@@ -271,7 +271,7 @@ def _read_alone(path: Path) -> None:
 
 
 def _feed(path: Path, data: DataSet) -> None:
-    """What one worker does with all files, up to the last batch."""
+    """Runs one worker with all files, up to the last batch."""
     from sparkflow.spark.data.feed.worker_feed import WorkerFeed
     from sparkflow.spark.data.feed_plan import FeedPlan
     from sparkflow.spark.data.parquet.footers import read_footers

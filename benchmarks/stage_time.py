@@ -1,12 +1,12 @@
-"""Processor time of a step in two stages, beside one task: `model_parallel.py` without waiting.
+"""Processor time of a step in two stages and in one task: `model_parallel.py` without waiting.
 
     python benchmarks/stage_time.py [--record]
 
-The same network and batch, on a cluster within this process, each task one thread. Processor time
-is what other programs on the machine change least. From it, taken between all bundles that a task
-sends and receives, follows the least time of a step, were there a core per task and no time between
-them: who receives goes on when the bundle was sent. "of the bound" is what that would be of what
-the filling and emptying of 1F1B leave.
+The same network and batch, on a cluster within this process, one thread per task. Processor time is
+least affected by other programs. It is measured between all bundles that a task sends and receives,
+and determines the minimum time of a step with one core per task and no transfer time: a receiver
+continues when the bundle has been sent. "of the bound" is this speedup as a fraction of the limit
+by filling and draining of 1F1B.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Run:
 
     task: str
     bundles: list[tuple[str, bool, float]] = field(default_factory=list)
-    """Key, whether it came, and when."""
+    """The key, whether it was received, and when."""
     seconds: float = 0.0
 
 
 _runs: defaultdict[int, list[Run]] = defaultdict(list)
-"""By step."""
+"""The marks by step."""
 _running = threading.local()
 
 
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def _put_clocks() -> None:
-    """Has every run of a partition on a task leave what it took of its thread, and when."""
+    """Makes every run of a partition on a task record its thread's processor time and when."""
     from sparkflow_runtime.compiler.program import Program
     from sparkflow_runtime.worker.step import Step
 
@@ -101,7 +101,7 @@ def _put_clocks() -> None:
 
 
 def _least(runs: list[Run]) -> float:
-    """Seconds of a step of these, each on a core of its own."""
+    """Returns the seconds of a step of these, each on its own core."""
     sent: dict[str, float] = {}
     late = dict.fromkeys(range(len(runs)), 0.0)
     todo = {number: list(each.bundles) for number, each in enumerate(runs)}
@@ -127,7 +127,7 @@ def _of(found: list[dict[str, float]], task: str) -> Measured:
 
 
 def _step(parts: int) -> dict[str, float]:
-    """Seconds of processor time of a step, by task: `worker 1`, `ps 0`; and `step`."""
+    """Returns a step's processor seconds by task: `worker 1`, `ps 0`; and `step`."""
     import sparkflow as tf
     from sparkflow_runtime.codegen.machine import threads
     from sparkflow_runtime.testing.local_cluster import LocalCluster
@@ -159,14 +159,14 @@ def _short(task: str) -> str:
 
 
 def _model(tf: Any, parts: int) -> tuple[Any, Any]:
-    """The placeholder of a batch, and the training step in so many parts."""
+    """Returns the placeholder of a batch, and the training step in a number of parts."""
     from sparkflow.train.optimizers.strategy import AsyncReplication
     from sparkflow.train.replication.micro_batches import MicroBatches
 
     layers = model_parallel.LAYERS
 
     def place(stage: int) -> Any:
-        """Layers on their stage, variables beside it; all on one task where there is one part."""
+        """Places layers on their stage and variables next to it; all on one task for one part."""
 
         def device(op: Any) -> str:
             is_variable = op.type == "VariableV2"

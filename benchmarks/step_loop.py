@@ -1,8 +1,8 @@
-"""Training steps of one parameter server and two workers, beside what the wire alone would allow.
+"""Training steps of one parameter server and two workers, compared with the limit of the wire.
 
     python benchmarks/step_loop.py [--record]
 
-All tasks are processes of this machine with one thread for numpy. Every step pulls and pushes all
+All tasks are processes on this machine with one thread for numpy. Every step pulls and pushes all
 parameters of the network in `mlp.py` (940 KB each way); the batch is a constant, so that nothing
 but the loop is measured.
 """
@@ -39,11 +39,11 @@ _TRIPS_S = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast all workers together were.
+    """The speed of all workers together.
 
     Attributes:
-        steps_per_s: Steps of all workers.
-        waited: The share of the workers' time spent waiting for other tasks.
+        steps_per_s: Steps per second of all workers.
+        waited: The fraction of the workers' time spent waiting for other tasks.
     """
 
     steps_per_s: float
@@ -86,7 +86,7 @@ def main() -> None:
 
 
 def start(mode: str, stack: ExitStack) -> Callable[[int], Pace]:
-    """Starts a cluster and returns what runs so many steps on each of its workers."""
+    """Starts a cluster and returns a function that runs a number of steps on each worker."""
     from sparkflow_runtime.master.driver import DriverMaster
     from sparkflow_runtime.testing.local_cluster import LocalCluster
 
@@ -120,7 +120,7 @@ def start(mode: str, stack: ExitStack) -> Callable[[int], Pace]:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaGraph:
-    """The graph that every worker trains with."""
+    """Returns the graph that every worker trains."""
 
     replica: Callable[[int], Any]
     initializer: str
@@ -129,7 +129,7 @@ class ReplicaGraph:
 
 
 def build(mode: str) -> ReplicaGraph:
-    """The replicas' graph, as `SparkTrainer` builds it, but with a constant batch."""
+    """Returns the replicas' graph as built by `SparkTrainer`, but with a constant batch."""
     import sparkflow as tf
     from sparkflow.train.optimizers import strategy as replication
     from sparkflow.train.replication.sync import SyncReplication

@@ -1,11 +1,11 @@
-"""Where a training step's time goes, on every thread: a picture and a table.
+"""The use of time in a training step on every thread: a picture and a table.
 
     python benchmarks/step_timeline.py --case mlp --threads 2 --picture step.svg
 
-Runs a case of `peers.py` in this process, with a clock around each kernel of the plan and one
-around each part that a thread does of it. Of the recorded steps the one of median length is shown:
-when each kernel ran, what each thread did meanwhile, and what is left between kernels. The clocks
-cost about 0.2 µs a kernel. Pictures need matplotlib.
+Runs a case of `peers.py` in this process, with a clock around each kernel of the plan and each part
+of it that a thread executes. Shows the recorded step of median length: when each kernel ran, what
+each thread did at that time, and the gaps between kernels. The clocks cost about 0.2 µs per kernel.
+Pictures need matplotlib.
 """
 
 from __future__ import annotations
@@ -82,12 +82,12 @@ define void @run(ptr %recorder, ptr %function, ptr %argument, i32 %parts) {
   ret void
 }
 """.replace("MASK", str(_MOST_PARTS - 1))
-"""What stands between kernels and the pool of threads: a clock around each part."""
+"""A wrapper of the thread pool with a clock around each part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What took from `start` to `stop`, in nanoseconds; a kernel's name or a thread's number."""
+    """An interval in nanoseconds, with a kernel's name or a thread's number."""
 
     name: str
     start: int
@@ -96,7 +96,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step: its kernels in order, and the parts of them that threads did."""
+    """One step: its kernels in order, and the parts that threads executed."""
 
     start: int
     stop: int
@@ -105,12 +105,12 @@ class Step:
 
     @property
     def length(self) -> int:
-        """Nanoseconds."""
+        """The duration in nanoseconds."""
         return self.stop - self.start
 
 
 class Recorder:
-    """Puts the clocks in; made before anything is compiled."""
+    """Installs the clocks; create it before anything is compiled."""
 
     def __init__(self) -> None:
         from sparkflow_runtime.codegen.machine import native, threads
@@ -190,7 +190,7 @@ def main() -> None:
 
 
 def recorded(case: str, threads: int, count: int) -> list[Step]:
-    """So many steps of a case of `peers.py`."""
+    """Records a number of steps of a case of `peers.py`."""
     import peers_competitor
 
     import sparkflow as tf
@@ -205,7 +205,7 @@ def recorded(case: str, threads: int, count: int) -> list[Step]:
 
 
 def table(steps: Sequence[Step], shown: Step, threads: int) -> Table:
-    """Per kernel: its time, that of each thread's parts, and how busy all were."""
+    """Returns for each kernel its time, that of each thread's parts, and the utilization."""
     alike = [step for step in steps if len(step.kernels) == len(shown.kernels)]
     rows = []
     total = statistics.median(step.length for step in alike)
@@ -232,7 +232,7 @@ def _us(nanoseconds: float) -> str:
 
 
 def draw(step: Step, caption: str, path: Path) -> None:
-    """The kernels in a row, each thread's parts in rows below it."""
+    """Draws the kernels in one row, and each thread's parts in rows below."""
     import matplotlib
 
     matplotlib.use("Agg")

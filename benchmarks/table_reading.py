@@ -1,12 +1,12 @@
-"""Rows per second that one worker of `fitOnTable` reads and feeds, beside the library's own read.
+"""Rows per second that one `fitOnTable` worker reads and feeds, compared with the library's read.
 
     python benchmarks/table_reading.py [--record]
 
-The same tables of eight columns of floats, a label and a day, in turns in one process: "library" is
-`DeltaTable.to_pyarrow_table` and `Table.scan().to_arrow()` of the same columns. "read" plans the
-snapshot and reads the worker's share, up to the columns that batches are cut of; "feed" draws
-shuffled batches of 1,024 rows of it, too. "deleted" is the table with every seventh row deleted, by
-the library's rewrite of its files.
+The same tables with eight columns of floats, a label and a day, alternately in one process:
+"library" is `DeltaTable.to_pyarrow_table` and `Table.scan().to_arrow()` of the same columns. "read"
+plans the snapshot and reads the worker's share, up to the columns from which batches are taken;
+"feed" also draws shuffled batches of 1,024 rows. "deleted" is the table with every seventh row
+deleted, by the library's rewrite of its files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is said about repeated measurements: medians, their spread, and ratios of rounds."""
+"""Statistics of repeated measurements: medians, their spread, and ratios of rounds."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ class Measured:
 
     @property
     def median(self) -> float:
-        """The middle of the rounds."""
+        """The median of the rounds."""
         return statistics.median(self.rounds)
 
     @property
     def spread(self) -> float:
-        """Half the distance between the quartiles, as a share of the median."""
+        """Half the interquartile range, as a fraction of the median."""
         if len(self.rounds) < 2:
             return 0.0
         low, _, high = statistics.quantiles(self.rounds, n=4, method="inclusive")
         return (high - low) / 2 / self.median if self.median else 0.0
 
     def over(self, other: Measured) -> Measured:
-        """This figure divided by another, round by round.
+        """Returns this figure divided by another, round by round.
 
-        Rounds of competitors alternate, so that what slows the machine down slows both: the ratio
-        varies less than either figure.
+        Rounds of competitors alternate, so anything that slows down the machine affects both: the
+        ratio varies less than either figure.
         """
         return Measured(tuple(a / b for a, b in zip(self.rounds, other.rounds, strict=True)))
 
     def minus(self, other: Measured) -> Measured:
-        """This figure less another, round by round."""
+        """Returns this figure minus another, round by round."""
         return Measured(tuple(a - b for a, b in zip(self.rounds, other.rounds, strict=True)))
 
 
 def measured(rounds: Sequence[float]) -> Measured:
-    """The figure of these rounds."""
+    """Returns the figure of these rounds."""
     return Measured(tuple(rounds))
 
 
 def seconds_per_call(
     call: Callable[[], Any], round_s: float, clock: Callable[[], float] = time.perf_counter
 ) -> float:
-    """The mean time of a call over about `round_s` seconds of calls, without garbage collection."""
+    """Measures the mean time of a call over about `round_s` seconds, without garbage collection."""
     calls = 1
     gc.collect()
     gc.disable()

@@ -1,7 +1,7 @@
 """One competitor of `executor.py`, as a process: `torch_competitor.py torch|compiled THREADS`.
 
 The cases as one writes them for PyTorch: eager, or with `torch.compile` around the computation of
-the loss and around the optimizer's step. Nothing is fed: the data are tensors from the start.
+the loss and around the optimizer's step. Nothing is fed: the data are already tensors.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from competitor import Case, load_torch, serve
 
 
 class Cases:
-    """The cases of one competitor.
+    """Returns the cases of one competitor.
 
     Args:
         torch: The library.
@@ -33,7 +33,7 @@ class Cases:
         self._compiled = compiled
 
     def make(self, name: str) -> Case | None:
-        """The case of that name."""
+        """Returns the case with this name."""
         makers = {
             "add": self._add,
             "chain": lambda: self._chain(session_competitor.X, session_competitor.Y),

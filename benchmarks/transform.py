@@ -2,13 +2,12 @@
 
     python benchmarks/transform.py [--record]
 
-The first table is what happens in one Python worker on one thread, from Arrow batches of 10,000
-rows as Spark sends them to Arrow predictions, beside numpy's matrix products of the same sizes. The
-second is Spark's side of it, on one task slot: the same rows from Parquet files through functions
-that only read them, through a `mapInArrow` that gives them back as they are, through one that
-appends a column of zeros, which any function that predicts has to do at least, and through
-`transform`. Rows of 28 single columns, ten times as many, are another network's, 28-256-10. The
-JVM's own work runs beside the slot's.
+The first table measures one Python worker on one thread, from Spark's Arrow batches of 10,000 rows
+to Arrow predictions, compared with numpy's matrix products of the same sizes. The second measures
+Spark on one task slot: the same rows from Parquet files through functions that only read them,
+through a `mapInArrow` that returns them unchanged, through one that appends a column of zeros,
+which is the minimum for any prediction, and through `transform`. Rows with 28 single columns, ten
+times as many, are for another network, 28-256-10. The JVM's own work runs concurrently.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ GOAL = 200_000
 
 def main() -> None:
     machine.clean_own_environment()
-    # As pyspark does for its workers; before numpy loads.
+    # As in pyspark for its workers; before numpy is loaded.
     os.environ["OMP_NUM_THREADS"] = "1"
     parser = argparse.ArgumentParser(description=__doc__)
     add_options(parser, rounds=7)
@@ -58,7 +57,7 @@ def main() -> None:
 
 
 def build_model(sizes: tuple[int, int, int] = SIZES) -> Any:
-    """A network of these sizes with random weights, and all three predictions of a classifier."""
+    """Returns a network with random weights and all three predictions of a classifier."""
     import numpy as np
 
     import sparkflow as tf
@@ -121,7 +120,7 @@ def _worker_table(options: argparse.Namespace) -> Table:
 
 
 def _products(model: Any, x: Any, batch_size: int) -> Callable[[], object]:
-    """Only the multiplications, by numpy."""
+    """Computes only the matrix products, with numpy."""
     weights = [value for value in model.variables.values() if value.ndim == 2]
 
     def run() -> None:
@@ -136,7 +135,7 @@ def _products(model: Any, x: Any, batch_size: int) -> Callable[[], object]:
 def _transformed(
     model: Any, predictor: Any, x: Any, batch_size: int, form: str
 ) -> Callable[[], object]:
-    """What a Python worker does with one Arrow batch."""
+    """Processes one Arrow batch like a Python worker."""
     import numpy as np
     import pyarrow as pa
 
@@ -179,7 +178,7 @@ def _spark_table(options: argparse.Namespace) -> Table:
             for (form, way), frame in cases.items():
                 began = time.monotonic()
                 frame.write.format("noop").mode("overwrite").save()
-                if round_ >= 0:  # the first ones warm the JVM, the workers and the page cache up
+                if round_ >= 0:  # the first ones warm up the JVM, the workers and the page cache
                     rate = _rows_of(form, options.rows) / (time.monotonic() - began)
                     rates[form, way].append(rate)
     found = {case: measured(each) for case, each in rates.items()}
@@ -212,7 +211,7 @@ def _spark_cells(form: str, found: dict[tuple[str, str], Measured]) -> Sequence[
 
 
 def _write(spark: Any, rows: int, folder: Path) -> dict[str, Any]:
-    """The DataFrames of the forms, read from files."""
+    """Returns the DataFrames by form, read from files."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -236,7 +235,7 @@ def _write(spark: Any, rows: int, folder: Path) -> dict[str, Any]:
 
 
 def _cases(spark: Any, rows: int, folder: Path) -> Iterator[tuple[tuple[str, str], Any]]:
-    """What is run, by form and way."""
+    """Returns what to run, by form and way."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import DoubleType, StructField, StructType
 
@@ -244,7 +243,7 @@ def _cases(spark: Any, rows: int, folder: Path) -> Iterator[tuple[tuple[str, str
 
     frames = _write(spark, rows, folder)
     parts = F.unwrap_udt("features")
-    # The filter lets vectors pass by a Python function in Spark 4.3, see trainer_model.
+    # The filter lets vectors bypass a Python function in Spark 4.3, see trainer_model.
     vectors = frames["vectors"].where(F.spark_partition_id() >= 0)
     plain = vectors.select(parts.getField("values").alias("features"))
     names = ("values", "indices", "size")  # the columns that `transform` sends
@@ -285,7 +284,7 @@ def _with_zeros(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def _reader(width: int) -> Any:
-    """A function of so many columns that gives a zero per row."""
+    """Returns a function of a number of columns that returns a zero per row."""
     import numpy as np
     import pyarrow as pa
     from pyspark.sql import functions as F

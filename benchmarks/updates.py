@@ -1,10 +1,10 @@
-"""Updates of variables by optimizers, beside TensorFlow, PyTorch and the speed of memory.
+"""Updates of variables by optimizers, compared with TensorFlow, PyTorch and memory bandwidth.
 
     python benchmarks/updates.py --torch-python /path/to/python [--record]
 
-One large variable, of which the bytes count, and many small ones, of which the calls count. The
-column "group" is sparkflow's kernel for many variables, called without a session; "limit" copies as
-many bytes as the update reads and writes.
+One large variable, limited by bytes, and many small ones, limited by calls. The column "group" is
+sparkflow's kernel for many variables, called without a session; "limit" copies as many bytes as the
+update reads and writes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One competitor of `updates.py`, as a process: `updates_competitor.py NAME THREADS`.
 
-What is measured is the update alone: the gradients are there from the start.
+Only the update is measured: the gradients already exist.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CHECKED_STEPS = 3
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is updated.
+    """A case: the update rule and the variables.
 
     Attributes:
         rule: `sgd` or `adam`.
@@ -33,7 +33,7 @@ class Work:
     sizes: Sequence[int]
 
     def arrays(self, seed: int) -> list[Any]:
-        """One array per variable."""
+        """Returns one array per variable."""
         generator = np.random.default_rng(seed)
         return [generator.standard_normal(size, np.float32) for size in self.sizes]
 
@@ -46,7 +46,7 @@ WORK = {
 
 
 def framework_case(tf: Any, threads: int) -> Callable[[str], Case | None]:
-    """The cases as a TensorFlow 1 program; see `session_competitor.framework_case`."""
+    """Returns the cases as a TensorFlow 1 program; see `session_competitor.framework_case`."""
 
     def make(name: str) -> Case | None:
         work = WORK[name]
@@ -71,7 +71,7 @@ def framework_case(tf: Any, threads: int) -> Callable[[str], Case | None]:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What kernels may know of a node."""
+    """The information about a node for kernels."""
 
     name: str
     op: str
@@ -79,7 +79,7 @@ class Node:
 
 
 def group_case(name: str) -> Case | None:
-    """What a session cannot do without: sparkflow's kernel for all variables at once."""
+    """The necessary part of a session: sparkflow's kernel for all variables at once."""
     import sparkflow_runtime.ops.all  # noqa: F401  (fills the registry)
     from sparkflow_runtime import dtypes
     from sparkflow_runtime.ops import registry
@@ -104,7 +104,7 @@ def group_case(name: str) -> Case | None:
 
 
 def limit_case(name: str) -> Case | None:
-    """Copying as many bytes as the update reads and writes."""
+    """Copies as many bytes as the update reads and writes."""
     arrays = WORK[name].arrays(0)
     targets = [np.empty_like(array) for array in arrays]
     moved = 3 if WORK[name].rule == "sgd" else 7  # arrays; a copy moves two
@@ -117,7 +117,7 @@ def limit_case(name: str) -> Case | None:
 
 
 def torch_case(torch: Any) -> Callable[[str], Case | None]:
-    """PyTorch's optimizers, in the implementation that they choose themselves."""
+    """PyTorch's optimizers, with their default implementation."""
 
     def make(name: str) -> Case | None:
         work = WORK[name]

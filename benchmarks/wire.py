@@ -1,7 +1,7 @@
-"""Lower bounds: processes that exchange as many bytes as a training step does, and nothing else.
+"""Lower bounds: processes that only exchange as many bytes as a training step.
 
-A client sends bytes and gets bytes back: gradients against parameters. Over a raw TCP or unix
-socket into a buffer that is there already, and as one unary gRPC call with the bytes as message.
+A client sends bytes and receives bytes (gradients and parameters), over a raw TCP or unix socket
+into an existing buffer, or as the message of one unary gRPC call.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 KINDS = {"tcp": "raw TCP", "unix": "raw unix socket", "grpc": "gRPC unary"}
-"""What can be measured, and how tables call it."""
+"""The kinds of exchanges, with their names in tables."""
 
 Exchange = Callable[[int, int], None]
-"""Sends so many bytes and receives so many."""
+"""Sends and receives a number of bytes."""
 _METHOD = "/wire/Exchange"
 _OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
-_SIZES = struct.Struct("<QQ")  # of what follows, and of what is to come back
+_SIZES = struct.Struct("<QQ")  # of the data that follow and of the expected answer
 _LARGEST = 128 << 20
 _SOCKET_BUFFER = 256 << 10  # over TCP faster than 4 MiB
 _context = multiprocessing.get_context("spawn")
@@ -32,19 +32,19 @@ _context = multiprocessing.get_context("spawn")
 
 @contextmanager
 def connected(kind: str) -> Iterator[Exchange]:
-    """A server process and, in this process, a client of it."""
+    """Yields a client, in this process, of a server process."""
     with _server(kind) as address:
         yield _connect(kind, address)
 
 
 def exchanges_per_second(kind: str, size_bytes: int, clients: int, count: int) -> float:
-    """The rate of `clients` processes at one server, each making `count` exchanges.
+    """Measures the rate of `clients` processes with one server, `count` exchanges each.
 
     Args:
         kind: See `KINDS`.
-        size_bytes: How much goes each way.
-        clients: How many processes.
-        count: Of exchanges by each.
+        size_bytes: The bytes in each direction.
+        clients: The number of processes.
+        count: The number of exchanges of each.
     """
     with _server(kind) as address:
         ready = _context.Barrier(clients)
@@ -62,7 +62,7 @@ def exchanges_per_second(kind: str, size_bytes: int, clients: int, count: int) -
 
 @contextmanager
 def _server(kind: str) -> Iterator[Any]:
-    """A server in a process of its own; yields its address."""
+    """Runs a server in a separate process and yields its address."""
     mine, theirs = _context.Pipe()
     target = _serve_grpc if kind == "grpc" else _serve_socket
     process = _context.Process(target=target, args=(kind, theirs), daemon=True)
@@ -94,7 +94,7 @@ def _serve_socket(kind: str, report: Connection) -> None:
         listener = socket.create_server(("127.0.0.1", 0))
     else:
         listener = socket.socket(socket.AF_UNIX)
-        listener.bind("")  # a free name that is no file
+        listener.bind("")  # an unused name
         listener.listen()
     report.send(listener.getsockname())
     while True:
@@ -135,7 +135,7 @@ def _set_options(kind: str, connection: socket.socket) -> None:
 
 
 def _receive(connection: socket.socket, into: memoryview) -> bool:
-    """Fills the buffer; False when the peer has gone."""
+    """Fills the buffer; returns False if the peer is gone."""
     filled = 0
     while filled < len(into):
         count = connection.recv_into(into[filled:])

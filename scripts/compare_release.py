@@ -1,4 +1,4 @@
-"""Fails if two wheels differ, or if their metadata has addresses that only work in the repository.
+"""Fails if two wheels differ, or if their metadata has links that only work in the repository.
 
 python compare_release.py FROM_SDIST.whl DIRECT.whl
 """
@@ -15,13 +15,13 @@ LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|href)=[\"']([^\"']+)")
 
 
 def contents(wheel: str) -> dict[str, bytes]:
-    """The files of a wheel by their names."""
+    """Returns the files of a wheel by name."""
     with zipfile.ZipFile(wheel) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
 def relative_addresses(metadata: email.message.Message) -> list[str]:
-    """Addresses of the description and of the project that are not absolute."""
+    """Returns links of the description and the project that are not absolute."""
     text = str(metadata.get_payload())
     found = [
         one or other for one, other in LINK.findall(re.sub(r"```.*?```", "", text, flags=re.S))

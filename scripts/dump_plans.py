@@ -1,15 +1,15 @@
-"""Writes what the passes and the compiler make of many graphs, as texts: `dump_plans.py FOLDER`.
+"""Writes the results of passes and compiler for many graphs as texts: `dump_plans.py FOLDER`.
 
-A change of passes or compiler that is to change nothing writes the same folder before and after:
+A refactoring of passes or compiler must write the same folder before and after:
 
     .venv/bin/python scripts/dump_plans.py /tmp/before      # in the tree without the change
     .venv/bin/python scripts/dump_plans.py /tmp/after       # in the tree with it
     diff -r /tmp/before /tmp/after
 
 The graphs are random ones (`support.random_graphs`), on one task and with their variables on
-another, and models: the programs of `benchmarks/executor.py`, and a few with images of which the
-channels come first, sparse gradients on parameter servers and values that travel in 16 bits. A text
-has the nodes after every pass, the partitions, and the source of every plan that was made.
+another, and models: the programs of `benchmarks/executor.py`, and a few with channels-first images,
+sparse gradients on parameter servers and values that are sent in 16 bits. A text has the nodes
+after every pass, the partitions, and the source of every plan.
 """
 
 from __future__ import annotations

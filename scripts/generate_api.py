@@ -3,8 +3,9 @@
     PYTHONPATH=runtime:. python scripts/generate_api.py           # rewrites the files
     PYTHONPATH=runtime:. python scripts/generate_api.py --check   # exits with 1 if one differs
 
-The public functions that only add one node come from `sparkflow/_api/ops`; what else is public from
-`@export` above its definition and `sparkflow/_api/faces.py`. Needs ruff, which formats the files.
+The public functions that only add one node come from `sparkflow/_api/ops`; other public names from
+`@export` above their definitions and `sparkflow/_api/faces.py`. Needs ruff, which formats the
+files.
 """
 
 import argparse
@@ -39,7 +40,7 @@ def main() -> None:
 
 
 def files() -> dict[str, str]:
-    """Per path below `sparkflow/` what it has to contain."""
+    """Returns the required content of each file, by path below `sparkflow/`."""
     made = face_files(public())
     packages = {"_generated/ops"}
     for family, (doc, rows) in tables().items():

@@ -1,4 +1,4 @@
-"""Writes tests/golden/checkpoints: files that TensorFlow wrote, and what they say.
+"""Writes tests/golden/checkpoints: files by TensorFlow, and their content.
 
     /path/to/python-with-tensorflow scripts/generate_checkpoint_golden.py
 
@@ -22,7 +22,7 @@ TARGET = ROOT / "tests/golden/checkpoints"
 
 
 def variables() -> None:
-    """Variables of every kind, in both formats of checkpoints, with what they hold."""
+    """Writes variables of every kind in both checkpoint formats, with their values."""
     tf.get_variable("scalar", initializer=np.int64(7))
     tf.get_variable("flags", initializer=np.array([True, False]))
     tf.get_variable("empty", initializer=tf.zeros([0, 3]))
@@ -107,7 +107,7 @@ def training_program() -> None:
 
 
 def convnet(x: tf.Tensor) -> tf.Tensor:
-    """A small network with what such networks are made of."""
+    """A small network with typical layers."""
     w = tf.get_variable("conv/w", initializer=tf.random_normal([3, 3, 1, 4], stddev=0.5, seed=1))
     b = tf.get_variable("conv/b", initializer=tf.random_normal([4], seed=2))
     x = tf.nn.bias_add(tf.nn.conv2d(x, w, [1, 1, 1, 1], "SAME"), b)
@@ -197,7 +197,7 @@ def objects() -> None:
 
 
 def main() -> int:
-    """Writes everything anew."""
+    """Writes everything again."""
     tf.disable_v2_behavior()
     shutil.rmtree(TARGET, ignore_errors=True)
     TARGET.mkdir(parents=True)

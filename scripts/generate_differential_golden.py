@@ -1,10 +1,10 @@
-"""Writes tests/golden/differential/<family>.json: what TensorFlow 1 answers to lines of Python.
+"""Writes tests/golden/differential/<family>.json: TensorFlow 1's results for lines of Python.
 
 Run with a Python that has TensorFlow; `tests/sparkflow/test_differential.py` replays the files:
 
     /work/venvs/oracle/bin/python scripts/generate_differential_golden.py linalg strings
 
-Families with layers or RNN cells need `tf_keras` beside TensorFlow, and TF_USE_LEGACY_KERAS=1.
+Families with layers or RNN cells also need `tf_keras` and TF_USE_LEGACY_KERAS=1.
 
 A family is a module in `scripts/differential/` with
 
@@ -15,8 +15,8 @@ A family is a module in `scripts/differential/` with
 - `WITH_RESPECT_TO`: names in the preamble by which float results are differentiated
   (gradient of the sum of squares, and once more where `SECOND_ORDER` is True).
 
-Initialisers run before the value. An expression that raises is recorded by the name of its
-exception and when it raised: while the graph was built, or while it ran.
+Initializers run before the value. For an expression that raises, the name of the exception is
+recorded, and whether it was raised while the graph was built or while it ran.
 """
 
 import importlib
@@ -37,7 +37,7 @@ DIRECTORY = Path(__file__).parents[1] / "tests" / "golden" / "differential"
 
 
 def main() -> None:
-    """Writes the files of the families named on the command line; of all when none is."""
+    """Writes the files of the families named on the command line; without names, of all."""
     import tensorflow.compat.v1 as tf
 
     tf.disable_v2_behavior()

@@ -554,7 +554,7 @@ def values() -> dict[str, Any]:
 
 
 def flat(array: Any) -> dict[str, Any]:
-    """An array as JSON; of long ones a few elements and two sums tell enough."""
+    """Returns an array as JSON; for long ones, a few elements and two sums."""
     array = np.asarray(array).astype(np.float64)
     numbers = array.ravel()
     checks = [numbers.sum(), (numbers * np.arange(1, numbers.size + 1)).sum()]

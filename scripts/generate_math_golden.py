@@ -1,4 +1,4 @@
-"""Writes tests/golden/math_ops/*.npz: what TensorFlow's kernels answer to special values.
+"""Writes tests/golden/math_ops/*.npz: results of TensorFlow's kernels for special values.
 
 Run with a Python that has TensorFlow; tests replay the files without it:
 

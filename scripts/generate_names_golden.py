@@ -1,4 +1,4 @@
-"""Writes tests/golden/names/*.json: what TensorFlow's version 1 interface offers.
+"""Writes tests/golden/names/*.json: the public names of TensorFlow's version 1 API.
 
 Run with a Python that has TensorFlow; tests read the files without it:
 

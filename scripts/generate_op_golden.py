@@ -1,4 +1,4 @@
-"""Writes tests/golden/ops/*.npz: what TensorFlow's kernels answer on random inputs.
+"""Writes tests/golden/ops/*.npz: results of TensorFlow's kernels for random inputs.
 
 Run with a Python that has TensorFlow; tests replay the files without it:
 

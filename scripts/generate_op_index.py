@@ -1,4 +1,4 @@
-"""Writes runtime/sparkflow_runtime/ops/index.py, which says in which module an op is; or checks it.
+"""Writes runtime/sparkflow_runtime/ops/index.py, the index from ops to modules; or checks it.
 
 PYTHONPATH=runtime:. python scripts/generate_op_index.py           # rewrites the file
 PYTHONPATH=runtime:. python scripts/generate_op_index.py --check   # exits with 1 if not so

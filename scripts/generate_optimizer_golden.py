@@ -1,4 +1,4 @@
-"""Writes tests/golden/optimizers/*.json: what TensorFlow's own kernels do to variables.
+"""Writes tests/golden/optimizers/*.json: updates of variables by TensorFlow's kernels.
 
 Run it in an environment that has TensorFlow (sparkflow's own does not need it):
 

@@ -1,4 +1,4 @@
-"""Writes what follows from the tables of parameters; `--check` says whether it is up to date.
+"""Writes the files generated from the tables of parameters; `--check` checks that they are current.
 
 From `sparkflow.spark.params.table`: accessors (`params/accessors.py`), the fields of `FitConfig`
 (`params/values.py`) and the table of `docs/spark_trainer.md`. From
@@ -29,7 +29,7 @@ _ABC: Final = ("Mapping", "Sequence")
 
 
 def main() -> int:
-    """Writes the files, or says which are out of date."""
+    """Writes the files, or reports which are out of date."""
     outdated = []
     for path, content in generated().items():
         if "--check" not in sys.argv:
@@ -42,7 +42,7 @@ def main() -> int:
 
 
 def generated() -> Mapping[Path, str]:
-    """The contents of all generated files."""
+    """Returns the contents of all generated files."""
     params = ROOT / "sparkflow/spark/params"
     own = ROOT / "sparkflow/spark/estimators"
     docs = ROOT / "docs/spark_trainer.md"
@@ -58,7 +58,7 @@ def generated() -> Mapping[Path, str]:
 
 
 def accessors(module: str, table: Any, groups: Sequence[Group]) -> str:
-    """A module with a class per group: its Params, and a getter and a setter for each."""
+    """Returns a module with a class per group: its Params, each with a getter and a setter."""
     text = "\n\n\n".join(_class(_constant(table, group), group) for group in groups)
     package, _, name = module.rpartition(".")
     lines = [
@@ -83,7 +83,7 @@ def accessors(module: str, table: Any, groups: Sequence[Group]) -> str:
 
 
 def values(groups: Sequence[Group]) -> str:
-    """A module with a frozen dataclass that has a field for each parameter."""
+    """Returns a module with a frozen dataclass that has a field for each parameter."""
     rows = [row for group in groups for row in group]
     listed = "\n".join(
         textwrap.fill(
@@ -115,7 +115,7 @@ def values(groups: Sequence[Group]) -> str:
 
 
 def documented(page: str, groups: Sequence[Group]) -> str:
-    """A page in which the table between its two marks is that of the parameters."""
+    """Returns a page with the table of parameters between its two marks."""
     begin, end = "<!-- parameters -->\n", "<!-- end of parameters -->"
     before, _, rest = page.partition(begin)
     _, _, after = rest.partition(end)

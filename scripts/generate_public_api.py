@@ -1,11 +1,11 @@
-"""Lists what is public besides TensorFlow's names, or checks that the list is up to date.
+"""Lists public names other than TensorFlow's, or checks that the list is up to date.
 
     python scripts/generate_public_api.py           # rewrites tests/contracts/public_api.txt
     python scripts/generate_public_api.py --check   # writes nothing; exits with 1 if it differs
 
-A line is a name with its parameters; parameters of a class have a line each, which stands for the
-getter and the setter of an estimator, too. A line that goes away is a change that
-docs/compatibility.md has rules for. TensorFlow's names are listed in sparkflow/__init__.pyi.
+A line is a name with its parameters; each parameter of a class has a line, which also represents
+the getter and setter of an estimator. Removing a line is a change to which the rules in
+docs/compatibility.md apply. TensorFlow's names are listed in sparkflow/__init__.pyi.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from typing import Any
 LIST = Path(__file__).resolve().parent.parent / "tests" / "contracts" / "public_api.txt"
 MODULES = ("sparkflow.export", "sparkflow.export.mlflow", "sparkflow.spark")
 TESTING = "sparkflow_runtime.testing"
-"""Its modules are public, with what they define."""
+"""Its modules and their definitions are public."""
 OURS = ("sparkflow.", "sparkflow_runtime.")
 
 
 def lines() -> list[str]:
-    """The list."""
+    """Returns the list."""
     found: set[str] = set()
     testing = pkgutil.iter_modules(importlib.import_module(TESTING).__path__, f"{TESTING}.")
     for module in (*MODULES, *(each.name for each in testing)):
@@ -55,11 +55,12 @@ def _of(name: str, thing: Any) -> Iterator[str]:
     follow = {f"{verb}{each[0].upper()}{each[1:]}" for each in given for verb in ("get", "set")}
     for home in thing.__mro__:
         if not home.__module__.startswith(OURS):
-            continue  # pyspark's differ from version to version
+            continue  # pyspark's differ between versions
         for each, value in vars(home).items():
             if each.startswith("_") or each in given | follow:
                 continue
-            # What an estimator offers is camelCase, as Spark ML's; the rest is for our own classes.
+            # Public methods of estimators are camelCase, as in Spark ML; others are for our own
+            # classes.
             if "_" not in each or "fit" not in dir(thing):
                 yield f"{name}.{each}{_parameters(getattr(thing, each, value))}"
 

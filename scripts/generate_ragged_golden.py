@@ -1,4 +1,4 @@
-"""Writes tests/golden/front_end/ragged.json: what TensorFlow computes of ragged tensors.
+"""Writes tests/golden/front_end/ragged.json: TensorFlow's results for ragged tensors.
 
 Run with a Python that has TensorFlow; a test replays the file without it:
 

@@ -1,4 +1,4 @@
-"""Prints how large and how entangled the code is, in this tree or in another commit.
+"""Prints the size and coupling of the code, in this tree or in another commit.
 
     .venv/bin/python scripts/measure_house.py
     .venv/bin/python scripts/measure_house.py --commit 29b69e0 --wheel
@@ -214,7 +214,7 @@ def _places(told: dict[str, list[tuple[int, str]]]) -> int:
 
 
 def _members(tree: Path) -> tuple[int, int]:
-    """How many members `Op` has itself, and how many it inherits from its traits."""
+    """Returns the number of members that `Op` defines and that it inherits from its traits."""
     ops = tree / "runtime" / "sparkflow_runtime" / "ops"
     own = inherited = 0
     for path in (ops / "op.py", ops / "traits.py"):
@@ -263,13 +263,13 @@ def _row_files(paths: dict[str, Path]) -> set[str]:
         name = border.pop()
         if name not in found and name.startswith("sparkflow.spark."):
             found.add(name)
-            if name.startswith(DATA):  # what others are made of is no part of the way
+            if name.startswith(DATA):  # dependencies of others are not part of the way
                 border += edges.get(name, ())
     return {name for name in found if paths[name].name != "__init__.py"}
 
 
 def _parameters(tree: Path, spark: dict[str, Path]) -> dict[str, int]:
-    """By the parameter's name the number of hand-written files that say it."""
+    """Returns the number of hand-written files that contain each parameter's name."""
     program = (
         "from sparkflow.spark.params import table\n"
         "print(*[row.name for group in table.TRAINER for row in group])"

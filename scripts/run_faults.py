@@ -1,10 +1,10 @@
-"""Runs the fault suite and writes a report: what is done, what must hold, and whether it did.
+"""Runs the fault suite and writes a report: each fault, what must hold, and whether it did.
 
     python scripts/run_faults.py [--short] [--rows F1,F6] [--report build/faults.md]
 
 The rows and their tests are in tests/faults/rows.toml. `--short` leaves out the tests that take
 minutes, and runs the others three at a time, as CI does before the rest of the tests. The exit
-status is 1 where a test of a row failed.
+status is 1 if a test of a row failed.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ SHORT_OPTIONS = ("-n", "3", "--dist", "loadfile")  # most of them wait
 
 @dataclass
 class Result:
-    """What came of the tests of a row.
+    """The results of the tests of a row.
 
     Attributes:
-        counts: How many passed, failed and were skipped.
-        seconds: What they took, one after another.
-        figures: What they have measured, by its name.
-        failed: The names of those that failed.
+        counts: The numbers of passed, failed and skipped tests.
+        seconds: Their total time.
+        figures: Their measurements by name.
+        failed: The names of failed tests.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -53,7 +53,7 @@ class Result:
 
 
 def main() -> int:
-    """Runs the rows, and says what came of them."""
+    """Runs the rows and reports the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--short", action="store_true", help="without the nightly tests")
     parser.add_argument("--rows", default="", help="such as F1,F6; all without it")
@@ -84,10 +84,10 @@ def main() -> int:
 
 
 def run(tests: Sequence[str], options: Iterable[str] = ()) -> tuple[list[ET.Element], bool]:
-    """Runs tests; each as JUnit has it, and whether all is well."""
+    """Runs tests; returns each as a JUnit element, and whether all passed."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "tests.xml")
-        # The newer family has no room for what tests measure: each of them would be an error.
+        # The newer JUnit family has no place for measurements of tests: each would be an error.
         log_options = ["-o", "junit_family=xunit1", f"--junitxml={log}"]
         command = [sys.executable, "-m", "pytest", "-q", "-m", "", *log_options, *options]
         done = subprocess.run([*command, *tests], cwd=ROOT, check=False)
@@ -96,7 +96,7 @@ def run(tests: Sequence[str], options: Iterable[str] = ()) -> tuple[list[ET.Elem
 
 
 def result_of(cases: Iterable[ET.Element], tests: Iterable[str]) -> Result:
-    """What came of some of the tests that ran."""
+    """Returns the results of some of the tests that ran."""
     result = Result()
     names = {
         (path.removesuffix(".py").replace("/", "."), test) for path, test in map(_parts, tests)
@@ -123,7 +123,7 @@ def _parts(test: str) -> tuple[str, str]:
 
 
 def report(rows: Mapping[str, Any], results: Mapping[str, Result], seconds: float) -> str:
-    """The report as Markdown."""
+    """Returns the report as Markdown."""
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"],
         cwd=ROOT,

@@ -1,16 +1,16 @@
-"""Trains for hours while processes are killed and stopped, and says what the driver keeps of it.
+"""Trains for hours while processes are killed and stopped, and reports leaks in the driver.
 
     python scripts/soak.py --minutes 480 [--report build/soak.md]
 
-One fit follows the other on `local[4]`, in all modes, with checkpoints and event files. While one
-runs, a random process of it is killed or stopped for some seconds, or Ctrl-C is pressed, at a
-random moment; three of ten are left in peace. Every fit has to end as it should: well, or with
-KeyboardInterrupt where that was pressed, and nothing of it may be left after 5 s. Memory,
-descriptors and threads of the driver are taken after each, and judged from the first ten minutes
-on (a fifth of a shorter run).
+Fits run one after another on `local[4]`, in all modes, with checkpoints and event files. During
+each, a random process of it is killed or stopped for some seconds, or Ctrl-C is pressed, at a
+random time; three of ten fits are left undisturbed. Every fit must end as expected: with success,
+or with KeyboardInterrupt after Ctrl-C, and nothing of it may be left after 5 s. Memory, descriptors
+and threads of the driver are recorded after each fit, and evaluated after the first ten minutes (a
+fifth of a shorter run).
 
-The exit status is 1 where a fit ended otherwise, a process was left, descriptors or threads grew,
-or memory grew by more than 1 % an hour and 8 MiB.
+The exit status is 1 if a fit ended otherwise, a process was left, descriptors or threads grew, or
+memory grew by more than 1 % per hour and 8 MiB.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ FAULTS = ("kill", "kill", "kill", "stop", "stop", "ctrl-c", "ctrl-c", "none", "n
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What the driver held after a fit: seconds since the start, bytes, descriptors, threads."""
+    """The driver's resources after a fit: seconds since the start, bytes, descriptors, threads."""
 
     time_s: float
     resident_bytes: int
@@ -57,12 +57,12 @@ class Sample:
 
 
 class Fault(Callback):
-    """Does one thing to a fit, some steps after its first.
+    """Injects a fault into a fit, some steps after its first.
 
     Args:
         kind: One of `FAULTS`.
-        folder: What is in the environment of the fit's processes.
-        draw: Of the moment and the process.
+        folder: A string in the environment of the fit's processes, which identifies them.
+        draw: Draws the time and the process.
     """
 
     def __init__(self, kind: str, folder: str, draw: random.Random) -> None:
@@ -73,7 +73,7 @@ class Fault(Callback):
         self.done = False
 
     def on_steps(self, update: Any) -> None:
-        """Acts once."""
+        """Injects the fault once."""
         if self.done or update.first_step + update.num_steps < self._at:
             return
         self.done = True
@@ -92,13 +92,13 @@ class Fault(Callback):
 
 
 def wake(pid: int) -> None:
-    """Lets a stopped process go on, if it is still there."""
+    """Continues a stopped process if it still exists."""
     if Path(f"/proc/{pid}").exists():
         os.kill(pid, signal.SIGCONT)
 
 
 def one(df: DataFrame, folder: Path, draw: random.Random) -> tuple[str, str]:
-    """One fit with its fault; says which, and what went wrong, or ""."""
+    """Runs a fit with its fault; returns which it was and what went wrong, or ""."""
     mode, kind = draw.choice(MODES), draw.choice(FAULTS)
     fault = Fault(kind, str(folder), draw)
     run = folder / "run"
@@ -137,7 +137,7 @@ def one(df: DataFrame, folder: Path, draw: random.Random) -> tuple[str, str]:
 
 
 def sample(began: float) -> Sample:
-    """What the driver holds now."""
+    """Returns the driver's current resources."""
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return Sample(
@@ -149,7 +149,7 @@ def sample(began: float) -> Sample:
 
 
 def judged(samples: list[Sample]) -> tuple[list[str], str]:
-    """What grew that should not, and the figures as a line."""
+    """Returns what grew although it should not, and the figures as a line."""
     first = [each for each in samples if each.time_s >= min(600.0, samples[-1].time_s / 5)]
     hours = np.array([each.time_s for each in first]) / 3600
     sizes = np.array([each.resident_bytes for each in first], float)
@@ -174,7 +174,7 @@ def judged(samples: list[Sample]) -> tuple[list[str], str]:
 
 
 def main() -> int:
-    """Trains until the time is over."""
+    """Trains until the time is up."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=480.0)
     parser.add_argument("--seed", type=int, default=int(time.time()))

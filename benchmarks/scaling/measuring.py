@@ -1,9 +1,9 @@
-"""The simulation's constants, and what it must predict, measured on this machine.
+"""Measures the simulation's constants, and the throughput that it must predict, on this machine.
 
-A step is measured without a parameter server, split into gradients and update, on one thread; in
-time of the processor, which other processes disturb less. Messages are measured between a parameter
-server and one worker over TCP, in step loops: what goes there and back, with few bytes and with
-many, costs four ends.
+A step is measured without a parameter server, split into gradients and update, on one thread, in
+processor time, which other processes disturb less. Messages are measured between a parameter server
+and one worker over TCP, in step loops: a round trip, with few or many bytes, costs four message
+ends.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _HERE = Path(__file__).resolve().parents[1]
 
 
 def constants(rounds: int, round_s: float) -> Constants:
-    """Measures all of them.
+    """Measures all constants.
 
     Args:
-        rounds: Whose median is taken.
-        round_s: How long each takes.
+        rounds: The number of rounds, whose median is taken.
+        round_s: The seconds per round.
     """
 
     def time_of(call: Callable[[], Any]) -> float:
@@ -49,13 +49,13 @@ def constants(rounds: int, round_s: float) -> Constants:
 
 
 def trained_steps_per_s(workers: int, case: str, rounds: int, round_s: float) -> float:
-    """What a cluster of one parameter server really makes, all workers together.
+    """Measures the throughput of a cluster with one parameter server, over all workers.
 
     Args:
-        workers: How many, as processes.
+        workers: The number of worker processes.
         case: See `parameter_servers.TRAINING`.
-        rounds: Whose median is taken.
-        round_s: How long each takes.
+        rounds: The number of rounds, whose median is taken.
+        round_s: The seconds per round.
     """
     competitor = _loops(workers)
     try:
@@ -164,9 +164,9 @@ def _sparse(time_of: Callable[..., float]) -> Model:
         session.run(tf.global_variables_initializer())
         sets = itertools.cycle(embedding.id_sets())
         compute_s = time_of(lambda: session.run(gradient))
-        # Rows are gathered by the parameter server, too.
+        # The parameter server gathers rows, too.
         apply_s = time_of(lambda: session.run([update, looked_up], {ids: next(sets)}))
     size = embedding.IDS * embedding.WIDTH * FLOAT_BYTES
     text = "embedding 1M × 64, batch 4096, Adagrad"
-    with_ids = size + 2 * embedding.IDS * ID_BYTES  # asked for, and then updated
+    with_ids = size + 2 * embedding.IDS * ID_BYTES  # requested, then updated
     return Model(text, embedding.IDS, compute_s, size, with_ids, apply_s, sparse=True)

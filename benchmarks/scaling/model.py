@@ -1,4 +1,4 @@
-"""What the simulation knows: a model's step, an interpreter's and a network's speed."""
+"""The inputs of the simulation: a model's step, message costs and network speed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class Model:
     """One training step of a worker.
 
     Attributes:
-        text: What is trained.
-        examples: Rows of a batch.
+        text: The description of the model.
+        examples: Rows per batch.
         compute_s: Time from the parameters to the gradients.
-        pull_bytes: What a worker gets from all parameter servers together.
-        push_bytes: What it sends to all of them.
+        pull_bytes: Bytes that a worker receives from all parameter servers together.
+        push_bytes: Bytes that it sends to all of them.
         apply_s: Time to apply one worker's gradients, by one process.
-        sparse: Whether gradients are rows of a table; workers' rows are rarely the same.
+        sparse: Whether gradients are rows of a table, which rarely coincide between workers.
     """
 
     text: str
@@ -35,29 +35,29 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """What a message costs a processor at each of its ends.
+    """The processor time of a message at each of its ends.
 
     Attributes:
-        message_s: Whatever its size.
-        bytes_per_s: So many bytes take a second more.
+        message_s: Seconds independent of the size.
+        bytes_per_s: The number of bytes that take an additional second.
     """
 
     message_s: float
     bytes_per_s: float
 
     def cost_s(self, size_bytes: float) -> float:
-        """The time of one message at one end."""
+        """Returns the time of one message at one end."""
         return self.message_s + size_bytes / self.bytes_per_s
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """What lies between tasks; each task has a full-duplex port of its own, the core never blocks.
+    """The network between tasks: each task has its own full-duplex port, the core never blocks.
 
     Attributes:
         text: Its name.
-        bytes_per_s: Of one port, each way.
-        latency_s: From port to port.
+        bytes_per_s: The rate of one port, in each direction.
+        latency_s: The latency from port to port.
     """
 
     text: str
@@ -67,12 +67,13 @@ class Network:
 
 @dataclass(frozen=True, slots=True)
 class Stragglers:
-    """How computing times vary: log-normal with the model's mean, and now and then a long one.
+    """The variation of computing times: log-normal with the model's mean, with occasional pauses.
 
     Attributes:
-        sigma: Of the logarithm.
-        pause_share: The share of steps with a pause (another process, garbage, a slow disk).
-        pause_factor: How many times as long such a step takes.
+        sigma: The standard deviation of the logarithm.
+        pause_share: The fraction of steps with a pause (another process, garbage collection, a slow
+            disk).
+        pause_factor: The factor by which such a step is longer.
     """
 
     sigma: float = 0.1
@@ -91,12 +92,12 @@ NETWORKS = (
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """What was measured, see `scaling.measuring`.
+    """The measurements, see `scaling.measuring`.
 
     Attributes:
-        models: By name.
-        channel: Between two processes of one machine.
-        source: Where and when.
+        models: The models by name.
+        channel: The channel between two processes on one machine.
+        source: Where and when they were made.
     """
 
     models: dict[str, Model]
@@ -104,12 +105,12 @@ class Constants:
     source: str
 
     def save(self) -> None:
-        """Writes them beside this module."""
+        """Writes them next to this module."""
         CONSTANTS.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
 
     @staticmethod
     def load() -> Constants:
-        """Those of the last measurement."""
+        """Returns those of the last measurement."""
         found: dict[str, Any] = json.loads(CONSTANTS.read_text(encoding="utf-8"))
         models = {name: Model(**each) for name, each in found["models"].items()}
         return Constants(models, Channel(**found["channel"]), found["source"])

@@ -1,4 +1,4 @@
-"""Pictures of throughput against workers, for docs/scaling.md."""
+"""Pictures of throughput by number of workers, for docs/scaling.md."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 Series = Mapping[str, Sequence[tuple[int, float]]]
-"""Points of workers and steps per second, by what a line is called."""
+"""Points of workers and steps per second, by the name of the line."""
 
 _COLOURS = ("#1b6ca8", "#2a9d8f", "#e9a23b", "#c8553d", "#6d597a")
 _GREY = "#9a9a9a"
@@ -17,14 +17,14 @@ def draw(path: Path, title: str, panels: Mapping[tuple[str, str], Series]) -> No
     """Draws a grid of panels and writes it as SVG and PNG.
 
     Args:
-        path: Of the picture, without suffix.
-        title: Above all panels.
-        panels: By row and column; the series called "ideal" is drawn in grey.
+        path: The path of the picture, without suffix.
+        title: The title above all panels.
+        panels: The panels by row and column; the series "ideal" is drawn in grey.
     """
     import matplotlib as mpl
 
     mpl.use("Agg")
-    mpl.rcParams["svg.hashsalt"] = "sparkflow"  # the same file from the same figures
+    mpl.rcParams["svg.hashsalt"] = "sparkflow"  # makes files reproducible
     from matplotlib import pyplot
 
     rows = list(dict.fromkeys(row for row, _ in panels))

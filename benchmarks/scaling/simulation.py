@@ -1,11 +1,11 @@
-"""Discrete events of training steps: who waits for which port and which processor.
+"""Discrete-event simulation of training steps, which wait for ports and processors.
 
-A worker computes, sends its gradients to every parameter server, and gets the next parameters back
-from each (one round trip per step). Ports and processors serve in the order of arrival.
-All that happens to a message follows from when it arrives at the parameter server, and ports and
-processors are known by when they are next free; so there is one event per message, 2 µs of Python
-each, where simpy would need a process, its requests and some 20 times as long. 1,000 workers at 64
-parameter servers are 64,000 messages per step.
+A worker computes, sends its gradients to every parameter server, and receives the next parameters
+from each (one round trip per step). Ports and processors serve in order of arrival. The arrival of
+a message at the parameter server determines everything that follows, and the state of ports and
+processors is the time at which they are next free; so there is one event per message, 2 µs of
+Python each, whereas simpy would need a process, its requests and about 20 times as long. 1,000
+workers with 64 parameter servers make 64,000 messages per step.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from scaling.model import Channel, Model, Network, Stragglers
 
 WORKER_STEPS = 2000
-"""Of all workers together, so that pauses of single workers average out."""
+"""Steps of all workers together, so that pauses of single workers average out."""
 _FEWEST_STEPS = 6
 _WARM_UP_SHARE = 0.25
 
@@ -37,19 +37,19 @@ def steps_per_s(
     worker_steps: int = WORKER_STEPS,
     seed: int = 0,
 ) -> float:
-    """Steps of all workers together per second; a synchronous step of n workers counts n times.
+    """Returns the steps per second of all workers; a synchronous step of n workers counts n times.
 
     Args:
-        model: What is trained.
-        channel: What messages cost.
-        network: What lies between tasks.
-        workers: How many.
-        num_ps: Over how many parameter servers the parameters are spread evenly.
+        model: The model.
+        channel: The cost of messages.
+        network: The network between tasks.
+        workers: The number of workers.
+        num_ps: The number of parameter servers, over which parameters are spread evenly.
         synchronous: Whether a parameter server waits for the gradients of all workers.
-        stragglers: How the workers' times vary.
-        cores: How many processors all tasks share; None where each has its own.
-        worker_steps: About how many steps are simulated.
-        seed: Of the random numbers.
+        stragglers: The variation of the workers' times.
+        cores: The number of processors that all tasks share; None if each has its own.
+        worker_steps: The approximate number of simulated steps.
+        seed: The seed of the random numbers.
     """
     draw = compute_times(model, stragglers, seed)
     steps = max(_FEWEST_STEPS, worker_steps // workers)
@@ -67,15 +67,16 @@ def ring_steps_per_s(
     worker_steps: int = WORKER_STEPS,
     seed: int = 0,
 ) -> float:
-    """The same for ring all-reduce; gradients that are rows are gathered, not summed.
+    """Returns the same for ring all-reduce; sparse gradients are gathered, not summed.
 
-    Everybody waits for the slowest, then 2 (n - 1) turns each pass on an n-th of the gradients
-    (Patarasuk and Yuan, 2009), or n - 1 turns the rows of one worker.
+    All workers wait for the slowest, then each of 2 (n - 1) rounds passes on an n-th of the
+    gradients (Patarasuk and Yuan, 2009), or each of n - 1 rounds the rows of one worker.
     """
     draw = compute_times(model, stragglers, seed)
     turns = (1 if model.sparse else 2) * (workers - 1)
     size = model.push_bytes if model.sparse else model.push_bytes / workers
-    # Both ends work at the same time as the port; a turn lasts as long as the slowest of the three.
+    # Both ends and the port work at the same time; a round lasts as long as the slowest of the
+    # three.
     turn_s = max(channel.cost_s(size), size / network.bytes_per_s) + network.latency_s
     applied = model.apply_s * (workers if model.sparse else 1)
     rounds = max(_FEWEST_STEPS, worker_steps // workers)
@@ -98,7 +99,7 @@ def compute_times(model: Model, stragglers: Stragglers, seed: int) -> Draw:
 
 
 class _Run:
-    """Ports and processors by when they are next free. Times in seconds."""
+    """Ports and processors, by the time at which they are next free, in seconds."""
 
     def __init__(
         self,
@@ -118,7 +119,7 @@ class _Run:
         self._pull_wire_s = pull / network.bytes_per_s
         self._receive_s, self._send_s = channel.cost_s(push), channel.cost_s(pull)
         self._apply_s = model.apply_s / num_ps
-        # A worker gets and sends one message per parameter server in every step.
+        # A worker receives and sends one message per parameter server in every step.
         self._worker_s = num_ps * (channel.cost_s(pull) + channel.cost_s(push))
         self._in_port = [0.0] * num_ps
         self._out_port = [0.0] * num_ps
@@ -128,7 +129,7 @@ class _Run:
         self._steps = steps
 
     def asynchronous(self) -> float:
-        """Every worker goes on as soon as all parameter servers have answered it."""
+        """Every worker continues as soon as all parameter servers have answered it."""
         missing = [self._num_ps] * self._workers
         answered = [0.0] * self._workers
         ended: list[float] = []
@@ -149,7 +150,7 @@ class _Run:
         return _rate(ended, 1)
 
     def synchronous(self) -> float:
-        """Each parameter server answers all workers once the gradients of all were applied."""
+        """Each parameter server answers all workers once the gradients of all have been applied."""
         arrived = [0] * self._num_ps
         answered = [0.0] * self._workers
         applied = 0
@@ -183,17 +184,18 @@ class _Run:
             heapq.heappush(self._events, (self._draw() * worker / self._workers, worker, -1))
 
     def _compute(self, now: float, worker: int) -> None:
-        """The worker has its parameters: it computes, then its port sends to each in turn."""
+        """The worker has its parameters: it computes, then its port sends to all servers."""
         spent = self._draw() + self._worker_s
         done = self._on_core(now, spent)
-        # They begin with different parameter servers, as gradients are ready in different orders.
+        # They start with different parameter servers, since gradients are ready in different
+        # orders.
         for turn in range(self._num_ps):
             done += self._push_wire_s
             ps = (worker + turn) % self._num_ps
             heapq.heappush(self._events, (done + self._network.latency_s, worker, ps))
 
     def _receive(self, now: float, ps: int, spent: float) -> float:
-        """A message's last byte could arrive now; when the processor has dealt with it."""
+        """Returns when the processor has handled a message whose last byte could arrive now."""
         port = max(now, self._in_port[ps] + self._push_wire_s)
         self._in_port[ps] = port
         return self._work(port, ps, spent)
@@ -204,7 +206,7 @@ class _Run:
         return done
 
     def _answer(self, now: float, ps: int) -> float:
-        """When parameters that are ready now have arrived."""
+        """Returns when parameters that are ready now will have arrived."""
         sent = max(now, self._out_port[ps]) + self._pull_wire_s
         self._out_port[ps] = sent
         return sent + self._network.latency_s
@@ -218,7 +220,7 @@ class _Run:
 
 
 def _rate(ended: list[float], steps_each: int) -> float:
-    """Steps per second of steps that ended then, without those in which the queues fill."""
+    """Returns steps per second for these end times, without the steps during which queues fill."""
     ended.sort()
     first = int(len(ended) * _WARM_UP_SHARE)
     return steps_each * (len(ended) - 1 - first) / (ended[-1] - ended[first])

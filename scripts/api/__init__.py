@@ -1,1 +1,1 @@
-"""What `scripts/generate_api.py` is made of: reading declarations, writing functions and faces."""
+"""Parts of `scripts/generate_api.py`: reading declarations, writing functions and faces."""

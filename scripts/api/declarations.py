@@ -1,4 +1,4 @@
-"""Reads what is public, and where it is defined, without importing the front end."""
+"""Reads public names and their definitions without importing the front end."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from sparkflow._api.row import Row
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "sparkflow"
 WRITTEN = ("_api", "_generated")
-"""Folders in which nothing is declared."""
+"""Folders without declarations."""
 FUNCTIONS = "sparkflow._generated.ops"
 
 
 def tables() -> dict[str, tuple[str, tuple[Row, ...]]]:
-    """Per family (`image.color`) the docstring of its table and its rows."""
+    """Returns the docstring and the rows of the table of each family (`image.color`)."""
     package = sparkflow._api.ops
     found = {}
     for each in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
@@ -32,10 +32,10 @@ def tables() -> dict[str, tuple[str, tuple[Row, ...]]]:
 
 
 def public() -> dict[str, tuple[str, str]]:
-    """Per public path the module that defines it and its name there.
+    """Returns the defining module of each public path and its name there.
 
     Raises:
-        ValueError: Two definitions claim a path, or it is in no module of the surface.
+        ValueError: Two definitions claim a path, or no module of the surface contains it.
     """
     found: dict[str, tuple[str, str]] = {}
     for path, module, name in _all():
@@ -72,7 +72,7 @@ def _all() -> Iterator[tuple[str, str, str]]:
 
 
 def exported(text: str) -> Iterator[tuple[str, list[str]]]:
-    """The definitions of a module that say `@export(...)`, each with its paths."""
+    """Yields the definitions of a module with `@export(...)`, each with its paths."""
     for node in ast.parse(text).body:
         if not isinstance(node, ast.FunctionDef | ast.ClassDef):
             continue

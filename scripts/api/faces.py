@@ -1,4 +1,4 @@
-"""Writes the modules of the surface, which offer what others define, and the stubs."""
+"""Writes the modules of the surface, which re-export names of other modules, and the stubs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MADE = "Made by `scripts/generate_api.py`"
 
 
 def face_files(public: Public) -> dict[str, str]:
-    """Per path below `sparkflow/` the text of a module of the surface or of its stub."""
+    """Returns the texts of the surface's modules and stubs, by path below `sparkflow/`."""
     files = {
         "_generated/__init__.py": f'"""{MADE}; nothing in here is written by hand."""\n',
         "_generated/tf/__init__.py": _PACKAGE,
@@ -63,7 +63,7 @@ def _top_level() -> dict[str, str]:
 
 
 def _homes(public: Public, face: str) -> dict[str, list[tuple[str, str]]]:
-    """Per module that defines something, (its name there, its name in the face)."""
+    """Returns pairs of names (in the module, in the face) for each defining module."""
     homes: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for path, (module, name) in public.items():
         parent, _, last = path.rpartition(".")
@@ -81,7 +81,7 @@ def _dictionary(public: Public, face: str) -> str:
 
 
 def _wrapped(text: str) -> str:
-    """A literal of some words, in parts that fit a line."""
+    """Returns a string literal in parts that fit a line."""
     parts, line = [], ""
     for word in text.split():
         if line and len(line) + len(word) > 80:

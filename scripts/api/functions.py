@@ -34,14 +34,14 @@ _IMPORTS = {
     "or_ragged": "from sparkflow.graph.values.dispatch import or_ragged",
     "to_shape": "from sparkflow.graph.shapes.tensor_shape import to_shape",
 }
-"""What the functions may name beside dtypes, and where it is from."""
+"""Names that the functions may use in addition to dtypes, and their modules."""
 
 
 _DTYPES = {name for name, value in vars(dtypes).items() if isinstance(value, dtypes.DType)}
 
 
 def module_of(family: str, doc: str, rows: Sequence[Row]) -> str:
-    """A whole module."""
+    """Returns the text of a module."""
     body = "\n\n".join(function_of(row) for row in rows)
     used = _names_in(body)
     imports = [line for name, line in _IMPORTS.items() if name in used]
@@ -61,7 +61,7 @@ def module_of(family: str, doc: str, rows: Sequence[Row]) -> str:
 
 
 def function_of(row: Row) -> str:
-    """The text of one function, formatted but for long lines."""
+    """Returns the text of one function, formatted except for long lines."""
     op = op_named(row.op)
     parameters = parameters_of(row.parameters)
     inputs = inputs_of(row, op, parameters)
@@ -78,10 +78,10 @@ def function_of(row: Row) -> str:
 
 
 def inputs_of(row: Row, op: Op, parameters: Sequence[Parameter]) -> dict[str, Arg]:
-    """The parameters that are inputs of the op, in its order.
+    """Returns the parameters that are inputs of the op, in its order.
 
     Raises:
-        ValueError: They are not as many as the op has.
+        ValueError: Their number differs from the op's.
     """
     names = [
         each.name
@@ -94,7 +94,7 @@ def inputs_of(row: Row, op: Op, parameters: Sequence[Parameter]) -> dict[str, Ar
 
 
 def call_of(row: Row, op: Op, parameters: Sequence[Parameter]) -> str:
-    """The expression that adds the node."""
+    """Returns the expression that adds the node."""
     inputs = inputs_of(row, op, parameters)
     arguments = [f'"{row.op}"']
     arguments += [f"list({name})" if arg.is_list else name for name, arg in inputs.items()]
@@ -167,7 +167,7 @@ def _arguments(
 
 
 _DTYPE = re.compile(r"float|int|bool|[Ss]tring|[Nn]umber|dtype|[Bb]ytes|type|[Tt]ext|JSON")
-"""What tells that a text about an argument says its dtype."""
+"""Matches texts about arguments that state the dtype."""
 
 
 def _sentence(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What an op's shape inference says of its inputs and outputs, found by asking it."""
+"""Finds properties of an op's inputs and outputs by calling its shape inference."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAMES = {0: "Scalar", 1: "Vector", 2: "Matrix"}
 
 
 class Shapes:
-    """The answers of one op to combinations of shapes."""
+    """The results of one op for combinations of shapes."""
 
     def __init__(self, op: Op) -> None:
         self._op = op
@@ -40,7 +40,7 @@ class Shapes:
 
     @property
     def broadcasts(self) -> bool:
-        """Whether the inputs broadcast, as numpy has it, and the only output has that shape."""
+        """Whether the inputs broadcast as in numpy and the only output has that shape."""
         if self._count < 2 or not self._accepted:
             return False
         fitting = [given for given in self._asked if _broadcast(given) is not None]
@@ -50,7 +50,7 @@ class Shapes:
 
     @property
     def kept(self) -> int | None:
-        """The input whose shape the only output has, None if there is none."""
+        """Returns the input whose shape the only output has; None if there is none."""
         if len(self._accepted) < 4:
             return None
         for index in range(self._count):
@@ -60,11 +60,11 @@ class Shapes:
 
     @property
     def refuses(self) -> bool:
-        """Whether some shapes are refused."""
+        """Whether some shapes are rejected."""
         return len(self._accepted) < len(self._asked)
 
     def of_input(self, index: int) -> str:
-        """What an input is called: a scalar, a matrix, a tensor of some rank."""
+        """Returns the description of an input: a scalar, a matrix, a tensor of some rank."""
         found = {given[index] for given, _ in self._accepted}
         ranks = {len(each) for each in found}
         if self.broadcasts:
@@ -88,11 +88,11 @@ class Shapes:
         ]
         try:
             return [*self._op.infer(Inference(given, kinds, attrs))]
-        except Exception:  # whatever it is, the op does not take these shapes
+        except Exception:  # any error: the op does not accept these shapes
             return None
 
     def _attrs(self) -> dict[str, Any]:
-        """Values for the attributes, those that are needed among them."""
+        """Returns values for the attributes, including required ones."""
         made = {}
         for key, attr in self._op.signature.attrs.items():
             if attr.default is not REQUIRED:

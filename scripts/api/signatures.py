@@ -1,4 +1,4 @@
-"""What an op's signature says of a function: parameters, conversions and dtypes, in words."""
+"""Derives a function's parameters, conversions and dtypes from an op's signature."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONVERSIONS: Mapping[str, str] = {
     "list(int)": "list({})",
     "list(float)": "list({})",
 }
-"""How an attribute of a kind is made of an argument; others are passed on."""
+"""Conversions from arguments to attributes by kind; others are passed unchanged."""
 _GROUPS = {
     "any number": dtypes.NUMERIC,
     "any real number": dtypes.REAL,
@@ -32,12 +32,12 @@ _GROUPS = {
 
 
 def op_named(op_type: str) -> Op:
-    """The registered op."""
+    """Returns the registered op."""
     return registry.lookup(op_type)
 
 
 def described(kinds: Iterable[DType] | None) -> str:
-    """A set of dtypes in words; None is any type."""
+    """Returns a set of dtypes as text; None is any type."""
     if kinds is None:
         return "any type"
     left = set(kinds)
@@ -55,7 +55,7 @@ def described(kinds: Iterable[DType] | None) -> str:
 
 
 def dtype_of(op: Op, arg: Arg) -> str:
-    """The dtypes an input may have, in words."""
+    """Returns the dtypes that an input may have, as text."""
     if arg.dtype is not None:
         return arg.dtype.name
     if arg.type_attr is not None:
@@ -64,7 +64,7 @@ def dtype_of(op: Op, arg: Arg) -> str:
 
 
 def attr_in_words(attr: Attr) -> str:
-    """What an attribute takes."""
+    """Returns the values that an attribute accepts, as text."""
     if attr.kind == "string" and attr.allowed is not None:
         quoted = sorted(f"`{each}`" for each in attr.allowed)
         return f"One of {', '.join(quoted)}."
@@ -92,7 +92,7 @@ class Parameter:
 
 
 def parameters_of(text: str) -> list[Parameter]:
-    """The parameters of a row, `name` among them."""
+    """Returns the parameters of a row, including `name`."""
     (made,) = ast.parse(f"def made({text}): ...").body
     assert isinstance(made, ast.FunctionDef)
     given = made.args.args

@@ -1,1 +1,1 @@
-"""The lines of Python that TensorFlow and sparkflow must answer alike, a module per family."""
+"""Lines of Python with the same results in TensorFlow and sparkflow, a module per family."""

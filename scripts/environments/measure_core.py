@@ -1,4 +1,4 @@
-"""Fails if what is installed is larger, or slower to its first prediction, than it may be.
+"""Fails if the installation is too large or its first prediction too slow.
 
 python measure_core.py MODEL     MODEL is a folder that `smoke.py` saved
 """
@@ -13,9 +13,9 @@ from pathlib import Path
 
 MOST_MB = 400
 MOST_CPU_S = 0.5
-"""Of the import and the first prediction together, with what they import, numpy among it."""
+"""For the import and the first prediction together, including imported modules such as numpy."""
 
-TRIES = 5  # the least of them counts: others use the machine, too
+TRIES = 5  # the minimum counts, because other processes use the machine, too
 
 _PROGRAM = """
 import sys, time
@@ -30,7 +30,7 @@ print(imported - started, time.process_time() - imported)
 
 
 def installed_bytes() -> int:
-    """The size of all that is in site-packages, but for pip and what only it needs."""
+    """Returns the size of site-packages without pip and its dependencies."""
     total = 0
     site = Path(sysconfig.get_path("purelib"))
     for folder, folders, files in os.walk(site):
@@ -41,7 +41,7 @@ def installed_bytes() -> int:
 
 
 def cpu_seconds(model: str) -> tuple[float, float]:
-    """Of the import and of the first prediction."""
+    """Returns the times of the import and of the first prediction."""
     command = [sys.executable, "-I", "-c", _PROGRAM, model]
     found = []
     for _ in range(TRIES):

@@ -1,4 +1,4 @@
-"""One step, one fit on `local[2]`, one export and one prediction, by what is installed.
+"""Runs a step, a fit on `local[2]`, an export and a prediction with the installed packages.
 
 python smoke.py FOLDER        FOLDER is empty and may be written
 python smoke.py --core FOLDER without Spark
@@ -25,7 +25,7 @@ def network(features: Any) -> Any:
 
 
 def core(folder: Path) -> None:
-    """Trains by a session, saves what came of it and predicts by the files."""
+    """Trains with a session, saves the model and predicts from the files."""
     rows = np.random.RandomState(0).rand(256, FEATURES).astype(np.float32)
     labels = (rows @ WEIGHTS)[:, 0]
     with tf.Graph().as_default() as graph, tf.Session() as session:
@@ -51,7 +51,7 @@ def core(folder: Path) -> None:
 
 
 def model_fn(features: Any, labels: Any, mode: str, params: Any) -> Any:
-    """The same for a `SparkTrainer`."""
+    """Does the same with a `SparkTrainer`."""
     prediction = network(features)
     if mode == tf.estimator.ModeKeys.PREDICT:
         return tf.estimator.EstimatorSpec(mode, predictions={"prediction": prediction})
@@ -69,7 +69,7 @@ def spark(folder: Path) -> None:
 
     session = SparkSession.builder.master("local[2]").getOrCreate()
     try:
-        use_this_python(session)  # before the table: its rows go through Python workers
+        use_this_python(session)  # before the table, whose rows pass through Python workers
         drawn = np.random.RandomState(0).rand(2000, FEATURES)
         rows = [(row.tolist(), float(row @ WEIGHTS[:, 0])) for row in drawn]
         table = session.createDataFrame(rows, "features array<double>, label double")
