@@ -1,8 +1,7 @@
 """Status codes and the exceptions that carry them, with TensorFlow's names and numbers.
 
-What lives here: the classes every other room raises and their round trip through (code, text), and
-what is said about a package that is not installed.
-What does not: mapping to gRPC, which is transport's business.
+This module has the classes that all others raise, their conversion to and from (code, text), and
+the error for a missing package. The mapping to gRPC is in `transport`.
 """
 
 from __future__ import annotations
@@ -38,10 +37,10 @@ class OpError(Exception):
     """A failed operation. Subclasses are chosen by status code.
 
     Args:
-        node_def: The NodeDef (or name) of the failing node, where known.
-        op: The `Operation` that failed, where the client can name it.
+        node_def: The NodeDef (or name) of the failing node, if known.
+        op: The `Operation` that failed, if the client can name it.
         message: What was asked, the offending values, what to do.
-        error_code: The status code, where it is not the class's.
+        error_code: The status code, if it is not the class's.
     """
 
     error_code: int = Code.UNKNOWN
@@ -79,7 +78,7 @@ class CancelledError(OpError):
 
 
 class UnknownError(OpError):
-    """A failure without a better class, for instance an exception of an unexpected type."""
+    """A failure without a better class, such as an exception of an unexpected type."""
 
     error_code = Code.UNKNOWN
 
@@ -103,7 +102,7 @@ class NotFoundError(OpError):
 
 
 class AlreadyExistsError(OpError):
-    """A thing to be created exists already."""
+    """An object to be created already exists."""
 
     error_code = Code.ALREADY_EXISTS
 
@@ -121,7 +120,7 @@ class ResourceExhaustedError(OpError):
 
 
 class FailedPreconditionError(OpError):
-    """The system is not in the state the operation needs, e.g. an uninitialised variable."""
+    """The system is not in the state that the operation needs, e.g. an uninitialised variable."""
 
     error_code = Code.FAILED_PRECONDITION
 
@@ -192,24 +191,24 @@ _BY_CODE: dict[int, type[OpError]] = {
 
 
 def exception_type_from_error_code(code: int) -> type[OpError]:
-    """The exception class of a status code; `UnknownError` for codes outside the table."""
+    """Returns the exception class of a status code; `UnknownError` for unknown codes."""
     return _BY_CODE.get(code, UnknownError)
 
 
 def error_code_from_exception_type(cls: type[BaseException]) -> Code:
-    """The status code of an exception class; UNKNOWN for classes that are not `OpError`."""
+    """Returns the status code of an exception class; UNKNOWN for classes that are not `OpError`."""
     return Code(cls.error_code) if issubclass(cls, OpError) else Code.UNKNOWN
 
 
 def from_status(code: int, message: str) -> OpError:
-    """The exception for a status that arrived from elsewhere, its text unchanged."""
+    """Returns the exception for a received status, its text unchanged."""
     error = exception_type_from_error_code(code)(message=message)
     error.located = True
     return error
 
 
 def to_status(error: BaseException) -> tuple[Code, str]:
-    """The (code, text) of any exception, as it goes over the wire."""
+    """Returns the (code, text) of any exception, as sent over the wire."""
     if isinstance(error, OpError):
         return Code(error.error_code), error.message
     if isinstance(error, MemoryError):
@@ -218,13 +217,13 @@ def to_status(error: BaseException) -> tuple[Code, str]:
 
 
 def missing_package(what: str, package: str, extra: str, instead: str = "") -> ModuleNotFoundError:
-    """The error to raise where a package of an extra is not installed.
+    """Returns the error for a package of an extra that is not installed.
 
     Args:
         what: What needs the package; the beginning of the sentence.
-        package: Its name, as it is imported.
-        extra: Ours that installs it.
-        instead: What one can do without it.
+        package: The name under which it is imported.
+        extra: Our extra that installs it.
+        instead: The alternative without it.
     """
     return ModuleNotFoundError(
         f"{what} needs {package}, which is not installed: pip install 'sparkflow-ml[{extra}]'"
@@ -234,9 +233,7 @@ def missing_package(what: str, package: str, extra: str, instead: str = "") -> M
 
 
 def require_package(what: str, package: str, extra: str, instead: str = "") -> None:
-    """Makes sure that a package can be imported, without importing it.
-
-    The arguments are those of `missing_package`.
+    """Checks that a package can be imported, without importing it; see `missing_package`.
 
     Raises:
         ModuleNotFoundError: It is not installed.

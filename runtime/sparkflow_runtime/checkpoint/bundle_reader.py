@@ -232,7 +232,7 @@ class BundleReader:
             with open(path, "rb") as file:
                 if entry.offset + entry.size > os.fstat(file.fileno()).st_size:
                     raise DataLossError(
-                        message=f"{path} is truncated: {name} lies at {entry.offset} with "
+                        message=f"{path} is truncated: {name} is at {entry.offset} with "
                         f"{entry.size} bytes"
                     )
                 content = np.empty(entry.size, np.uint8)

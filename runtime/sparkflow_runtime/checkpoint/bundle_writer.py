@@ -318,8 +318,8 @@ def _writing(prefix: str, size_bytes: int | None = None) -> Iterator[None]:
         yield
     except OSError as error:
         size = "" if size_bytes is None else f" of {size_bytes:,} bytes"
-        kept = "a complete one of that name is there" if shards_of(prefix) else "there is none yet"
+        kept = "an earlier complete one exists" if shards_of(prefix) else "no complete one exists"
         raise kind_of(error)(
             message=f"The checkpoint {prefix}{size} cannot be written: {error.filename or ''}; "
-            f"{error.strerror or error}. What is incomplete is removed; {kept}"
+            f"{error.strerror or error}. Incomplete files were removed; {kept}"
         ) from error

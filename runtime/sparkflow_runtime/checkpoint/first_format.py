@@ -172,7 +172,7 @@ def _decoded(
             values = np.array(field, dtype.as_numpy_dtype)
     except (OverflowError, ValueError) as error:
         raise DataLossError(
-            message=f"Tensor {name} has values that are no {dtype.name}: {error}"
+            message=f"Tensor {name} has values that are not {dtype.name}: {error}"
         ) from error
     if values.size != int(np.prod(shape, dtype=np.int64)):
         raise DataLossError(message=f"Tensor {name} has {values.size} values for shape {shape}")

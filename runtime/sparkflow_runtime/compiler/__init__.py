@@ -1,1 +1,1 @@
-"""Compiles a partition to a callable."""
+"""The compiler: from a partition to a callable."""

@@ -1,7 +1,7 @@
-"""Plans on a GPU: fused kernels as CUDA, constants on the card, steady plans as CUDA graphs.
+"""Plans on a GPU: fused kernels in CUDA, constants on the GPU, steady plans as CUDA graphs.
 
-The same plans as on a CPU (`specialise`), in memory of the GPU. A partition's program runs on a
-stream of its own (`on_stream`). Where no plan is made, the general program runs there.
+The same plans as on a CPU (`specialise`), in memory of the GPU. A partition's program runs on its
+own stream (`on_stream`). Without a plan, the general program runs there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sparkflow_runtime.resources.variable import Variable
 
 @dataclass(frozen=True, slots=True)
 class CardPlan(Planned):
-    """A plan whose runs are replays once it is steady."""
+    """A plan that is replayed once it is steady."""
 
     steady: SteadyPlan | None = None
     staging: PinnedStaging | None = None
@@ -58,13 +58,13 @@ def _found_late(node: Node) -> InvalidArgumentError:
 
 
 class CardCompiler:
-    """Makes the plans of a partition, or of a function, for a GPU.
+    """Creates the plans of a partition, or of a function, for a GPU.
 
     Args:
         nodes: In execution order.
-        context: Where kernels are bound; it has a `gpu`.
-        kernels: Of the nodes, by name.
-        is_function: Whether arguments and results stay on the card.
+        context: The context of kernels; it has a `gpu`.
+        kernels: The kernels of the nodes, by name.
+        is_function: Whether arguments and results stay on the GPU.
         copied: The reads of variables that must be copies, see `reads`.
     """
 
@@ -87,7 +87,7 @@ class CardCompiler:
         self._compiled: dict[tuple[Kernel, str], GpuKernel] = {}
 
     def plan(self, shapes: Mapping[int, Any]) -> Planned:
-        """The plan for arguments of these shapes, by the index of their `_Arg`."""
+        """Returns the plan for arguments of these shapes, by the index of their `_Arg`."""
         kernels = Kernels(
             self._bind,
             self._bind_out,
@@ -129,11 +129,14 @@ class CardCompiler:
         return registry.lookup(node.op).bind_out_gpu(node, self._gpu)
 
     def _copied(self, value: Any) -> Any:
-        """A result as it is now, whatever later updates do to the array."""
+        """Returns a snapshot of a result, unaffected by later updates of the array."""
         return value.copy() if isinstance(value, self._gpu.cupy.ndarray) else value
 
     def _compile(self, kernel: Kernel, sizes: tuple[int, ...]) -> Callable[..., bool]:
-        key = kernel, repr([each.value for each in kernel.instructions])  # the text tells 0 from -0
+        key = (
+            kernel,
+            repr([each.value for each in kernel.instructions]),
+        )  # repr distinguishes 0 and -0
         found = self._compiled.get(key)
         if found is None:
             found = self._compiled[key] = GpuKernel(self._gpu.cupy, CudaProgram(kernel))
@@ -145,7 +148,7 @@ def _is_capturable(planned: Planned) -> bool:
 
 
 def _is_on_host(node: Node, number: int) -> bool:
-    """Whether a kernel reads an input as Python's numbers, which from the card cost a wait."""
+    """Whether a kernel reads an input as Python numbers, which would wait for the GPU."""
     op = registry.lookup(node.op)
     return bool(op.host_inputs) and (op.signature.input_names(node.attrs)[number] in op.host_inputs)
 

@@ -1,8 +1,8 @@
 """Cuts a partition into strands, each of which is compiled separately.
 
-A strand gives tensors to others as results, and takes them as arguments after those that are fed.
-References and handles are not given: who needs one asks for the variable itself. What one strand
-gives another is a copy where it is the memory of a variable, since updates may come between.
+A strand passes tensors to others as results, and receives them as arguments after the feeds.
+References and handles are not passed: each strand looks the variable up itself. Values in the
+memory of variables are passed as copies, since updates may come between.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Cut:
     Attributes:
         strands: The nodes of each, in execution order.
         before: Per strand the numbers of those that it waits for.
-        num_args: How many arguments the partition is given: further ones are given by strands.
-        num_results: How many results it has: further ones are given to strands, in the order of
-            the further arguments.
-        copying: The numbers of strands that use a variable which another one updates: the update
-            may come while they wait, so that they have to copy what they read.
+        num_args: The number of the partition's arguments; further ones come from strands.
+        num_results: The number of its results; further ones go to strands, in the order of the
+            further arguments.
+        copying: The numbers of strands that use a variable which another one updates: this may
+            happen while they wait, so they must copy what they read.
     """
 
     strands: list[list[Node]]
@@ -42,11 +42,11 @@ class Cut:
 
 
 def cut(nodes: Sequence[Node], classes: Classes) -> Cut:
-    """The strands of a partition: what has the same class is in one.
+    """Returns the strands of a partition: the nodes of one class are one strand.
 
     Args:
         nodes: In execution order.
-        classes: Of these nodes.
+        classes: The classes of these nodes.
     """
     repeated = {node.name: node for node in nodes if is_repeated(node)}
     numbers: dict[frozenset[str], int] = {}
@@ -67,7 +67,7 @@ def cut(nodes: Sequence[Node], classes: Classes) -> Cut:
     )
     made = Cut([[] for _ in numbers], [set() for _ in numbers], num_args, num_results, copying)
     known = find_known(nodes, {})
-    first: list[dict[str, Node]] = [{} for _ in numbers]  # what has no inputs
+    first: list[dict[str, Node]] = [{} for _ in numbers]  # nodes without inputs
     given: dict[Endpoint, int] = {}
     taken: dict[tuple[int, Endpoint], Endpoint] = {}
     for node in nodes:
@@ -124,9 +124,9 @@ class CompiledStrand:
         call: Runs it, see `Program.call`.
         args: The numbers of its arguments.
         results: The numbers of its results.
-        before: How many strands it waits for.
+        before: The number of strands that it waits for.
         after: The numbers of those that wait for it.
-        fetched: What makes a result the caller's own.
+        fetched: Makes a result independent of the program's memory.
     """
 
     call: Callable[..., tuple[Any, ...]]
@@ -138,7 +138,7 @@ class CompiledStrand:
 
 
 def followers(before: Sequence[set[int]]) -> list[tuple[int, ...]]:
-    """Per strand those that wait for it."""
+    """Returns, per strand, those that wait for it."""
     return [
         tuple(number for number, waits in enumerate(before) if own in waits)
         for own in range(len(before))
@@ -151,13 +151,13 @@ def runner(
     args_of: Sequence[int],
     results_of: Sequence[int],
 ) -> Callable[..., tuple[Any, ...]]:
-    """The function `(step, *args) -> results` of a partition of strands.
+    """Returns the function `(step, *args) -> results` of a partition of strands.
 
     Args:
-        strands: They.
-        made: What they were compiled from.
+        strands: The strands.
+        made: The strands before compilation.
         args_of: The numbers of its arguments, in order.
-        results_of: Those of its results.
+        results_of: The numbers of its results, in order.
     """
     slow: set[object] = set()
     num_args, num_results = made.num_args, made.num_results
@@ -182,5 +182,5 @@ def runner(
 
 
 def numbers_of(nodes: Sequence[Node], op: str) -> list[int]:
-    """The indices of arguments or results, in the order of the nodes."""
+    """Returns the indices of arguments or results, in the order of the nodes."""
     return [node.attrs["index"] for node in nodes if node.op == op]

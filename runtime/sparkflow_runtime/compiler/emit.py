@@ -36,13 +36,13 @@ def emit(
     copied_reads: set[tuple[str, int]],
     is_function: bool,
 ) -> Planned:
-    """The function of a plan.
+    """Returns the function of a plan.
 
     Args:
-        units: What it does, in order.
+        units: Its calls, in order.
         known: What is known of its tensors.
-        storage: Where they live.
-        kernels: Of its nodes.
+        storage: Where they are stored.
+        kernels: The kernels of its nodes.
         bind_fused: Makes the machine code of fused kernels callable.
         copied_reads: The reads of variables (node name, input number) that must be copies.
         is_function: Whether this is a function of the library, see `program`.
@@ -52,7 +52,7 @@ def emit(
 
 @dataclass(slots=True)
 class _Emitter:
-    """The function while it is written; the arguments are those of `emit`."""
+    """The function while it is written; for the arguments see `emit`."""
 
     units: Sequence[Unit]
     known: Mapping[Endpoint, Known]
@@ -72,7 +72,7 @@ class _Emitter:
     results: list[tuple[int, str]] = field(default_factory=list)
     last_use: dict[Endpoint, int] = field(default_factory=dict)
     alone: set[str] = field(default_factory=set)
-    borrowed: set[Endpoint] = field(default_factory=set)  # what may be a variable's own memory
+    borrowed: set[Endpoint] = field(default_factory=set)  # may be a variable's own memory
     late: list[tuple[str, Node]] = field(default_factory=list)
     calls: dict[str, Called] = field(default_factory=dict)
     variables: dict[str, Node] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class _Emitter:
         results = "".join(f"{name}, " for name in returned)
         source = "\n".join([f"def run(step{parameters}):", *self.lines, f"    return ({results})"])
         names: dict[str, Any] = {}
-        # The source consists of register names made here and of nothing that came with the graph.
+        # The source contains only register names created here, nothing from the graph.
         exec(compile(source, FILE, "exec"), names)  # noqa: S102
         return Planned(
             names["run"].__code__,
@@ -238,26 +238,26 @@ class _Emitter:
             self._line(number, unit, f"{', '.join(names_)} = {call}")
 
     def _is_made_once(self, node: Node, outputs: Sequence[Endpoint]) -> bool:
-        """Whether what the node makes has now been made for all steps: what it reads is known."""
+        """Whether the outputs have been computed, once for all steps, as the inputs are known."""
         values = [self.known[each].value for each in node.inputs]
         if self.kernels.calls_all or len(outputs) != 1 or any(value is None for value in values):
             return False
         try:
             made = self.kernels.bind(node)(*map(self.kernels.constant, values))
-        except Exception:  # whatever it is, the node raises it again when it runs
+        except Exception:  # any error: the node raises it again when it runs
             return False
         self.registers[outputs[0]] = self._global("c", made)
         return True
 
     def _kernel(self, node: Node, op: Op, outputs: Sequence[Endpoint]) -> Callable[..., Any]:
-        """The kernel of a node that runs by itself."""
+        """Emits the kernel of a single node."""
         shape = self.known[outputs[0]].full_shape if op.reshapes else None
         if shape is None or self.kernels.xp is not np:
             return self.kernels.bind(node)
         return lambda array, *_: array.reshape(shape)
 
     def _group(self, number: int, unit: Unit) -> None:
-        """Several updates; what each gives on is the variable that it was given."""
+        """Emits several updates; each returns the variable that it received."""
         sets = []
         for node in unit.group:
             arguments = self._arguments(node, registry.lookup(node.op))
@@ -273,7 +273,7 @@ class _Emitter:
         self._line(number, unit, f"{kernel}(({', '.join(sets)}))")
 
     def _target(self, number: int, unit: Unit, endpoint: Endpoint) -> str:
-        """The array that is to be filled; new ones are made first."""
+        """Returns the array to fill; emits the creation of new ones."""
         if endpoint in self.storage.slots:
             return self._slot(endpoint)
         known = self.known[endpoint]
@@ -333,7 +333,7 @@ class _Emitter:
         if fused.kernel.outputs:
             call = ", ".join([*arguments, *targets])
             dtypes = [operand.dtype.as_numpy_dtype for operand in fused.kernel.inputs]
-            # A kernel with threads has memory of its own: one for each frame.
+            # A kernel with threads has its own memory: one for each frame.
             run, retry = self._name("k"), self._name("s")
             ops = "+".join(node.op for node in fused.nodes)
             self.calls[run] = Called(_standing_for(fused.nodes, ops), len(targets))
@@ -361,7 +361,7 @@ class _Emitter:
         return self.known[output.endpoints[0]].dtype.as_numpy_dtype
 
     def _other_name(self, number: int, unit: Unit, endpoint: Endpoint, source: Endpoint) -> None:
-        """Another name for a tensor, of other dimensions of size 1."""
+        """Emits an alias of a tensor with other dimensions of size 1."""
         shape = self.known[endpoint].full_shape
         assert shape is not None
         register = self._register(source)
@@ -371,7 +371,7 @@ class _Emitter:
             return
         if self.known[source].dtype.is_ref:
             register += ".read().copy()"
-        elif source in self.borrowed:  # the node would have given a new array
+        elif source in self.borrowed:  # the node would have returned a new array
             register += ".copy()"
         reshape = self._global("h", partial(_reshaped, shape))
         self.lines.append(f"    {self._local(endpoint)} = {reshape}({register})")
@@ -379,7 +379,7 @@ class _Emitter:
 
 
 def _standing_for(nodes: Sequence[Node], ops: str) -> Node:
-    """A node to show in the place of several: the last one, with all that they read."""
+    """Returns a node that represents several: the last one, with all their inputs."""
     names = {node.name for node in nodes}
     inputs = dict.fromkeys(e for node in nodes for e in node.inputs if e.node not in names)
     last = nodes[-1]
@@ -391,7 +391,7 @@ def _reshaped(shape: tuple[int, ...], array: Any) -> Any:
 
 
 def _retrying(xp: Any, dtypes: Sequence[Any], kernel: Callable[..., bool]) -> Callable[..., None]:
-    """What runs where a kernel refuses its arguments: itself, on contiguous copies of them."""
+    """Returns the fallback of a kernel that rejects its arguments: itself, on contiguous copies."""
 
     def retry(*arrays: Any) -> None:
         inputs = [
@@ -407,10 +407,10 @@ def _retrying(xp: Any, dtypes: Sequence[Any], kernel: Callable[..., bool]) -> Ca
 
 
 def makes_list(op: Op) -> bool:
-    """Whether an op's kernel returns its outputs together, also where there is only one."""
+    """Whether an op's kernel returns a sequence of outputs, even of one."""
     return len(op.signature.outputs) > 1 or any(arg.is_list for arg in op.signature.outputs)
 
 
 def only(values: Any) -> Any:
-    """The single output of an op whose output is a list of length one."""
+    """Returns the single output of an op whose output is a list of length one."""
     return values[0] if isinstance(values, tuple | list) else values

@@ -1,8 +1,7 @@
 """Infers what is known about a partition's tensors, given the shapes of its arguments.
 
-One sweep in execution order infers shapes and computes small values that depend on shapes and
-constants only, so that the arithmetic of shapes, which gradients are full of, costs nothing per
-step.
+One sweep in execution order infers shapes and computes small values that depend only on shapes and
+constants, so that shape arithmetic, which is frequent in gradients, costs nothing per step.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ class Known:
     """What is known of one tensor.
 
     Attributes:
-        dtype: A reference's is the reference type.
-        shape: None or with None where it is not known.
-        value: The value itself, where constants and shapes determine it.
+        dtype: The dtype; a reference type for references.
+        shape: None, or with None, if unknown.
+        value: The value, if constants and shapes determine it.
     """
 
     dtype: DType
@@ -39,7 +38,7 @@ class Known:
 
     @property
     def full_shape(self) -> tuple[int, ...] | None:
-        """The shape where every size is known, else None."""
+        """The shape if every size is known, else None."""
         if self.shape is None or None in self.shape:
             return None
         return self.shape  # type: ignore[return-value]  # no None in it
@@ -48,11 +47,11 @@ class Known:
 def find_known(
     nodes: Sequence[Node], given: Mapping[Endpoint, tuple[int, ...]]
 ) -> dict[Endpoint, Known]:
-    """What is known of every output.
+    """Infers what is known of every output.
 
     Args:
         nodes: One partition in execution order.
-        given: Shapes of tensors that no inference tells: arguments, data.
+        given: Shapes of tensors that cannot be inferred: arguments, data.
     """
     known: dict[Endpoint, Known] = {}
     handles: dict[Endpoint, Shape] = {}
@@ -83,7 +82,7 @@ def find_known(
 def without_shapes(
     nodes: Sequence[Node], constants: Mapping[Endpoint, Any]
 ) -> dict[Endpoint, Known]:
-    """What is known of every output whatever the shapes of the arguments: dtypes, and constants.
+    """Returns what is known of every output for any shapes of arguments: dtypes and constants.
 
     Args:
         nodes: One partition in execution order.
@@ -98,7 +97,7 @@ def without_shapes(
 
 
 def _may_reshape(node: Node) -> bool:
-    """Whether the variable whose reference it is given may get another shape."""
+    """Whether the variable of its reference input may change its shape."""
     if node.attrs.get("validate_shape", True) or not node.inputs:
         return False
     return registry.lookup(node.op).signature.input_dtypes(node.attrs)[0].is_ref
@@ -121,7 +120,7 @@ def _shapes(
     try:
         found = op.infer(Inference(static, kinds, node.attrs, constant, variable))
     except (OpError, ValueError, TypeError, IndexError, ArithmeticError, NotImplementedError):
-        return None  # the node raises it when it runs, or tells its shape only then
+        return None  # the node raises it at run time, or its shape is known only then
     return found if len(found) == count else None
 
 
@@ -150,7 +149,7 @@ def _computed(
         return None
     made = tuple(np.array(array) for array in arrays)
     for array in made:
-        array.setflags(write=False)  # as constants: kernels may remember what they made of them
+        array.setflags(write=False)  # as constants: kernels may cache values computed from them
     return made
 
 
@@ -161,7 +160,7 @@ def _filled(
     dtype: DType,
     found: Sequence[Shape] | None,
 ) -> Any:
-    """The output where all its elements are one known number: an array that repeats it."""
+    """Returns the output if all its elements are one known number, as a broadcast array."""
     values = [each.value for each in inputs]
     number: Any = None
     if op.fills is not None:

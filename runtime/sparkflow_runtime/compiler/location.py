@@ -20,7 +20,7 @@ LinesOf = Mapping[CodeType, Sequence[Node | None]]
 
 
 def located_in(error: Exception, lines_of: LinesOf) -> Exception:
-    """The error with the node that raised it, where it came out of one of these functions."""
+    """Adds the node that raised it to an error from one of these functions."""
     node = _node_of(error.__traceback__, lines_of)
     if node is None or (isinstance(error, OpError) and error.located):
         return error
@@ -41,7 +41,7 @@ _NOT_BROADCAST = re.compile(r"operands could not be broadcast together with shap
 
 
 def _worded(text: str) -> str:
-    """What numpy says of shapes that do not fit, in TensorFlow's words."""
+    """Rewords numpy's error about mismatched shapes like TensorFlow's."""
     found = _NOT_BROADCAST.match(text)
     if found is None:
         return text
@@ -51,7 +51,7 @@ def _worded(text: str) -> str:
 
 
 def located(error: Exception, node: Node) -> OpError:
-    """The error with the node that raised it; foreign exceptions become status classes."""
+    """Adds the node that raised it; foreign exceptions become status classes."""
     if isinstance(error, OpError):
         if error.node_def is None:
             error.node_def = node.name
@@ -67,7 +67,7 @@ def located(error: Exception, node: Node) -> OpError:
 
 
 def locating(kernel: Callable[..., Any], node: Node) -> Callable[..., Any]:
-    """The kernel, whose errors name the node."""
+    """Returns a kernel whose errors name the node."""
 
     def run(*inputs: Any) -> Any:
         try:

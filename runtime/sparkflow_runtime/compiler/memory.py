@@ -10,10 +10,10 @@ from sparkflow_runtime.device.host_memory import ALIGNMENT_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """A piece of memory that a value needs for a while.
+    """A piece of memory that a value needs temporarily.
 
     Attributes:
-        size_bytes: How much.
+        size_bytes: Its size.
         begin: The position in execution order at which it is first written.
         end: The last position at which it is read.
     """
@@ -25,11 +25,11 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the pieces lie.
+    """The locations of the pieces.
 
     Attributes:
         offsets: One per piece, in bytes.
-        size_bytes: Of the whole block: the peak of what is needed at once, and gaps.
+        size_bytes: The size of the block: the peak need plus gaps.
     """
 
     offsets: tuple[int, ...]
@@ -37,7 +37,7 @@ class Layout:
 
 
 def lay_out(lives: Sequence[Life]) -> Layout:
-    """Gives overlapping lives different places: the largest first, each at the lowest that is free.
+    """Places pieces with overlapping lifetimes apart: largest first, at the lowest free offset.
 
     Y. Pisarchyk and J. Lee, Efficient Memory Management for Deep Neural Net Inference, 2020,
     section 4.3 ("greedy by size for offset calculation").

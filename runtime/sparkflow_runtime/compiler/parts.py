@@ -1,12 +1,12 @@
-"""Cuts a partition into parts at whose beginnings a run of it can be left, see `resources.parking`.
+"""Cuts a partition into parts between which a run can be parked, see `resources.parking`.
 
-A part begins with the ops that may wait, which do nothing but ask for something when they are run
-again, and with what only makes handles and constants. Every part is a program of its own; it gives
-to later ones what they read. The program of a whole partition is quicker, and remains for whoever
-runs it in a thread that waits.
+A part begins with the ops that may wait, which only repeat a request when they are run again, and
+with nodes that only create handles and constants. Every part is a separate program; it passes
+values to later ones. The program of the whole partition is faster, and is used by threads that
+wait.
 
-Only partitions qualify whose runs never wait otherwise, once what they take from other devices is
-there: they are continued in threads that have other things to do.
+Only partitions qualify that never wait otherwise, once the tensors from other devices have arrived:
+they are continued in threads that have other work.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sparkflow_runtime.resources.parking import Visit
 
 
 class Question(NamedTuple):
-    """An op to be run by itself, since it is what most runs wait for: programs take longer.
+    """An op that can be run alone, as most runs wait for it: running a program takes longer.
 
     Attributes:
         kernel: Its kernel; errors name the node.
@@ -44,11 +44,11 @@ class Part:
     """A part of a partition, ready to run.
 
     Attributes:
-        question: The op with which it begins, which the program runs, too; None where its inputs
-            are no handles and constants.
-        program: It.
-        args: The numbers of its arguments: those that are fed, then what parts give.
-        results: The numbers of its results: those of the partition, then what parts give.
+        question: The op with which it begins, which the program runs, too; None if its inputs are
+            not handles and constants.
+        program: Its program.
+        args: The numbers of its arguments: feeds, then results of parts.
+        results: The numbers of its results: the partition's, then those for other parts.
         is_short: Whether it and those after it compute next to nothing.
     """
 
@@ -59,15 +59,15 @@ class Part:
     is_short: bool
 
     def run(self, visit: Visit, step: StepContext, values: Mapping[int, Any]) -> tuple[Any, ...]:
-        """Runs it, see `Program.run`.
+        """Runs the part, see `Program.run`.
 
         Args:
-            visit: What it has asked for so far.
+            visit: Its requests so far.
             step: The running step.
             values: By number.
 
         Raises:
-            Parked: An op would wait; it is to be run again with the same arguments.
+            Parked: An op would wait; run the part again later with the same arguments.
         """
         question = self.question
         if question is not None and not visit.is_begun:
@@ -81,11 +81,11 @@ class Parts:
 
     Attributes:
         parts: In execution order.
-        num_args: How many arguments the partition may be given: further ones are given by parts.
-        num_results: How many results it may have: further ones are given to parts.
-        received: The keys of the bundles that it takes.
+        num_args: The number of the partition's arguments; further ones come from parts.
+        num_results: The number of its results; further ones go to parts.
+        received: The keys of the bundles that it receives.
         sent: The keys of those that it sends.
-        holds_up: Whether it computes when it may have ended what others wait for.
+        holds_up: Whether it computes after possibly ending the waits of others.
     """
 
     parts: tuple[Part, ...]
@@ -97,7 +97,7 @@ class Parts:
 
 
 def can_be_left(nodes: Sequence[Node]) -> bool:
-    """Whether a partition has ops where a run can be left, and none where it waits otherwise."""
+    """Whether a partition has ops at which a run can be parked, and none that wait otherwise."""
     is_any = False
     for node in nodes:
         op = registry.lookup(node.op)
@@ -109,7 +109,7 @@ def can_be_left(nodes: Sequence[Node]) -> bool:
 
 
 def compile_parts(nodes: Sequence[Node], context: KernelContext) -> Parts | None:
-    """The parts of a partition, compiled; None where they would give each other what is no number.
+    """Compiles the parts of a partition; None if they would exchange values that are not numeric.
 
     Args:
         nodes: In execution order; `can_be_left`.
@@ -140,7 +140,7 @@ def compile_parts(nodes: Sequence[Node], context: KernelContext) -> Parts | None
 
 
 def _question(strand: Sequence[Node], context: KernelContext) -> Question | None:
-    """The op with which a part begins, if its inputs are handles and constants."""
+    """Returns the op with which a part begins, if its inputs are handles and constants."""
     known: dict[Endpoint, Any] = {}
     for node in strand:
         op = registry.lookup(node.op)
@@ -155,7 +155,7 @@ def _question(strand: Sequence[Node], context: KernelContext) -> Question | None
 
 
 def _numbers(nodes: Sequence[Node]) -> dict[str, int]:
-    """The number of the part of each node, from 1."""
+    """Returns the number of the part of each node, from 1."""
     number, has_begun = 1, False
     found: dict[str, int] = {}
     for node in nodes:

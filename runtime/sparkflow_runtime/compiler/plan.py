@@ -1,7 +1,7 @@
 """The plan of a partition for known shapes: its calls, and where every value is stored.
 
-The plan is made of units: kernels of several nodes, and single nodes. A value that no step keeps
-lives in a slot of one block of memory (`memory`), which slots share when their values never meet.
+A plan consists of units: kernels of several nodes, and single nodes. A temporary value is stored in
+a slot of one block of memory (`memory`); slots overlap if their values are never live together.
 Values that outlive the step are new arrays.
 """
 
@@ -33,7 +33,7 @@ class Unit:
         node: The node, or the last of several.
         fused: The kernel, if it is one.
         group: The updates, if it is several.
-        kernel: Takes the inputs of each of these.
+        kernel: Accepts the inputs of each of these.
     """
 
     node: Node
@@ -53,7 +53,7 @@ class Unit:
 
     @property
     def outputs(self) -> tuple[Endpoint, ...]:
-        """The tensors it makes, those it only gives another name to left out."""
+        """The tensors that it computes, without aliases."""
         if self.fused is not None:
             return tuple(e for output in self.fused.outputs for e in output.endpoints)
         if self.group:
@@ -64,11 +64,11 @@ class Unit:
 
 
 _BEGINNING: Final = 90
-"""Elements that take numpy as long as the beginning of a loop over one dimension, 14 ns."""
+"""Number of elements that numpy processes in the time that starting an inner loop takes, 14 ns."""
 
 
 def single_units(nodes: Sequence[Node], known: Mapping[Endpoint, Known]) -> list[Unit]:
-    """The calls of a partition without fused kernels, in order; as for `make_units`."""
+    """Returns the calls of a partition without fused kernels, in order; see `make_units`."""
     return [Unit(node) for node in _live(nodes, known)]
 
 
@@ -78,14 +78,14 @@ def make_units(
     can_generate: Callable[[Kernel, tuple[int, ...]], bool],
     least_alone: int = 0,
 ) -> list[Unit]:
-    """The calls of a partition, in order.
+    """Returns the calls of a partition, in order.
 
     Args:
         nodes: The partition in execution order.
         known: What is known of its tensors.
         can_generate: Whether there is a code generator for a kernel of these sizes.
-        least_alone: One of numpy's functions by itself is no kernel where it takes numpy less than
-            for so many elements.
+        least_alone: A single numpy function does not become a kernel if it is cheaper than
+            processing this many elements.
     """
     from sparkflow_runtime.compiler.fusion.grow import grow_clusters
 
@@ -113,7 +113,7 @@ def _is_one_ufunc(cluster: Cluster) -> bool:
 
 
 def _numpy_elements(cluster: Cluster, known: Mapping[Endpoint, Known]) -> int:
-    """How many elements take numpy as long as this node; where it broadcasts, it begins anew."""
+    """Returns a node's cost in elements for numpy, including restarts of loops by broadcasting."""
     (node,) = cluster.nodes
     space = known[Endpoint(node.name, 0)].full_shape
     assert space is not None
@@ -131,7 +131,7 @@ def _numpy_elements(cluster: Cluster, known: Mapping[Endpoint, Known]) -> int:
 
 
 def _live(nodes: Sequence[Node], known: Mapping[Endpoint, Known]) -> list[Node]:
-    """The nodes but for those that only known values were made from, and constants."""
+    """Returns the nodes without constants and those needed only for known values."""
     read = {endpoint.node for node in nodes for endpoint in node.inputs}
     needed: set[str] = set()
     live = []
@@ -148,7 +148,7 @@ def _live(nodes: Sequence[Node], known: Mapping[Endpoint, Known]) -> list[Node]:
 
 
 def _control_edges(nodes: Sequence[Node], live: Sequence[Node]) -> dict[str, frozenset[str]]:
-    """By name, the live nodes that a node waits for, those behind nodes without work among them."""
+    """Returns, by name, the live nodes that a node waits for, also through nodes without work."""
     alive = {node.name for node in live}
     stands_for: dict[str, frozenset[str]] = {}
     found: dict[str, frozenset[str]] = {}
@@ -168,7 +168,7 @@ def _control_edges(nodes: Sequence[Node], live: Sequence[Node]) -> dict[str, fro
 def _finish(
     nodes: Sequence[Node], known: Mapping[Endpoint, Known], clusters: Sequence[Cluster]
 ) -> tuple[list[FusedKernel], dict[str, int]]:
-    """The kernels, and the nodes that run by themselves as well, with whom they run after."""
+    """Returns the kernels and the single nodes, with their predecessors."""
     from sparkflow_runtime.compiler.fusion.finish import finish, nodes_to_repeat
 
     again: dict[str, int] = {}

@@ -1,7 +1,7 @@
-"""The straight-line function of a plan, and the memory it runs in.
+"""The straight-line function of a plan, and its memory.
 
-Several steps may run at once: each takes a frame, which is the function with a block of memory of
-its own, and gives it back. Only generated register names enter the source text.
+Several steps may run at once: each takes a frame, which is the function with its own block of
+memory, and returns it. Only generated register names enter the source text.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class SlotArray:
 
 @dataclass(frozen=True, slots=True)
 class StaticView:
-    """Values made once per frame: views of what is in the block, kernels with memory of their own.
+    """Values created once per frame: views of the block, kernels with their own memory.
 
     Attributes:
-        registers: Of the outputs.
-        kernel: Makes them from the arguments.
-        arguments: Registers.
-        makes_list: Whether the kernel gives several outputs, or a list of one.
+        registers: The registers of the outputs.
+        kernel: Computes them from the arguments.
+        arguments: The registers of the arguments.
+        makes_list: Whether the kernel returns several outputs, or a list of one.
     """
 
     registers: tuple[str, ...]
@@ -56,18 +56,18 @@ class StaticView:
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """What a kernel of the plan does.
+    """A description of a plan's kernel.
 
     Attributes:
-        node: The node; for several nodes, one that stands for them.
-        filled: How many of the last arguments are arrays that it fills.
+        node: The node; for several nodes, one that represents them.
+        filled: The number of last arguments that are arrays to fill.
     """
 
     node: Node
     filled: int = 0
 
     def giving_outputs(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
-        """The kernel, returning its outputs also where it fills arrays."""
+        """Returns the kernel, returning its outputs even if it fills arrays."""
         if not self.filled:
             return kernel
 
@@ -83,18 +83,18 @@ class Planned:
     """A compiled plan.
 
     Attributes:
-        code: Of the function `(step, *args)`.
+        code: The code of the function `(step, *args)`.
         bound: Its globals: kernels, constants.
-        slots, views: What each frame adds to them.
+        slots, views: The additional globals of each frame.
         block_bytes: The size of a frame's memory.
         lines: The node at each line.
         args, results: The step's index of each parameter and returned value, in order.
         xp: The module of the arrays.
-        alone: The types of the nodes that run by themselves in every step, or fail in it.
-        calls: What the registers of kernels stand for.
-        variables: The nodes that give the same variable in every step, by its register.
+        alone: The types of the nodes that run singly in every step, or fail in it.
+        calls: The meaning of the registers of kernels.
+        variables: The nodes that return the same variable in every step, by its register.
         is_quiet: Whether nothing in it makes numpy warn.
-        late: Nodes that fail where the number is not 0 that comes for them after the results.
+        late: Nodes that fail if their number, which follows the results, is not 0.
     """
 
     code: CodeType
@@ -118,7 +118,7 @@ class Planned:
         object.__setattr__(self, "is_quiet", is_quiet)
 
     def __call__(self, step: Any, *args: Any) -> tuple[Any, ...]:
-        """Runs one step in a frame that no other step is in."""
+        """Runs one step in a frame that no other step uses."""
         try:
             frame = self._frames.pop()
         except IndexError:
@@ -134,12 +134,12 @@ class Planned:
         args: Sequence[Any],
         observe: Callable[[Node, Callable[..., Any]], Callable[..., Any]],
     ) -> tuple[Any, ...]:
-        """Runs one step with something put around each kernel, such as a clock.
+        """Runs one step with a wrapper, such as a clock, around each kernel.
 
         Args:
             step: The running step.
             args: As for a call.
-            observe: Is given a node and a kernel that returns the outputs, and returns what runs.
+            observe: Maps a node and a kernel that returns the outputs to the wrapped kernel.
         """
         frame = self.new_frame()
         names = frame.__globals__
@@ -152,13 +152,13 @@ class Planned:
 
     @property
     def lines_of(self) -> Mapping[CodeType, Sequence[Node | None]]:
-        """The node at each line of the function."""
+        """Returns the node at each line of the function."""
         return {self.code: self.lines}
 
     def new_frame(self) -> FunctionType:
-        """The function, with memory of its own."""
+        """Returns the function with its own memory."""
         block = self._new_block()
-        # cupy imports modules with what is built in for its caller.
+        # cupy imports modules with its caller's builtins.
         names = {"__builtins__": builtins.__dict__, **self.bound}
         for slot in self.slots:
             names[slot.register] = slot.view(block)
@@ -170,5 +170,5 @@ class Planned:
 
     def _new_block(self) -> Any:
         if self.xp is not np:
-            return self.xp.empty(self.block_bytes, np.uint8)  # a GPU's memory is aligned
+            return self.xp.empty(self.block_bytes, np.uint8)  # GPU memory is aligned
         return aligned_memory(self.block_bytes)

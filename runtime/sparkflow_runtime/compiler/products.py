@@ -1,11 +1,11 @@
 """Adds matrix products directly to the sum or the variable in which they are used.
 
 The sum of the gradients of several parts of a batch, or of what several layers have in common, is
-as many products that are written, read and added up. Here each but the first adds to the sum where
-it is made (`ops.linalg.added_products`), and a gradient that is only applied by
-`GradientDescentOptimizer` is subtracted from its variable in the same way. Numbers that a product
-is multiplied by go along. Sums of other values stay as they are: they share a kernel with what they
-are sums of.
+as many products that are written, read and added up. Here all but the first are added to the sum
+directly (`ops.linalg.added_products`), and a gradient that is only applied by
+`GradientDescentOptimizer` is subtracted from its variable in the same way. Scalar factors of
+products are included. Sums of other values stay as they are: they share a kernel with what they are
+sums of.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def join_products(
     known: dict[Endpoint, Known],
     copied: Collection[tuple[str, int]],
 ) -> tuple[Sequence[Node], Mapping[Endpoint, Known]]:
-    """The nodes, products that only one sum or update needs joined with it; what is known of all.
+    """Joins products with the only sum or update that needs them; also returns what is known.
 
     Args:
         nodes: In execution order.
@@ -49,11 +49,11 @@ def join_products(
 
 @dataclass(frozen=True, slots=True)
 class _Product:
-    """A product of matrices that one node needs.
+    """A matrix product that one node needs.
 
     Attributes:
         node: The product.
-        scale: What it is multiplied by; None for nothing.
+        scale: Its scalar factor; None for none.
         last: The node whose output it is.
     """
 
@@ -103,11 +103,11 @@ class _Joiner:
         return [_without(lost, node) for node in made], self._known | self._parts
 
     def _join_sum(self, node: Node) -> None:
-        """Has each product but the first be added to those before it."""
+        """Adds each product but the first to those before it."""
         inputs = node.inputs
         if len(inputs) < 2:  # nothing is added to it
             return
-        if len(inputs) == 2:  # of two, the one that is there first is added to
+        if len(inputs) == 2:  # of two, the earlier one is the accumulator
             inputs = tuple(sorted(inputs, key=self._made_at))
         total, *others = inputs
         products = [self._product(each) for each in others]
@@ -137,15 +137,15 @@ class _Joiner:
         self._gone.add(node.name)
 
     def _is_sum(self, endpoint: Endpoint) -> bool:
-        """Whether it is what was joined before, and only one node needs it.
+        """Whether it was joined before, and only one node needs it.
 
-        A variable that a product was applied to is not: what it holds depends on when it is read.
+        Not a variable to which a product was applied: its value depends on the time of the read.
         """
         is_made = endpoint.node in self._joined and not self._known[endpoint].dtype.is_ref
         return is_made and self._uses[endpoint] == 1
 
     def _part(self, node: Node, number: int) -> str:
-        """A name for a sum of the first inputs."""
+        """Returns a name for a sum of the first inputs."""
         name = f"{node.name}/part_{number}"
         while name in self._by_name:
             name += "_"
@@ -171,7 +171,7 @@ class _Joiner:
         product: _Product,
         place: int | None,
     ) -> None:
-        """One node instead of a product and what follows it up to `node`."""
+        """Returns one node that replaces a product and its successors up to `node`."""
         turns = registry.lookup(product.node.op).matrix_product(product.node)
         assert turns is not None
         assert place is not None
@@ -188,7 +188,7 @@ class _Joiner:
         self._joined.add(node.name)
 
     def _product(self, endpoint: Endpoint) -> _Product | None:
-        """The product that a tensor is, where nobody else needs it."""
+        """Returns a tensor as a product, if only one node needs it."""
         last = self._alone(endpoint)
         if last is None:
             return None
@@ -202,7 +202,7 @@ class _Joiner:
         return None
 
     def _alone(self, endpoint: Endpoint) -> Node | None:
-        """Who makes a tensor that is read once; None for others, and for what is joined."""
+        """Returns the producer of a tensor that is read once and not joined; None for others."""
         node = self._by_name.get(endpoint.node)
         if node is None or node.name in self._gone or self._uses[endpoint] != 1:
             return None
@@ -225,7 +225,7 @@ class _Joiner:
         return self._known[endpoint].full_shape
 
     def _place_for(self, product: _Product, after: int) -> int | None:
-        """The first place after another one at which a product can be made; None for nowhere."""
+        """Returns the first possible position of a product from `after` on; None if none."""
         place = max(after, self._place[product.node.name], *map(self._made_at, product.inputs))
         return None if self._passes_update(product, place) else place
 
@@ -233,7 +233,7 @@ class _Joiner:
         return self._place.get(endpoint.node, -1)
 
     def _passes_update(self, product: _Product, place: int) -> bool:
-        """Whether a variable that is read for a product is updated between there and a place."""
+        """Whether a variable that a product reads is updated before a position."""
         readers = [product.node] if product.scale is None else [product.node, product.last]
         for node in readers:
             for endpoint in node.inputs:

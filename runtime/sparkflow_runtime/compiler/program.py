@@ -3,8 +3,8 @@
 Every node is one line of the function, so that a traceback's line number names the node that
 failed without any bookkeeping while it runs. Values are locals and are deleted after their last
 use: freeing dead arrays at once keeps the allocator in the cache (0.19 ms against 3.7 ms for 200
-chained ops when a dictionary of values is kept to the end). Here kernels are bound; `emit` writes
-the source, that of plans and that for arguments of any shapes, which is the plan without shapes.
+chained ops when a dictionary of values is kept to the end). This module binds kernels; `emit`
+writes the source, both of plans and for arguments of any shapes, which is a plan without shapes.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ ObserveKernel = Callable[[Node, Callable[..., Any]], Callable[..., Any]]
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What a plan gave.
+    """The outcome of a plan's run.
 
     Attributes:
-        results: As of `Program.run`.
-        block_bytes: The memory in which its values lived.
+        results: See `Program.run`.
+        block_bytes: The memory of its values.
     """
 
     results: tuple[Any, ...]
@@ -77,11 +77,11 @@ class Program:
         results: The step's result index of each returned value, in order.
         lines_of: Gives the node at each line of `function`.
         needs_step: Whether any kernel takes the running step.
-        loops: Whether it may run for ever: then it ends with the step, if it is given one.
+        loops: Whether it may run forever; it then ends with the step, if it receives one.
         specialisations: Faster functions for the shapes of arguments seen so far.
-        statistics: Of these, also where they are those of a part of the program.
-        rehearse: Computes, from all arguments, what can fail beside something that waits, see
-            `resources.turns.Rehearsal`; None where nothing waits.
+        statistics: Their statistics, also if they belong to a part of the program.
+        rehearse: Computes, from all arguments, what can fail during a wait, see
+            `resources.turns.Rehearsal`; None if nothing waits.
     """
 
     function: Callable[..., tuple[Any, ...]]
@@ -100,7 +100,7 @@ class Program:
         """Runs every node once, without numpy's warnings.
 
         Args:
-            step: The running step; may be None when no kernel takes it.
+            step: The running step; may be None if no kernel needs it.
             args: One value per parameter, in the order of `Program.args`.
 
         Returns:
@@ -116,14 +116,14 @@ class Program:
             return self._run(planned, step, args)
 
     def call(self, step: StepContext | None, *args: Any) -> tuple[Any, ...]:
-        """The same with numpy's warnings as they are; see `run`."""
+        """Like `run`, with numpy's warnings unchanged."""
         planned = None if self.specialisations is None else self.specialisations.find(args)
         return self._run(planned, step, args)
 
     def run_observed(
         self, step: StepContext | None, args: Sequence[Any], observe: ObserveKernel
     ) -> Observed | None:
-        """Runs every node once with something put around each kernel, if there is a plan for it.
+        """Runs every node once with a wrapper around each kernel, if there is a plan.
 
         Args:
             step: As for `run`.
@@ -131,7 +131,7 @@ class Program:
             observe: See `Planned.run_observed`.
 
         Returns:
-            The results; None where there is no plan, and nothing was done.
+            The results; None, without effect, if there is no plan.
 
         Raises:
             OpError: As for `run`.
@@ -181,17 +181,17 @@ def compile_partition(
     context: KernelContext,
     functions: Mapping[str, Function] = _NO_FUNCTIONS,
 ) -> Program:
-    """Compiles nodes that run in the order given.
+    """Compiles nodes that run in the given order.
 
     Args:
         nodes: One partition in execution order; inputs come before their users.
         context: Device and resources the kernels are bound to.
-        functions: What nodes may call, bodies in execution order.
+        functions: The functions that nodes may call, bodies in execution order.
 
     Raises:
-        UnimplementedError: An op without a kernel for this device and its dtypes.
-        InternalError: A node reads a value that no node before it makes.
-        NotFoundError: A node calls a function that is not there.
+        UnimplementedError: An op has no kernel for this device and its dtypes.
+        InternalError: A node reads a value that no earlier node computes.
+        NotFoundError: A node calls a function that does not exist.
     """
     if functions:
         context = with_functions(context, functions)
@@ -206,7 +206,7 @@ def compile_partition(
 def _rehearsal(
     nodes: Sequence[Node], context: KernelContext, args: Sequence[int]
 ) -> Callable[[Sequence[Any]], object]:
-    """Computes nodes for whether they fail; they are compiled when that is first asked for."""
+    """Returns a function that runs nodes to find out whether they fail; compiles on first use."""
 
     @once
     def compiled() -> Program:
@@ -222,7 +222,7 @@ def _rehearsal(
 
 
 def compile_straight(nodes: Sequence[Node], context: KernelContext) -> Program:
-    """The program of nodes that run one after the other, in the order given.
+    """Returns the program of nodes that run sequentially, in the given order.
 
     Args:
         nodes: As for `compile_partition`.
@@ -245,7 +245,7 @@ def _in_strands(
     blocks: Callable[[Node], bool],
     is_function: bool = False,
 ) -> Program | None:
-    """The program of nodes some of which wait while others go on; None where none does."""
+    """Returns the program of nodes some of which wait while others run; None if none does."""
     if context.gpu is not None:
         return None
     classes = find_classes(nodes, blocks)
@@ -288,7 +288,7 @@ def _in_strands(
 
 
 def _in_stages(stages: Stages, context: KernelContext, num_args: int) -> Program:
-    """One program of two, the second with what the first gives as further arguments."""
+    """Combines two programs; results of the first are further arguments of the second."""
     entry = _Compiler(stages.entry, context, is_function=True, is_entry=True).compile(False)
     rest = _Compiler(stages.rest, context).compile()
     given = sorted({*entry.args, *(index for index in rest.args if index < num_args)})
@@ -314,7 +314,7 @@ def _in_stages(stages: Stages, context: KernelContext, num_args: int) -> Program
 
 
 def with_functions(context: KernelContext, functions: Mapping[str, Function]) -> KernelContext:
-    """The same place for kernels that may call these functions."""
+    """Returns the same context for kernels that may call these functions."""
     return replace(context, functions=_Functions(functions, context))
 
 
@@ -357,7 +357,7 @@ class _PlannedFunction:
 
 
 class _Functions:
-    """Compiles the functions of one partition when they are first asked for."""
+    """Compiles the functions of one partition on first use."""
 
     def __init__(self, library: Mapping[str, Function], context: KernelContext) -> None:
         self._library = library
@@ -385,7 +385,7 @@ class _Functions:
         return find(self._library, name).taped or ()
 
     def define(self, name: str) -> Function:
-        """The function of that name.
+        """Returns the function of that name.
 
         Raises:
             NotFoundError: There is none.
@@ -393,7 +393,7 @@ class _Functions:
         return find(self._library, name)
 
     def planned(self, name: str, shapes: Shapes) -> _PlannedFunction | None:
-        """The function of that name for arguments of these shapes; None where it has no plan."""
+        """Returns the named function for arguments of these shapes; None if it has no plan."""
         bound = self.get(name)
         specialisations = bound.program.specialisations
         plan = None if specialisations is None else specialisations.at_once(shapes)
@@ -418,7 +418,7 @@ def _loops(node: Node, context: KernelContext) -> bool:
 
 
 class _Compiler:
-    """Binds the kernels of nodes, and makes the program that calls them."""
+    """Binds the kernels of nodes, and creates the program that calls them."""
 
     def __init__(
         self,
@@ -446,7 +446,7 @@ class _Compiler:
         if specialisations is None:
             function: Callable[..., tuple[Any, ...]] = general().new_frame()
         else:
-            # Most partitions only ever run plans: the other function is written when it is run.
+            # Most partitions run only plans: the other function is written on first use.
             frame = once(lambda: general().new_frame())
 
             def function(step: StepContext | None, *args: Any) -> tuple[Any, ...]:
@@ -465,7 +465,7 @@ class _Compiler:
         )
 
     def _numbers(self, op: str) -> tuple[int, ...]:
-        """The indices of arguments or results, in the order of parameters or returned values."""
+        """Returns argument or result indices, in the order of parameters or returned values."""
         found = [node.attrs["index"] for node in self.nodes if node.op == op]
         return tuple(sorted(found) if self.is_function else found)  # functions: by position
 
@@ -501,7 +501,7 @@ class _Compiler:
         return self.is_function and not self.is_entry
 
     def _general(self) -> Planned:
-        """The function for arguments of any shapes."""
+        """Returns the function for arguments of any shapes."""
         kernels = Kernels(
             lambda node: self.kernels[node.name],
             lambda _: None,

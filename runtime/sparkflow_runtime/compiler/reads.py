@@ -1,9 +1,9 @@
 """Which reads of variables must be copies.
 
-A read gives the variable's own array, and updates change that array in place. Where a node runs
-after an update but uses a view of what was read before it, the read must be a copy. In a step whose
-pure nodes all run before its updates there is no such node. What may hold on to an array when the
-step is over always gets a copy, for later steps update the variable, too.
+A read returns the variable's own array, and updates change that array in place. If a node runs
+after an update but uses a view of a value read before it, the read must be a copy. In a step whose
+pure nodes all run before its updates there is no such node. Nodes that may keep an array after the
+step always get a copy, as later steps update the variable, too.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from sparkflow_runtime.ops import registry
 
 _FOR_EVER: Final = 1 << 62
 Define = Callable[[str], Function]
-"""Gives the function of a name."""
+"""Returns the function of a name."""
 
 
 def reads_to_copy(
     nodes: Sequence[Node], define: Define | None = None, results_stay: bool = False
 ) -> set[tuple[str, int]]:
-    """The (node name, input number) of each such read.
+    """Returns the (node name, input number) of each such read.
 
     Args:
         nodes: A partition in execution order.
-        define: Gives the functions that its nodes call; without it these hold nothing.
-        results_stay: Whether somebody uses the results, as they are, after what comes behind these
-            nodes; else whoever takes results copies them.
+        define: Returns the functions that its nodes call; without it these keep nothing.
+        results_stay: Whether results are used uncopied after later nodes; otherwise the receiver of
+            results copies them.
     """
     variables: dict[Endpoint, str] = {}
     reads: list[tuple[int, int, str]] = []
@@ -65,7 +65,7 @@ def reads_to_copy(
 
 
 class _Holding:
-    """Which nodes may hold on to the arrays they are given when the step is over."""
+    """Returns the nodes that may keep input arrays after the step."""
 
     def __init__(self, define: Define | None, results_stay: bool = False) -> None:
         self._define = define
@@ -83,21 +83,22 @@ class _Holding:
     def _function_holds(self, name: str) -> bool:
         assert self._define is not None
         if name not in self._functions:
-            self._functions[name] = False  # while it is looked at: it may call itself
+            self._functions[name] = False  # during the analysis: it may call itself
             body = self._define(name).body
             self._functions[name] = any(self.holds(node) for node in body if node.op != RETVAL)
         return self._functions[name]
 
 
 class _Use:
-    """What a node does with the arrays it is given.
+    """How a node uses its input arrays.
 
-    A node that calls functions may update a variable and then use its old value, all at its place.
+    A node that calls functions may update a variable and then use its old value, all at its
+    position.
 
     Attributes:
         shared: The inputs whose memory its outputs may share.
-        read_at: The place after which updates of what it reads are not to be seen.
-        until: The last place at which it uses them by itself.
+        read_at: The position after which updates of what it reads must not be visible.
+        until: The last position at which it uses them itself.
     """
 
     __slots__ = ("read_at", "shared", "until")
@@ -110,7 +111,7 @@ class _Use:
 
 
 def _used_until(nodes: Sequence[Node], uses: Sequence[_Use]) -> list[int]:
-    """Per node the last place at which its inputs, or what shares their memory, are used."""
+    """Returns, per node, the last position at which its inputs, or their aliases, are used."""
     index_of = {node.name: index for index, node in enumerate(nodes)}
     until = [use.until for use in uses]
     for index in reversed(range(len(nodes))):
@@ -124,6 +125,6 @@ def _used_until(nodes: Sequence[Node], uses: Sequence[_Use]) -> list[int]:
 
 
 def _any_between(updates: Sequence[int], first: int, last: int) -> bool:
-    """Whether one of the ascending numbers lies between the two, both excluded."""
+    """Whether one of the ascending numbers is strictly between the two."""
     place = bisect.bisect_right(updates, first)
     return place < len(updates) and updates[place] < last

@@ -1,9 +1,9 @@
-"""Plans of a partition for the shapes of arguments it is run with.
+"""Plans of a partition for the observed shapes of arguments.
 
-The first few signatures of a partition get a plan at once, so that all runs of a graph give the
-same to the last bit; later ones when they come again, and until then the program runs that knows no
-shapes. So the short batch at the end of an epoch costs one plan in all, and shapes that change in
-every step cost a few.
+The first few signatures of a partition get a plan at once, so that all runs of a graph have
+bit-identical results; later ones when they recur, and until then the general program, without known
+shapes, runs. So the short batch at the end of an epoch costs one plan in total, and shapes that
+change in every step cost a few.
 """
 
 from __future__ import annotations
@@ -34,39 +34,39 @@ if TYPE_CHECKING:
     from sparkflow_runtime.compiler.fusion.finish import FusedKernel
 
 EARLY: Final = 4
-"""So many signatures of a partition get a plan when they are first seen."""
+"""Number of signatures of a partition that get a plan when first seen."""
 SIGHTINGS: Final = 2
-"""How often later ones are seen before they do: shapes that are new each time are not worth it."""
+"""How often later ones are seen before they do: shapes that are always new do not pay."""
 MAX_PLANS: Final = 16
-"""So many plans a partition keeps; the one that was not used for longest makes room."""
+"""Maximum number of plans per partition; the least recently used one is dropped."""
 LEAST_ALONE: Final = 1 << 14
-"""Below so many elements one of numpy's functions by itself is not worth its compilation."""
+"""Below this number of elements compiling a single numpy function does not pay."""
 _MAX_SEEN: Final = 1024
 
 CompileKernel = Callable[["Kernel", tuple[int, ...]], Callable[..., bool]]
-"""From a kernel and the sizes of its iteration space to a function of its arrays."""
+"""Maps a kernel and the sizes of its iteration space to a function of its arrays."""
 
 Signature = tuple[Any, ...]
 """The shapes of the arguments."""
 BindLoop = Callable[
     [Node, Mapping[Endpoint, Known], Collection[Endpoint]], Callable[..., Any] | None
 ]
-"""A kernel for a loop whose inputs are of known shapes; the last are the tensors that are read."""
+"""Returns a kernel for a loop with inputs of known shapes; the last argument: tensors read."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class Statistics:
-    """What became of a partition's runs.
+    """Statistics of a partition's runs.
 
     Attributes:
         planned: Runs of a plan.
-        general: Runs of the program that knows no shapes.
-        plans: Plans made.
-        dropped: Plans that made room for others.
-        failed: Signatures for which no plan could be made.
-        block_bytes: The largest block of memory of a plan: the peak of what a step needs.
+        general: Runs of the general program, without known shapes.
+        plans: Plans created.
+        dropped: Plans dropped in favour of others.
+        failed: Signatures for which no plan could be created.
+        block_bytes: The largest block of memory of a plan: the peak need of a step.
     """
 
     planned: int = 0
@@ -86,17 +86,17 @@ def make_plan(
     compile_kernel: CompileKernel | None = None,
     bind_loop: BindLoop | None = None,
 ) -> Planned:
-    """The plan of a partition for arguments of these shapes.
+    """Returns the plan of a partition for arguments of these shapes.
 
     Args:
         nodes: In execution order.
-        shapes: Of the arguments by the index of their `_Arg`; None where it has none.
-        kernels: Of the nodes.
+        shapes: The shapes of the arguments by the index of their `_Arg`; None for no shape.
+        kernels: The kernels of the nodes.
         is_function: Whether this is a function of the library, see `program`.
         copied: The reads of variables that must be copies, see `reads`.
-        compile_kernel: Makes fused kernels, or raises UnsupportedKernel; None for machine code of
-            this processor, where there is a code generator for it.
-        bind_loop: Gives loops faster kernels, where it can, see `loops`.
+        compile_kernel: Compiles fused kernels, or raises UnsupportedKernel; None for machine code
+            of this processor, if it has a code generator.
+        bind_loop: Returns faster kernels for loops, if possible, see `loops`.
     """
     given = {
         Endpoint(node.name, 0): shapes[node.attrs["index"]]
@@ -132,12 +132,12 @@ def make_general(
     copied: set[tuple[str, int]],
     calls_all: bool = True,
 ) -> Planned:
-    """The plan of a partition for arguments of any shapes: every node by itself, in new arrays.
+    """Returns the plan of a partition for any shapes: single nodes, with new arrays.
 
     Args:
         nodes: In execution order.
-        constants: The values of its `Const` nodes, as kernels take them.
-        kernels: Of the nodes.
+        constants: The values of its `Const` nodes, as kernels accept them.
+        kernels: The kernels of the nodes.
         is_function: See `make_plan`.
         copied: See `make_plan`.
         calls_all: See `Kernels`.
@@ -166,7 +166,7 @@ def find_units(
     compile_kernel: CompileKernel,
     least_alone: int = 0,
 ) -> list[Unit]:
-    """The calls of a partition with fused kernels, see `make_plan` and `make_units`."""
+    """Returns the calls of a partition with fused kernels, see `make_plan` and `make_units`."""
     from sparkflow_runtime.codegen.cpu.loops import UnsupportedKernel
 
     def can_generate(kernel: Kernel, sizes: tuple[int, ...]) -> bool:
@@ -207,7 +207,7 @@ def _fused(
     compile_kernel: CompileKernel | None,
     least_alone: int,
 ) -> list[Unit]:
-    """The same calls, some as fused kernels; by themselves where there is no code generator."""
+    """Returns the same calls, some as fused kernels; single nodes without a code generator."""
     from sparkflow_runtime.codegen.machine import native
 
     if compile_kernel is None and not native.available():
@@ -253,7 +253,7 @@ GIVEN: Final = (
     *("nodes", "given", "compile_kernel", "least_alone", "kernels"),
     *("bind_loop", "bind_fused", "copied", "is_function"),
 )
-"""What the first phase of `PLANNING` finds: the arguments of `make_plan`, made ready."""
+"""The input of the first phase of `PLANNING`: the prepared arguments of `make_plan`."""
 UNITS: Final = Phase("units", single_units, ("nodes", "known"), ("units",))
 EMISSION: Final = Phase(
     "emit",
@@ -289,21 +289,21 @@ PLANNING: Final = (
     Phase("storage", assign_storage, ("units", "known", "kernels", "is_function"), ("storage",)),
     EMISSION,
 )
-"""From the shapes of arguments to a plan."""
+"""The phases from the shapes of arguments to a plan."""
 GENERAL_GIVEN: Final = (
     *("nodes", "constants", "kernels", "is_function", "copied", "storage", "bind_fused"),
 )
-"""What the first phase of `GENERAL` finds."""
+"""The input of the first phase of `GENERAL`."""
 GENERAL: Final = (
     Phase("known", without_shapes, ("nodes", "constants"), ("known",)),
     UNITS,
     EMISSION,
 )
-"""To the plan for all shapes: what knows none makes no kernel for several nodes, and no block."""
+"""The phases to the plan for any shapes, without fused kernels and without a block."""
 
 
 def serial_machine_code(kernel: Kernel, sizes: tuple[int, ...]) -> Callable[..., bool]:
-    """A kernel of one part, for this processor."""
+    """Compiles a kernel of one part, for this processor."""
     from sparkflow_runtime.codegen.cpu import loops
 
     return loops.compile_kernel(kernel).bind(sizes)
@@ -312,12 +312,12 @@ def serial_machine_code(kernel: Kernel, sizes: tuple[int, ...]) -> Callable[...,
 def machine_code(
     kernel: Kernel, sizes: tuple[int, ...], is_in_turn: bool = False
 ) -> Callable[..., bool]:
-    """A kernel on the threads that kernels share, for this processor.
+    """Compiles a kernel for the threads that kernels share, for this processor.
 
     Args:
         kernel: The kernel.
-        sizes: Of its iteration space.
-        is_in_turn: Whether it runs in the turns of a loop in machine code: threads are awake there.
+        sizes: The sizes of its iteration space.
+        is_in_turn: Whether it runs in iterations of a machine-code loop, where threads are awake.
     """
     from sparkflow_runtime.codegen.cpu import loops
     from sparkflow_runtime.codegen.machine import threads
@@ -332,11 +332,11 @@ class Specialisations:
     `_lock` guards everything but the numbers in `statistics`, which may lose counts.
 
     Args:
-        plan: Makes the plan for a signature.
-        sightings: How often every signature is seen before it gets a plan; None for what `EARLY`
-            and `SIGHTINGS` say.
+        plan: Creates the plan for a signature.
+        sightings: How often every signature is seen before it gets a plan; None for `EARLY` and
+            `SIGHTINGS`.
         max_plans: See `MAX_PLANS`.
-        resources: The variables; no plan is found once one does not have the shape it should.
+        resources: The variables; no plan is returned once one has an unexpected shape.
     """
 
     def __init__(
@@ -357,7 +357,7 @@ class Specialisations:
         self._seen: dict[Signature, int] = {}
 
     def find(self, args: Sequence[Any]) -> Planned | None:
-        """The plan for arguments of these shapes; None where there is none (yet)."""
+        """Returns the plan for arguments of these shapes; None if there is none (yet)."""
         signature = _signature(args)
         plans = self._plans
         found = plans.get(signature)
@@ -377,11 +377,11 @@ class Specialisations:
         return found
 
     def peek(self, args: Sequence[Any]) -> Planned | None:
-        """The plan there is for arguments of these shapes, if there is one."""
+        """Returns the existing plan for arguments of these shapes, if any."""
         return None if self._resources.has_reshaped else self._plans.get(_signature(args))
 
     def at_once(self, signature: Signature) -> Planned | None:
-        """The plan for a signature, made now if there is none yet; None where it cannot be."""
+        """Returns the plan for a signature, created if necessary; None if that fails."""
         with self._lock:
             if signature not in self._plans:
                 self._add(signature)
@@ -406,13 +406,13 @@ class Specialisations:
         if len(self._plans) >= self._max_plans:
             self._plans.popitem(last=False)
             self.statistics.dropped += 1
-            self._sightings *= 2  # shapes that come and go are not worth their compilation
+            self._sightings *= 2  # compiling for transient shapes does not pay
         self._plans[signature] = made
 
     def _make(self, signature: Signature) -> Planned | None:
         try:
             made = self._plan(signature)
-        except Exception:  # the general program still runs; the log says what is wrong here
+        except Exception:  # the general program still runs; the log has the error
             self.statistics.failed += 1
             _log.exception("No plan could be made for arguments of the shapes %s", signature)
             return None

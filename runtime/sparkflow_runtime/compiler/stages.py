@@ -1,9 +1,9 @@
 """Splits a partition after the nodes through which data enter it.
 
-What a dataset, a queue or another task gives has a shape that only the step tells. The first stage
-takes it; the second is everything else, and to it these values are arguments like those that are
-fed, so that it can be specialised for their shapes. Bundles of small variables that are sent first,
-such as the local step of a synchronous worker, are sent by the first stage.
+Data from a dataset, a queue or another task have shapes that are known only in the step. The first
+stage receives them; the second is everything else, for which these values are arguments like feeds,
+so that it can be specialised for their shapes. Bundles of small variables that are sent first, such
+as the local step of a synchronous worker, are sent by the first stage.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Stages:
     """A partition in two parts.
 
     Attributes:
-        entry: Takes the data: a function whose results are the values of `crossing`.
-        rest: Everything else, with an argument for each of these after those that are fed.
-        crossing: The tensors that `entry` gives to `rest`.
+        entry: Receives the data: a function whose results are the values of `crossing`.
+        rest: Everything else, with an argument for each of these after the feeds.
+        crossing: The tensors that `entry` passes to `rest`.
     """
 
     entry: list[Node]
@@ -39,11 +39,11 @@ class Stages:
 
 
 def split(nodes: Sequence[Node], num_args: int) -> Stages | None:
-    """The stages of a partition; None where no data enter it, or nothing is done with them.
+    """Returns the stages of a partition; None if no data enter it, or nothing uses them.
 
     Args:
         nodes: In execution order.
-        num_args: How many arguments are fed to the step.
+        num_args: The number of the step's feeds.
     """
     if not any(_may_be_source(node) for node in nodes):
         return None
@@ -62,13 +62,13 @@ def split(nodes: Sequence[Node], num_args: int) -> Stages | None:
         waits = (*(endpoint.node for endpoint in node.inputs), *node.control_inputs)
         ready = all(name in early for name in waits)
         is_source = _is_source(node, known)
-        # To wait before everything is sent or enqueued that comes first could be to wait for ever.
+        # Waiting before everything earlier is sent or enqueued could deadlock.
         in_time = only_early_so_far if node.op == RECEIVE else not has_handed_on
         if ready and in_time and (is_source or _makes_handle(node)):
             early.add(node.name)
             if is_source:
                 sources.add(node.name)
-            if node.attrs.get("behind"):  # it may wait long; that they fail must not wait for it
+            if node.attrs.get("behind"):  # it may wait long; their failure must not wait for it
                 kept |= reads
         elif ready and only_early_so_far and _hands_on_what_is_there(node, known):
             early.add(node.name)
@@ -82,7 +82,7 @@ def split(nodes: Sequence[Node], num_args: int) -> Stages | None:
 
 
 def _is_repeated(node: Node) -> bool:
-    """Whether both stages may have it: it is constant, or says where a variable is."""
+    """Whether both stages may have the node: it is constant, or locates a variable."""
     if node.op == ARG or node.op in NO_WORK:
         return True
     op = registry.lookup(node.op)
@@ -90,7 +90,7 @@ def _is_repeated(node: Node) -> bool:
 
 
 def _hands_on(node: Node) -> bool:
-    """Whether somebody may wait for what it does, or that it fails: it comes before what waits."""
+    """Whether others may wait for its effect or failure: it precedes nodes that wait."""
     op = registry.lookup(node.op)
     if node.op == SEND or op.hands_on(node):
         return True
@@ -100,7 +100,7 @@ def _hands_on(node: Node) -> bool:
 def _hands_on_what_is_there(node: Node, known: Mapping[Endpoint, Known]) -> bool:
     """Whether it sends a bundle, or reads a small variable: the first stage copies what it reads.
 
-    Otherwise what is received after a bundle is sent could not be taken in time.
+    Otherwise bundles that arrive after one is sent could not be received in time.
     """
     reads = registry.lookup(node.op).reads_variable
     if not reads or not known[node.inputs[0]].dtype.is_ref:
@@ -122,10 +122,10 @@ def _may_be_source(node: Node) -> bool:
 
 
 def _is_source(node: Node, known: Mapping[Endpoint, Known]) -> bool:
-    """Whether it gives tensors of a shape that nothing but a step tells, or may give some."""
+    """Whether the shapes of its outputs are, or may be, known only in a step."""
     if not _may_be_source(node):
         return False
-    if node.op == RECEIVE:  # the first ones, also where their shapes are known
+    if node.op == RECEIVE:  # the first ones, even if their shapes are known
         return True
     count = len(registry.lookup(node.op).signature.output_dtypes(node.attrs))
     return any(
@@ -134,7 +134,7 @@ def _is_source(node: Node, known: Mapping[Endpoint, Known]) -> bool:
 
 
 def _makes_handle(node: Node) -> bool:
-    """Whether it only says where something is."""
+    """Whether it only locates something."""
     outputs = registry.lookup(node.op).signature.output_dtypes(node.attrs)
     return (
         not node.inputs

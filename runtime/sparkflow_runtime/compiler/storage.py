@@ -1,7 +1,7 @@
 """Decides where every value of a plan is stored: in the frame's block, or in a new array.
 
-A value may live in the block when its shape is known and nobody holds on to it after the step.
-Views share the memory of what they were made from, and keep it in use.
+A value may be stored in the block if its shape is known and nothing keeps it after the step. Views
+share the memory of their base, and keep it in use.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _NOTHING: Final[frozenset[Endpoint]] = frozenset()
 
 @dataclass(slots=True)
 class Storage:
-    """Where values live.
+    """Where values are stored.
 
     Attributes:
-        slots: The values with a place in the block, and the number of the place.
-        views: Values that are other names or views of slots: made once per frame.
-        fresh: Values that are new arrays, made right before the unit that fills them.
-        kept: Values that somebody may hold on to after the step, besides who fetches them.
+        slots: The values in the block, with the number of their slot.
+        views: Values that are aliases or views of slots: created once per frame.
+        fresh: Values that are new arrays, created right before the unit that fills them.
+        kept: Values that may be kept after the step, other than by fetching.
         filling: Kernels that fill given arrays, by the name of their nodes.
-        layout: Of the places in the block.
+        layout: The locations of the slots in the block.
     """
 
     slots: dict[Endpoint, int] = field(default_factory=dict)
@@ -49,20 +49,21 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """How a node's kernels are bound, and the arrays they work on.
+    """How the kernels of nodes are bound, and the arrays that they use.
 
     Attributes:
         bind: The kernel of a node.
         bind_out: Its kernel that fills given arrays, or None.
         xp: The module of the arrays.
-        constant: A known value as kernels take it.
+        constant: A known value as kernels accept it.
         reads_on_host: Whether a node's input of that number is a host array when it is known.
         bind_group: The kernel of several updates, or None.
-        late_checks: Whether what a check finds comes with the results, see `Planned.late`.
-        calls_all: Whether kernels are called also for arguments and for what only passes a variable
-            on: a trace lists them, and a GPU's take the arguments to the card.
-        copies_reads: Whether every read of a variable is a copy: what a function of the library
-            has read may outlive the updates of later calls and of its caller.
+        late_checks: Whether the results of checks are returned with the results, see
+            `Planned.late`.
+        calls_all: Whether kernels are called also for arguments and for nodes that only pass a
+            variable on: a trace lists them, and a GPU's copy the arguments to the GPU.
+        copies_reads: Whether every read of a variable is a copy: values read by a function of the
+            library may outlive the updates of later calls and of its caller.
     """
 
     bind: Callable[[Node], Callable[..., Any]]
@@ -82,13 +83,13 @@ def assign_storage(
     kernels: Kernels,
     is_function: bool,
 ) -> Storage:
-    """Where the values that units make live.
+    """Decides where the outputs of units are stored.
 
     Args:
         units: The plan.
         known: What is known of its tensors.
-        kernels: Of its nodes.
-        is_function: Whether results are given on as they are, not as copies.
+        kernels: The kernels of its nodes.
+        is_function: Whether results are returned uncopied.
     """
     return _Assigner(units, known, kernels, is_function).assign()
 
@@ -114,7 +115,7 @@ class _Assigner:
         }
         self.born: dict[Endpoint, int] = {}
         self.takeovers: dict[int, list[Endpoint | None]] = {}
-        self.like: dict[Endpoint, Any] = {}  # arrays that lie in memory as static views do
+        self.like: dict[Endpoint, Any] = {}  # arrays with the memory layout of static views
         self.last_use: dict[Endpoint, int] = {}
 
     def assign(self) -> Storage:
@@ -155,7 +156,7 @@ class _Assigner:
         if self.is_function:
             self.kept |= self.roots.get(endpoint, _NOTHING)
         elif self.roots.get(endpoint) == frozenset({endpoint}) and self.known[endpoint].full_shape:
-            self.results.add(endpoint)  # it can be given away without a copy
+            self.results.add(endpoint)  # it can be handed out without a copy
 
     def _place(self, number: int, first: Endpoint, endpoints: Sequence[Endpoint]) -> None:
         if first in self.kept or not self.results.isdisjoint(endpoints):
@@ -188,9 +189,9 @@ class _Assigner:
                 self._place(number, endpoint, [endpoint])
 
     def _is_static_view(self, node: Node) -> bool:
-        """Whether the outputs always are the same views of what is in the block."""
+        """Whether the outputs are always the same views of the block."""
         unknown = [number for number, each in enumerate(node.inputs) if self._is_made(each)]
-        # What tells where the view begins is known, or each step has another view.
+        # The view's offset is known, or each step has another view.
         if len(unknown) != 1 or not self.storage.is_in_block(node.inputs[unknown[0]]):
             return False
         xp = self.kernels.xp
@@ -199,7 +200,7 @@ class _Assigner:
         try:
             with np.errstate(all="ignore"):
                 made = self.kernels.bind(node)(*arrays)
-        except Exception:  # whatever it is, the node raises it again when it runs
+        except Exception:  # any error: the node raises it again when it runs
             return False
         several = made if isinstance(made, tuple | list) else (made,)
         found = all(
@@ -245,7 +246,7 @@ class _Assigner:
         self.storage.layout = lay_out(lives)
 
     def _overwritten(self, number: int, endpoint: Endpoint) -> Endpoint | None:
-        """The input of a kernel whose memory an output takes over, since it dies there."""
+        """Returns the input of a kernel whose memory an output reuses, as this is its last use."""
         fused = self.units[number].fused
         if fused is None:
             return self._overwritten_by(number)
@@ -257,7 +258,7 @@ class _Assigner:
         return self.takeovers[number][output]
 
     def _overwritten_by(self, number: int) -> Endpoint | None:
-        """The same of a node."""
+        """The same for a node."""
         node = self.units[number].node
         at = registry.lookup(node.op).overwrites
         if at is None:
@@ -272,7 +273,7 @@ class _Assigner:
         return total if is_free else None
 
     def _takeovers(self, number: int) -> list[Endpoint | None]:
-        """Per output of a fused kernel the input it overwrites."""
+        """Returns, per output of a fused kernel, the input that it overwrites."""
         fused = self.units[number].fused
         assert fused is not None
         free: list[Endpoint] = []
@@ -302,7 +303,7 @@ class _Assigner:
 
 
 def _roots(units: Sequence[Unit]) -> dict[Endpoint, frozenset[Endpoint]]:
-    """Per tensor those whose memory it may share, itself among them where it is new."""
+    """Returns, per tensor, those whose memory it may share, including itself if it is new."""
     roots: dict[Endpoint, frozenset[Endpoint]] = {}
     for unit in units:
         if unit.fused is not None:

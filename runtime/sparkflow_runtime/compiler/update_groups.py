@@ -21,12 +21,12 @@ BindGroup = Callable[[Sequence[Node]], Callable[..., Any] | None]
 def group_updates(
     units: Sequence[Unit], known: Mapping[Endpoint, Known], bind: BindGroup
 ) -> list[Unit]:
-    """The plan with neighbouring updates by one rule, with the same scalars, as one unit.
+    """Merges neighbouring updates by one rule with the same scalars into one unit.
 
     Args:
         units: The plan.
         known: What is known of its tensors.
-        bind: The kernel of several nodes; None where there is none.
+        bind: Returns the kernel of several nodes; None if there is none.
     """
     found: list[Unit] = []
     run: list[Node] = []
@@ -54,13 +54,13 @@ def group_updates(
 
 
 def _key(node: Node, known: Mapping[Endpoint, Known]) -> Any:
-    """What the updates of a group have in common; None for other nodes."""
+    """Returns what the updates of a group have in common; None for other nodes."""
     op = registry.lookup(node.op).with_references
     if not isinstance(op, DenseUpdate) or op.indices_at is not None:
         return None
     variable, shape = known[node.inputs[0]], known[node.inputs[op.grad_at]].full_shape
     if shape is None and variable.dtype.is_ref:
-        # What another task sends has no known shape; where it does not fit, the kernel sees that.
+        # Tensors from another task have no known shape; the kernel detects mismatches.
         shape = variable.full_shape
     if shape is None or math.prod(shape) > MOST_ELEMENTS:
         return None
@@ -73,7 +73,7 @@ def _key(node: Node, known: Mapping[Endpoint, Known]) -> Any:
 
 
 def _meets(run: Sequence[Node], node: Node) -> bool:
-    """Whether a node updates what one of the group does, or reads what it gives on."""
+    """Whether a node updates the same variable as one of the group, or reads its output."""
     updated = {endpoint for each in run for endpoint in each.inputs[:1]}
     made = {each.name for each in run}
     return any(each in updated or each.node in made for each in node.inputs)

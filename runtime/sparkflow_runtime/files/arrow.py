@@ -6,7 +6,7 @@ from sparkflow_runtime.errors import require_package
 
 
 def require_arrow() -> None:
-    """Makes sure that pyarrow can be imported; call it before.
+    """Checks that pyarrow can be imported; to be called before importing it.
 
     Raises:
         ModuleNotFoundError: It is not installed; the text says how to install it.

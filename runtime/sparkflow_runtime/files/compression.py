@@ -1,4 +1,4 @@
-"""Streams that compress what is written and expand what is read: gzip and zlib."""
+"""Streams that compress on writing and decompress on reading: gzip and zlib."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _CHUNK_BYTES = 1 << 18
 
 
 def check_kind(kind: str) -> str:
-    """Passes the name of a compression on.
+    """Returns the name of a compression.
 
     Raises:
-        InvalidArgumentError: It is none of `KINDS`.
+        InvalidArgumentError: It is not one of `KINDS`.
     """
     if kind not in KINDS:
         raise InvalidArgumentError(
@@ -29,9 +29,9 @@ def check_kind(kind: str) -> str:
 
 
 def expanding(stream: BinaryIO, kind: str) -> BinaryIO:
-    """A stream of what `stream` holds in compressed form. Closing it closes `stream`.
+    """Returns a stream of the decompressed data of `stream`. Closing it closes `stream`.
 
-    Reading raises DataLossError where the data are damaged.
+    Reading raises DataLossError if the data are damaged.
     """
     if not check_kind(kind):
         return stream
@@ -39,10 +39,10 @@ def expanding(stream: BinaryIO, kind: str) -> BinaryIO:
 
 
 class _Expanding(io.RawIOBase):
-    """Expands one or several compressed streams, one after the other.
+    """Decompresses one or several consecutive compressed streams.
 
     Attributes:
-        name: Of the file below, for messages; empty where it has none.
+        name: The name of the underlying file, for messages; empty if it has none.
     """
 
     def __init__(self, stream: BinaryIO, window_bits: int) -> None:
@@ -114,15 +114,15 @@ class _Compressing(io.RawIOBase):
     def close(self) -> None:
         if not self.closed:
             self._stream.write(self._engine.flush())
-            super().close()  # flushes what is below, so that must still be open
+            super().close()  # flushes the underlying file, which must still be open
             self._stream.close()
 
 
 class _Gzip(gzip.GzipFile):
-    """Closes the file below it too."""
+    """Also closes the underlying file."""
 
     def __init__(self, stream: BinaryIO, level: int) -> None:
-        # No time stamp: the same records give the same file.
+        # No time stamp: the same records result in the same file.
         super().__init__(filename="", mode="wb", compresslevel=level, fileobj=stream, mtime=0)
         self._below = stream
 
@@ -140,7 +140,7 @@ class _Gzip(gzip.GzipFile):
 
 
 def compressing(stream: BinaryIO, kind: str, level: int = -1) -> BinaryIO:
-    """A stream whose data go into `stream` in compressed form. Closing it closes `stream`.
+    """Returns a stream that writes compressed data to `stream`. Closing it closes `stream`.
 
     Args:
         stream: Open for writing.

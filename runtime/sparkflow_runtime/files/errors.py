@@ -1,4 +1,4 @@
-"""Python's errors about files as TensorFlow's."""
+"""Conversion of Python's errors about files to TensorFlow's."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _BY_NUMBER: dict[int | None, type[OpError]] = {
 
 @contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Raises errors of the operating system inside as `OpError`s that name `path`.
+    """Converts errors of the operating system in its body to `OpError`s that name `path`.
 
     Raises:
         NotFoundError, AlreadyExistsError, PermissionDeniedError, ...: By the error's number.
@@ -47,12 +47,12 @@ def translated(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise kind_of(error)(message=f"{path}; {error.strerror or error}") from error
-    except ValueError as error:  # a zero byte in a path
+    except ValueError as error:  # a null byte in a path
         raise InvalidArgumentError(message=f"{path!r}: {error}") from error
 
 
 def kind_of(error: OSError) -> type[OpError]:
-    """The class of ours for an error of the operating system."""
+    """Returns our class for an error of the operating system."""
     return _BY_NUMBER.get(error.errno) or _by_class(error)
 
 

@@ -1,7 +1,7 @@
 """One interface to files on this host and, by URI (`hdfs:`, `s3:`, `gs:`, ...), elsewhere.
 
-A path without a scheme, or with `file:`, is of this host. Other schemes go through pyarrow, which
-is imported when the first of them is used. Errors are those of `sparkflow_runtime.errors`.
+A path without a scheme, or with `file:`, is on this host. Other schemes use pyarrow, which is
+imported on first use. Errors are those of `sparkflow_runtime.errors`.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _HOST = re.compile(r"//[^/]*(?=/)")
 _WILD = re.compile(r"[*?\[]")
 _GOOGLE = ("gs", "gcs")
 _GIVEN_UP_S = 60
-"""A server of `gs:` that does not answer; pyarrow's own limit is a quarter of an hour."""
+"""Time limit for a `gs:` server to answer; pyarrow's own is 15 minutes."""
 _LEASE_S = 90.0
-"""Longer than any lease of Azure's that has an end: 60 s."""
+"""Longer than any finite lease of Azure's: 60 s."""
 _LEASE_LOOK_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class FileStatistics:
-    """What `Stat` tells.
+    """The result of `stat`.
 
     Attributes:
         length: The size in bytes.
-        mtime_nsec: When it was changed, in nanoseconds since 1970.
+        mtime_nsec: The time of the last change, in nanoseconds since 1970.
         is_directory: Whether it is a directory.
     """
 
@@ -52,25 +52,25 @@ class FileStatistics:
 
 
 class FileSystem(Protocol):
-    """What each kind of storage does. Paths are its own, without a scheme."""
+    """The interface of each kind of storage. Paths have no scheme."""
 
     def open(self, path: str, mode: str, seeks: bool = True) -> BinaryIO:
-        """A binary stream; `mode` is `rb`, `wb` or `ab`, with `+` only on this host.
+        """Opens a binary stream; `mode` is `rb`, `wb` or `ab`, with `+` only on this host.
 
-        One that is read from its beginning to its end needs no place to seek (`seeks`).
+        Sequential reading does not need `seeks`.
         """
 
     def stat(self, path: str) -> FileStatistics:
-        """Raises NotFoundError where there is nothing."""
+        """Returns size and time. Raises NotFoundError if the path does not exist."""
 
     def list(self, path: str) -> list[str]:
         """The names in a directory, sorted."""
 
     def make_dir(self, path: str) -> None:
-        """One directory; its parent must exist."""
+        """Creates one directory; its parent must exist."""
 
     def make_dirs(self, path: str) -> None:
-        """A directory and its parents, where they are missing."""
+        """Creates a directory and missing parents."""
 
     def remove(self, path: str) -> None:
         """Deletes one file."""
@@ -109,7 +109,7 @@ class LocalFiles:
         os.makedirs(path, exist_ok=True)
 
     def remove(self, path: str) -> None:
-        """Deletes a file, or a link."""
+        """Deletes a file or a link."""
         if os.path.isdir(path) and not os.path.islink(path):
             raise FailedPreconditionError(message=f"{path}; Is a directory")
         os.remove(path)
@@ -119,12 +119,12 @@ class LocalFiles:
         shutil.rmtree(path)
 
     def move(self, source: str, target: str) -> None:
-        """Renames at once."""
+        """Renames atomically."""
         os.replace(source, target)
 
 
 class ArrowFiles:
-    """Files in storage that pyarrow reaches.
+    """Files in storage that pyarrow supports.
 
     Args:
         system: A `pyarrow.fs.FileSystem`.
@@ -134,10 +134,10 @@ class ArrowFiles:
         self._system = system
 
     def open(self, path: str, mode: str, seeks: bool = True) -> BinaryIO:
-        """Opens a stream; a file that is being written appears when it is closed.
+        """Opens a stream; a written file appears when it is closed.
 
-        The first look at a file of `gs:` that can be sought in waits for the server with Python's
-        lock held, and no thread of the process goes on meanwhile (pyarrow 26): hence `seeks`.
+        Opening a seekable `gs:` file waits for the server with the GIL held, which blocks all
+        threads of the process (pyarrow 26): hence `seeks`.
         """
         if "+" in mode:
             raise UnimplementedError(
@@ -200,12 +200,12 @@ class ArrowFiles:
         try:
             self._system.delete_dir(path)
         except FileNotFoundError:
-            # A folder of `gs:` may be there by its files alone: nothing is left to delete then.
+            # A `gs:` folder may exist only through its files: then nothing is left to delete.
             if self._system.get_file_info(path).type != fs.FileType.NotFound:
                 raise
 
     def move(self, source: str, target: str) -> None:
-        """Renames; a file of an Azure account that has no directories is copied by the store."""
+        """Renames; in an Azure account without directories the store copies the file."""
         found = self.stat(source)
         try:
             self._system.move(source, target)
@@ -216,10 +216,10 @@ class ArrowFiles:
             self._system.delete_file(source)
 
     def _copy_over(self, source: str, target: str) -> None:
-        """Copies within an Azure account, as soon as nobody has the target on lease.
+        """Copies within an Azure account, once there is no lease on the target.
 
-        pyarrow takes a lease on what it deletes. Who dies then leaves it there for a while, and
-        deletions themselves wait for its end.
+        pyarrow takes a lease on files that it deletes. A process that dies then leaves it for a
+        while, and deletions themselves wait for its end.
         """
         until = time.monotonic() + _LEASE_S
         while True:
@@ -236,10 +236,10 @@ LOCAL = LocalFiles()
 
 
 def resolve(path: str) -> tuple[FileSystem, str, str]:
-    """Where a path leads.
+    """Resolves a path.
 
     Returns:
-        The storage, the path in it, and what to put before such a path to get a URI again.
+        The storage, the path in it, and the prefix that makes such a path a URI again.
 
     Raises:
         UnimplementedError: pyarrow does not know the scheme, or is not installed.
@@ -248,7 +248,7 @@ def resolve(path: str) -> tuple[FileSystem, str, str]:
     if match is None:
         return LOCAL, path, ""
     if match[1] == "file":
-        # As TensorFlow and Hadoop read it: "%", "?" and "#" stand for themselves.
+        # As in TensorFlow and Hadoop, "%", "?" and "#" are literal.
         return LOCAL, _HOST.sub("", path.removeprefix("file:"), count=1), ""
     try:
         system, inner = _elsewhere(arrow_uri(path))
@@ -260,10 +260,10 @@ def resolve(path: str) -> tuple[FileSystem, str, str]:
 
 
 def local_path(path: Any) -> str:
-    """A path of this host without `file:`, for what reads and writes only here.
+    """Returns a path of this host without `file:`, for code that supports only local files.
 
     Raises:
-        UnimplementedError: It leads elsewhere.
+        UnimplementedError: It is not on this host.
     """
     path = as_text(path)
     match = _SCHEME.match(path)
@@ -276,14 +276,14 @@ def local_path(path: Any) -> str:
 
 
 def schemes() -> list[str]:
-    """The schemes of URIs that are understood; "" for plain paths."""
+    """Returns the supported schemes of URIs; "" for plain paths."""
     return ["", "abfs", "abfss", "file", "gs", "hdfs", "s3", "s3a", "s3n", "viewfs"]
 
 
 def arrow_uri(uri: str) -> str:
-    """A path or URI as pyarrow knows it: Hadoop's names for `s3:` are `s3a:` and `s3n:`.
+    """Converts a path or URI for pyarrow: `s3a:` and `s3n:` are Hadoop's names of `s3:`.
 
-    One of `gs:` says when a server that does not answer is given up, if it does not yet.
+    Adds a time limit for servers that do not answer to `gs:` URIs without one.
     """
     scheme, colon, rest = uri.partition("://")
     if colon and scheme in _GOOGLE and "retry_limit_seconds=" not in rest:
@@ -300,18 +300,18 @@ def _elsewhere(uri: str) -> tuple[Any, str]:
 
 
 def as_text(path: Any) -> str:
-    """A path as text: from text, bytes in UTF-8 or an object with `__fspath__`."""
+    """Returns a path as a string: from a string, UTF-8 bytes or an object with `__fspath__`."""
     plain = os.fspath(path)
     return plain.decode("utf-8", "surrogateescape") if isinstance(plain, bytes) else plain
 
 
 def open_file(path: Any, mode: str = "rb", seeks: bool = True) -> BinaryIO:
-    """A binary stream on a file.
+    """Opens a file as a binary stream.
 
     Args:
         path: The file.
         mode: `rb`, `wb` or `ab`, with `+` only on this host.
-        seeks: Whether the stream has to be one that seeks and tells, if it is read.
+        seeks: Whether a stream for reading must support `seek` and `tell`.
 
     Raises:
         NotFoundError, PermissionDeniedError, FailedPreconditionError: It cannot be opened.
@@ -323,13 +323,13 @@ def open_file(path: Any, mode: str = "rb", seeks: bool = True) -> BinaryIO:
 
 
 def read_file(path: Any) -> bytes:
-    """The contents of a file."""
+    """Returns the contents of a file."""
     with open_file(path, seeks=False) as stream, translated(as_text(path)):
         return stream.read()
 
 
 def exists(path: Any) -> bool:
-    """Whether there is a file or directory."""
+    """Whether a file or directory exists."""
     try:
         statistics(path)
     except (NotFoundError, FailedPreconditionError):
@@ -338,7 +338,7 @@ def exists(path: Any) -> bool:
 
 
 def is_directory(path: Any) -> bool:
-    """Whether there is a directory."""
+    """Whether the path is a directory."""
     try:
         return statistics(path).is_directory
     except (NotFoundError, FailedPreconditionError):
@@ -346,7 +346,7 @@ def is_directory(path: Any) -> bool:
 
 
 def statistics(path: Any) -> FileStatistics:
-    """Size and time of a file or directory.
+    """Returns size and time of a file or directory.
 
     Raises:
         NotFoundError: There is none.
@@ -358,7 +358,7 @@ def statistics(path: Any) -> FileStatistics:
 
 
 def list_directory(path: Any) -> list[str]:
-    """The names in a directory, sorted.
+    """Returns the names in a directory, sorted.
 
     Raises:
         NotFoundError: There is no such directory.
@@ -372,7 +372,7 @@ def list_directory(path: Any) -> list[str]:
 
 
 def make_dir(path: Any) -> None:
-    """Makes one directory.
+    """Creates one directory.
 
     Raises:
         AlreadyExistsError: It exists.
@@ -385,7 +385,7 @@ def make_dir(path: Any) -> None:
 
 
 def make_dirs(path: Any) -> None:
-    """Makes a directory and its parents, where they are missing."""
+    """Creates a directory and missing parents."""
     path = as_text(path)
     system, inner, _ = resolve(path)
     with translated(path):
@@ -457,11 +457,11 @@ def copy(source: Any, target: Any, overwrite: bool = False) -> None:
 
 
 def walk(top: Any, in_order: bool = True) -> Iterator[tuple[str, list[str], list[str]]]:
-    """For each directory below `top`: its path, the directories in it and the files in it.
+    """Yields, for `top` and each directory below, its path, its directories and its files.
 
     Args:
-        top: A directory; nothing is given for what is none.
-        in_order: A directory before those in it, else after them.
+        top: A directory; nothing is yielded otherwise.
+        in_order: Whether a directory precedes its subdirectories, or follows them.
     """
     top = as_text(top)
     try:
@@ -479,12 +479,12 @@ def walk(top: Any, in_order: bool = True) -> Iterator[tuple[str, list[str], list
 
 
 def join(*parts: str) -> str:
-    """Parts of a path with slashes between them."""
+    """Joins parts of a path with slashes."""
     return os.path.join(*parts)
 
 
 def glob(pattern: Any) -> list[str]:
-    """The paths that match, sorted.
+    """Returns the paths that match, sorted.
 
     `*`, `?` and `[...]` never match a slash; unlike a shell's, `*` matches a leading dot.
 

@@ -1,9 +1,9 @@
-"""Folders of Parquet files that are not tables by themselves: a log beside them says which count.
+"""Detects Parquet folders of table formats, in which a log determines the valid files.
 
-In Delta, Hudi, Iceberg, Paimon and Hive's transactional tables, and in what Spark's streams write,
-files stay that were replaced, whose rows were deleted, or that were never committed. Whoever reads
-the files without the log reads such rows too. A format is known by what lies beside the files, in
-their folder or in one above it. Iceberg may keep its log elsewhere; nothing shows it then.
+Delta, Hudi, Iceberg, Paimon and Hive's transactional tables, and outputs of Spark streams, keep
+files that were replaced, whose rows were deleted, or that were never committed. Reading the files
+without the log returns such rows, too. A format is recognised by its log, in the files' folder or
+in one above it. Iceberg may keep its log elsewhere; then it cannot be detected.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class TableFormat:
     """A kind of table.
 
     Attributes:
-        name: As people know it.
-        remedy: How Spark reads it; `{}` stands for the folder.
+        name: Its common name.
+        remedy: How to read it with Spark; `{}` stands for the folder.
         has_reader: Whether `SparkTrainer.fitOnTable` reads it.
     """
 
@@ -52,18 +52,18 @@ HIVE: Final = TableFormat("Hive ACID", 'spark.table("its name in the metastore")
 
 @dataclass(frozen=True, slots=True)
 class FoundTable:
-    """A table that a path leads into.
+    """A table that contains a path.
 
     Attributes:
-        format: Its kind.
-        folder: Where it is.
+        format: Its format.
+        folder: Its folder.
     """
 
     format: TableFormat
     folder: str
 
     def refusal(self, path: str) -> str:
-        """What to tell who wants to read the files of `path`."""
+        """Returns the advice for a user who wants to read the files of `path`."""
         return (
             f"{path} is of a table of {self.format.name} ({self.folder}): its Parquet files alone "
             "are not its rows, for they hold deleted, replaced or uncommitted ones too, which only "
@@ -73,7 +73,7 @@ class FoundTable:
 
 
 def table_of(path: str) -> FoundTable | None:
-    """The table that a file or folder is of, or is in; None where none shows.
+    """Returns the table to which a file or folder belongs; None if none is detected.
 
     Args:
         path: A path or URI; need not exist.
@@ -91,11 +91,11 @@ def table_of(path: str) -> FoundTable | None:
 
 
 def table_below(folder: str, names: Iterable[str]) -> FoundTable | None:
-    """A table in a folder, by the files in it and in the folders below.
+    """Returns a table in a folder, by the files in it and in the folders below.
 
     Args:
-        folder: Their folder.
-        names: The files' paths from there.
+        folder: The folder.
+        names: The files' paths relative to it.
     """
     paths = [name.strip("/").split("/") for name in names]
     for parts in paths:
@@ -110,7 +110,7 @@ def table_below(folder: str, names: Iterable[str]) -> FoundTable | None:
 
 
 def _format_by_log(folder: str, file: str) -> TableFormat | None:
-    """The format that has a folder of this name, with this file right in it."""
+    """Returns the format with a folder of this name that directly contains this file."""
     by_name = {"_delta_log": DELTA, ".hoodie": HUDI, "_spark_metadata": STREAM}.get(folder)
     if by_name is not None:
         return by_name
@@ -126,7 +126,7 @@ def _format_by_log(folder: str, file: str) -> TableFormat | None:
 
 
 def _folders(path: str) -> Iterator[str]:
-    """A path and all folders above it; where links lead elsewhere, those there too."""
+    """Yields a path and all folders above it, also those of link targets."""
     storage, inner, head = system.resolve(path)
     if storage is system.LOCAL:
         starts = dict.fromkeys([os.path.abspath(inner), os.path.realpath(inner)])
@@ -140,7 +140,7 @@ def _folders(path: str) -> Iterator[str]:
 
 
 def _format_of(folder: str) -> TableFormat | None:
-    """The format of the table that begins in a folder."""
+    """Returns the format of the table whose root is a folder."""
     if _HIVE.fullmatch(os.path.basename(folder)):
         return HIVE
     if system.exists(system.join(folder, ".hoodie_partition_metadata")):
@@ -159,7 +159,7 @@ def _format_of(folder: str) -> TableFormat | None:
 
 
 def _names(folder: str) -> list[str]:
-    """What is in a folder; nothing where it is none, or is not for us to look into."""
+    """Returns the contents of a folder; nothing if it is not a folder or not readable."""
     try:
         return system.list_directory(folder) if system.is_directory(folder) else []
     except (OpError, OSError):

@@ -1,7 +1,7 @@
 """Side effects of nodes: which ones change variables, and which ones passes may drop.
 
-A node is pure where it only computes outputs from the values of its inputs. References and handles
-stand for variables and other resources; updates pass theirs on.
+A node is pure if it only computes outputs from the values of its inputs. References and handles
+denote variables and other resources; updates pass theirs on.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def is_reference(nodes: Mapping[str, Node], endpoint: Endpoint) -> bool:
 
 
 def reads_references(nodes: Mapping[str, Node], node: Node) -> bool:
-    """Whether a node reads a variable, or takes one to change it."""
+    """Whether a node reads or changes a variable."""
     return any(is_reference(nodes, endpoint) for endpoint in node.inputs)
 
 
 def is_pure(nodes: Mapping[str, Node], node: Node) -> bool:
-    """Whether all the node does is to compute outputs from the values of its inputs.
+    """Whether the node only computes outputs from the values of its inputs.
 
-    Reads of variables are not pure: they fail where the variable has no value yet.
+    Reads of variables are not pure: they fail if the variable is uninitialised.
     """
     if not node.inputs:
         return False
@@ -42,9 +42,9 @@ def is_pure(nodes: Mapping[str, Node], node: Node) -> bool:
 
 
 def has_effects(node: Node) -> bool:
-    """Whether it matters what runs after the node, and not only what reads it.
+    """Whether the node's order relative to later nodes matters, not only to its readers.
 
-    Variables and other handles only stand for what others change, and reads change nothing.
+    Variables and other handles only denote state that others change, and reads change nothing.
     """
     op = registry.lookup(node.op)
     if not op.stateful or op.only_reads or op.is_placeholder or node.op == ARG:
@@ -67,12 +67,12 @@ def mutates(node: Node) -> bool:
 def without_dead(
     nodes: Sequence[Node], once_read: Iterable[str], keep: Collection[str]
 ) -> list[Node]:
-    """The nodes without pure ones and constants that lost their last reader.
+    """Returns the nodes without pure ones and constants that lost their last reader.
 
     Args:
-        nodes: In an order in which they can run.
-        once_read: Names of the nodes that something read, or waited for, before the pass, and of
-            those that the pass made.
+        nodes: In a valid execution order.
+        once_read: Names of the nodes that had readers or control successors before the pass, and of
+            those that the pass created.
         keep: Names of nodes that stay, whether or not they are read.
     """
     by_name = {node.name: node for node in nodes}
@@ -90,10 +90,10 @@ def without_dead(
 
 
 def find_handles(nodes: Iterable[Node]) -> dict[Endpoint, Endpoint]:
-    """Per reference and handle the one that it was passed on from: updates pass theirs on.
+    """Returns the origin of each reference and handle: updates pass theirs on.
 
     Args:
-        nodes: In an order in which they can run.
+        nodes: In a valid execution order.
     """
     owner: dict[Endpoint, Endpoint] = {}
     for node in nodes:
@@ -111,11 +111,11 @@ def find_handles(nodes: Iterable[Node]) -> dict[Endpoint, Endpoint]:
 def find_updates(
     nodes: Iterable[Node], owner: Mapping[Endpoint, Endpoint]
 ) -> dict[Endpoint, list[str]]:
-    """Per variable, or other resource, the nodes that may change it.
+    """Returns, per variable or other resource, the nodes that may change it.
 
     Args:
         nodes: Any nodes.
-        owner: What `find_handles` found.
+        owner: The result of `find_handles`.
     """
     updates: dict[Endpoint, list[str]] = {}
     for node in nodes:

@@ -17,10 +17,10 @@ class Function:
 
     Attributes:
         name: Unique in its library.
-        body: `_Arg` and `_Retval` nodes give its arguments and results by their `index`.
-        targets: Nodes that run for their effects, whether or not a result needs them.
-        taped: Tensors of the body (`node:slot`) whose values the results end with, for gradients;
-            None where nobody reads them. See `passes.functions`.
+        body: `_Arg` and `_Retval` nodes are its arguments and results, by their `index`.
+        targets: Nodes that run for their effects, even if no result needs them.
+        taped: Tensors of the body (`node:slot`) whose values are the last results, for gradients;
+            None if they are not read. See `passes.functions`.
     """
 
     name: str
@@ -44,7 +44,7 @@ def _numbered(body: Graph, op: str) -> list[Node]:
 
 
 def called(node: Node) -> Iterator[str]:
-    """Names of the functions that a node's attributes name."""
+    """Returns the names of the functions in a node's attributes."""
     if not registry.contains(node.op):
         return
     for name, attr in registry.lookup(node.op).attrs.items():
@@ -55,7 +55,7 @@ def called(node: Node) -> Iterator[str]:
 
 
 def find(library: Mapping[str, Function], name: str) -> Function:
-    """The function of that name.
+    """Returns the function of that name.
 
     Raises:
         NotFoundError: There is none.

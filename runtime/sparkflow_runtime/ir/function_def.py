@@ -1,4 +1,4 @@
-"""FunctionDef to and from functions.
+"""Conversion between FunctionDef and functions.
 
 TensorFlow writes the inputs of a body's nodes as `argument`, or `node:output:index` with the output
 argument's name, where our nodes have `node:slot`.
@@ -24,14 +24,14 @@ STATIC_SHAPE_ATTR = "_output_shapes"
 
 
 def export_program(nodes: Iterable[Node], functions: Mapping[str, Function]) -> GraphDef:
-    """Nodes and the functions they call as GraphDef."""
+    """Converts nodes and the functions that they call to a GraphDef."""
     graph_def = export_graph(nodes)
     graph_def.library.function.extend(map(export_function, functions.values()))
     return graph_def
 
 
 def export_function(function: Function) -> FunctionDef:
-    """A function as a message."""
+    """Converts a function to a message."""
     proto = FunctionDef()
     proto.signature.name = function.name
     texts: dict[Endpoint, str] = {}
@@ -73,16 +73,16 @@ def _argument(proto: OpDef.ArgDef, node: Node) -> None:
 
 
 def _output_names(node: Node) -> list[tuple[str, int]]:
-    """Per output of a node its argument's name and its place in it."""
+    """Returns, per output of a node, its argument's name and its position in it."""
     signature = registry.lookup(node.op).signature
     return signature.output_names(node.attrs)
 
 
 def import_function(proto: FunctionDef) -> Function:
-    """A message as a function.
+    """Converts a message to a function.
 
     Raises:
-        InvalidArgumentError: A name twice, an input that does not exist, an unreadable attribute.
+        InvalidArgumentError: A repeated name, a missing input, an unreadable attribute.
         NotFoundError: An op type that is not registered.
     """
     name = proto.signature.name
@@ -106,7 +106,7 @@ def import_function(proto: FunctionDef) -> Function:
         del bare.input[:]
         node = import_node(bare)
         if not registry.contains(node.op):
-            registry.lookup(node.op)  # says what is missing
+            registry.lookup(node.op)  # reports what is missing
         nodes.append((written, node))
         for slot, (output, place) in enumerate(_output_names(node)):
             endpoints[f"{node.name}:{output}:{place}"] = Endpoint(node.name, slot)

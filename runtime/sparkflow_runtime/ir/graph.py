@@ -1,4 +1,4 @@
-"""A graph of nodes by name, with the orders and neighbourhoods passes ask for."""
+"""A graph of nodes by name, with the orders and neighbourhoods that passes need."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sparkflow_runtime.ir.node import Endpoint, Node
 
 
 class Graph:
-    """Nodes by name, in insertion order. Passes make new graphs instead of changing one."""
+    """Nodes by name, in insertion order. Passes create new graphs instead of changing one."""
 
     __slots__ = ("nodes",)
 
@@ -38,7 +38,7 @@ class Graph:
             raise NotFoundError(message=f"There is no node {name!r} in the graph") from None
 
     def consumers(self) -> dict[str, list[Node]]:
-        """For every node the nodes that read it or wait for it, each once, in graph order."""
+        """Returns, for every node, its distinct readers and control successors, in graph order."""
         found: dict[str, list[Node]] = {name: [] for name in self.nodes}
         for node in self:
             for name in dict.fromkeys(predecessors(node)):
@@ -46,7 +46,7 @@ class Graph:
         return found
 
     def ancestors(self, roots: Iterable[str]) -> set[str]:
-        """The roots and everything they depend on."""
+        """Returns the roots and everything on which they depend."""
         seen: set[str] = set()
         stack = list(roots)
         while stack:
@@ -59,7 +59,7 @@ class Graph:
         return seen
 
     def sorted(self, priority: Callable[[Node], int] | None = None) -> list[Node]:
-        """A topological order: smallest priority first, then graph order, among nodes ready.
+        """Returns a topological order: among ready nodes by priority, then graph order.
 
         Raises:
             InvalidArgumentError: The graph has a cycle; the text names nodes on it.
@@ -73,7 +73,7 @@ class Graph:
 
 
 def _is_sorted(nodes: Sequence[Node], ranks: Sequence[int]) -> bool:
-    """Whether nodes are in the order that `Graph.sorted` would give: most graphs are."""
+    """Whether nodes are already in the order of `Graph.sorted`, as in most graphs."""
     seen: set[str] = set()
     rank = min(ranks, default=0)
     for node, own in zip(nodes, ranks, strict=True):
@@ -90,12 +90,12 @@ def _is_sorted(nodes: Sequence[Node], ranks: Sequence[int]) -> bool:
 
 
 def _kahn(nodes: Sequence[Node], ranks: Sequence[int]) -> list[int]:
-    """The places of the nodes in topological order, see `Graph.sorted`."""
+    """Returns the positions of the nodes in topological order, see `Graph.sorted`."""
     count = len(nodes)
     place = {node.name: index for index, node in enumerate(nodes)}
     waiting = [0] * count
     users: list[list[int]] = [[] for _ in nodes]
-    # One number per node, so that the heap compares nothing but integers.
+    # One number per node, so that the heap compares only integers.
     keys = [rank * count + index for index, rank in enumerate(ranks)]
     ready: list[int] = []
     for index, node in enumerate(nodes):
@@ -125,14 +125,14 @@ def _kahn(nodes: Sequence[Node], ranks: Sequence[int]) -> list[int]:
 
 
 def predecessors(node: Node) -> Iterator[str]:
-    """Names of the nodes that must run before this one; may repeat."""
+    """Returns the names of the nodes that must run before this one; may repeat."""
     for endpoint in node.inputs:
         yield endpoint.node
     yield from node.control_inputs
 
 
 def rewired(node: Node, replaced: Mapping[Endpoint, Endpoint]) -> Node:
-    """The node with inputs exchanged as `replaced` says; the same object when none is."""
+    """Returns the node with inputs replaced by `replaced`; the same object if none is."""
     if not replaced or replaced.keys().isdisjoint(node.inputs):
         return node
     inputs = tuple(replaced.get(endpoint, endpoint) for endpoint in node.inputs)

@@ -1,7 +1,7 @@
-"""GraphDef to and from the typed graph.
+"""Conversion between GraphDef and the typed graph.
 
 Attributes are converted by their own form (oneof), so that nodes of unregistered types survive the
-trip; `import_graph` completes the attributes of registered ones from their signatures.
+round trip; `import_graph` completes the attributes of registered ones from their signatures.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from sparkflow_runtime.tensor_proto import (
 )
 
 PRODUCER_VERSION = 1882
-"""The GraphDef version written and read: one that TensorFlow 1 and 2 read."""
+"""The GraphDef version written and read; TensorFlow 1 and 2 can read it."""
 MAX_NAME_BYTES = 4096
 
 
 def export_graph(nodes: Iterable[Node]) -> GraphDef:
-    """Nodes as GraphDef, in the order given."""
+    """Converts nodes to a GraphDef, in the given order."""
     graph_def = GraphDef()
     graph_def.versions.producer = PRODUCER_VERSION
     for node in nodes:
@@ -42,14 +42,14 @@ def export_graph(nodes: Iterable[Node]) -> GraphDef:
 
 
 def export_node(node: Node) -> NodeDef:
-    """One node as NodeDef."""
+    """Converts one node to a NodeDef."""
     proto = NodeDef()
     _fill(proto, node)
     return proto
 
 
 def export_attr(value: Any, kind: str | None = None) -> AttrValue:
-    """An attribute's canonical value as a message; `kind` as in `signature.Attr`."""
+    """Converts an attribute's canonical value to a message; `kind` as in `signature.Attr`."""
     proto = AttrValue()
     _fill_attr(proto, value, kind)
     return proto
@@ -118,10 +118,10 @@ def _fill_list(proto: AttrValue, values: list[Any], kind: str | None) -> None:
 
 
 def import_graph(graph_def: GraphDef) -> Graph:
-    """A GraphDef as a typed graph.
+    """Converts a GraphDef to a typed graph.
 
     Raises:
-        InvalidArgumentError: A name twice, an unreadable input or attribute.
+        InvalidArgumentError: A repeated name, an unreadable input or attribute.
     """
     graph = Graph()
     for proto in graph_def.node:
@@ -133,7 +133,7 @@ def import_graph(graph_def: GraphDef) -> Graph:
 
 
 def import_node(proto: NodeDef) -> Node:
-    """One NodeDef as a node, default attributes filled in.
+    """Converts one NodeDef to a node, with default attributes filled in.
 
     Raises:
         InvalidArgumentError: An unreadable name, input, device or attribute; the text names the
@@ -166,7 +166,7 @@ def import_node(proto: NodeDef) -> Node:
 
 
 def called_functions(proto: NodeDef) -> Iterator[str]:
-    """The names of the functions that the attributes of a node name, and those given to these."""
+    """Returns the names of the functions in a node's attributes, and in their attributes."""
     todo = list(proto.attr.values())
     while todo:
         value = todo.pop()
@@ -177,7 +177,7 @@ def called_functions(proto: NodeDef) -> Iterator[str]:
 
 
 def import_attr(proto: AttrValue) -> Any:
-    """A message as the canonical value of an attribute.
+    """Converts a message to the canonical value of an attribute.
 
     Raises:
         InvalidArgumentError: It has no value.

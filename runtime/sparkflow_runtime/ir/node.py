@@ -21,28 +21,28 @@ class Endpoint(NamedTuple):
 
 ARG: Final = "_Arg"
 RETVAL: Final = "_Retval"
-"""The ops that stand for a graph's arguments and results, by their `index`."""
+"""The ops that represent a graph's arguments and results, by their `index`."""
 SEND: Final = "_SendBundle"
 RECEIVE: Final = "_RecvBundle"
-"""The ops that take the place of edges from device to device, see `passes.partitioning`."""
+"""The ops that replace edges between devices, see `passes.partitioning`."""
 CONST: Final = "Const"
 NO_OP: Final = "NoOp"
 STARTS: Final = frozenset({CONST, ARG})
-"""Nodes of these ops are there before a step begins: who waits for one does not wait."""
+"""Nodes of these ops exist before a step begins: waiting for one is immediate."""
 NO_WORK: Final = frozenset({CONST, NO_OP})
 """Nodes of these ops are not called when a step runs."""
 START: Final = "_CollectiveStart"
 WAIT: Final = "_CollectiveWait"
 """The ops that are the two halves of a collective, see `passes.collectives`."""
 _MAX_DIGITS: Final = 9
-"""Of the number of an output; Python refuses to read numbers of thousands of digits."""
+"""Maximum number of digits of an output's number; Python rejects numbers of thousands of digits."""
 
 
 def parse_endpoint(text: str) -> Endpoint:
     """Reads `node:slot`, or `node` for its first output.
 
     Raises:
-        InvalidArgumentError: Not such a text, or a control input (`^node`).
+        InvalidArgumentError: The text is malformed, or a control input (`^node`).
     """
     name, colon, index = text.rpartition(":")
     if not colon:
@@ -55,8 +55,8 @@ def parse_endpoint(text: str) -> Endpoint:
 SOURCE_ATTR = "_source"
 """The attribute that carries the user's `file:line` of a node."""
 TURN_ATTR = "_pipeline_turn"
-"""The attribute that says when a node's turn is in a pipeline of stages: it runs in no level before
-that one (see `passes.partitioning.partition`)."""
+"""The attribute for the earliest level of a node in a pipeline of stages, see
+`passes.partitioning.partition`."""
 CLASS_ATTR = "_class"
 """TensorFlow's colocation attribute: a list of `loc:@node`."""
 COLOCATION_PREFIX = "loc:@"
@@ -71,9 +71,9 @@ class Node:
         op: The op type.
         inputs: Data inputs in order, lists flattened.
         control_inputs: Names of nodes that must have run before.
-        device: Full or partial device name; "" when free.
-        attrs: Canonical values: numbers, texts, `DType`, a tuple for a shape (None: unknown rank),
-            a numpy array for a tensor, a list for a list.
+        device: Full or partial device name; "" if unconstrained.
+        attrs: Canonical values: numbers, strings, `DType`, a tuple for a shape (None: unknown
+            rank), a numpy array for a tensor, a list for a list.
     """
 
     name: str
@@ -85,12 +85,12 @@ class Node:
 
     @property
     def source(self) -> str:
-        """The user's `file:line` that made the node, "" when unknown."""
+        """The user's `file:line` that created the node, "" if unknown."""
         return str(self.attrs.get(SOURCE_ATTR, ""))
 
     @property
     def colocated_with(self) -> tuple[str, ...]:
-        """Names of the nodes this one must share a device with."""
+        """Names of the nodes with which this one must share a device."""
         return tuple(
             item[len(COLOCATION_PREFIX) :]
             for item in self.attrs.get(CLASS_ATTR, ())
@@ -105,7 +105,7 @@ class Node:
         return f"{self.name} = {self.op}({', '.join(inputs)})"
 
     def describe(self) -> str:
-        """The node as error texts name it."""
+        """The node's name in error texts."""
         on = f" on {self.device}" if self.device else ""
         made = f", defined at {self.source}" if self.source else ""
         return f"[[node {self.name!r} ({self.op}){on}{made}]]"

@@ -1,7 +1,7 @@
-"""Lists of phases, and what runs them: a master's passes, a compiler's way to a plan.
+"""Lists of phases, and their execution: a master's passes, a compiler's planning.
 
-A phase is a function with the names of the values that it needs and of those that it gives. A list
-of them is the whole story: which comes after which, and what each may look at.
+A phase is a function with the names of its input and output values. A list of phases defines their
+order, and what each may read.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ class Phase:
     """One function of a list.
 
     Attributes:
-        name: What it is called where it is shown, timed or blamed.
-        run: Is given the values of `needs`, in that order; returns that of `gives`, or a tuple of
-            several. Where nothing changes it returns the very object that it was given.
-        needs: Names of values.
-        gives: Names of values; the first tells whether it changed anything.
-        when: Whether there may be anything to do, by the values that `run` would be given. Where it
-            says no, what `gives` names stays as it is, and what only `run` needs is not imported.
+        name: Its name in displays, timings and errors.
+        run: Maps the values of `needs`, in that order, to that of `gives`, or to a tuple of
+            several. If nothing changes, it returns the same object.
+        needs: Names of input values.
+        gives: Names of output values; the first shows whether anything changed.
+        when: Whether there may be anything to do, given the arguments of `run`. If not, the values
+            of `gives` are unchanged, and modules that only `run` needs are not imported.
     """
 
     name: str
@@ -35,11 +35,11 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """Phases that run again and again until none of them changes anything.
+    """Phases that run repeatedly until none of them changes anything.
 
     Attributes:
-        phases: They.
-        most: They run so often at most.
+        phases: The phases.
+        most: The maximum number of repetitions.
     """
 
     phases: tuple[Phase, ...]
@@ -49,10 +49,10 @@ class Repeated:
 def graph_pass(
     run: Callable[..., Any], *needs: str, when: Callable[..., bool] | None = None
 ) -> Phase:
-    """A phase from a graph to a graph, called as its function is.
+    """Returns a phase from graph to graph, with the name of its function.
 
     Args:
-        run: Is given a graph, and what it needs besides.
+        run: A function of a graph and the other values that it needs.
         *needs: Names of values.
         when: See `Phase`.
     """
@@ -60,7 +60,7 @@ def graph_pass(
 
 
 Watch = Callable[[Phase, Mapping[str, Any], bool, float], None]
-"""Is shown each phase that ran, all values after it, whether it changed anything, its seconds."""
+"""Called with each phase that ran, all values after it, whether it changed any, its seconds."""
 
 
 def run_phases(
@@ -69,9 +69,9 @@ def run_phases(
     """Runs phases in order.
 
     Args:
-        phases: They.
-        values: What there is at first; gets what they give.
-        watch: Is shown each phase after it ran.
+        phases: The phases.
+        values: The initial values; updated by the phases.
+        watch: Called after each phase.
 
     Returns:
         Whether anything changed.
@@ -100,7 +100,7 @@ def run_phases(
 
 
 def missing(phases: Sequence[Phase | Repeated], given: Sequence[str]) -> list[str]:
-    """What a list of phases needs and neither is given nor gives before; for its tests."""
+    """Returns values that phases need but that are not given or computed earlier; for tests."""
     known = set(given)
     found: list[str] = []
     for phase in phases:

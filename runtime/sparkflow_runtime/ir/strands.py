@@ -1,14 +1,14 @@
-"""Which parts of a partition may go on while another one waits.
+"""Finds the parts of a partition that may continue while another one waits.
 
-An op that may wait (`Op.may_block`) holds up what depends on it. What does not is to go on: it may
-be what the op waits for, or fail, which ends the step. So every node has a *class*: the ops that
-may wait among those before it, and itself. A node that only computes something waits for the
-classes of those that read it, so that it stays beside them, in one kernel with them.
+An op that may wait (`Op.may_block`) delays the nodes that depend on it. Others must continue: the
+op may be waiting for them, or they may fail, which ends the step. So every node has a *class*: the
+ops that may wait among its predecessors and itself. A pure node gets the class of its readers, so
+that it stays next to them, in one kernel with them.
 
-Where of any two classes one contains the other, nodes run in the order of their classes, one after
-the other: nothing is then behind an op that it does not depend on. Where not, every class is a
-*strand* with a program of its own (`compiler.concurrent`). Tensors that come from another device
-say which ops there they are behind, in the attribute `behind` of their `_RecvBundle`.
+If, of any two classes, one contains the other, nodes run sequentially, ordered by class: then no
+node is ordered after an op on which it does not depend. Otherwise every class is a *strand* with
+its own program (`compiler.concurrent`). For tensors from another device, the attribute `behind` of
+their `_RecvBundle` names the ops there that may wait before them.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from sparkflow_runtime.ir.node import ARG, RECEIVE, Endpoint, Node
 from sparkflow_runtime.ops import registry
 
 Classes = Mapping[str, frozenset[str]]
-"""Per node the names of the ops that may wait and come before it."""
+"""Per node the names of the preceding ops that may wait."""
 
 
 def may_block(functions: Mapping[str, Function]) -> Callable[[Node], bool]:
-    """What tells whether a node may wait: itself, or in a function that it calls.
+    """Returns a function that tells whether a node, or a function that it calls, may wait.
 
     Args:
-        functions: What nodes may call.
+        functions: The functions that nodes may call.
     """
     if not functions:
         return lambda node: registry.lookup(node.op).may_block
@@ -41,7 +41,7 @@ def may_block(functions: Mapping[str, Function]) -> Callable[[Node], bool]:
     def is_slow(name: str) -> bool:
         function = functions.get(name)
         if name not in slow:
-            slow[name] = False  # while it is looked at: it may call itself
+            slow[name] = False  # during the analysis: it may call itself
             slow[name] = function is not None and any(map(tell, function.body))
         return slow[name]
 
@@ -56,21 +56,21 @@ def find_classes(
     blocks: Callable[[Node], bool],
     before: Callable[[Node], Iterable[str]] = predecessors,
 ) -> Classes | None:
-    """The class of every node; None where no op may wait.
+    """Returns the class of every node; None if no op may wait.
 
     Args:
-        nodes: In an order in which they can run.
+        nodes: In a valid execution order.
         blocks: Whether a node may wait.
-        before: The names of the nodes before one.
+        before: Returns the names of a node's predecessors.
     """
     least = _least_classes(nodes, blocks, before)
     return None if least is None else _beside_readers(nodes, least)
 
 
 def found_beside_readers(nodes: Sequence[Node], blocks: Callable[[Node], bool]) -> list[Node]:
-    """What could be computed before anything waits, but is computed beside its readers.
+    """Returns nodes that could run before any wait, but are placed next to their readers.
 
-    That is without what needs more than arguments, constants and variables.
+    Excludes nodes that need more than arguments, constants and variables.
 
     Args:
         nodes: In execution order.
@@ -99,7 +99,7 @@ def _least_classes(
     blocks: Callable[[Node], bool],
     before: Callable[[Node], Iterable[str]],
 ) -> dict[str, frozenset[str]] | None:
-    """The classes without regard to readers; None where no op may wait."""
+    """Returns the classes without regard to readers; None if no op may wait."""
     slow = {node.name for node in nodes if blocks(node)}
     if not slow and not any(node.attrs.get("behind") for node in nodes):
         return None
@@ -116,16 +116,15 @@ def _least_classes(
 
 
 def are_ordered(classes: Iterable[frozenset[str]]) -> bool:
-    """Whether of any two classes one contains the other."""
+    """Whether, of any two classes, one contains the other."""
     ascending = sorted(set(classes), key=len)
     return all(a < b for a, b in pairwise(ascending))
 
 
 def in_order_of_classes(nodes: Sequence[Node], classes: Classes) -> list[Node]:
-    """The nodes of a partition, those of smaller classes first; where these are not ordered, as is.
+    """Sorts the nodes of a partition by class; unchanged if the classes are not ordered.
 
-    What is received and what is drawn at random stays beside its readers: that it comes early
-    helps nobody.
+    Receives and random draws stay next to their readers: running them early has no benefit.
 
     Args:
         nodes: In execution order.
@@ -134,7 +133,7 @@ def in_order_of_classes(nodes: Sequence[Node], classes: Classes) -> list[Node]:
     if not are_ordered(classes[node.name] for node in nodes):
         return list(nodes)
     places = {node.name: len(classes[node.name]) for node in nodes}
-    first: dict[str, int] = {}  # of those who read a node or wait for it
+    first: dict[str, int] = {}  # of readers and control successors
     for node in reversed(nodes):
         if node.op == RECEIVE or registry.lookup(node.op).draws:
             places[node.name] = max(places[node.name], first.get(node.name, 0))
@@ -145,10 +144,10 @@ def in_order_of_classes(nodes: Sequence[Node], classes: Classes) -> list[Node]:
 
 
 def _beside_readers(nodes: Sequence[Node], least: Classes) -> dict[str, frozenset[str]]:
-    """The classes, those of nodes that only compute being what all classes of readers contain.
+    """Returns the classes; for pure nodes the intersection of their readers' classes.
 
-    They move behind ops of their own device only: while tensors of another one are waited for,
-    there is no rehearsal (`resources.turns`).
+    They move only behind ops of their own device: while tensors of another one are awaited, there
+    is no rehearsal (`resources.turns`).
     """
     by_name = {node.name: node for node in nodes}
     readers: dict[str, list[str]] = {}
@@ -173,7 +172,7 @@ def _beside_readers(nodes: Sequence[Node], least: Classes) -> dict[str, frozense
 
 
 def is_repeated(node: Node) -> bool:
-    """Whether the node only says where something is, or is constant: every strand may have it."""
+    """Whether the node only locates something, or is constant: every strand may have it."""
     if node.inputs or node.control_inputs:
         return False
     if node.op in ("Const", ARG):
@@ -189,5 +188,5 @@ def _is_movable(nodes: Mapping[str, Node], node: Node) -> bool:
 
 
 def _read_from(node: Node) -> Endpoint | None:
-    """The reference or handle of which the node is the value."""
+    """Returns the reference or handle whose value the node reads."""
     return node.inputs[0] if registry.lookup(node.op).reads_variable else None

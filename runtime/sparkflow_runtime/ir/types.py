@@ -1,6 +1,6 @@
 """Dtypes and static shapes of every tensor of a graph, recomputed from the op registry.
 
-This is the checker too: a graph that cannot be typed is refused with the node named.
+This is also the type checker: a graph that cannot be typed is rejected, naming the node.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ Types = Mapping[Endpoint, TensorType]
 
 
 def infer_types(graph: Graph, known: Types | None = None) -> dict[Endpoint, TensorType]:
-    """The type of every output in `graph`.
+    """Returns the type of every output in `graph`.
 
     Args:
         graph: Any graph whose op types are registered.
         known: Types that need no recomputing, e.g. from before a pass.
 
     Raises:
-        InvalidArgumentError, NotFoundError: An unregistered op type, inputs whose number, dtype or
-            shape do not fit, a missing attribute. The text names the node and its source line.
+        InvalidArgumentError, NotFoundError: An unregistered op type, inputs of the wrong number,
+            dtype or shape, a missing attribute. The text names the node and its source line.
     """
     types: dict[Endpoint, TensorType] = {}
     made: dict[tuple[int, Shape], TensorType] = {}
@@ -54,10 +54,10 @@ def infer_types(graph: Graph, known: Types | None = None) -> dict[Endpoint, Tens
         except OpError as error:
             raise error.at(node.describe()) from None
         except (TypeError, ValueError, IndexError, ArithmeticError) as error:
-            # What an op's inference says of attributes that make no sense together.
+            # Raised by an op's inference for inconsistent attributes.
             raise InvalidArgumentError(message=str(error)).at(node.describe()) from error
         for index, (dtype, shape) in enumerate(outputs):
-            # Few types are different: one object each is less to make and to keep.
+            # There are few distinct types: sharing objects saves time and memory.
             key = (dtype.number, shape if shape is None else tuple(shape))
             output = made.get(key)
             if output is None:
@@ -67,10 +67,10 @@ def infer_types(graph: Graph, known: Types | None = None) -> dict[Endpoint, Tens
 
 
 def check_signatures(graph: Graph) -> None:
-    """Holds every node to its op's signature, in a graph that may have the cycles of loops.
+    """Checks every node against its op's signature; the graph may have the cycles of loops.
 
     Raises:
-        InvalidArgumentError, NotFoundError: As `infer_types`, but for what takes shapes to see.
+        InvalidArgumentError, NotFoundError: As `infer_types`, except errors of shapes.
     """
     ops: dict[str, Op] = {}
     given: dict[str, Sequence[DType]] = {}
@@ -93,14 +93,14 @@ def check_signatures(graph: Graph) -> None:
 
 
 def _checked(node: Node) -> Op:
-    """The node's op, which takes attributes like the node's."""
+    """Returns the node's op after checking the attributes."""
     op = registry.lookup(node.op)
     op.signature.check_attrs(node.attrs)
     return op
 
 
 def _input_dtypes(op: Op, node: Node, given: Callable[[Endpoint], DType | None]) -> list[DType]:
-    """The dtypes of the inputs, as many and of such kinds as the op takes."""
+    """Returns the dtypes of the inputs after checking their number and kinds."""
     expected = op.signature.input_dtypes(node.attrs)
     if len(expected) != len(node.inputs):
         raise InvalidArgumentError(

@@ -1,7 +1,7 @@
-"""Looks for what no graph may be, after any pass: the one place that says what a graph must be.
+"""Verifies the invariants of graphs after each pass; the only definition of these invariants.
 
-What fails here is a mistake of a pass, not of the user, so it costs nothing where it is not asked
-for: the tests ask, and who sets `SPARKFLOW_VERIFY=1`.
+A violation is a bug of a pass, not of the user, so graphs are verified only on request: by tests,
+and with `SPARKFLOW_VERIFY=1`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from sparkflow_runtime.ir.types import Types, infer_types
 from sparkflow_runtime.ops import registry
 
 SHOWN: Final = 10
-"""So many nodes around a fault are shown."""
+"""Maximum number of nodes shown around a fault."""
 
 
 class Part(Protocol):
-    """What one device runs, see `passes.partition.Partition`."""
+    """The part that one device runs, see `passes.partition.Partition`."""
 
     device: str
     nodes: list[Node]
@@ -32,7 +32,7 @@ class Part(Protocol):
 
 
 class _Fault(Exception):
-    """What is wrong with which node."""
+    """A node and its fault."""
 
     def __init__(self, node: Node, text: str) -> None:
         super().__init__(text)
@@ -43,18 +43,18 @@ class _Fault(Exception):
 def verify_graph(
     graph: Graph, after: str, types: Types | None = None, is_placed: bool = False
 ) -> None:
-    """Passes where every input exists, nothing waits for itself, and types are what they were.
+    """Checks that every input exists, that there are no cycles, and that types are unchanged.
 
     Args:
         graph: A graph between two passes.
-        after: The pass that made it, for the error.
-        types: What was known of tensors before. Those of the same name have these dtypes still, and
-            shapes that do not contradict. They may be known less well: a node that told a shape may
-            have been simplified away.
+        after: The pass that created it, for the error.
+        types: What was known of tensors before. Tensors of the same name must have the same dtypes,
+            and consistent shapes, which may be less known: a node that determined a shape may have
+            been simplified away.
         is_placed: Whether nodes have devices.
 
     Raises:
-        InternalError: It is none; the text shows the nodes around the fault.
+        InternalError: It is invalid; the text shows the nodes around the fault.
     """
     with _blaming(after, graph.nodes):
         _check_names(graph)
@@ -67,10 +67,10 @@ def verify_graph(
 
 
 def verify_functions(graph: Graph, functions: Mapping[str, Function], after: str) -> None:
-    """Passes where all that is called is there, in an order in which it can run.
+    """Checks that all called functions exist, in a valid execution order.
 
     Raises:
-        InternalError: It is not, see `verify_graph`.
+        InternalError: They do not, see `verify_graph`.
     """
     with _blaming(after, graph.nodes):
         _check_calls(graph, functions)
@@ -79,12 +79,12 @@ def verify_functions(graph: Graph, functions: Mapping[str, Function], after: str
 
 
 def verify_partitions(parts: Sequence[Part], after: str, types: Types) -> None:
-    """Passes where partitions can run side by side: what one waits for another sends.
+    """Checks that partitions can run concurrently: every awaited bundle is sent.
 
     Args:
         parts: One for each device.
-        after: The pass that made them, for the error.
-        types: What was known of tensors before they were cut.
+        after: The pass that created them, for the error.
+        types: What was known of tensors before partitioning.
 
     Raises:
         InternalError: They cannot, see `verify_graph`.
@@ -116,7 +116,7 @@ def _verify_body(function: Function, functions: Mapping[str, Function], after: s
         _check_calls(function.body, functions)
 
 
-# ------------------------------------------------------------------------------ what may be wrong
+# ------------------------------------------------------------------------------ checks
 
 
 def _check_names(graph: Graph) -> None:
@@ -141,7 +141,7 @@ def _check_inputs(node: Node, there: Mapping[str, Node]) -> None:
 
 
 def _check_order(nodes: Sequence[Node]) -> None:
-    """Every node once, behind all that it reads and waits for."""
+    """Checks that every node occurs once, after its inputs and control inputs."""
     there: dict[str, Node] = {}
     for node in nodes:
         if node.name in there:
@@ -157,7 +157,7 @@ def _check_acyclic(graph: Graph) -> None:
 
 
 def _on_a_cycle(before: Mapping[str, Sequence[str]]) -> str | None:
-    """Somebody who waits for itself, through others or not; None where nobody does."""
+    """Returns a node that waits for itself, directly or indirectly; None if none does."""
     done: set[str] = set()
     for first in before:
         path: dict[str, Iterator[str]] = {first: iter(before[first])} if first not in done else {}
@@ -175,7 +175,7 @@ def _on_a_cycle(before: Mapping[str, Sequence[str]]) -> str | None:
 
 
 def _check_types(graph: Graph, noted: Types) -> None:
-    """Types can be computed, and contradict none that was noted."""
+    """Checks that types can be computed, and are consistent with the known ones."""
     try:
         found = infer_types(graph)
     except OpError as error:
@@ -218,7 +218,7 @@ def _check_calls(graph: Graph, functions: Mapping[str, Function]) -> None:
 
 
 def _check_numbers(nodes: Sequence[Node], op: str) -> None:
-    """Arguments or results have the numbers from 0 on, each once."""
+    """Checks that arguments or results are numbered consecutively from 0."""
     found = [node for node in nodes if node.op == op]
     seen: set[int] = set()
     for node in found:
@@ -229,7 +229,7 @@ def _check_numbers(nodes: Sequence[Node], op: str) -> None:
 
 
 def _check_meetings(parts: Sequence[Part]) -> None:
-    """Every bundle is sent once and received once, and nobody waits in a circle."""
+    """Checks that every bundle is sent once and received once, and that there is no deadlock."""
     sends = _by_key(parts, SEND)
     receives = _by_key(parts, RECEIVE)
     for key in [*sends, *receives]:
@@ -276,7 +276,7 @@ def _by_key(parts: Sequence[Part], op: str) -> dict[str, Node]:
     return found
 
 
-# ------------------------------------------------------------------------------ how it is told
+# ------------------------------------------------------------------------------ messages
 
 
 @contextmanager
@@ -290,7 +290,7 @@ def _blaming(after: str, nodes: Mapping[str, Node]) -> Iterator[None]:
 
 
 def _around(center: Node, nodes: Mapping[str, Node]) -> list[str]:
-    """The definitions of a node and those next to it, as they are in the graph."""
+    """Returns the definitions of a node and its neighbours, in graph order."""
     near: dict[str, list[str]] = {}
     for node in nodes.values():
         for name in predecessors(node):

@@ -1,8 +1,8 @@
-"""Connections to gRPC ports on which nobody has shown that it may come in.
+"""Closes unauthenticated connections to gRPC ports.
 
-gRPC keeps whoever is there and closes who comes when all its places are taken, so that strangers
-who stay would keep out tasks and sessions. It has no way to say which of them are to go; so this
-looks at the sockets of the process, and shuts those that came first and have made no call.
+gRPC keeps existing connections and closes new ones when all its places are taken, so idle
+unauthenticated clients would keep out tasks and sessions. It cannot choose which to close; so this
+module inspects the sockets of the process, and shuts down the oldest that have made no call.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import Final
 from urllib.parse import unquote
 
 PATIENCE_S: Final = 0.5
-"""So long a connection stays whatever happens: peers call within milliseconds."""
+"""Minimum lifetime of a connection: peers call within milliseconds."""
 HURRIED_S: Final = 0.05
-"""The same where strangers have half of the places again: soon nobody gets in."""
+"""The same if unauthenticated connections have taken half of the places again."""
 _CALM_S: Final = 0.2
 _PRESSED_S: Final = 0.05
 _MOST: Final = 512
@@ -35,9 +35,9 @@ class _Connection:
     """A socket that was accepted.
 
     Attributes:
-        descriptor: Of this process; gRPC's own.
-        port: The port that it came to.
-        place: Who is at the other end, `host:port`.
+        descriptor: gRPC's file descriptor in this process.
+        port: The local port.
+        place: The remote end, `host:port`.
         since: When it was first seen, on the monotonic clock.
     """
 
@@ -60,20 +60,20 @@ class Strangers:
         self._thread: threading.Thread | None = None
         self._ended = threading.Event()
         self._admitted: set[str] = set()
-        self._many = _MANY_NAMES  # when those are dropped from it that are gone
-        # By inode, which the kernel gives no other socket; None for what is no such connection.
+        self._many = _MANY_NAMES  # size at which closed connections are removed from it
+        # By inode, which is unique per socket; None for anything but such a connection.
         self._seen: dict[int, _Connection | None] = {}
 
     def admit(self, peer: str) -> None:
-        """Notes that a call of a peer was let in.
+        """Records that a call of a peer was authenticated.
 
         Args:
-            peer: As gRPC names it, `ipv4:10.0.0.1:4711`.
+            peer: gRPC's name of it, `ipv4:10.0.0.1:4711`.
         """
         self._admitted.add(peer)
 
     def watch(self, port: int, most: int) -> None:
-        """Keeps at most so many connections to a port on which no call was let in, or 512."""
+        """Limits unauthenticated connections to a port to `most`, or 512."""
         with self._lock:
             self._most[port] = min(most, _MOST)
             # A forked child has none of its parent's threads.
@@ -86,7 +86,7 @@ class Strangers:
                 self._thread = thread
 
     def forget(self, port: int) -> None:
-        """Looks after a port no longer; nothing where it does not."""
+        """Stops watching a port; does nothing if it is not watched."""
         with self._lock:
             self._most.pop(port, None)
             if not self._most:
@@ -100,11 +100,11 @@ class Strangers:
                 most = dict(self._most)
             try:
                 pause_s = _PRESSED_S if self._look(most) else _CALM_S
-            except OSError:  # No descriptor is left to look with: above all then it goes on.
+            except OSError:  # No descriptor is left for the check: all the more it continues.
                 pause_s = _PRESSED_S
 
     def _look(self, most: dict[int, int]) -> bool:
-        """Makes room where there are too many; whether there may be."""
+        """Closes connections if there are too many; returns whether there may be any."""
         if len(self._admitted) < self._many and _is_below(min(most.values(), default=0)):
             return False
         admitted = set(self._admitted)
@@ -144,17 +144,17 @@ class Strangers:
 
 
 def _is_below(count: int) -> bool:
-    """Whether the process has at most so many descriptors."""
+    """Whether the process has at most `most` descriptors."""
     known = os.stat(_DESCRIPTORS).st_size  # Linux 6.2 and later say it here, others 0
     return (known or len(os.listdir(_DESCRIPTORS))) <= count
 
 
 @contextmanager
 def _own(descriptor: int) -> Iterator[socket.socket]:
-    """Another descriptor of a socket, as gRPC may close its own while it is looked at.
+    """Duplicates a socket's descriptor, as gRPC may close its own during the check.
 
     Raises:
-        OSError: It has closed it, or there are no descriptors left.
+        OSError: gRPC has closed it, or there are no descriptors left.
     """
     link = socket.socket(fileno=os.dup(descriptor))
     try:
@@ -164,10 +164,10 @@ def _own(descriptor: int) -> Iterator[socket.socket]:
 
 
 def _look_at(descriptor: int, ports: dict[int, int], now: float) -> _Connection | None:
-    """The connection that a descriptor is; None where it is none to one of these ports.
+    """Returns a descriptor's connection; None if it is not to one of these ports.
 
     Raises:
-        OSError: There are no descriptors left: whoever went on would take peers for gone.
+        OSError: There are no descriptors left: continuing would treat peers as gone.
     """
     try:
         with _own(descriptor) as link:
@@ -182,27 +182,27 @@ def _look_at(descriptor: int, ports: dict[int, int], now: float) -> _Connection 
 
 
 def _shut(connection: _Connection) -> None:
-    """Ends a connection if its descriptor still is this connection."""
+    """Shuts down a connection if its descriptor still refers to it."""
     with suppress(OSError), _own(connection.descriptor) as link:
         if link.getsockname()[1] == connection.port and _place_of(link) == connection.place:
             link.shutdown(socket.SHUT_RDWR)
 
 
 def _place_of(link: socket.socket) -> str:
-    """The other end, as `_place` has it.
+    """Returns the remote end, in the form of `_place`.
 
     Raises:
-        OSError: There is none: it listens.
+        OSError: There is none: the socket listens.
     """
     host, port = link.getpeername()[:2]
     return f"{host.removeprefix('::ffff:')}:{port}"
 
 
 def _place(peer: str) -> str:
-    """Host and port of a peer as gRPC names it: `ipv6:%5B::1%252%5D:4711` is `::1:4711`."""
+    """Returns host and port of gRPC's name of a peer: `ipv6:%5B::1%252%5D:4711` is `::1:4711`."""
     _, _, place = unquote(peer).partition(":")
     host, _, port = place.rpartition(":")
-    host = host.strip("[]").partition("%")[0]  # the link's number, which sockets say elsewhere
+    host = host.strip("[]").partition("%")[0]  # the scope id, which sockets report separately
     return f"{host.removeprefix('::ffff:')}:{port}"
 
 

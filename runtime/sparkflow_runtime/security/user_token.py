@@ -1,4 +1,4 @@
-"""This user's token on this machine, for servers on loopback that have no other.
+"""The user's token on this machine, for servers on loopback without another token.
 
 It is created on first use in a file that only this user can read, so that only this user's programs
 find it.
@@ -55,12 +55,13 @@ def shown_at(token: str | None, address: str) -> str | None:
 def user_token() -> UserToken:
     """Returns this user's token on this machine; the same for all programs of the user.
 
-    It lies in `sparkflow/token` in `$XDG_RUNTIME_DIR`, or where there is none, as in jobs of cron,
-    in `/run/user/<uid>`; or in `sparkflow-<uid>/token` in the directory for temporary files where
-    neither is a directory of this user's, or one was made there before they were.
+    It is stored in `sparkflow/token` in `$XDG_RUNTIME_DIR` or, if that is unset, as in cron jobs,
+    in `/run/user/<uid>`; or in `sparkflow-<uid>/token` in the directory for temporary files if
+    neither is a directory of this user, or if one was created there earlier.
 
     Raises:
-        PermissionDeniedError: The folder cannot be made, or others can write to it or to the file.
+        PermissionDeniedError: The folder cannot be created, or others can write to it or to the
+            file.
     """
     folder = _folder()
     try:
@@ -88,14 +89,14 @@ def _folder() -> Path:
     folder = Path(usual, "sparkflow")
     if not _is_own(usual):
         return temporary
-    # A job of cron may have made one before the user logged in, which makes the usual directory.
+    # A cron job may have created one before the user's login, which creates the usual directory.
     return temporary if not _has_token(folder) and _has_token(temporary) else folder
 
 
 def _is_own(path: str) -> bool:
-    """Whether this is a directory of this user's.
+    """Whether this is a directory of this user.
 
-    `su` and `sudo -E` leave that of another user, where root would make what is not his.
+    `su` and `sudo -E` keep another user's, in which root would create files of its own.
     """
     with contextlib.suppress(OSError):
         found = os.stat(path)
@@ -104,12 +105,12 @@ def _is_own(path: str) -> bool:
 
 
 def _has_token(folder: Path) -> bool:
-    # Anybody can make a link among the temporary files to what is this user's.
+    # Any user can create a link in the temporary directory to a file of this user.
     return not folder.is_symlink() and _is_own(str(folder)) and (folder / _FILE).is_file()
 
 
 def _token_in(folder: Path, opened: int) -> UserToken:
-    """The token in an open folder, which is made if there is none."""
+    """Returns the token in an open folder; creates it if there is none."""
     while True:
         try:
             with open(_FILE, "rb", opener=_opener(opened)) as stream:
@@ -124,7 +125,7 @@ def _token_in(folder: Path, opened: int) -> UserToken:
 
 
 def _make(opened: int) -> None:
-    """Makes the file, unless somebody else does so at the same time. It is whole or not there."""
+    """Creates the file atomically, unless another process does so at the same time."""
     new = f".{_FILE}-{secrets.token_hex(8)}"
     try:
         with open(new, "xb", opener=_opener(opened)) as stream:
@@ -137,7 +138,7 @@ def _make(opened: int) -> None:
 
 
 def _opener(folder: int) -> Callable[[str, int], int]:
-    """Opens what lies in an open folder; what is made there is for this user's eyes only."""
+    """Opens a file in an open folder; new ones are accessible only by this user."""
     return lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o600, dir_fd=folder)
 
 

@@ -1,1 +1,1 @@
-"""Fusion: chooses the nodes of a partition that become one kernel, and builds it."""
+"""Fusion: selects the nodes of a partition that become one kernel, and builds it."""

@@ -1,7 +1,7 @@
 """A cluster of nodes being fused into one kernel: its instructions and inputs.
 
-float16 and bfloat16 are read as float32, and what a node makes of them is rounded once, as where it
-runs by itself: see `ops.kernels.narrow`.
+float16 and bfloat16 are read as float32, and a node's outputs are rounded once, as in its own
+kernel: see `ops.kernels.narrow`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class NodeCheck:
     """A check of one of the nodes.
 
     Attributes:
-        node: Who fails.
-        inputs: The tensors the error is about.
-        check: What is checked.
+        node: The node that fails.
+        inputs: The tensors that the error concerns.
+        check: The check.
     """
 
     node: Node
@@ -42,18 +42,18 @@ class NodeCheck:
 
 
 class Cluster:
-    """A kernel that grows node by node. Nodes come in execution order.
+    """A kernel that grows node by node, in execution order.
 
     Args:
         space: Sizes of the iteration space.
         known: What is known of every tensor.
 
     Attributes:
-        nodes: What it computes.
+        nodes: The nodes that it computes.
         tensors: Their outputs.
-        externals: What it reads, and how that lies, with the builder's values.
-        inputs: The builder's inputs in order, those of nodes that did not fit among them.
-        position: When it runs, in the order of the partition.
+        externals: The tensors that it reads, their mappings, and the builder's values.
+        inputs: The builder's inputs in order, including those of rejected nodes.
+        position: Its position in the order of the partition.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Cluster:
         self._known = known
         self._reduced: tuple[bool, ...] | None = None
         self._narrow: dict[int, Value] = {}
-        """By the number of a float32 value, the value that it was cast from."""
+        """By the number of a float32 value, the value from which it was cast."""
 
     @property
     def dims(self) -> int:
@@ -79,14 +79,14 @@ class Cluster:
         return len(self.space)
 
     def add(self, node: Node, position: int) -> None:
-        """Takes a node in.
+        """Adds a node.
 
         Args:
             node: The node.
-            position: Its place in the order of the partition.
+            position: Its position in the order of the partition.
 
         Raises:
-            NotFusableError: It does not fit; the cluster is as before.
+            NotFusableError: It cannot be added; the cluster is unchanged.
         """
         if len(self.nodes) >= MAX_NODES or len(self.externals) >= MAX_ARRAYS:
             raise NotFusableError("the kernel is large enough")
@@ -153,7 +153,7 @@ class Cluster:
             self.tensors[Endpoint(node.name, slot)] = fused
 
     def _inside(self, endpoint: Endpoint) -> Fused | None:
-        """A tensor that this kernel computes, as what it is read as."""
+        """Returns a tensor that this kernel computes, in the dtype in which it is read."""
         found = self.tensors.get(endpoint)
         return found and replace(found, value=self._widened(found.value))
 
@@ -165,22 +165,22 @@ class Cluster:
         return wide
 
     def _narrowed(self, fused: Fused, dtype: DType) -> Fused:
-        """A result as what is kept of it.
+        """Returns a result in its stored dtype.
 
         Raises:
-            NotFusableError: It is rounded, but complete at the end of the kernel only.
+            NotFusableError: It is rounded, but complete only at the end of the kernel.
         """
         if dtype not in NARROW or fused.value.dtype is not float32:
             return fused
         if fused.is_final:
-            raise NotFusableError("what the kernel sums up would have to be rounded after it")
+            raise NotFusableError("a sum of the kernel would have to be rounded after it")
         given = self._narrow.get(fused.value.number)
         if given is None or given.dtype is not dtype:
             given = self.builder.cast(fused.value, dtype)
         return replace(fused, value=given)
 
     def _may_read_reduction(self, axes: Sequence[bool], over: tuple[bool, ...]) -> bool:
-        """Reductions over the last dimensions may be read, if all such are over the same ones."""
+        """Whether a reduction may be read: over the last dimensions, all over the same ones."""
         first = over.index(True)
         if first == 0 or not all(over[first:]) or not all(axes[:first]):
             return False
@@ -190,7 +190,7 @@ class Cluster:
 
 
 def natural_space(node: Node, known: Mapping[Endpoint, Known]) -> tuple[int, ...] | None:
-    """The iteration space of a node by itself; None where it cannot be in any kernel."""
+    """Returns the iteration space of a single node; None if it cannot be in any kernel."""
     op = registry.lookup(node.op)
     if not node.inputs or not is_fusable(op, node):
         return None

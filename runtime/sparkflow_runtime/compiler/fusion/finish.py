@@ -1,4 +1,4 @@
-"""Builds the kernel of a complete cluster, which computes the tensors that others read."""
+"""Builds the kernel of a complete cluster, which computes the tensors that other nodes read."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Output:
     """An array that a kernel writes.
 
     Attributes:
-        endpoints: The tensors it holds, which may differ in dimensions of size 1.
+        endpoints: The tensors that it holds, which may differ in dimensions of size 1.
         shape: The shape of the first of them.
-        divisor: What the array is divided by when the kernel has run; None for nothing.
+        divisor: The divisor of the array after the kernel has run; None for none.
     """
 
     endpoints: tuple[Endpoint, ...]
@@ -28,17 +28,17 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class FusedKernel:
-    """A kernel and what it has to do with the partition.
+    """A kernel and its place in the partition.
 
     Attributes:
         kernel: The computation.
-        sizes: Of its iteration space.
-        nodes: The nodes it computes.
-        position: When it runs, in the order of the partition.
-        inputs: The tensors it reads, in order.
-        outputs: The arrays it writes, in order; then come one scalar per check.
-        copies: Tensors that are others from outside under another name.
-        checks: Who raises the error where the scalar is not zero.
+        sizes: The sizes of its iteration space.
+        nodes: The nodes that it computes.
+        position: Its position in the order of the partition.
+        inputs: The tensors that it reads, in order.
+        outputs: The arrays that it writes, in order, before one scalar per check.
+        copies: Tensors that are aliases of others from outside.
+        checks: The checks, which raise an error if their scalar is not zero.
     """
 
     kernel: Kernel
@@ -52,10 +52,10 @@ class FusedKernel:
 
 
 def nodes_to_repeat(cluster: Cluster, wanted: Collection[Endpoint]) -> list[Node]:
-    """The nodes that must run by themselves as well, for those who read them from outside.
+    """Returns the nodes that must also run singly, for readers outside of the kernel.
 
-    What is wanted of them repeats values that the kernel computes once. What these nodes read is
-    to be wanted, too.
+    Their outputs would only repeat values that the kernel computes once. The inputs of these nodes
+    must be wanted, too.
     """
     names = {
         endpoint.node
@@ -66,11 +66,11 @@ def nodes_to_repeat(cluster: Cluster, wanted: Collection[Endpoint]) -> list[Node
 
 
 def finish(cluster: Cluster, wanted: Collection[Endpoint]) -> FusedKernel:
-    """The kernel of a cluster, which takes no more nodes after it.
+    """Returns the kernel of a cluster, to which no more nodes are added.
 
     Args:
-        cluster: Complete.
-        wanted: The tensors that somebody outside reads.
+        cluster: The complete cluster.
+        wanted: The tensors that are read outside.
     """
     sources = {value.number: endpoint for (endpoint, _), value in cluster.externals.items()}
     by_value: dict[tuple[int, float | None], list[Endpoint]] = {}
@@ -113,7 +113,7 @@ def _repeats(fused: Fused) -> bool:
 
 
 def _without_unused(kernel: Kernel) -> tuple[Kernel, Sequence[int]]:
-    """The kernel without what no output needs, and the numbers of the inputs that are left."""
+    """Returns the kernel without unneeded instructions, and the numbers of the remaining inputs."""
     count = len(kernel.inputs)
     needed = set(kernel.outputs)
     for number in range(len(kernel.instructions) - 1, -1, -1):

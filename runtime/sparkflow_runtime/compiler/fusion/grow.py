@@ -1,10 +1,10 @@
 """Chooses which nodes share a kernel.
 
-Nodes are taken in execution order. Each joins the kernel of a producer where it can: the kernel
-then runs at the node's place if nobody needs it earlier, or the node runs at the kernel's place if
-its other inputs are there by then. A node whose producers have several kernels joins these, too.
-What is moved must not pass an update of a variable that it reads; nor what may fail a node that
-its control edges name.
+Nodes are processed in execution order. Each joins the kernel of a producer if it can: the kernel
+then runs at the node's position if it is not needed earlier, or the node runs at the kernel's
+position if its other inputs are available by then. A node whose producers are in several kernels
+also merges these. A node must not be moved past an update of a variable that it reads, nor, if it
+may fail, past a node of its control edges.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ def grow_clusters(
     left_alone: Collection[str],
     waits: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> list[Cluster]:
-    """Kernels that nodes of a partition can be fused into.
+    """Returns kernels into which nodes of a partition can be fused.
 
     Args:
         nodes: The partition in execution order.
         known: What is known of its tensors.
-        left_alone: Names of nodes that are not fused. Nor are those that nobody reads.
-        waits: By name, the names of the nodes that a node waits for by control edges.
+        left_alone: Names of nodes that are not fused. Unread nodes are not fused, either.
+        waits: By name, the names of a node's control inputs.
 
     Returns:
-        The kernels; every node is in one at most. A kernel may be of one node.
+        The kernels; every node is in at most one. A kernel may have one node.
     """
     return _Grower(nodes, known, waits).grow(left_alone)
 
@@ -116,7 +116,7 @@ class _Grower:
         return True
 
     def _meeting(self, cluster: Cluster, number: int) -> int | None:
-        """Where the cluster and a node after it can run together; None for nowhere."""
+        """Returns the position at which the cluster and a later node can run together, or None."""
         here = cluster.position
         node = self.nodes[number]
         ready = all(
@@ -133,7 +133,7 @@ class _Grower:
         return None
 
     def _can_wait(self, cluster: Cluster, until: int, joining: Cluster) -> bool:
-        """Whether a cluster may run at a later position, beside another or with a new node."""
+        """Whether a cluster may run at a later position, merged with another or with a new node."""
         here = cluster.position
         for member in cluster.nodes:
             if self._passes_update(member, here, until):
@@ -154,7 +154,7 @@ class _Grower:
         return True
 
     def _merge(self, other: Cluster, into: Cluster, clusters: list[Cluster]) -> bool:
-        """Takes the nodes of one cluster into another that runs later and reads it."""
+        """Moves the nodes of one cluster into another that runs later and reads it."""
         if other.position > into.position or not (other.space == into.space or other.space == ()):
             return False
         if not self._can_wait(other, into.position, into):
@@ -190,7 +190,7 @@ class _Grower:
 
 
 def _fits(space: tuple[int, ...], into: tuple[int, ...]) -> bool:
-    """Whether a smaller space's sizes are found in a larger one, in order."""
+    """Whether a smaller space's sizes occur in a larger one, in order."""
     if space == into:
         return True
     rest = iter(into)
@@ -200,11 +200,11 @@ def _fits(space: tuple[int, ...], into: tuple[int, ...]) -> bool:
 def find_variables(
     nodes: Sequence[Node],
 ) -> tuple[dict[Endpoint, frozenset[Endpoint]], dict[Endpoint, list[int]]]:
-    """Per tensor the variables whose memory it may be, and per variable who updates it.
+    """Returns, per tensor, variables whose memory it may share, and, per variable, its updates.
 
-    A variable is the tensor that its node makes. Who updates it is told by places in `nodes`, in
-    order. So is a tensor that another task lent (see `passes.lend`): a bundle to that task updates
-    it, since the task may change its variable from then on.
+    A variable is represented by its node's output, updates by positions in `nodes`, ascending. A
+    tensor lent by another task (see `passes.lend`) counts as a variable that a bundle to that task
+    updates, since the task may change it from then on.
     """
     held: dict[Endpoint, frozenset[Endpoint]] = {}
     updates: dict[Endpoint, list[int]] = {}
@@ -244,7 +244,7 @@ def find_variables(
 
 
 def _lent(node: Node) -> list[Endpoint]:
-    """The tensors it makes that lie in the memory of another task's variables."""
+    """Returns the node's outputs that are in the memory of another task's variables."""
     if node.op not in (RECEIVE, ARG):
         return []
     return [Endpoint(node.name, slot) for slot in node.attrs["lent"]]

@@ -165,8 +165,9 @@ class _Run:
     def begin(self) -> bool | None:
         """Runs the first iterations.
 
-        Returns: Whether the loop is over; None if nothing was done, because the plan is not for
-        such variables.
+        Returns:
+            Whether the loop is over; None if nothing was done, because the plan is not for such
+            variables.
         """
         outcome = self._begin()
         if outcome is None:

@@ -72,8 +72,8 @@ class RunningList:
             rows: Its capacity if it grows.
             pointers: The table of the pointers that are constant between runs.
 
-        Returns: Whether any of these pointers has changed; the memory for elements, and the
-        elements.
+        Returns:
+            Whether any of these pointers has changed; the memory for elements, and the elements.
         """
         self._kept.clear()
         of, count = self.of, len(value)

@@ -164,7 +164,7 @@ class StackTape:
 
     def __getitem__(self, turn: int) -> tuple[Any, ...]:
         if not -self.turns <= turn < self.turns:
-            raise IndexError(f"The tape has {self.turns} turns, not turn {turn}")
+            raise IndexError(f"The tape has {self.turns} iterations, not iteration {turn}")
         turn %= self.turns
         return _entry(self.columns, turn)
 

@@ -1,1 +1,1 @@
-"""Running a program in other ways than by its plan: at once, on a stream, traced."""
+"""Other ways to run a program than by its plan: immediately, on a stream, traced."""

@@ -1,8 +1,8 @@
-"""Runs single nodes at once: what eager execution is made of.
+"""Runs single nodes immediately: the basis of eager execution.
 
-Kernels are those of compiled programs. A kernel without state is bound once per op type and
-attributes; one with state is bound for each call with resources of its own, which live as long as
-the handles it returns.
+Kernels are those of compiled programs. A stateless kernel is bound once per op type and attributes;
+a stateful one is bound for each call with its own resources, which live as long as the handles it
+returns.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from sparkflow_runtime.resources.variable import Variable
 
 _NO_FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType({})
 MOST_KERNELS: Final = 10_000
-"""How many bound kernels are remembered before they are all forgotten."""
+"""Number of bound kernels after which the cache is cleared."""
 
 
 class _NoStep:
-    """The step of a node that runs by itself: nothing cancels it, and nothing is sent."""
+    """The step of a single node: it is never cancelled, and sends nothing."""
 
     step_id = 0
     iteration = 0
     number = 0
 
     def check_cancelled(self) -> None:
-        """Nobody can cancel it."""
+        """Never cancelled."""
 
     def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Nobody can cancel it."""
+        """Never cancelled."""
         return _nothing
 
     def send(self, key: str, destination: str, values: tuple[Any, ...]) -> None:
@@ -61,7 +61,7 @@ class _NoStep:
 
 
 def _nothing() -> None:
-    """What takes back a callback that was never kept."""
+    """Unregisters a callback that was never stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +88,14 @@ class Immediate:
         inputs: Sequence[Any],
         functions: Mapping[str, Function] = _NO_FUNCTIONS,
     ) -> tuple[Any, ...]:
-        """The values of a node's outputs, lists flattened.
+        """Returns the values of a node's outputs, lists flattened.
 
         Args:
             op_type: A registered op type.
-            name: What error texts call the node.
+            name: The node's name in error texts.
             attrs: All attributes.
-            inputs: Arrays, and variables where the op takes them; lists flattened.
-            functions: What the node may call, bodies in execution order.
+            inputs: Arrays, and variables if the op accepts them; lists flattened.
+            functions: The functions that the node may call, bodies in execution order.
 
         Raises:
             UnimplementedError: There is no kernel.
@@ -103,7 +103,7 @@ class Immediate:
         """
         try:
             bound = self._bound(op_type, name, attrs, functions)
-            # A variable's own array changes under whoever holds it.
+            # A variable's own array may change at any time.
             values = [
                 value.read().copy() if read and isinstance(value, Variable) else value
                 for value, read in zip(inputs, bound.reads, strict=True)
@@ -127,7 +127,7 @@ class Immediate:
     ) -> _Bound:
         op = registry.lookup(op_type)
         key = None if op.stateful or functions else _key(op_type, attrs)
-        found = None if key is None else self._kernels.get(key)  # one look: others may clear it
+        found = None if key is None else self._kernels.get(key)  # one lookup: others may clear it
         if found is not None:
             return found
         registry.require_kernel(op, self._device.type, attrs)
@@ -150,7 +150,7 @@ class Immediate:
 
 
 def _key(op_type: str, attrs: Mapping[str, Any]) -> Any:
-    """What a kernel without state depends on; None where that cannot be looked up."""
+    """Returns the cache key of a stateless kernel; None if it has none."""
     try:
         key = (
             op_type,

@@ -1,4 +1,4 @@
-"""Programs of partitions on a GPU: their runs are work of one stream."""
+"""Programs of partitions on a GPU, which run on one stream."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from sparkflow_runtime.ops.kernel import StepContext
 
 @dataclass(frozen=True, slots=True)
 class StreamProgram(Program):
-    """A program whose runs are work of one stream of a GPU."""
+    """A program that runs on one stream of a GPU."""
 
     stream: GpuStream | None = None
 
     def run(self, step: StepContext | None, args: Sequence[Any]) -> tuple[Any, ...]:
-        """Runs it there, see `Program.run`."""
+        """Runs it on the stream, see `Program.run`."""
         assert self.stream is not None
         with self.stream.running():
             return Program.run(self, step, args)
 
 
 def on_stream(program: Program, stream: GpuStream) -> StreamProgram:
-    """The same program on a stream."""
+    """Returns the same program on a stream."""
     parts = {field.name: getattr(program, field.name) for field in fields(program) if field.init}
     return StreamProgram(**parts, stream=stream)

@@ -1,7 +1,7 @@
-"""Runs a partition so that every node's time and outputs are written down, as FULL_TRACE asks for.
+"""Runs a partition and records every node's time and outputs, for FULL_TRACE.
 
-The partition is compiled a second time, with a kernel around each kernel that looks at the clock.
-Nothing of this is in the program that runs without a trace.
+The partition is compiled a second time, with a timing wrapper around each kernel. The program that
+runs without a trace contains none of this.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from sparkflow_runtime.tensor_proto import export_shape
 _recording: ContextVar[tuple[TracedPartition, DeviceStepStats, _Clock] | None] = ContextVar(
     "recording", default=None
 )
-"""What is recorded; threads that go on with a step have it, too, see `resources.turns`."""
+"""The recording; threads that continue a step share it, see `resources.turns`."""
 TRANSFER: Final = "RecvTensor"
-"""The name under which what arrived from another device is listed, as in TensorFlow."""
+"""The name under which received tensors are listed, as in TensorFlow."""
 
 
 class TracedPartition:
@@ -39,11 +39,10 @@ class TracedPartition:
     Args:
         nodes: The partition in execution order.
         context: Device and resources the kernels are bound to.
-        functions: What nodes may call.
-        program: The same partition as it runs without a trace. Where it has a plan, the plan is
-            what is recorded.
-        synchronize: Waits for the device, so that a kernel's time is its own.
-        running: What a run is within: on a GPU its stream.
+        functions: The functions that nodes may call.
+        program: The same partition without a trace. If it has a plan, that is recorded.
+        synchronize: Waits for the device, so that a kernel's time is only its own.
+        running: The context of a run: on a GPU its stream.
     """
 
     def __init__(
@@ -67,10 +66,10 @@ class TracedPartition:
     def run(
         self, step: StepContext | None, args: Sequence[Any]
     ) -> tuple[tuple[Any, ...], DeviceStepStats]:
-        """Runs every node once, as `Program.run`.
+        """Runs every node once, like `Program.run`.
 
         Returns:
-            The results, and what was recorded.
+            The results and the recording.
 
         Raises:
             OpError: A kernel failed.
@@ -86,7 +85,7 @@ class TracedPartition:
                     stats.plan.peak_bytes = planned.block_bytes
                     results = planned.results
                 else:
-                    inner = _recording.set(None)  # constants are asked for to compile
+                    inner = _recording.set(None)  # constants are needed for compilation
                     general = self._general()
                     _recording.reset(inner)
                     for node in self._nodes:
@@ -99,7 +98,7 @@ class TracedPartition:
         return results, stats
 
     def _general(self) -> Program:
-        """The partition node by node."""
+        """Returns the partition node by node."""
         with self._lock:
             if self._program is None:
                 context = replace(self._context, observe=self._observe)
@@ -107,7 +106,7 @@ class TracedPartition:
             return self._program
 
     def _count(self, stats: DeviceStepStats) -> None:
-        """How the partition ran so far."""
+        """The partition's run so far."""
         counted = self._usual.statistics
         if counted is not None:
             stats.plan.planned_runs, stats.plan.general_runs = counted.planned, counted.general
@@ -115,12 +114,12 @@ class TracedPartition:
             stats.plan.plans_failed = counted.failed
 
     def _observe(self, node: NodeView, kernel: Callable[..., Any]) -> Callable[..., Any]:
-        """The kernel, with its runs recorded where they belong to a run of this partition."""
+        """Returns a kernel that records its runs if they belong to a run of this partition."""
         assert isinstance(node, Node)
 
         def observed(*inputs: Any) -> Any:
             recording = _recording.get()
-            # A constant, while the partition is compiled; or a session that a function runs.
+            # A constant, during compilation; or a session that a function runs.
             if recording is None or recording[0] is not self:
                 return kernel(*inputs)
             _, stats, clock = recording
@@ -144,7 +143,7 @@ def _name_thread(stats: DeviceStepStats) -> None:
 
 
 class _Clock:
-    """Nanoseconds since the epoch that never go backwards."""
+    """Returns nanoseconds since the epoch, which never decrease."""
 
     def __init__(self) -> None:
         self._offset = time.time_ns() - time.perf_counter_ns()
@@ -175,7 +174,7 @@ def _add(stats: DeviceStepStats, node: Node, start: int, spent: int, result: Any
 def _add_transfer(
     stats: DeviceStepStats, node: Node, start: int, spent: int, step: StepContext
 ) -> None:
-    """Lists what arrived from another device, and how, beside the node that took it."""
+    """Lists tensors received from another device, and how, next to the receiving node."""
     taken = stats.node_stats[-1]
     size = sum(memory.total_bytes for memory in taken.memory)
     key, source = node.attrs["key"], node.attrs["source"]
@@ -187,7 +186,7 @@ def _add_transfer(
 
 
 def _entry(stats: DeviceStepStats, name: str, start: int, spent: int) -> NodeExecStats:
-    # TensorFlow's readers take a node without duration for one that was not measured.
+    # TensorFlow's readers treat a node without duration as not measured.
     micros = max(1, spent // 1000)
     return stats.node_stats.add(
         node_name=name,

@@ -151,7 +151,7 @@ class _Branches:
                     return first & second
         raise UnimplementedError(
             message=f"{node.op} {node.name!r} joins {', '.join(map(str, node.inputs))}, which are "
-            "not the two branches of one predicate: this cannot be made an If"
+            "not the two branches of one predicate: it cannot become an If"
         ).at(node.describe())
 
     def _rank(self, predicate: Endpoint) -> tuple[int, int]:

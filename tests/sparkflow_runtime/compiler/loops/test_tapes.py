@@ -23,7 +23,7 @@ def test_a_tape_has_the_turns_there_were() -> None:
     assert [entry[0].tolist() for entry in (tape[0], tape[-1])] == [[0, 1], [4, 5]]
     assert tape[1][1] == 7
     for turn in (3, -4):
-        with pytest.raises(IndexError, match="3 turns"):
+        with pytest.raises(IndexError, match="3 iterations"):
             tape[turn]
 
 
