@@ -86,7 +86,7 @@ def flatten_up_to(shallow: Any, value: Any) -> list[Any]:
 
 
 def require_same(one: Any, other: Any) -> None:
-    """Checks that two structures are the same.
+    """Checks that two values have the same structure.
 
     Raises:
         TypeError: Their kinds differ.

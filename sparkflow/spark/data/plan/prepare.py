@@ -249,7 +249,7 @@ def _sources(schema: Schema, config: FitConfig) -> tuple[tuple[Source, ...], boo
 def _require_batch(*frames: DataFrame | None) -> None:
     if any(frame is not None and frame.isStreaming for frame in frames):
         raise ValueError(
-            "fit needs a DataFrame that ends, this one is a stream; train on its batches with "
+            "fit needs a bounded DataFrame, but this one is a stream; train on its batches with "
             "foreachBatch"
         )
 
@@ -284,8 +284,8 @@ def _warn_of_moments(sources: Sequence[Source]) -> None:
     ]
     if lossy:
         _log.warning(
-            "Timestamps become float32 in %s: moments less than two minutes apart may become the "
-            "same number. An input of its own has them as int64, to the microsecond: "
+            "Timestamps become float32 in %s: times less than two minutes apart may become the "
+            "same number. A separate input has them as int64, to the microsecond: "
             "featuresCol={'name': 'column'}",
             ", ".join(map(repr, lossy)),
         )

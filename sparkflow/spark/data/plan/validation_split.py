@@ -103,8 +103,8 @@ def require_same(training: Sequence[Source], validation: Sequence[Source]) -> No
         )
         if ours != theirs:
             raise TypeError(
-                f"The {one.describe()} of the rows that train gives {_kind(one)}, that of the rows "
-                f"that validate gives {_kind(other)}; cast one to the type of the other"
+                f"The {one.describe()} of the training rows has {_kind(one)}, that of the "
+                f"validation rows has {_kind(other)}; cast one to the type of the other"
             )
 
 
@@ -115,11 +115,13 @@ def require_some(num_rows: int, num_validation_rows: int, *, asked: bool) -> Non
         ValueError: There are none.
     """
     if not num_rows:
-        raise ValueError(f"All {num_validation_rows} rows validate: there is nothing to train on")
+        raise ValueError(
+            f"All {num_validation_rows} rows are validation rows: there is nothing to train on"
+        )
     if asked and not num_validation_rows:
         raise ValueError(
-            f"None of the {num_rows} rows validates. Mark some in validationIndicatorCol, raise "
-            "validationFraction, or give a DataFrame that has rows"
+            f"None of the {num_rows} rows is a validation row. Mark some in "
+            "validationIndicatorCol, raise validationFraction, or give a DataFrame that has rows"
         )
 
 

@@ -384,8 +384,8 @@ class _Decoding:
         self._require_lengths(asked, missing)
         if (counts != at.lengths)[is_sparse].any():
             raise InvalidArgumentError(
-                message=f"Sparse vectors in the column {self.columns.describe()} have other numbers"
-                " of indices than of values"
+                message=f"Sparse vectors in the column {self.columns.describe()} have"
+                " different numbers of indices and values"
             )
         elements, bad = self._elements(stored.elements)
         places = numbers(at.elements).astype(np.int32, copy=False)

@@ -51,8 +51,8 @@ Tell = Callable[[Mapping[str, Any]], object]
 """Sends a message to the child."""
 
 CHANGED: Any = (
-    "The DataFrame gives other rows each time it is evaluated: cache it (the parameter cache does) "
-    "or write it to a file first"
+    "The DataFrame returns other rows each time it is evaluated: cache it (the parameter cache "
+    "does) or write it to a file first"
 )
 
 

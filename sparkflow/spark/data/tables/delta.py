@@ -166,7 +166,9 @@ def _deleted(opened: Any, paths: Sequence[str], origin: str) -> dict[str, str]:
             if len(named) > 1:
                 named = [path for path in named if plain.endswith(f"/{path.lstrip('/')}")]
             if len(named) != 1:
-                raise ValueError(f"{origin} has deleted rows of {uri}, and no such file")
+                raise ValueError(
+                    f"{origin} lists deleted rows of {uri}, which is not one of its files"
+                )
             found[named[0]] = packed(np.flatnonzero(~mask))
     return found
 

@@ -76,7 +76,7 @@ def iceberg_files(
         by_id = names_by_id(footer) or _mapped(names, footer)
         if not by_id:
             raise ValueError(
-                f"The columns of {path} have no numbers, and {origin} has no mapping of names "
+                f"The columns of {path} have no field ids, and {origin} has no mapping of names "
                 "(schema.name-mapping.default): the columns cannot be told apart"
             )
         stored = {each.name: by_id.get(each.field_id) for each in fields.fields}

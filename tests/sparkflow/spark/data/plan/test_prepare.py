@@ -327,9 +327,9 @@ def test_validation_by_column(df: DataFrame) -> None:
     found, rows = prepared(df, featuresCol="flat", validationIndicatorCol="validates")
     assert [row.validates for row in rows] == [False, False, False, True]
     assert (found.num_rows, found.num_validation_rows) == (3, 1)
-    with pytest.raises(ValueError, match="None of the 4 rows validates"):
+    with pytest.raises(ValueError, match="None of the 4 rows is a validation row"):
         prepared(df.withColumn("no", F.lit(False)), featuresCol="flat", validationIndicatorCol="no")
-    with pytest.raises(ValueError, match="All 4 rows validate"):
+    with pytest.raises(ValueError, match="All 4 rows are validation rows"):
         prepared(df.withColumn("y", F.lit(True)), featuresCol="flat", validationIndicatorCol="y")
 
 
@@ -351,8 +351,8 @@ def test_validation_by_a_second_dataframe(df: DataFrame) -> None:
     assert [row.features[0] for row in rows if row.validates] == [2.0, 3.0]
     with pytest.raises(ValueError, match="'label'; the validation DataFrame has flat "):
         prepared(df, other.drop("label"), featuresCol="flat")
-    with pytest.raises(TypeError, match=r"label column 'label' of the rows that train gives int64 "
-                       "values, that of the rows that validate gives float32 values"):  # fmt: skip
+    with pytest.raises(TypeError, match=r"label column 'label' of the training rows has int64 "
+                       "values, that of the validation rows has float32 values"):  # fmt: skip
         prepared(df, other.withColumn("label", F.lit(1.5)), featuresCol="flat")
     with pytest.raises(ValueError, match="more than one way: validationFraction and a DataFrame"):
         prepared(df, other, featuresCol="flat", validationFraction=0.5)
@@ -400,7 +400,7 @@ def _validating(frame: DataFrame, draw: str, seed: int = 7) -> list[tuple[Any, b
 
 def test_equal_rows_are_drawn_singly_where_asked_for(spark: SparkSession) -> None:
     df = spark.range(400).selectExpr("array(1D, 2D) AS features", "0L AS label")
-    with pytest.raises(ValueError, match="rows validate"):  # all of them, or none
+    with pytest.raises(ValueError, match=r"rows (are|is a) validation row"):  # all of them, or none
         _validating(df, "content")
     one = _validating(df, "single")
     assert 70 <= sum(validates for _, validates in one) <= 130

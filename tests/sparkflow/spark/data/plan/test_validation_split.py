@@ -24,25 +24,25 @@ AGE = Source("features", ("age",), SCALAR, "float32", DENSE, (), types=(DoubleTy
 def test_a_run_without_training_or_validation_rows_is_refused() -> None:
     require_some(1, 0, asked=False)
     require_some(1, 1, asked=True)
-    with pytest.raises(ValueError, match="All 7 rows validate"):
+    with pytest.raises(ValueError, match="All 7 rows are validation rows"):
         require_some(0, 7, asked=True)
-    with pytest.raises(ValueError, match="None of the 7 rows validates"):
+    with pytest.raises(ValueError, match="None of the 7 rows is a validation row"):
         require_some(7, 0, asked=True)
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"dtype": "int64"}, "gives float32 values, .* gives int64 values"),
-        ({"form": ARRAY, "depth": 2}, "gives arrays of arrays of float32 values"),
-        ({"form": VECTOR}, "gives vectors"),
-        ({"types": (DateType(),)}, "gives float32 values .days since 1970."),
-        ({"types": (TimestampType(),)}, "gives float32 values .microseconds since 1970."),
+        ({"dtype": "int64"}, "has float32 values, .* has int64 values"),
+        ({"form": ARRAY, "depth": 2}, "has arrays of arrays of float32 values"),
+        ({"form": VECTOR}, "has vectors"),
+        ({"types": (DateType(),)}, "has float32 values .days since 1970."),
+        ({"types": (TimestampType(),)}, "has float32 values .microseconds since 1970."),
     ],
 )
 def test_validation_rows_of_other_types_are_refused(changes: dict, said: str) -> None:
     require_same([AGE], [replace(AGE, columns=("years",))])
-    with pytest.raises(TypeError, match=f"The features column 'age' of the rows.*{said}"):
+    with pytest.raises(TypeError, match=f"The features column 'age' of the training rows.*{said}"):
         require_same([AGE], [replace(AGE, **changes)])
 
 
