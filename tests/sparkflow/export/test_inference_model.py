@@ -217,7 +217,9 @@ def test_a_model_replaces_another_one_and_a_full_disk_leaves_that(
 
 def test_a_mixture_of_two_models_is_refused(graph_def: GraphDef) -> None:
     one, other = _model(graph_def).to_files(), _model(graph_def, b=BIAS + 1).to_files()
-    with pytest.raises(DataLossError, match=r"variables\.safetensors is .* of another model"):
+    with pytest.raises(
+        DataLossError, match=r"variables\.safetensors is .* belongs to another model"
+    ):
         InferenceModel.from_files({**one, "variables.safetensors": other["variables.safetensors"]})
 
 
