@@ -43,7 +43,7 @@ class ShardNodes:
         feeds: Placeholders for these values.
         restore: The operation that sets all of them to the fed values.
         keep: The operation that copies keys and values on the shard's own task.
-        give_back: The operation that sets keys and values to that copy.
+        give_back: The operation that sets keys and values to that copy; slots are not restored.
         kept: Tensors with the copy's `keys` [m] and `values` [m + 1, dim].
         assign_kept: The operation that sets the copy to the fed `keys` and `values`.
     """
