@@ -24,6 +24,7 @@ from sparkflow.spark import interpreter
 from sparkflow.version import SPARKFLOW_VERSION, VERSION
 from sparkflow_runtime.codegen.machine import host, native, object_cache, private_folder, threads
 from sparkflow_runtime.device.device import count_gpus
+from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.process import SLOWER_KERNEL
 
 OLDEST_JAVA: Final = 17
@@ -172,7 +173,10 @@ def machine_code() -> Finding:
 def kernel_cache(environ: Mapping[str, str]) -> Finding:
     """Where compiled kernels are kept."""
     subject = "kernel cache"
-    folder = object_cache.default_folder(environ)
+    try:
+        folder = object_cache.default_folder(environ)
+    except InvalidArgumentError as error:
+        return Finding(subject, error.message, Verdict.MISSING)
     if folder is None:
         text = f"none: kernels are compiled in every process ({object_cache.VARIABLE} is empty)"
         return Finding(subject, text, Verdict.WARNING)

@@ -96,6 +96,9 @@ def test_the_kernel_cache(tmp_path, monkeypatch):
     assert found == Finding("kernel cache", str(folder))
     assert not folder.exists()
     assert doctor.kernel_cache({"SPARKFLOW_KERNEL_CACHE": ""}).verdict is Verdict.WARNING
+    refused = doctor.kernel_cache({"SPARKFLOW_KERNEL_CACHE": "off"})
+    assert refused.verdict is Verdict.MISSING
+    assert "'off', which is not an absolute path" in refused.text
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     found = doctor.kernel_cache({"SPARKFLOW_KERNEL_CACHE": str(folder)})
     assert found.verdict is Verdict.WARNING

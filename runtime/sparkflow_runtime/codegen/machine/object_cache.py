@@ -22,11 +22,12 @@ from sparkflow_runtime.codegen.machine.private_folder import (
     read_private,
     require_private,
 )
+from sparkflow_runtime.errors import InvalidArgumentError
 
 _log = logging.getLogger(__name__)
 
 VARIABLE: Final = "SPARKFLOW_KERNEL_CACHE"
-"""The environment variable that names the folder; empty for no cache on disk."""
+"""The environment variable that names the folder, an absolute path; empty for no cache on disk."""
 MAX_FILES: Final = 16384
 """Above this many files, the least recently used half is deleted."""
 _DIGEST_BYTES: Final = 32
@@ -38,12 +39,21 @@ def default_folder(environ: Mapping[str, str]) -> Path | None:
     """The cache folder that an environment specifies; None for no cache on disk.
 
     That is `SPARKFLOW_KERNEL_CACHE`, else `sparkflow/kernels` in `XDG_CACHE_HOME` or `~/.cache`.
+    A relative `XDG_CACHE_HOME` is ignored, as the XDG specification demands.
+
+    Raises:
+        InvalidArgumentError: `SPARKFLOW_KERNEL_CACHE` is a relative path.
     """
     chosen = environ.get(VARIABLE)
     if chosen is not None:
+        if chosen and not os.path.isabs(chosen):
+            raise InvalidArgumentError(
+                message=f"{VARIABLE} is {chosen!r}, which is not an absolute path: give one, or "
+                "set it to an empty string to keep no kernels on disk"
+            )
         return Path(chosen) if chosen else None
     base = environ.get("XDG_CACHE_HOME")
-    if base:
+    if base and os.path.isabs(base):
         return Path(base) / "sparkflow" / "kernels"
     home = environ.get("HOME")
     return Path(home) / ".cache" / "sparkflow" / "kernels" if home else None

@@ -14,6 +14,7 @@ import pytest
 
 from sparkflow_runtime.codegen.machine import entry, linking, native
 from sparkflow_runtime.codegen.machine.object_cache import ObjectCache, default_folder
+from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.once import Once
 
 needs_llvm = pytest.mark.skipif(not native.available(), reason="llvmlite is not installed")
@@ -175,6 +176,10 @@ def test_the_environment_names_the_folder() -> None:
     assert str(default_folder({"XDG_CACHE_HOME": "/c", "HOME": "/h"})) == "/c/sparkflow/kernels"
     assert str(default_folder({"HOME": "/h"})) == "/h/.cache/sparkflow/kernels"
     assert default_folder({}) is None
+    relative = {"XDG_CACHE_HOME": "c", "HOME": "/h"}
+    assert str(default_folder(relative)) == "/h/.cache/sparkflow/kernels"
+    with pytest.raises(InvalidArgumentError, match="SPARKFLOW_KERNEL_CACHE is 'off', which is not"):
+        default_folder({"SPARKFLOW_KERNEL_CACHE": "off"})
 
 
 @needs_llvm
