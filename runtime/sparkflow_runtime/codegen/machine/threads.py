@@ -2,8 +2,8 @@
 
 Python's threads cost a lock and a context switch per hand-over, tens of microseconds; a small
 kernel takes less. These are OS threads that never run Python. They start with the first call of
-`pool_addresses`, spin for `SPIN_S` after the last job and then sleep, and end with the interpreter.
-A forked child has none until it asks for them.
+`pool_addresses`, spin for `SPIN_S` after the last job, yield for a while, then sleep, and end with
+the interpreter. A forked child has none until it asks for them.
 
 Where there is no futex (not Linux) everything runs on the calling thread.
 """
@@ -30,7 +30,8 @@ from sparkflow_runtime.once import Once
 
 VARIABLE: Final = "OMP_NUM_THREADS"
 SPIN_S: Final = 50e-6
-"""How long a worker spins for the next job before it sleeps."""
+"""How long a worker spins for the next job before it yields, and a caller for workers before it
+sleeps."""
 _ALIGNMENT: Final = 64
 _TRIED_SPINS: Final = 1000
 
