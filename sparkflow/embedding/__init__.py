@@ -1,1 +1,1 @@
-"""Embeddings in tables that grow with the ids they see, and forget those they see no more."""
+"""Embeddings in tables that add rows for new ids and evict those of ids no longer looked up."""

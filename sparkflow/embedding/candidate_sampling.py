@@ -45,13 +45,13 @@ def uniform_candidate_sampler(
     seed: int | None = None,
     name: str | None = None,
 ) -> Samples:
-    """Classes in [0, range_max) that are all equally likely.
+    """Samples classes in [0, range_max), all with the same probability.
 
     Args:
         true_classes: [batch, num_true] int64.
         num_true: True classes per example.
-        num_sampled: How many to draw.
-        unique: Whether they must differ.
+        num_sampled: The number of samples.
+        unique: Whether the samples must differ from each other.
         range_max: The number of classes.
         seed: Seed of the draws.
         name: Name of the node.
@@ -72,7 +72,7 @@ def log_uniform_candidate_sampler(
     seed: int | None = None,
     name: str | None = None,
 ) -> Samples:
-    """Classes by Zipf's law, the small ones likely; see `uniform_candidate_sampler`."""
+    """Samples classes by Zipf's law, small ids most often; see `uniform_candidate_sampler`."""
     return _sampled(
         "LogUniformCandidateSampler", true_classes, seed, name,
         num_true=num_true, num_sampled=num_sampled, unique=unique, range_max=range_max,
@@ -89,7 +89,7 @@ def learned_unigram_candidate_sampler(
     seed: int | None = None,
     name: str | None = None,
 ) -> Samples:
-    """Classes as often as they came as true ones; see `uniform_candidate_sampler`."""
+    """Samples classes as often as they were true classes; see `uniform_candidate_sampler`."""
     return _sampled(
         "LearnedUnigramCandidateSampler", true_classes, seed, name,
         num_true=num_true, num_sampled=num_sampled, unique=unique, range_max=range_max,
@@ -112,20 +112,20 @@ def fixed_unigram_candidate_sampler(
     seed: int | None = None,
     name: str | None = None,
 ) -> Samples:
-    """Classes as often as given; see `uniform_candidate_sampler`.
+    """Samples classes by given weights; see `uniform_candidate_sampler`.
 
     Args:
         true_classes: [batch, num_true] int64.
         num_true: True classes per example.
-        num_sampled: How many to draw.
-        unique: Whether they must differ.
+        num_sampled: The number of samples.
+        unique: Whether the samples must differ from each other.
         range_max: The number of classes.
         vocab_file: A file whose lines end with a comma and a weight.
         distortion: The power to which weights are raised.
-        num_reserved_ids: How many ids before the first with a weight are never drawn.
-        num_shards: Only every so many ids are drawn, ...
-        shard: ... beginning with this.
-        unigrams: The weights, in place of a file.
+        num_reserved_ids: The number of ids before the first one with a weight; they are not drawn.
+        num_shards: Only one in `num_shards` ids can be drawn, ...
+        shard: ... the first of them being this one.
+        unigrams: The weights, instead of a file.
         seed: Seed of the draws.
         name: Name of the node.
     """
@@ -146,7 +146,7 @@ def all_candidate_sampler(
     seed: int | None = None,
     name: str | None = None,
 ) -> Samples:
-    """All `num_sampled` classes, for tests; see `uniform_candidate_sampler`."""
+    """Returns all `num_sampled` classes, for tests; see `uniform_candidate_sampler`."""
     return _sampled(
         "AllCandidateSampler", true_classes, seed, name,
         num_true=num_true, num_sampled=num_sampled, unique=unique,
@@ -154,7 +154,7 @@ def all_candidate_sampler(
 
 
 class ComputeAccidentalHits(NamedTuple):
-    """Rows and positions of samples that are true classes, and very negative weights."""
+    """The rows and positions of samples that are true classes, and very negative weights."""
 
     indices: Tensor
     ids: Tensor
@@ -169,7 +169,7 @@ def compute_accidental_hits(
     seed: int | None = None,
     name: str | None = None,
 ) -> ComputeAccidentalHits:
-    """Where samples happen to be true classes: rows, positions, very negative weights."""
+    """Finds samples that happen to be true classes: rows, positions, very negative weights."""
     first, second = op_seeds(seed)
     rows, places, weights = apply_op(
         "ComputeAccidentalHits",
@@ -202,7 +202,7 @@ def _sampled_logits(
     partition_strategy: str,
     seed: int | None,
 ) -> tuple[Tensor, Tensor]:
-    """Logits of the true classes, then of the samples, less the log of their expected counts.
+    """Logits of the true classes, then of the samples, minus the log of their expected counts.
 
     Returns:
         Logits and labels, both [batch, num_true + num_sampled].
@@ -278,11 +278,11 @@ def nce_loss(
         biases: [num_classes], or a list of shards.
         labels: [batch, num_true] int64.
         inputs: [batch, width].
-        num_sampled: Classes to draw per batch.
+        num_sampled: The number of classes to sample per batch.
         num_classes: The number of classes.
         num_true: True classes per example.
-        sampled_values: What a sampler gave; `log_uniform_candidate_sampler` when None.
-        remove_accidental_hits: Whether samples that are true classes do not count.
+        sampled_values: The result of a sampler; of `log_uniform_candidate_sampler` when None.
+        remove_accidental_hits: Whether samples that are true classes are ignored.
         partition_strategy: As for `embedding_lookup`.
         name: Name of the scope.
 
@@ -316,7 +316,7 @@ def sampled_softmax_loss(
     name: str = "sampled_softmax_loss",
     seed: int | None = None,
 ) -> Tensor:
-    """Softmax cross entropy over the true and some other classes (Jean et al. 2014).
+    """Softmax cross entropy over the true classes and a sample of the others (Jean et al. 2014).
 
     Arguments and result as for `nce_loss`; `seed` is that of the sampler.
     """

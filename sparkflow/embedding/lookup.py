@@ -1,4 +1,4 @@
-"""Looking up rows of tables, in one piece or in shards; `sparse_embedding` combines them."""
+"""Looks up rows of tables, whole or sharded; `sparse_lookup` combines rows per example."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ def embedding_lookup(
     validate_indices: bool = True,
     max_norm: float | None = None,
 ) -> Tensor:
-    """The rows of a table at `ids`: `ids.shape + params.shape[1:]`. Its gradient is sparse.
+    """Looks up the rows at `ids`: `ids.shape + params.shape[1:]`. The gradient is sparse.
 
     Args:
         params: A variable or tensor with a row per id; a list of shards, or a partitioned variable;
-            an embedding variable, which gives unseen ids a row.
+            an embedding variable, which adds rows for unseen ids.
         ids: Integers of any shape.
-        partition_strategy: How ids are spread over shards. `mod`: id i is row i // n of shard
-            i % n. `div`: in runs of equal length, the first shards longer by one.
+        partition_strategy: How ids are distributed over shards. `mod`: id i is row i // n of shard
+            i % n. `div`: contiguous ranges of equal length, the first ones longer by one.
         name: Name of the scope.
-        validate_indices: Accepted for TensorFlow's sake.
-        max_norm: Scale rows down to this euclidean norm.
+        validate_indices: Ignored; accepted for compatibility with TensorFlow.
+        max_norm: Rows with a larger Euclidean norm are scaled down to it.
 
     Raises:
-        ValueError: `params` is empty, or the strategy another.
+        ValueError: `params` is empty, or the strategy is neither.
     """
     growing = params[0] if isinstance(params, list | tuple) and len(params) == 1 else params
     if isinstance(growing, EmbeddingVariable):
@@ -62,7 +62,7 @@ def embedding_lookup(
             t if isinstance(t, Symbolic) else graph.convert(t, None, "params") for t in tables
         ]
         if len(tables) == 1:
-            # Beside the table: only the rows travel.
+            # On the table's device: only the rows are transferred.
             with graph.colocate_with(tables[0]):
                 rows = _clipped(arrays.gather(tables[0], indices, name=scope), indices, max_norm)
             result: Tensor = identity(rows)
@@ -114,7 +114,7 @@ def _from_shards(tables: list[Any], ids: Tensor, strategy: str, max_norm: float 
 
 
 def _runs(tables: list[Any], flat: Tensor) -> tuple[Tensor, Tensor]:
-    """Shard and row of each id where shards hold runs of ids, the first ones longer by one."""
+    """Shard and row of each id if shards hold contiguous ranges, the first ones longer by one."""
     count = len(tables)
     kind = flat.dtype.base
     sizes = [table.get_shape()[0].value for table in tables]

@@ -1,4 +1,4 @@
-"""Policies by which an embedding variable adds and evicts rows of ids."""
+"""Policies by which an embedding variable adds and evicts rows."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _EVICTS_BY: Final = ("frequency", "age")
 @export("CounterFilter")
 @dataclass(frozen=True, slots=True)
 class CounterFilter:
-    """Ids get a row, and are trained, once they were looked up so often.
+    """Gives an id a trainable row once it has been looked up often enough.
 
-    Until then they read as zeros.
+    Until then it reads as zeros.
 
     Args:
-        filter_freq: How often; 1 for at once.
+        filter_freq: The number of lookups; 1 for the first.
 
     Raises:
         ValueError: It is less than 1.
@@ -34,10 +34,10 @@ class CounterFilter:
 @export("GlobalStepEvict")
 @dataclass(frozen=True, slots=True)
 class GlobalStepEvict:
-    """Ids lose their row when they were not looked up for so long.
+    """Evicts the row of an id that has not been looked up for a number of steps.
 
     Args:
-        steps_to_live: After how many lookups of the table (of its shard) by any replica.
+        steps_to_live: The number of lookups of the table (of the id's shard) by any replica.
 
     Raises:
         ValueError: It is less than 1.
@@ -53,10 +53,10 @@ class GlobalStepEvict:
 @export("L2WeightEvict")
 @dataclass(frozen=True, slots=True)
 class L2WeightEvict:
-    """Ids lose their row when `EmbeddingVariable.evict` finds its euclidean norm too small.
+    """Lets `EmbeddingVariable.evict` remove rows whose Euclidean norm is too small.
 
     Args:
-        l2_weight_threshold: Rows of a smaller norm go.
+        l2_weight_threshold: Rows with a smaller norm are removed.
 
     Raises:
         ValueError: It is not positive.
@@ -74,20 +74,20 @@ class L2WeightEvict:
 @export("EmbeddingVariableOption")
 @dataclass(frozen=True, slots=True)
 class EmbeddingVariableOption:
-    """How the rows of an embedding variable come and go.
+    """When an embedding variable adds and evicts rows.
 
     Args:
-        filter_option: When an id gets a row; at once when None.
-        evict_option: When it loses it; never when None.
-        capacity: How many rows there are at most, in all shards; None for no limit. A table that is
-            full evicts a sixteenth of its rows at once.
-        evict_by: Who goes first when it is full: `frequency`, those looked up least (of equal ones
-            the ones unused for longest); `age`, those unused for longest.
-        initial_rows: How many rows the initializer makes; every id starts from the one that a hash
-            of it says, wherever and whenever it comes.
+        filter_option: When an id gets a row; on the first lookup when None.
+        evict_option: When it loses its row; never when None.
+        capacity: The maximum number of rows in all shards; None for no limit. A full table evicts a
+            sixteenth of its rows at a time.
+        evict_by: Which rows a full table evicts first: `frequency`, those looked up least often
+            (among equals, those unused for longest); `age`, those unused for longest.
+        initial_rows: The number of rows that the initializer creates; every id starts from the one
+            selected by its hash, regardless of when and where it is first looked up.
 
     Raises:
-        ValueError: A number is less than 1, or `evict_by` is neither.
+        ValueError: A number is less than 1, or `evict_by` is something else.
     """
 
     filter_option: CounterFilter | None = None

@@ -1,4 +1,4 @@
-"""Embedding variables that only read: while a model is judged, and in the model that is kept."""
+"""Read-only embedding variables: for evaluation during training, and in the exported model."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from sparkflow.variables.variable import Variable
 from sparkflow_runtime.dtypes import DType, int64
 
 LAST_KEY: Final = (1 << 63) - 1
-"""What stands behind all ids of a fixed table: its row is that of ids without one."""
+"""Sorted after all ids of a fixed table; its row is the one for ids without a row."""
 
 
 class ObservedEmbedding(EmbeddingVariable):
-    """A table that others train: no lookup changes anything in it."""
+    """A table that others train: lookups never change it."""
 
     def lookup(self, ids: Any, insert: bool = True, name: str | None = None) -> Tensor:
-        """The rows of ids; zeros for those that have none, whatever `insert` says."""
+        """The rows of ids; zeros for ids without a row, whatever `insert` is."""
         return super().lookup(ids, insert=False, name=name)
 
 
 class FixedEmbedding(EmbeddingVariable):
-    """A table as a trained model has it: sorted ids and their rows, two ordinary variables.
+    """The table of a trained model: sorted ids and their rows, in two ordinary variables.
 
-    Its lookups are made of TensorFlow's own operations, so that every form of the model has them.
+    Lookups consist of TensorFlow's own operations, so that every export format supports them.
 
     Attributes:
-        values: The rows, [n + 1, dim]; the last one is that of ids without a row.
+        values: The rows, [n + 1, dim]; the last one is for ids without a row.
     """
 
     def __init__(
@@ -70,31 +70,31 @@ class FixedEmbedding(EmbeddingVariable):
 
     @property
     def initializer(self) -> Operation:
-        """Has no ids."""
+        """Initializes the table without any ids."""
         return group(self._keys.initializer, self.values[0].initializer)
 
     def size(self) -> Tensor:
-        """How many ids have a row: a scalar, int64."""
+        """The number of ids with a row: a scalar, int64."""
         count: Tensor = arrays.size(self._keys.value(), out_type=int64) - 1
         return count
 
     def statistics(self) -> dict[str, Tensor]:
-        """As of a table that nobody has looked anything up in."""
+        """The statistics of a table without any lookups."""
         size, none = self.size(), constants.constant(0, int64)
         return {"size": size, "waiting": none, "rows": size, "evicted": none, "lookups": none}
 
     def evict(self) -> Tensor:
-        """Takes nothing away: 0."""
+        """Does nothing and returns 0."""
         none: Tensor = constants.constant(0, int64)
         return none
 
     def export(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The ids [n] int64, in their order; the rows [n, dim]; zeros [n], as none are counted."""
+        """The ids [n] int64, sorted; the rows [n, dim]; zeros [n], as lookups are not counted."""
         keys = self._keys.value()[:-1]
         return keys, self.values[0].value()[:-1], apply_op("ZerosLike", keys)
 
     def lookup(self, ids: Any, insert: bool = True, name: str | None = None) -> Tensor:
-        """The rows of ids; zeros for those that have none, whatever `insert` says."""
+        """The rows of ids; zeros for ids without a row, whatever `insert` is."""
         del insert
         with self._graph.as_default(), self._graph.name_scope(name or f"{self.name}_lookup"):
             given = self._graph.convert(ids, None, "ids")
@@ -121,10 +121,10 @@ class FixedEmbedding(EmbeddingVariable):
 
 
 def keys_name(table: str) -> str:
-    """The name of the variable that has the ids of a fixed table."""
+    """The name of the variable with the ids of a fixed table."""
     return f"{table}/keys"
 
 
 def rows_name(table: str) -> str:
-    """The name of the variable that has the rows of a fixed table."""
+    """The name of the variable with the rows of a fixed table."""
     return f"{table}/rows"

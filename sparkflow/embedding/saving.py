@@ -1,4 +1,4 @@
-"""How an embedding variable is saved: as a whole, which any number of shards can restore."""
+"""Saves an embedding variable as a whole, which any number of shards can restore."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _IDS = ("keys", "counts", "ages")
 
 
 class EmbeddingSaveable(SaveableObject):
-    """Ids, counters, rows and slots of all shards, on the task of the first.
+    """Saves the ids, counters, rows and slots of all shards, on the first shard's task.
 
     Args:
-        name: Of the embedding variable.
+        name: The name of the embedding variable.
         shards: Its shards.
     """
 
@@ -33,7 +33,7 @@ class EmbeddingSaveable(SaveableObject):
 
     @property
     def specs(self) -> Sequence[SaveSpec]:  # type: ignore[override]  # there is more once slots are
-        """What is saved: made at the first question, when the optimizer has made its slots."""
+        """The tensors to save; created on first use, when the optimizer's slots exist."""
         slots = self._slot_names()
         if self._specs is None or slots != self._slots:
             self._slots = slots
@@ -42,13 +42,13 @@ class EmbeddingSaveable(SaveableObject):
 
     @property
     def device(self) -> str:
-        """Where the first shard is."""
+        """The device of the first shard."""
         return self._shards[0].values.device
 
     def restore(
         self, restored_tensors: Sequence[Tensor], restored_shapes: Sequence[Any] | None
     ) -> Any:
-        """Every shard takes what belongs to it."""
+        """Restores in each shard the rows that belong to it."""
         ids, initial, saved = restored_tensors[:3], restored_tensors[3], restored_tensors[4:]
         num_rows = arrays.shape(saved[0], out_type=ids[0].dtype.base)[0] - 1
         done: list[Any] = []
@@ -59,7 +59,7 @@ class EmbeddingSaveable(SaveableObject):
         return group(*done)
 
     def _slot_names(self) -> list[str]:
-        """The names of slots below the values of a shard, the same in all."""
+        """The names of slots relative to the values of a shard, the same in all."""
         first = self._shards[0]
         return sorted(each.op.name.removeprefix(_below(first)) for each in first.slots())
 
@@ -83,7 +83,7 @@ class EmbeddingSaveable(SaveableObject):
 
 
 class _Parts:
-    """What shards export, put together: the ids with rows of all of them come first."""
+    """Concatenates the exports of all shards: the ids with rows come first."""
 
     def __init__(self, exported: Sequence[tuple[list[Tensor], list[Tensor]]]) -> None:
         self._exported = exported
@@ -96,7 +96,7 @@ class _Parts:
         return arrays.concat([*first, *rest], 0)
 
     def rows(self, place: int) -> Tensor:
-        """What rows of a variable start from, then the rows."""
+        """The initial row of a variable, then its rows."""
         whole = [held[place] for _, held in self._exported]
         return arrays.concat([whole[0][:1], *(each[1:] for each in whole)], 0)
 

@@ -22,18 +22,18 @@ class Shard:
     """One shard.
 
     Args:
-        graph: Where it is made; the default graph already.
-        name: Of the embedding variable.
-        number: Which shard it is.
-        dim: Elements of a row.
-        dtype: Of these.
-        initial: What the rows start from is assigned this; a function that makes it.
-        policy: Attributes of the table's node.
+        graph: The graph to build in, already the default graph.
+        name: The name of the embedding variable.
+        number: The number of this shard.
+        dim: The number of elements per row.
+        dtype: The dtype of the elements.
+        initial: The initial value of `Shard.initial`, or a function that creates it.
+        policy: The attributes of the table's node.
         trainable: Whether optimizers change the values.
 
     Attributes:
-        values: A variable with a row per id; most of its rows belong to ids of the past or future.
-        initial: [initial_rows, dim] the rows that ids start from.
+        values: A variable with a row per id; its other rows are free for new ids.
+        initial: [initial_rows, dim], the rows that ids start from.
     """
 
     def __init__(
@@ -64,11 +64,11 @@ class Shard:
             )
             nothing = constants.constant(np.empty(0, np.int64))
             cleared = self._import(nothing, constants.constant(0, int64), nothing, nothing, 0, 1)
-        # Whoever starts the values anew forgets the ids too.
+        # Reinitializing the values also removes the ids.
         self.values.initializer.control_inputs.append(cleared[0].op)
 
     def look_up(self, ids: Tensor, counts: Tensor, insert: bool) -> Tensor:
-        """Rows of distinct ids: [n, dim]."""
+        """Looks up the rows of distinct ids: [n, dim]."""
         with self._graph.colocate_with(self.values, ignore_existing=True):
             found, _ = self._graph.apply(
                 "EmbeddingLookup",
@@ -78,7 +78,7 @@ class Shard:
         return found  # type: ignore[no-any-return]  # a tensor
 
     def evict(self, least_norm: float) -> Tensor:
-        """How many rows went."""
+        """Evicts rows and returns their number."""
         with self._graph.colocate_with(self.values, ignore_existing=True):
             norm = constants.constant(least_norm, self.values.dtype.base)
             found: Tensor = self._graph.apply(
@@ -87,23 +87,24 @@ class Shard:
         return found
 
     def statistics(self) -> Tensor:
-        """[5] int64, see the op."""
+        """[5] int64, see `EmbeddingStatistics`."""
         with self._graph.colocate_with(self.values, ignore_existing=True):
             found: Tensor = self._graph.apply("EmbeddingStatistics", (self._table,), {})
         return found
 
     def slots(self) -> list[Variable]:
-        """The variables that optimizers made beside the values."""
+        """The slots that optimizers have created for the values."""
         prefix = f"{self.values.op.name}/"
         known = self._graph.get_collection(GraphKeys.GLOBAL_VARIABLES)
         return [each for each in known if each.op.name.startswith(prefix)]
 
     def export(self, variables: Sequence[Variable]) -> tuple[list[Tensor], list[Tensor]]:
-        """All it has, on its task.
+        """Exports the whole shard, on its task.
 
         Returns:
-            Ids, counts and ages: [n], those with rows first. Per variable what rows start from and
-            the rows of these ids: [m + 1, dim].
+            Ids, counts and ages: [n], those with rows first. For each variable its initial row and
+                the
+            rows of these ids: [m + 1, dim].
         """
         with self._graph.colocate_with(self.values, ignore_existing=True):
             keys, rows, counts, ages = self._graph.apply("EmbeddingExport", (self._table,), {})
@@ -119,7 +120,7 @@ class Shard:
         number: int,
         num_shards: int,
     ) -> list[Operation]:
-        """Puts back what of all shards belongs to this one."""
+        """Restores this shard's part of what all shards saved."""
         with self._graph.colocate_with(self.values, ignore_existing=True):
             rows, places = self._import(ids[0], num_rows, ids[1], ids[2], number, num_shards)
             return [
@@ -128,7 +129,7 @@ class Shard:
             ]
 
     def set_clock(self, clock: Tensor) -> Operation:
-        """Has had so many lookups."""
+        """Sets the number of lookups."""
         with self._graph.colocate_with(self.values, ignore_existing=True):
             return self._graph.add_node("EmbeddingSetClock", (self._table, clock), {})
 

@@ -1,4 +1,4 @@
-"""Rows of a table looked up by sparse ids and combined per example."""
+"""Looks up rows of a table by sparse ids and combines them per example."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def embedding_lookup_sparse(
     combiner: str | None = None,
     max_norm: float | None = None,
 ) -> Tensor:
-    """Per row of `sp_ids` the combination of the table's rows with these ids.
+    """Combines the rows of a table that each row of `sp_ids` selects.
 
     Args:
         params: As for `embedding_lookup`.
         sp_ids: SparseTensor [batch, ids] of integers.
-        sp_weights: SparseTensor of the same places, or None for weights of 1.
+        sp_weights: SparseTensor with the same indices, or None for weights of 1.
         partition_strategy: As for `embedding_lookup`.
         name: Name of the scope.
         combiner: `sum`; `mean`, divided by the sum of weights; `sqrtn`, divided by the root of the
@@ -50,7 +50,7 @@ def embedding_lookup_sparse(
 
     Raises:
         TypeError: Ids or weights are not sparse.
-        ValueError: The combiner is another.
+        ValueError: The combiner is something else.
     """
     combiner = "mean" if combiner is None else combiner
     if combiner not in _COMBINERS:
@@ -124,14 +124,14 @@ def safe_embedding_lookup_sparse(
     partition_strategy: str = "div",
     max_norm: float | None = None,
 ) -> Tensor:
-    """As `embedding_lookup_sparse`, but ids below 0 and weights not above 0 do not count.
+    """As `embedding_lookup_sparse`, but ignores ids below 0 and weights that are not positive.
 
     Args:
         embedding_weights: As `params` of `embedding_lookup`.
         sparse_ids: SparseTensor [..., ids] int64.
-        sparse_weights: SparseTensor of the same places, or None.
+        sparse_weights: SparseTensor with the same indices, or None.
         combiner: As for `embedding_lookup_sparse`.
-        default_id: The id whose row empty rows get; zeros when None.
+        default_id: The id whose row is used for empty rows; zeros when None.
         name: Name of the scope.
         partition_strategy: As for `embedding_lookup`.
         max_norm: As for `embedding_lookup`.

@@ -1,4 +1,4 @@
-"""`get_embedding_variable`: a table of embeddings without a fixed number of rows."""
+"""`get_embedding_variable`: an embedding table without a fixed number of rows."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ GROWING_TABLES: Final = "sparkflow_embedding_variables"
 _KEYS: Final = (int32, int64, string)
 _VALUES: Final = (float16, float32, float64)
 _MANY_ROWS: Final = 1 << 40
-"""For partitioners, which ask how many rows there are."""
+"""Passed to partitioners, which need the number of rows."""
 _MOST_HASHES: Final = (1 << 63) - 1
 
 
 @export("EmbeddingVariable")
 class EmbeddingVariable:
-    """Rows of numbers by id, made when an id is first looked up. See `get_embedding_variable`.
+    """Rows of numbers by id, created when an id is first looked up.
 
-    In `tf.nn.embedding_lookup` and its kin it stands for a table. Optimizers train `values`, the
-    variables of its shards, and keep their slots beside these. Lookups and updates of several
-    sessions at once are safe.
+    See `get_embedding_variable`. It can be passed as the table to `tf.nn.embedding_lookup` and its
+    relatives. Optimizers train `values`, the variables of its shards, and create slots for them.
+    Concurrent lookups and updates by several sessions are safe.
 
     Attributes:
         name: Its name.
-        dim: Elements of a row.
-        dtype: Of these.
-        values: One variable per shard; which of its rows belongs to which id the table knows.
+        dim: The number of elements per row.
+        dtype: The dtype of the elements.
+        values: One variable per shard; the table maps ids to its rows.
     """
 
     def __init__(
@@ -97,28 +97,28 @@ class EmbeddingVariable:
 
     @property
     def shards(self) -> Sequence[Shard]:
-        """Its parts; none where it is fixed."""
+        """Its shards; empty for a fixed table."""
         return self._shards
 
     @property
     def initializer(self) -> Operation:
-        """Forgets all ids, and makes what rows start from."""
+        """Removes all ids, and creates the rows that new ids start from."""
         each = [one for shard in self._shards for one in (shard.values, shard.initial)]
         return group(*[variable.initializer for variable in each])
 
     def lookup(self, ids: Any, insert: bool = True, name: str | None = None) -> Tensor:
-        """The rows of ids: `ids.shape + [dim]`. Ids that have none read as zeros.
+        """Looks up the rows of ids: `ids.shape + [dim]`. Ids without a row read as zeros.
 
-        Equal ids are asked for once, and the gradients of their rows are added up on the worker.
+        Equal ids are requested once, and the gradients of their rows are added up on the worker.
 
         Args:
-            ids: Of any shape, of the key dtype.
-            insert: Whether unseen ids get rows and all count as looked up; without, nothing
-                changes, as it should when a model is only used.
+            ids: A tensor of any shape and of the key dtype.
+            insert: Whether unseen ids get rows and lookups are counted; False changes nothing, as
+                is appropriate for inference.
             name: Name of the scope.
 
         Raises:
-            TypeError: The ids have another dtype.
+            TypeError: The ids have a different dtype.
         """
         with self._graph.as_default(), self._graph.name_scope(name or f"{self.name}_lookup"):
             given = self._graph.convert(ids, None, "ids")
@@ -132,29 +132,29 @@ class EmbeddingVariable:
         return found
 
     def size(self) -> Tensor:
-        """How many ids have a row: a scalar, int64."""
+        """The number of ids with a row: a scalar, int64."""
         count: Tensor = self._statistics()[0]
         return count
 
     def statistics(self) -> dict[str, Tensor]:
-        """Scalars, int64, of all shards together.
+        """Scalars, int64, summed over all shards.
 
-        `size`: ids with a row. `waiting`: ids counted that have none yet. `rows`: rows in use, at
-        rest, and two more per shard. `evicted`: ids that lost their row. `lookups`: of shards.
+        `size`: ids with a row. `waiting`: ids counted but still without a row. `rows`: rows in use,
+        free rows, and two more per shard. `evicted`: ids that lost their row. `lookups`: of shards.
         """
         numbers = self._statistics()
         names = ("size", "waiting", "rows", "evicted", "lookups")
         return {name: numbers[place] for place, name in enumerate(names)}
 
     def evict(self) -> Tensor:
-        """A node that takes away rows that are due, see `evict_option`; how many: int64."""
+        """Creates a node that evicts rows by `evict_option` and returns their number: int64."""
         option = self._option.evict_option
         least = option.l2_weight_threshold if isinstance(option, L2WeightEvict) else 0.0
         each = [shard.evict(least) for shard in self._shards]
         return reduction.reduce_sum(arrays.stack(each))
 
     def export(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The ids that have rows [n] int64, the rows [n, dim], how often each was looked up [n]."""
+        """The ids with rows [n] int64, the rows [n, dim], and the number of lookups of each [n]."""
         keys, rows, counts = [], [], []
         for shard in self._shards:
             ids, held = shard.export([shard.values])
@@ -173,7 +173,7 @@ class EmbeddingVariable:
     # ------------------------------------------------------------------ inside
 
     def _start(self, initializer: Callable[..., Any]) -> Callable[[], Any]:
-        """What makes the rows to start from: the initializer once, for all shards."""
+        """Creates the rows to start from: runs the initializer once for all shards."""
         if self._shards:
             return lambda: identity(self._shards[0].initial.initial_value)
         return lambda: initializer([self._option.initial_rows, self.dim], dtype=self.dtype)
@@ -190,7 +190,7 @@ class EmbeddingVariable:
         return elementwise.cast(ids, int64)
 
     def _rows(self, ids: Tensor, counts: Tensor, insert: bool) -> Tensor:
-        """Rows of distinct ids: [n, dim]."""
+        """Looks up the rows of distinct ids: [n, dim]."""
         count = len(self._shards)
         if count == 1:
             return self._shards[0].look_up(ids, counts, insert)
@@ -212,7 +212,7 @@ class EmbeddingVariable:
 
 
 kinds: Final[DefaultStack[type[EmbeddingVariable]]] = DefaultStack("kind of embedding variable")
-"""What `get_embedding_variable` makes on this thread; tables that grow where none is entered."""
+"""The class that `get_embedding_variable` creates in this thread; by default, growing tables."""
 
 
 @export("get_embedding_variable")
@@ -226,27 +226,27 @@ def get_embedding_variable(
     partitioner: Callable[..., Any] | None = None,
     ev_option: EmbeddingVariableOption | None = None,
 ) -> EmbeddingVariable:
-    """An embedding variable: made, or got where the variable scope reuses.
+    """Creates an embedding variable, or returns the existing one if the variable scope reuses.
 
-    Its rows are those of the ids that were looked up, however large these are. The names of this
+    It has a row for each id that was looked up, however large the ids are. The names of this
     function and of its options are those of DeepRec.
 
     Args:
-        name: Its name below that of the open variable scope.
-        embedding_dim: Elements of a row.
-        key_dtype: Of ids: int64, int32, or string, of which a hash of 63 bits stands for the text.
+        name: Its name within the current variable scope.
+        embedding_dim: The number of elements per row.
+        key_dtype: The dtype of ids: int64, int32, or string, which is replaced by a 63-bit hash.
         value_dtype: float32, float64 or float16.
-        initializer: Makes the rows that ids start from; a truncated normal distribution of
-            deviation 1 / sqrt(embedding_dim) when None.
-        trainable: Whether optimizers change it.
-        partitioner: Into how many shards, by a hash of the ids, such as
-            `tf.fixed_size_partitioner(4)`; one when None. With a `replica_device_setter` each is on
-            the next parameter server.
-        ev_option: Which ids get rows, which lose theirs.
+        initializer: Creates the rows that ids start from; a truncated normal distribution with
+            standard deviation 1 / sqrt(embedding_dim) when None.
+        trainable: Whether optimizers update it.
+        partitioner: Determines the number of shards, over which ids are distributed by hash, such
+            as `tf.fixed_size_partitioner(4)`; one when None. With a `replica_device_setter` each
+            shard is on the next parameter server.
+        ev_option: Which ids get rows, and which lose theirs.
 
     Raises:
-        ValueError: There is one of this name and the scope does not reuse, or there is none and it
-            does; a size or dtype that cannot be.
+        ValueError: The name exists and the scope does not reuse, or it does not exist and the scope
+            reuses; a size or dtype is invalid.
     """
     if embedding_dim < 1:
         raise ValueError(f"embedding_dim must be at least 1, got {embedding_dim}")
@@ -290,7 +290,7 @@ def get_embedding_variable(
 
 
 def _policy(option: EmbeddingVariableOption, num_shards: int) -> dict[str, Any]:
-    """The attributes of the table of one shard."""
+    """The attributes of the table op of one shard."""
     evict = option.evict_option
     return {
         "admit_after": option.filter_option.filter_freq if option.filter_option else 1,
