@@ -70,7 +70,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class _Register:
-    """A tensor of a formula that is being traced."""
+    """A tensor in a formula that is being traced."""
 
     number: int
     dtype: DType
@@ -146,7 +146,7 @@ class Composed(Op):
         return run
 
     def is_fusable(self, node: NodeView) -> bool:
-        """The devices that support all steps except those that shapes may determine."""
+        """Whether kernels support all steps except those that shapes may determine."""
         try:
             steps = self.recipe(node.attrs).steps
         except InvalidArgumentError:

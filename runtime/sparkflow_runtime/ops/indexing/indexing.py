@@ -1,4 +1,4 @@
-"""Ops that make or search indices: one-hot, where, top k, unique.
+"""Ops that create or search indices: one-hot, where, top k, unique.
 
 Gathering and adding slices at given indices is in `gather`.
 """
@@ -181,10 +181,10 @@ class Where(Op):
 
 @register
 class TopKV2(Op):
-    """The k largest elements of every row, largest first, and where they are.
+    """The k largest elements of every row, largest first, and their indices.
 
-    Of equal elements the one with the lower index comes first. If `sorted` is False, the order is
-    unspecified, so both give the same result here.
+    Of equal elements the one with the lower index comes first. If `sorted` is False, any order is
+    allowed, so the result is the same.
     """
 
     inputs = "input: T, k: Tk"

@@ -90,7 +90,7 @@ class ScaledProduct(_Product):
 
 @register
 class AddedProduct(_Product):
-    """A sum and the product of two matrices."""
+    """The sum of a matrix and the product of two."""
 
     type = "_AddedProduct"
     inputs = "total: T, a: T, b: T"
@@ -100,7 +100,7 @@ class AddedProduct(_Product):
 
 @register
 class AddedScaledProduct(_Product):
-    """A sum and the product of two matrices times a number."""
+    """The sum of a matrix and the product of two, times a number."""
 
     type = "_AddedScaledProduct"
     inputs = "total: T, a: T, b: T, scale: T"

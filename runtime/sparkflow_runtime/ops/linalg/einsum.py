@@ -361,7 +361,7 @@ def _repeated(g: GraphBuilder, x: Tensor, sizes: Sequence[Tensor]) -> Tensor:
 def _covered_like(
     g: GraphBuilder, result: Tensor, shape: Tensor, own: Subscripts, labels: int
 ) -> Tensor:
-    """The dimensions under the ellipsis as the input has them: summed where it was repeated."""
+    """The dimensions under the ellipsis as in the input: summed if they were broadcast."""
     zero, one = np.array([0], np.int32), np.array([1], np.int32)
     found = g.Shape(result)
     lead = g.StridedSlice(

@@ -1,4 +1,4 @@
-"""What ops on stacks of matrices share: checks of shapes, and how gradients combine matrices."""
+"""Shared by ops on stacks of matrices: shape checks, and combining matrices in gradients."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Mutable arrays and stacks of tensors, as in graphs of TensorFlow 1.
 
-`tf.TensorArray` was an array on the device, identified by a handle; "flow" is a scalar that only
-orders reads and writes. The gradient of a read is written to another array, which belongs to the
-first and sums repeated writes. Loops kept values for their gradients on stacks. An array or stack
-belongs to the step that created it.
+`tf.TensorArray` used to be an array on the device, identified by a handle; "flow" is a scalar that
+only orders reads and writes. The gradient of a read is written to another array, which belongs to
+the first and sums repeated writes. Loops saved values for their gradients on stacks. An array or
+stack belongs to the step that created it.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class _ArrayOp(Op):
 
 
 class _ElementsOp(_ArrayOp):
-    """Written values may come out of any later op in the flow."""
+    """Any later op in the flow may return written values."""
 
     ends_with_step = True
 

@@ -32,8 +32,7 @@ class TensorList:
 
     Attributes:
         dtype: The numpy dtype of the elements.
-        block: An array whose rows the elements are, from the first to the last; None where there
-            is none.
+        block: An array whose rows are the elements in order; None if there is none.
         is_unset: Whether it is known that no element is set.
     """
 
@@ -555,7 +554,7 @@ class TensorListPopBack(ListOp):
         return TensorList(value.items[:-1], value.dtype), item
 
     def gradient(self, g: Any, op: Any, dlist: Any, ditem: Any) -> tuple[Any, None]:
-        """The element put back."""
+        """The list with the element put back."""
         dtype = op.attr("element_dtype")
         if dlist is None:
             count = g.Sub(g.TensorListLength(op.inputs[0]), 1)

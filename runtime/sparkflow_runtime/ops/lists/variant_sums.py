@@ -38,7 +38,7 @@ class AddVariants(ListOp):
         return add
 
     def gradient(self, g: Any, op: Any, dsum: Any) -> tuple[Any, ...]:
-        """Each gets the whole."""
+        """Each input gets the whole gradient."""
         return (dsum,) * len(op.inputs)
 
 
@@ -59,7 +59,7 @@ def _added(a: Any, b: Any) -> Any:
 
 @register
 class UnsetLike(ListOp):
-    """A list of the same length without set elements: the zero gradient of lists."""
+    """A list of the same length with all elements unset: the zero gradient of lists."""
 
     type = "_UnsetLike"
     inputs = "value: variant"

@@ -294,7 +294,7 @@ class LeakyRelu(Composed):
 
     def define(self, g: Any, features: Tensor, *, alpha: float) -> Tensor:
         """The sum of both sides."""
-        slope = np.float32(alpha)  # attributes are float32 in a GraphDef: the same without
+        slope = np.float32(alpha)  # attributes are float32 in a GraphDef: same result without one
         return g.Add(g.Maximum(features, 0.0), g.Mul(g.Minimum(features, 0.0), slope))
 
     def gradient(

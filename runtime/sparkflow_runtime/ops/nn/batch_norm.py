@@ -55,7 +55,7 @@ def _channel_axis(rank: int, data_format: str) -> int:
 class _Normalisation(Op):
     capturable = True
     images = IMAGE
-    aliases = frozenset({"mean", "variance"})  # given on where they are not of the batch
+    aliases = frozenset({"mean", "variance"})  # outputs return them unless they are of the batch
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape of the images, then vectors with a number per channel."""
@@ -180,7 +180,7 @@ def _made(
         general: The kernel in numpy.
         bind_out: Returns the kernel that fills arrays.
         node: The node.
-        context: What kernels are bound to.
+        context: The context of the kernels.
         form: The number of the images' input, before scale; the numbers of vector outputs, after
             the images, and of empty ones.
     """
@@ -269,7 +269,7 @@ def _shown(
     moments: tuple[Array, Array],
     share: float,
 ) -> tuple[Array, Array]:
-    """The outputs of mean and unbiased variance in training; NaN if there are no images."""
+    """The mean and unbiased variance to return in training; NaN if there are no images."""
     if not x.size:
         unknown = moments[0] + scale.dtype.type(float("nan"))
         return unknown, unknown
@@ -424,8 +424,8 @@ def _fill_gradients(
 ) -> None:
     """Computes the gradients of images, scale and offset, without storing normalised images.
 
-    With n = (x - mean) · inverse, it is dscale = Σ dy·n, and in training dx = factor · (dy -
-    mean(dy) - n · mean(dy·n)), in which n is first stored in dx.
+    With n = (x - mean) · inverse: dscale = Σ dy·n, and in training dx = factor · (dy - mean(dy) -
+    n · mean(dy·n)), for which n is first stored in dx.
     """
     dy, x, scale, mean, variance = inputs
     epsilon, data_format, is_training = attrs

@@ -62,7 +62,7 @@ class _Form:
 
 
 class _Maker:
-    """One kernel: images and vectors come in, in the order in which they are named."""
+    """One kernel, whose inputs are the images and vectors in the order in which they are named."""
 
     def __init__(self, form: _Form, images: Sequence[str], vectors: Sequence[str]) -> None:
         self._form = form
@@ -108,7 +108,7 @@ def _squares(form: _Form, count: int) -> Kernel:
 
 
 def _normalised(form: _Form, count: int, epsilon: float, average: float) -> Kernel:
-    """The images; then mean and variance as returned and as kept for the gradient."""
+    """The images, then the mean and variance to return and those kept for the gradient."""
     given = [] if average == 1 else ["given_mean", "given_variance"]
     made = _Maker(form, ["x"], ["total", "squares", "scale", "offset", *given])
     made.constant("share", 1 / count)
@@ -156,12 +156,12 @@ def _back(form: _Form, count: int, epsilon: float, is_training: bool) -> Kernel:
 
 
 class _Kernels:
-    """Kernels for images of a shape, bound at first use. Compiled ones are kept.
+    """Kernels for images of a shape, bound on first use; compiled ones are cached.
 
     Args:
         gpu: The GPU they run on.
         form: Their dimensions.
-        make: Returns their descriptions, given the elements of a channel.
+        make: Returns the kernels' descriptions, given the number of elements per channel.
     """
 
     def __init__(self, gpu: Gpu, form: _Form, make: Callable[[int], Sequence[Kernel]]) -> None:

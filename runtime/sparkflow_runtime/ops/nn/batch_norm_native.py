@@ -1,6 +1,6 @@
 """Batch normalisation on a CPU in machine code: two passes over the images, and two for gradients.
 
-Images have channels last, and everything has one dtype. All else is left to numpy.
+Images have channels last, and all arrays have one dtype. In all other cases numpy is used.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def bind_gradient(rank: int, epsilon: float, is_training: bool, plain: Run) -> R
     Args:
         rank: Dimensions of images.
         epsilon: Added to the variance.
-        is_training: Whether the mean and the variance are those of the images.
+        is_training: Whether the mean and variance are those of the batch.
         plain: The same in numpy.
     """
     known = _Known(rank)

@@ -76,7 +76,7 @@ class FakeQuantWithMinMaxArgs(Composed):
     def define(
         self, g: Any, value: Tensor, *, min: float, max: float, num_bits: int, narrow_range: bool
     ) -> Tensor:
-        """The nearest of these numbers.
+        """The nearest number that can be represented.
 
         Raises:
             InvalidArgumentError: `min` is not below `max`.
@@ -136,13 +136,13 @@ class _WithVariables(Composed):
         num_bits: int,
         narrow_range: bool,
     ) -> Tensor:
-        """The nearest of these numbers."""
+        """The nearest number that can be represented."""
         return _quantized(g, value, _nudged(g, low, high, num_bits, narrow_range))
 
     def gradient(
         self, g: GraphBuilder, op: OperationView, *grads: Tensor | None
     ) -> Sequence[Tensor]:
-        """Goes to the numbers in the range; that of numbers outside goes to the range's limits."""
+        """Passes to numbers in the range; that of other numbers goes to the limits of the range."""
         make = getattr(g, f"{self.op_type}Gradient")
         attrs = {name: op.attr(name) for name in _WIDTH}
         return make(grads[0], *op.inputs, **attrs)  # type: ignore[no-any-return]  # outputs

@@ -33,7 +33,7 @@ class _Extract(Op):
     backprop: ClassVar[str]
 
     def geometry(self, attrs: Mapping[str, Any]) -> tuple[Layout, tuple[int, ...]]:
-        """How windows slide, and their sizes."""
+        """The layout of the windows, and their sizes."""
         rates = attrs.get("rates", [1] * len(self.layout))
         layout = Layout.of({**attrs, "dilations": rates, "data_format": self.layout})
         return layout, spatial(attrs["ksizes"], self.layout, "ksizes")

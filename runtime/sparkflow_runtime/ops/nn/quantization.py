@@ -110,7 +110,7 @@ class QuantizeV2(Op):
 
 
 def _symmetric(low: Array, high: Array, least: float, greatest: float) -> tuple[Array, Array]:
-    """The range widened until its ends are the same multiple of the integers' limits."""
+    """The range, widened until its ends are the same multiple of the integers' limits."""
     if least == 0:
         return np.zeros_like(low), high
     scale = np.maximum(high / np.float32(greatest), low / np.float32(least))

@@ -43,7 +43,7 @@ class SoftmaxOfRows:
 
     Attributes:
         shifted: The logits minus the maximum of the row.
-        log_sum: The logarithm of the sum of the row's exponentials of these.
+        log_sum: The logarithm of the sum of exponentials of `shifted` over the row.
         softmax, log_softmax: The results.
     """
 

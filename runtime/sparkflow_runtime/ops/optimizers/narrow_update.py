@@ -218,12 +218,12 @@ def _put(array: Array, rows: Array, new: Array) -> None:
 
 
 class _OnHandle(NarrowUpdate):
-    """The op that does the same by handle; it has no outputs."""
+    """The op for handles; it has no outputs."""
 
     outputs = ""
 
     def infer(self, node: Inference) -> list[Shape]:
-        """Nothing comes out."""
+        """No outputs."""
         return []
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:

@@ -1,6 +1,6 @@
-"""What ops that change variables share: locks, shape checks, rows, work in blocks.
+"""Shared by ops that change variables: locks, shape checks, rows, work in blocks.
 
-The ops themselves are in `state`, `scatter` and `training`.
+The ops themselves are in `state.variable_ops`, `state.scatter` and `apply_gradient`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class LockOrder:
         self._known: tuple[Sequence[Variable], Sequence[Any]] = ((), ())
 
     def of(self, variables: Sequence[Variable]) -> Sequence[Any]:
-        """The locks of these variables; thread-safe."""
+        """Returns the locks of these variables; thread-safe."""
         known = self._known
         if known[0] != variables:
             locks = sorted({variable.lock for variable in variables}, key=id)

@@ -335,7 +335,7 @@ def add_sign(
     beta: Array,
     grad: Array,
 ) -> Values:
-    """Larger steps where gradient and momentum agree (Bello et al. 2017).
+    """Takes larger steps where gradient and momentum agree (Bello et al. 2017).
 
     `m = beta * m + (1 - beta) * grad;
     var -= lr * (alpha + sign_decay * sign(grad) * sign(m)) * grad`.
@@ -356,7 +356,7 @@ def power_sign(
     beta: Array,
     grad: Array,
 ) -> Values:
-    """Exponentially larger steps where gradient and momentum agree (Bello et al. 2017).
+    """Takes exponentially larger steps where gradient and momentum agree (Bello et al. 2017).
 
     `m = beta * m + (1 - beta) * grad;
     var -= lr * exp(logbase * sign_decay * sign(grad) * sign(m)) * grad`.

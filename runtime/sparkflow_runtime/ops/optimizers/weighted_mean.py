@@ -64,10 +64,10 @@ def scaled(array: Array, factor: float) -> Array:
 def weighted_means(
     contributions: Sequence[Sequence[Array]], weights: Sequence[float]
 ) -> list[Array]:
-    """The mean of every array; small ones are merged to save Python calls.
+    """Computes the mean of every array; small ones are merged to save Python calls.
 
     Args:
-        contributions: Per contribution its arrays, of the same shapes and dtypes in all of them.
+        contributions: The arrays of each contribution, with the same shapes and dtypes in all.
         weights: One per contribution.
     """
     means: list[Any] = [None] * len(contributions[0])

@@ -151,7 +151,7 @@ class _OfShape(RandomOp):
 
 
 class _Filled(_OfShape):
-    """Those that numpy can write into an array."""
+    """Numbers that numpy can write into an array."""
 
     fill: ClassVar[Callable[..., Any]]
     """The name of numpy's generator method."""
@@ -326,7 +326,7 @@ class Multinomial(RandomOp):
         return [(node.with_rank(0, 2, "logits")[0], samples)]
 
     def machine_call(self, node: NodeView, site: CallSite) -> MachineCall | None:
-        """The same classes, except where rounding differs at a boundary."""
+        """The same classes, except if rounding differs at a boundary."""
         dtype, (rows, classes) = site.dtypes[0], site.shapes[0]
         if not 0 < classes <= random_numbers.MOST_CLASSES or dtype not in random_numbers.LOGITS:
             return None

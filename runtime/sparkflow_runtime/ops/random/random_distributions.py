@@ -82,7 +82,7 @@ class _Poisson(_PerParameter):
 
 @register
 class RandomPoisson(_Poisson):
-    """Of the dtype of the rate."""
+    """Event counts of the dtype of the rate."""
 
     inputs = "shape: S, rate: dtype"
     outputs = "output: dtype"
@@ -91,7 +91,7 @@ class RandomPoisson(_Poisson):
 
 @register
 class RandomPoissonV2(_Poisson):
-    """Of any dtype."""
+    """Event counts of any dtype."""
 
     inputs = "shape: S, rate: R"
     outputs = "output: dtype"

@@ -71,7 +71,7 @@ def write_states(session: Resources, states: bytes) -> None:
 
     Args:
         session: The session's resources.
-        states: What `read_states` returned.
+        states: The result of `read_states`.
 
     Raises:
         InvalidArgumentError: They are not valid states.

@@ -89,7 +89,7 @@ class Transpose(Op):
         return lambda x, perm, out: fill(x, axes_of(x.shape, perm), out)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
-        """The gradient with its dimensions put back."""
+        """The gradient with its dimensions in the original order."""
         return g.Transpose(dy, g.InvertPermutation(op.inputs[1])), None
 
 
@@ -169,7 +169,7 @@ class BroadcastTo(Op):
     value_rule = moving(0)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape asked for."""
+        """The requested shape."""
         shape = constant_shape(node, 1, "shape")
         if shape is not None and node.shapes[0] is not None:
             _check_broadcast(node.shapes[0], shape)

@@ -106,7 +106,7 @@ class PlaceholderWithDefault(Op):
     aliases = frozenset({"input"})
     attrs = {"dtype": type_attr(), "shape": shape_attr()}
     kernels = STRINGS_ON_HOST
-    stateful = True  # the same reason as for Placeholder
+    stateful = True  # for the same reason as Placeholder
     keeps_inputs = False
     is_view = True
 
@@ -313,7 +313,7 @@ class Fill(Op):
     value_rule = moving(1)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape `dims` gives."""
+        """The shape given by `dims`."""
         node.with_rank(1, 0, "value")
         return [constant_shape(node, 0, "dims")]
 
@@ -321,7 +321,8 @@ class Fill(Op):
         """The filled tensor.
 
         Raises:
-            InvalidArgumentError: `dims` is no vector or has a negative size, `value` no scalar.
+            InvalidArgumentError: `dims` is not a vector or has a negative size, or `value` is not a
+                scalar.
         """
         _check_scalar(value)
         result = xp.empty(checked_dims(vector(dims, "dims"), "dims"), value.dtype)

@@ -1,4 +1,4 @@
-"""Several tensors into one and one into several along a dimension: concatenation and splitting.
+"""Joins tensors along a dimension, and splits one along a dimension: concatenation and splitting.
 
 Along a new dimension: `stacking`.
 """
@@ -192,7 +192,7 @@ class ConcatOffset(Op):
         return [node.with_rank(i, 1, "shape") for i in range(1, len(node.shapes))]
 
     def compute(self, xp: Any, concat_dim: Array, *vectors: Array) -> tuple[Array, ...]:
-        """Zeros but for the sum of the sizes before, at `concat_dim`.
+        """Zeros except for the sum of the preceding sizes at `concat_dim`.
 
         Raises:
             InvalidArgumentError: The shapes differ in another dimension.

@@ -101,7 +101,7 @@ def fill_padded(value: Array, widths: Widths, constant: Any, out: Array) -> None
 
 
 def _inside(shape: Sequence[int], widths: Widths) -> tuple[Any, ...]:
-    """The index of what the border surrounds."""
+    """The index of the part inside the border."""
     return (
         *(slice(before, before + dim) for dim, (before, _) in zip(shape, widths, strict=True)),
         ...,
@@ -253,7 +253,7 @@ class MirrorPad(Op):
         """The padded tensor.
 
         Raises:
-            InvalidArgumentError: Paddings that do not fit, or wider than what can be mirrored.
+            InvalidArgumentError: The paddings do not fit, or are wider than what can be mirrored.
         """
         widths = _widths(value.shape, paddings)
         result = xp.empty(
@@ -304,7 +304,7 @@ class MirrorPadGrad(Op):
         """The folded tensor.
 
         Raises:
-            InvalidArgumentError: Paddings that do not fit, or wider than what can be mirrored.
+            InvalidArgumentError: The paddings do not fit, or are wider than what can be mirrored.
         """
         widths = _widths(value.shape, paddings)
         inner = [dim - sum(pair) for dim, pair in zip(value.shape, widths, strict=True)]

@@ -1,4 +1,4 @@
-"""Elements moved along a dimension (roll, reverse_sequence), and checks that pass tensors on."""
+"""Moves elements along a dimension (roll, reverse_sequence); identities that check or promise."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class EnsureShape(Op):
         """The value.
 
         Raises:
-            InvalidArgumentError: It has another shape.
+            InvalidArgumentError: It has a different shape.
         """
         if not shapes.is_compatible(shape, value.shape):
             raise InvalidArgumentError(
@@ -163,7 +163,7 @@ class EnsureShape(Op):
         return value
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor, ...]:
-        """What arrives."""
+        """The gradient itself."""
         return (dy,)
 
 

@@ -151,7 +151,7 @@ class Reshape(Op):
         return [_static_shape(node.shapes[0], dims)]
 
     def compute(self, xp: Any, tensor: Array, shape: Array) -> Array:
-        """A view of the elements where their order allows it.
+        """A view, if the order of the elements allows it.
 
         Raises:
             InvalidArgumentError: The number of elements does not fit.

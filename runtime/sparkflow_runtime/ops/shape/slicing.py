@@ -265,9 +265,9 @@ class StridedSliceGrad(Op):
         return run
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """Zeros, and the gradient where it belongs.
+        """The gradient at its position, and zeros elsewhere.
 
-        The kernel raises InvalidArgumentError where `dy` does not have the shape of the slice.
+        The kernel raises InvalidArgumentError if `dy` does not have the shape of the slice.
         """
         index_of = remembering(_strided_index(Masks.of(node.attrs)))
 

@@ -211,7 +211,7 @@ class SpaceToBatchND(_BlocksOp):
         return _space_to_batch(xp, value, *self._blocks(block_shape, paddings))
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Any, ...]:
-        """The blocks put back, the padding cropped."""
+        """The blocks moved back, with the padding cropped."""
         return g.BatchToSpaceND(dy, *op.inputs[1:]), None, None
 
 
