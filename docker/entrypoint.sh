@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# What Spark on Kubernetes starts: `driver ...` and `executor`, with settings in the environment; any
-# other command is run as it is. After kubernetes/dockerfiles/spark/entrypoint.sh of Apache Spark.
+# Started by Spark on Kubernetes as `driver ...` or `executor`, with settings in the environment; any
+# other command is run unchanged. Based on kubernetes/dockerfiles/spark/entrypoint.sh of Apache Spark.
 set -euo pipefail
 
-# OpenShift runs images as users that have no name, which Hadoop does not like.
+# OpenShift runs images as users without a name, which Hadoop does not support.
 if ! getent passwd "$(id -u)" >/dev/null && [ -w /etc/passwd ]; then
     echo "$(id -u):x:$(id -u):0:anonymous:${SPARK_HOME}:/bin/false" >>/etc/passwd
 fi

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Builds the documentation site into build/site and fails on whatever mkdocs warns of: broken links and
-# anchors, pages outside of the navigation, public names without a place.
+# Builds the documentation site into build/site. Fails on every warning of mkdocs: broken links and
+# anchors, pages missing from the navigation, public names without a place.
 #
 #     scripts/build_docs.sh                 # open build/site/index.html
-#     scripts/build_docs.sh --if-possible   # as CI: passes where the packages cannot be had
-#     scripts/build_docs.sh --serve         # at http://127.0.0.1:8000, built anew at each change
+#     scripts/build_docs.sh --if-possible   # as in CI: passes if the packages are unavailable
+#     scripts/build_docs.sh --serve         # at http://127.0.0.1:8000, rebuilt on each change
 #
-# The packages of docs/requirements.txt live in .venv-docs (SPARKFLOW_DOCS_VENV), beside the environment of
-# sparkflow: nothing of sparkflow is imported, the reference is read from its source.
+# The packages of docs/requirements.txt are installed in .venv-docs (SPARKFLOW_DOCS_VENV), separate from
+# sparkflow's environment: sparkflow is not imported, the reference is read from its source.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,7 +19,7 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
     "$python" -m venv --clear "$venv"
     if ! "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --retries 1 \
         --requirement docs/requirements.txt; then
-        echo "The packages of docs/requirements.txt cannot be had here." >&2
+        echo "The packages of docs/requirements.txt are not available here." >&2
         if [ "${1:-}" = --if-possible ]; then
             echo "The site was not built." >&2
             exit 0

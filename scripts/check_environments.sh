@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
-# Installs the wheel into environments as people have them, each given by a constraint file in
+# Installs the wheel into typical user environments, each defined by a constraint file in
 # scripts/environments/, and checks it there: `pip check`, a step, a fit, an export and a prediction.
-# Takes some minutes and 2 GB for each: for the night, or before a release.
+# Takes some minutes and 2 GB for each. Run nightly or before a release.
 #
 #     scripts/check_environments.sh                 all of them
-#     scripts/check_environments.sh floors core     these
+#     scripts/check_environments.sh floors core     only these
 #
-# The environments are .venv-environments/NAME and are made anew; SPARKFLOW_ENVIRONMENTS names another
-# folder. A file's comments say which Python (python3.12 of PATH, one of pyenv or what uv downloads; else
-# PYTHON or python3, with a warning), which extras of ours and what beside them is installed, and with
-# which options of pip.
+# The environments .venv-environments/NAME are created from scratch; SPARKFLOW_ENVIRONMENTS names another
+# folder. A file's comments specify the Python (python3.12 of PATH, of pyenv or downloaded by uv; else
+# PYTHON or python3, with a warning), our extras and other packages to install, and pip's options.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -29,11 +28,11 @@ folder="$(cd "$folder" && pwd)"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 
-said() { # said NAME KEY: what the comment `# KEY: ...` of an environment's file says
+said() { # said NAME KEY: the text of the comment `# KEY: ...` in an environment's file
     sed -n "s/^# $2: *//p" "$files/$1.txt"
 }
 
-python_for() { # python_for NAME: an interpreter of the version that an environment's file says
+python_for() { # python_for NAME: an interpreter of the version in an environment's file
     local version each
     version="$(said "$1" python)"
     for each in "python$version" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/python; do
@@ -44,11 +43,11 @@ python_for() { # python_for NAME: an interpreter of the version that an environm
     done
     fetch "$version" && return
     each="${PYTHON:-python3}"
-    echo "WARNING: no Python $version here, and none to fetch; $1 is tried with $("$each" -V)" >&2
+    echo "WARNING: no Python $version here, and none to download; testing $1 with $("$each" -V)" >&2
     echo "$each"
 }
 
-fetch() { # fetch VERSION: the interpreter that uv downloads, or has downloaded before
+fetch() { # fetch VERSION: the interpreter that uv downloads or has downloaded before
     if [ ! -x "$work/uv/bin/uv" ]; then
         "${PYTHON:-python3}" -m venv "$work/uv" || return 1
         "$work/uv/bin/python" -m pip install --quiet --disable-pip-version-check uv >&2 || return 1
@@ -76,7 +75,7 @@ check() {
     "$bin/python" -V
     mkdir -p "$work/$name"
     [ -n "$extras" ] || smoke=(--core)
-    # Not in the tree: Spark's Python workers look for packages in the current folder first.
+    # Not in the tree, since Spark's Python workers search the current folder for packages first.
     (cd "$work" && "$bin/python" -I "$files/smoke.py" "${smoke[@]}" "$work/$name") 2>"$work/$name.log" || {
         tail -n 40 "$work/$name.log" >&2
         return 1
@@ -88,7 +87,7 @@ check() {
 
 wheel=""
 build() {
-    # With the first environment's pip; the work tree's own need not exist.
+    # With the first environment's pip, since the work tree's environment may not exist.
     "$1/python" -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$work" . >&2
     wheel="$(ls "$work"/sparkflow_ml-*.whl)"
 }

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Does what the README says in a fresh clone, as a new user: an example and some tests by one command
-# each, in a folder with a space, without a Java and, if run by root, without root's rights; then again
-# without a network. Takes ten minutes and 3 GB: for the night, or before a release.
+# Follows the README in a fresh clone, as a new user: an example and some tests, by one command each, in a
+# folder with a space in its name, without Java and, if run by root, without root's privileges; then
+# again without a network. Takes ten minutes and 3 GB. Run nightly or before a release.
 #
-#     scripts/check_fresh_clone.sh [COMMIT]     HEAD if not given; only what is committed is tried
+#     scripts/check_fresh_clone.sh [COMMIT]     HEAD if not given; uncommitted changes are ignored
 #
-# PYTHON names the interpreter, which the user nobody must be able to run; if it is not set, python3 of
-# PATH or of /usr/bin.
+# PYTHON names the interpreter, which the user nobody must be able to run; by default, python3 of PATH or
+# of /usr/bin.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,7 +17,7 @@ clone="$work/a fresh clone"
 git clone --quiet --no-hardlinks . "$clone"
 git -C "$clone" checkout --quiet "$commit"
 
-# All programs but java, and nothing of the environment.
+# All programs except java, and no environment variables.
 mkdir "$work/bin" "$work/home"
 for folder in /usr/local/bin /usr/bin /bin; do
     for program in "$folder"/*; do
@@ -32,19 +32,19 @@ if [ "$(id -u)" -eq 0 ]; then
     as_user=(setpriv --reuid=nobody --regid=nogroup --clear-groups)
 fi
 
-# One in root's home, as pyenv's are, is not for others.
+# Others cannot run an interpreter in root's home, such as pyenv's.
 python=""
 candidates=(python3 /usr/bin/python3)
 [ -z "${PYTHON:-}" ] || candidates=("$PYTHON")
 for each in "${candidates[@]}"; do
     found="$("$each" -c 'import sys; print(sys.executable)' 2>/dev/null)" || continue
-    if "${as_user[@]}" env "$found" -c "" 2>/dev/null; then # setpriv itself may still reach all
+    if "${as_user[@]}" env "$found" -c "" 2>/dev/null; then # setpriv itself may still have access
         python="$found"
         break
     fi
 done
 [ -n "$python" ] || {
-    echo "None of ${candidates[*]} is a Python that the user of the clone can run: set PYTHON to one" >&2
+    echo "None of ${candidates[*]} is a Python that the clone's user can run: set PYTHON to one that is" >&2
     exit 2
 }
 ln -sf "$python" "$work/bin/python3"
@@ -70,7 +70,7 @@ run online scripts/run_tests -x "${tests[@]}"
 run offline scripts/run_example digits
 run offline scripts/run_tests -x "${tests[@]}"
 [ -x "$clone/.venv/java/bin/java" ] || {
-    echo "No Java was installed: one was found that should have been hidden" >&2
+    echo "No Java was installed: the command found one that should have been hidden" >&2
     exit 1
 }
 printf '\nA fresh clone works.\n'

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fails if the generated protobuf modules are not what proto/ generates.
+# Fails if the generated protobuf modules do not match proto/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

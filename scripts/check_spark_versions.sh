@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs the tests that touch most of Spark with several versions of pyspark, each in a virtual
-# environment of its own. Takes a quarter of an hour per version: for the night, or before a release.
+# Runs the tests that cover most uses of Spark with several versions of pyspark, each in its own virtual
+# environment. Takes a quarter of an hour per version. Run nightly or before a release.
 #
 #     scripts/check_spark_versions.sh               3.5, 4.0, 4.1 and the newest
-#     scripts/check_spark_versions.sh 3.5 4.1       these
-#     scripts/check_spark_versions.sh 3.5 -- -k classifier    the rest is pytest's
+#     scripts/check_spark_versions.sh 3.5 4.1       only these
+#     scripts/check_spark_versions.sh 3.5 -- -k classifier    with arguments of pytest
 #
 # The environments are .venv-spark/<version>; SPARKFLOW_VERSION_VENVS names another folder. PYTHON names
 # the interpreter (python3 if not set; Spark 3.5 runs with Python 3.8 to 3.12).
@@ -19,7 +19,7 @@ done
 [ "${1:-}" = "--" ] && shift
 [ ${#versions[@]} -gt 0 ] || versions=(3.5 4.0 4.1 newest)
 
-# Every way in which rows, jobs and models meet Spark, in few tests.
+# A few tests that cover every interaction of rows, jobs and models with Spark.
 chosen=(
     tests/sparkflow/spark/data/plan
     tests/sparkflow/spark/data/test_doors.py
@@ -39,7 +39,7 @@ for version in "${versions[@]}"; do
     bin="$venvs/$version/bin"
     case "$version" in
         newest) wanted=("pyspark[connect]>=4.1") ;;
-        # As the extra spark35 of pyproject.toml.
+        # The same as the extra spark35 of pyproject.toml.
         3.*) wanted=("pyspark[connect]==$version.*" "numpy<2" "pyarrow<20" "setuptools") ;;
         *) wanted=("pyspark[connect]==$version.*") ;;
     esac
@@ -49,7 +49,7 @@ for version in "${versions[@]}"; do
     printf '\n==== %s\n' "$("$bin/python" -c 'import numpy, pyarrow, pyspark, sys
 print("pyspark", pyspark.__version__, "numpy", numpy.__version__, "pyarrow", pyarrow.__version__,
       "Python", sys.version.split()[0])')"
-    # Deprecations of old packages are not ours to repair.
+    # Ignores deprecations in old packages, which we cannot fix.
     "$bin/python" -m pytest -q -W default "${chosen[@]}" "$@" || failed+=("$version")
 done
 if [ ${#failed[@]} -gt 0 ]; then

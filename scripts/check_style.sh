@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the linter, the formatter, the type checker and the layer checks; each runs even if one before
-# it failed.
+# Runs the linter, the formatter, the type checker and the layer checks; a failure does not stop the
+# others.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the wheel, checks what is in it, and imports both packages from it instead of from the tree.
+# Builds the wheel, checks its contents, and imports both packages from it instead of from the tree.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,7 +15,7 @@ trap 'rm -rf "$work"' EXIT
 "$bin/check-wheel-contents" "$work"/*.whl
 "$bin/python" -m pip install --quiet --disable-pip-version-check --no-deps \
     --target "$work/site" "$work"/*.whl
-# PYTHONPATH comes before the editable install; the work folder keeps the tree off the path.
+# PYTHONPATH precedes the editable install; the work folder keeps the tree off the path.
 bin="$(cd "$bin" && pwd)"
 cd "$work"
 PYTHONPATH="$work/site" "$bin/python" - "$work/site" <<'PYTHON'
@@ -32,7 +32,7 @@ for package in (sparkflow, sparkflow_runtime):
         sys.exit(f"{package.__name__} was imported from {folder}, not from the wheel")
     if not (folder / "py.typed").is_file():
         sys.exit(f"{package.__name__} lacks py.typed in the wheel")
-# What users test with. What only our own tests need is in tests/support.
+# Test support for users; that of our own tests is in tests/support.
 shipped = {path.stem for path in (site / "sparkflow_runtime" / "testing").glob("*.py")}
 wanted = {
     "__init__",
@@ -56,7 +56,7 @@ if loaded:
 print("The wheel imports.")
 PYTHON
 
-# As `--py-files` sends it: zipped.
+# Zipped, as `--py-files` sends it.
 "$bin/python" - "$work"/*.whl <<'PYTHON'
 import sys
 

@@ -3,48 +3,49 @@
     .venv/bin/python scripts/measure_house.py
     .venv/bin/python scripts/measure_house.py --commit 29b69e0 --wheel
 
-What is counted, in both packages unless it says otherwise:
+Counted in both packages, unless stated otherwise:
 
 hand-written lines
-    Lines of `.py` and `.pyi` files but for `protos/`, `_generated/`, and the other files that a
-    script writes: `raw_ops.pyi`, the index of ops, accessors and values of Spark parameters.
+    Lines of `.py` and `.pyi` files except `protos/`, `_generated/`, and other files that a script
+    writes: `raw_ops.pyi`, the index of ops, accessors and values of Spark parameters.
 ops told by their names outside of ops
     Collections of op types, comparisons with one and the like outside of `sparkflow_runtime.ops`
-    that are not meant, as tests/support/op_names.py says it for the contract test; below it those
-    that are meant: rewrite rules and generated tables by file, the rest by name.
+    that are not intended, as defined in tests/support/op_names.py for the contract test; followed
+    by those that are: rewrite rules and generated tables by file, the rest by name.
 places that turn Arrow into arrays
-    Modules, but for tests' support, that have to do with pyarrow and call `to_numpy`, `to_pylist`,
-    `buffers` and the like, or hand a column to numpy, as tests/support/arrow_places.py says it.
+    Modules, except test support, that use pyarrow and call `to_numpy`, `to_pylist`, `buffers` and
+    the like, or pass a column to numpy, as defined in tests/support/arrow_places.py.
 circles
-    Strongly connected components of the folders and top modules of a package by their imports, at
-    import time and in functions, and of modules by the same.
+    Strongly connected components of a package's folders and top modules, and of its modules, by
+    imports at import time and in functions.
 modules in one folder, at most
-    Files beside each other that are written by hand, without `__init__.py`.
+    Hand-written files in the same folder, without `__init__.py`.
 modules loaded by the first addition
-    Modules of ours in `sys.modules` of a new process after
+    Our modules in `sys.modules` of a new process after
     `import sparkflow as tf; tf.Session().run(tf.add(1.0, 2.0))`.
 concepts
-    Proxies that can be counted, since what a person has to know cannot be:
-    an op: class attributes and methods of `Op` itself, and where ops are told by names outside;
-    beside it what `Op` inherits, traits that an op may say and that have an answer for every op;
-    a Spark parameter: the median, over the parameters of `SparkTrainer`, of the files that say its
-    name: as a field of a config, in a getter or setter, or as a string that is nothing else. These
-    are the row that declares it and what it configures; generated files do not count;
-    the transport: classes at the top of `transport/` and `rendezvous/` modules;
-    a pass: modules that modules of the passes import from outside of their own, all together, and
-    beside it what one module of them does, other passes with it;
-    a fusion: classes at the top of modules of `compiler/` with "fus" in their path, and of
-    `codegen/` modules that they import.
+    Countable proxies for what a person has to know:
+    an op: class attributes and methods of `Op` itself, and places outside that refer to ops by
+    name; next to it what `Op` inherits: optional traits, with defaults that suit every op;
+    a Spark parameter: the median, over the parameters of `SparkTrainer`, of the number of files
+    with its name: as a field of a config, in a getter or setter, or as a whole string. These are
+    the row that declares it and the code that uses it; generated files do not count;
+    the transport: top-level classes of `transport/` and `rendezvous/` modules;
+    a pass: modules outside of the passes that these import, in total, and next to it what a single
+    module of them imports, including other passes;
+    a fusion: top-level classes of `compiler/` modules with "fus" in their path, and of `codegen/`
+    modules that they import.
 files on a row's way
-    Modules of `sparkflow.spark.data` that a fit of a DataFrame loads: the doors of the driver, the
-    Spark task and the training process, and what these import at import time; beside them, modules
-    of `sparkflow.spark` outside of `data` that those import themselves. Parquet files that workers
-    read, data sources for Spark, and datasets of programs have ways of their own.
+    Modules of `sparkflow.spark.data` that a fit of a DataFrame loads: the entry points of the
+    driver, the Spark task and the training process, and their imports at import time; next to them,
+    modules of `sparkflow.spark` outside of `data` that those import directly. Parquet files read by
+    workers, data sources for Spark, and datasets of programs take other ways.
 modules without a test
-    Modules without a file of the same place and name in `tests/`, or one beside it that was seen to
-    run them, as tests/support/mirror.py says; below it those whose ops have no rows in the tables.
+    Modules without a test file at the mirrored place, or one next to it that was observed to run
+    them, as defined in tests/support/mirror.py; followed by those with ops without a row in the
+    tables.
 wheel
-    Its size, where `--wheel` asks to build one.
+    Its size, if `--wheel` builds one.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ GENERATED = re.compile(
 )
 DATA = "sparkflow.spark.data."
 DOORS = ("plan.arrange", "spool.spool", "feed.worker_feed")
-"""Where rows come into the driver's, the Spark task's and the training process's part of `data`."""
+"""The entry points of the driver, the Spark task and the training process into `data`."""
 
 
 def main() -> None:
@@ -165,7 +166,7 @@ def measure(tree: Path, wheel: bool) -> None:
 
 
 def row(what: str, figure: object, note: str = "") -> None:
-    """Prints one."""
+    """Prints one row of the table."""
     print(f"{what:42}{figure:>10}  {note}", flush=True)
 
 
@@ -263,7 +264,7 @@ def _row_files(paths: dict[str, Path]) -> set[str]:
         name = border.pop()
         if name not in found and name.startswith("sparkflow.spark."):
             found.add(name)
-            if name.startswith(DATA):  # dependencies of others are not part of the way
+            if name.startswith(DATA):  # imports of other modules are not part of the way
                 border += edges.get(name, ())
     return {name for name in found if paths[name].name != "__init__.py"}
 
@@ -285,7 +286,7 @@ def _parameters(tree: Path, spark: dict[str, Path]) -> dict[str, int]:
 
 
 def _words(path: Path) -> set[str]:
-    """Attributes, those of configs with that word before them, and strings, in quotes."""
+    """Returns attributes, those of configs after `config.`, and strings in quotes."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Attribute):

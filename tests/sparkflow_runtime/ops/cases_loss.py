@@ -1,4 +1,4 @@
-"""Rows of `loss` and `nn_bias`."""
+"""Rows of `nn.loss` and `nn.bias`."""
 
 import numpy as np
 

@@ -13,7 +13,7 @@ from sparkflow_runtime.ops.op import Array
 from sparkflow_runtime.ops.windows import has_channels_last
 
 _KINDS: Final = ("forward", "input_gradient", "filter_gradient")
-"""cuDNN's functions by member of a family, see `convolution_native`."""
+"""cuDNN's functions by member of a family, see `conv_native`."""
 # Filters [height, width, channels, outputs] in cuDNN's order, which follows the images'.
 _TO_LAST: Final = (3, 0, 1, 2)
 _FROM_LAST: Final = (1, 2, 3, 0)

@@ -193,8 +193,8 @@ class TensorListLength(ListOp):
 class TensorListSetItem(ListOp):
     """The list with one element replaced.
 
-    `growing` and `write_once` are ours, for `TensorArray`: an index past the end extends the list,
-    and a set element cannot be set again.
+    Two attributes serve `TensorArray`: with `resize_if_index_out_of_bounds` an index past the end
+    extends the list, and with `_write_once`, which is ours, a set element cannot be set again.
     """
 
     inputs = "input_handle: variant, index: int32, item: element_dtype"
