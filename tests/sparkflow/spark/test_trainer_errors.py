@@ -92,7 +92,7 @@ def test_arrays_of_another_length(df: DataFrame) -> None:
     with pytest.raises(
         ValueError,
         match="'features' holds arrays of different lengths: expected 2, as 54 of 60 rows have, "
-        r"but 6 rows have another length: 1 \(6 rows\)",
+        r"but 6 rows have a different length: 1 \(6 rows\)",
     ):
         _trainer().fit(_null(df, "features", short))
 

@@ -64,7 +64,7 @@ class HostedSource:
             return cls(value["dataset"], value["worker"], plan, value["files"])
         except (ValueError, KeyError, TypeError) as error:
             raise InvalidArgumentError(
-                message=f"{text[:80]!r} does not say which rows of a DataFrame are meant: {error}"
+                message=f"{text[:80]!r} does not describe rows of a DataFrame: {error}"
             ) from error
 
 
@@ -100,7 +100,7 @@ class HostedRows:
         source = HostedSource.from_text(text)
         if source.worker != self._worker:
             raise NotFoundError(
-                message=f"These are the rows of worker {source.worker}, and this is worker "
+                message=f"These rows belong to worker {source.worker}, but this is worker "
                 f"{self._worker}: build the dataset and its iterator under "
                 f"tf.device('/job:worker/task:{source.worker}')"
             )
@@ -126,8 +126,8 @@ class HostedRows:
             chunks = self._chunks.get(source.dataset)
         if chunks is None:
             raise NotFoundError(
-                message=f"The rows of {source.dataset} are not in this process: they come with the "
-                "cluster when it starts, or with the arguments of SparkCluster.run"
+                message=f"The rows of {source.dataset} are not in this process: they arrive when "
+                "the cluster starts, or with the arguments of SparkCluster.run"
             )
         return chunks
 

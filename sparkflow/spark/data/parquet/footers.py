@@ -156,7 +156,7 @@ class ParquetFiles:
                 if one != two:
                     raise ValueError(
                         f"The column {name!r} is {one} in {first} and {two or 'missing'} in "
-                        f"{path}: files of one training must have the same columns"
+                        f"{path}: all files of a fit must have the same columns"
                     )
 
     def read(self, column: str) -> list[pa.ChunkedArray]:
@@ -279,8 +279,7 @@ def _files(system: Any, root: str, uri: str) -> list[str]:
     info = system.get_file_info(root)
     if info.type == pa.fs.FileType.NotFound:
         advice = (
-            f": one file or folder is read, patterns are not; fit(spark.read.parquet({uri!r})) "
-            "takes them"
+            f": name one file or folder; for a pattern, use fit(spark.read.parquet({uri!r}))"
             if set(uri) & set("*?[{,")
             else ""
         )

@@ -276,9 +276,9 @@ def _opened(system: Any, share: ParquetShare, path: str) -> Any:
     except FileNotFoundError as error:
         of = f" of {share.origin}" if share.origin else ""
         raise NotFoundError(
-            message=f"The file {path}{of} existed when training began and was deleted in "
-            "the meantime, as vacuuming a table and expiring its snapshots do. Train again on the "
-            "current files, or keep old files for as long as training takes"
+            message=f"The file {path}{of} existed when training began, but was deleted "
+            "since, for example by vacuuming the table or expiring its snapshots. Train again on "
+            "the current files, or keep old files for as long as training takes"
         ) from error
 
 

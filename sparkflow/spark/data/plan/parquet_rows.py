@@ -260,9 +260,9 @@ def _template(
     )
     if config.validation_fraction and config.validation_draw == STRATIFIED:
         raise ValueError(
-            "validationDraw='stratified' needs to see all labels before rows are read; "
-            "fitOnParquet draws rows singly. Use fit(spark.read.parquet(...)), or mark rows in "
-            "validationIndicatorCol"
+            "validationDraw='stratified' needs all labels before rows are read, but "
+            "fitOnParquet draws each row on its own. Use fit(spark.read.parquet(...)), or mark "
+            "rows in validationIndicatorCol"
         )
     return ParquetShare(
         files.uri,

@@ -90,9 +90,9 @@ def place_rows(
         if is_even(shares[0]):
             return _placed(hashed, layout, shares)
         _log.warning(
-            "Many rows are equal: by their content, one worker would train on %d of %d rows. They "
-            "are dealt by their place in the DataFrame instead, so training repeats itself only "
-            "while the DataFrame's partitions stay as they are",
+            "Many rows are equal: if assigned by content, one worker would train on %d of %d rows. "
+            "They are assigned by their position in the DataFrame instead, so training is "
+            "reproducible only as long as the DataFrame's partitions do not change",
             max(shares[0]),
             sum(shares[0]),
         )

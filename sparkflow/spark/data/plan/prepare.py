@@ -183,7 +183,7 @@ def prepare_rows(
         started = time.monotonic()
         prepared = _prepared(rows, plan, config)
         _log.info(
-            "looked at %d rows and %d that validate in %.1f s",
+            "checked %d training rows and %d validation rows in %.1f s",
             prepared.num_rows,
             prepared.num_validation_rows,
             time.monotonic() - started,
@@ -258,8 +258,8 @@ def _require_use_of_weights(config: FitConfig) -> None:
     given = "weightCol" if config.weight_col else "classWeights"
     if (config.weight_col or config.class_weights) and not config.takes_weights:
         raise ValueError(
-            f"{given} is set, but model_fn has no argument called weights. Take it, "
-            "model_fn(features, labels, mode, params, weights), and give it to the loss, as in "
+            f"{given} is set, but model_fn has no argument called weights. Add it, "
+            "model_fn(features, labels, mode, params, weights), and pass it to the loss, as in "
             f"tf.losses.sparse_softmax_cross_entropy(labels, logits, weights); or clear {given}"
         )
 
@@ -285,7 +285,7 @@ def _warn_of_moments(sources: Sequence[Source]) -> None:
     if lossy:
         _log.warning(
             "Timestamps become float32 in %s: times less than two minutes apart may become the "
-            "same number. A separate input has them as int64, to the microsecond: "
+            "same number. A separate input keeps them as int64, in microseconds: "
             "featuresCol={'name': 'column'}",
             ", ".join(map(repr, lossy)),
         )

@@ -174,13 +174,13 @@ def refuse_lengths(rows: DataFrame, source: Source, total: int) -> None:
     advice = ""
     if source.form == ARRAY and source.role != LABEL and source.depth == 1:
         advice = (
-            f". Pad them to one length, or let model_fn have a tf.SparseTensor of lists of any "
-            f"length: inputShapes={{{source.name!r}: [None]}}"
+            f". Pad them to one length, or pass lists of any length to model_fn as a "
+            f"tf.SparseTensor: inputShapes={{{source.name!r}: [None]}}"
         )
     raise ValueError(
         f"The {source.describe()} holds {what} of different lengths: expected "
         f"{_length(expected)}, as {expected['rows']} of {total} rows have, but {wrong} rows have "
-        f"another length: {shown}{more}{advice}"
+        f"a different length: {shown}{more}{advice}"
     )
 
 

@@ -139,7 +139,7 @@ def label_source(schema: Schema, column: str, taken: Sequence[str] = ()) -> Sour
     if depth > 1 or not is_scalar(element):
         raise TypeError(
             f"The label column {field.name!r} is {kind.simpleString()}; it must hold numbers, or "
-            "vectors or arrays of numbers (pyspark.ml's StringIndexer makes numbers of texts)"
+            "vectors or arrays of numbers (pyspark.ml's StringIndexer converts strings)"
         )
     dtype = "int64" if is_whole(element) else "float32"
     if depth:
@@ -193,7 +193,7 @@ def _feature(
     if not is_scalar(element) and not is_text(element):
         raise TypeError(
             f"The features column {field.name!r} is {field.dataType.simpleString()}; it must hold "
-            "vectors, numbers, dates, timestamps, texts, bytes, or arrays of these"
+            "vectors, numbers, dates, timestamps, strings, bytes, or arrays of these"
             f"{_advice(element)}"
         )
     if not depth:
@@ -216,7 +216,7 @@ def _feature(
         if depth > 1:
             raise ValueError(
                 f"inputShapes says [None] for {name!r}, but {field.name!r} holds arrays of arrays; "
-                "lists of any length have one dimension (F.flatten makes one of several)"
+                "lists of any length must have one dimension (use F.flatten)"
             )
         return replace(source, kind=RAGGED, shape=())
     return replace(source, shape=_fixed(name, shape))
@@ -248,14 +248,14 @@ def _list_of_columns(
     for field in fields:
         if field not in texts and field not in numbers:
             raise TypeError(
-                f"featuresCol has a list of columns, so each of them must be numeric; "
+                f"featuresCol is a list of columns, so all must be numeric or all strings; "
                 f"{field.name!r} is {field.dataType.simpleString()} (use a dictionary of named "
                 "inputs, or pyspark.ml's VectorAssembler to join vectors)"
             )
     if texts and numbers:
         raise TypeError(
-            f"featuresCol has a list of columns, so all of them must be numeric or all texts; "
-            f"{texts[0].name!r} is a text and {numbers[0].name!r} is a number (use a dictionary "
+            f"featuresCol is a list of columns, so all must be numeric or all strings; "
+            f"{texts[0].name!r} is a string and {numbers[0].name!r} is a number (use a dictionary "
             "of named inputs)"
         )
     columns = tuple(field.name for field in fields)
@@ -263,7 +263,7 @@ def _list_of_columns(
     if _elements(found) != len(columns):
         raise ValueError(
             f"inputShapes says {list(found)} for {name!r}, which has {_elements(found)} elements, "
-            f"but it is made of {len(columns)} columns"
+            f"but it consists of {len(columns)} columns"
         )
     dtype = "string" if texts else "float32"
     with_bytes = any(is_bytes(field.dataType) for field in fields)
@@ -309,8 +309,8 @@ def _dtype(element: DataType) -> str:
 
 def _advice(element: DataType) -> str:
     advice = {
-        "struct": " (name its fields as columns of their own)",
-        "map": " (make arrays of it with F.map_keys and F.map_values)",
+        "struct": " (select its fields as separate columns)",
+        "map": " (convert it to arrays with F.map_keys and F.map_values)",
     }
     return advice.get(element.typeName(), "")
 
@@ -323,7 +323,7 @@ def _require_names(names: list[str]) -> None:
             raise ValueError(
                 f"featuresCol names an input {name!r}; this name is reserved, choose another one"
                 if name.lower() in reserved
-                else f"featuresCol names an input {name!r}; names must not hold backquotes"
+                else f"featuresCol names an input {name!r}; names must not contain backquotes"
             )
         other = seen.setdefault(name.lower(), name)
         if other != name:

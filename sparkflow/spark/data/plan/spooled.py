@@ -214,7 +214,7 @@ def _spool(
     try:
         spooled = _written(*typed, config, by_content, statistics)
     except DataLossError as error:
-        _log.info("the rows are prepared the usual way: %s", error.message)
+        _log.info("preparing the rows in the usual way instead: %s", error.message)
         return None
     prepared = spooled.prepared
     shares = [

@@ -44,7 +44,7 @@ def indicator(schema: Schema, column: str) -> Column:
     if not isinstance(field.dataType, BooleanType):
         raise TypeError(
             f"The validation column {field.name!r} is {field.dataType.simpleString()}; it must be "
-            "boolean: true for the rows that validate"
+            "boolean: true for validation rows"
         )
     return F.coalesce(quoted(field.name), F.lit(False)).alias(VALIDATES)
 

@@ -92,7 +92,7 @@ def _value(text: str, dtype: str) -> float:
     except ValueError:
         raise ValueError(
             f"classWeights names the label {text!r}; labels are numbers (pyspark.ml's "
-            "StringIndexer makes numbers of texts)"
+            "StringIndexer converts strings)"
         ) from None
     if dtype == "float32":
         return float(value)

@@ -113,24 +113,24 @@ def require_frame(given: Any, caller: str) -> None:
     kind = type(given)
     package = kind.__module__.partition(".")[0]
     if kind.__module__.startswith("pyspark.pandas"):
-        advice = "give it what .to_spark() of this one returns"
+        advice = "convert it with .to_spark()"
     elif kind.__name__.endswith("RDD"):
-        advice = "rdd.toDF(['features', 'label']) makes one of an RDD"
+        advice = "convert it with rdd.toDF(['features', 'label'])"
     elif package in ("pandas", "pyarrow"):
-        advice = f"spark.createDataFrame(...) makes one of this {kind.__name__}"
+        advice = "convert it with spark.createDataFrame(...)"
     elif package == "polars":
-        advice = "spark.createDataFrame(frame.to_pandas()) makes one of it"
+        advice = "convert it with spark.createDataFrame(frame.to_pandas())"
     elif isinstance(given, str):
-        advice = f"spark.read.parquet({given!r}) reads one, and fitOnParquet takes a path"
+        advice = f"read it with spark.read.parquet({given!r}), or give the path to fitOnParquet"
     else:
         advice = (
-            "spark.createDataFrame([(features, label), ...], 'features array<float>, label float') "
-            "makes one of rows in Python"
+            "create one from Python rows with "
+            "spark.createDataFrame([(features, label), ...], 'features array<float>, label float')"
         )
     raise TypeError(
-        f"{caller} takes a DataFrame of Spark, got {package}.{kind.__name__}: {advice}"
+        f"{caller} takes a Spark DataFrame, got {package}.{kind.__name__}: {advice}"
         if package != "builtins"
-        else f"{caller} takes a DataFrame of Spark, got a {kind.__name__}: {advice}"
+        else f"{caller} takes a Spark DataFrame, got a {kind.__name__}: {advice}"
     )
 
 

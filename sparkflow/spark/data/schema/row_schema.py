@@ -461,7 +461,7 @@ class _Decoding:
         more = ", ..." if len(found) > _SHOWN_LENGTHS else ""
         raise InvalidArgumentError(
             message=f"The model takes {size} elements per {per} for {self.columns.input.name!r}, "
-            f"but {len(wrong)} of {count} {per}s of a batch have another number in the column "
+            f"but {len(wrong)} of {count} {per}s of a batch have a different number in column "
             f"{self.columns.describe()}: {shown}{more}"
         )
 
@@ -471,7 +471,7 @@ class _Decoding:
             outside = int(np.count_nonzero((places < 0) | (places >= size))) + nulls
             raise InvalidArgumentError(
                 message=f"{outside} indices of the sparse vectors in {self.columns.describe()} are "
-                f"outside of 0 to {size - 1}"
+                f"not between 0 and {size - 1}"
             )
 
 

@@ -51,8 +51,8 @@ Tell = Callable[[Mapping[str, Any]], object]
 """Sends a message to the child."""
 
 CHANGED: Any = (
-    "The DataFrame returns other rows each time it is evaluated: cache it (the parameter cache "
-    "does) or write it to a file first"
+    "The DataFrame returns different rows each time it is evaluated: cache it (the parameter cache "
+    "does this) or write it to a file first"
 )
 
 
@@ -302,7 +302,7 @@ def convert(batch: pa.RecordBatch, row_format: RowFormat, refuses: str = NOTHING
             count = int(rows.invalid.sum())
             raise DataLossError(
                 message=f"{count} of {rows.count} rows hold nulls, NaNs or infinities in "
-                f"{each.name!r}, although none did when the driver looked. {CHANGED}"
+                f"{each.name!r}, although none did when the driver checked. {CHANGED}"
             )
         columns.append(rows.column())
     return pa.RecordBatch.from_arrays([*columns, batch.column(schema.names[-1])], schema=schema)

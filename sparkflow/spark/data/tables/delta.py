@@ -88,8 +88,9 @@ def _opened(table: Any, version: int | str | datetime | None) -> Any:
     if is_delta(table):
         if version is not None:
             raise ValueError(
-                f"version={version!r} is for tables given by their path; this is a DeltaTable of "
-                f"version {table.version()}: DeltaTable(path, version=...) opens another one"
+                f"version={version!r} needs a table given by its path, but this is a DeltaTable at "
+                f"version {table.version()}: open another version with "
+                "DeltaTable(path, version=...)"
             )
         return table
     uri = str(table)
@@ -115,8 +116,8 @@ def _require_known(opened: Any, origin: str) -> str:
         unknown.append(f"columnMapping in mode {mode!r}")
     if unknown:
         raise ValueError(
-            f"{origin} uses features that sparkflow does not read: {', '.join(unknown)}. Read it "
-            "with Spark: fit(spark.read.format('delta').load(...))"
+            f"{origin} uses features that sparkflow does not support: {', '.join(unknown)}. Read "
+            "it with Spark: fit(spark.read.format('delta').load(...))"
         )
     return str(mode)
 

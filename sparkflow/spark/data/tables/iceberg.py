@@ -76,8 +76,8 @@ def iceberg_files(
         by_id = names_by_id(footer) or _mapped(names, footer)
         if not by_id:
             raise ValueError(
-                f"The columns of {path} have no field ids, and {origin} has no mapping of names "
-                "(schema.name-mapping.default): the columns cannot be told apart"
+                f"The columns of {path} have no field ids, and {origin} has no name mapping "
+                "(schema.name-mapping.default): the columns cannot be identified"
             )
         stored = {each.name: by_id.get(each.field_id) for each in fields.fields}
         known = _values(opened, fields, task.file, stored, declared)
@@ -141,8 +141,9 @@ def _require_readable(tasks: Sequence[Any], origin: str) -> None:
                 unknown.add(f"position deletes in {_format(each)}")
     if unknown:
         raise ValueError(
-            f"{origin} uses features that sparkflow does not read: {', '.join(sorted(unknown))}. "
-            "Compact the table (rewrite_data_files), or read it with Spark: fit(spark.table(...))"
+            f"{origin} uses features that sparkflow does not support: "
+            f"{', '.join(sorted(unknown))}. Compact the table (rewrite_data_files), or read it "
+            "with Spark: fit(spark.table(...))"
         )
 
 

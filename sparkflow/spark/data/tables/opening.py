@@ -40,7 +40,7 @@ def table_files(
     if not isinstance(table, str | os.PathLike):
         raise TypeError(
             "fitOnTable takes the path or URI of a table, a name with its catalog, a DeltaTable or "
-            f"a table of pyiceberg, got {type(table).__name__}; fit takes a DataFrame"
+            f"a pyiceberg table, got {type(table).__name__}; fit takes a DataFrame"
         )
     path = os.fspath(table)
     if path.endswith(_METADATA):
@@ -52,12 +52,12 @@ def table_files(
     if kind is ICEBERG:
         return iceberg_files(_newest_metadata(path), version)
     if found is not None and kind is None:
-        raise ValueError(f"{path!r} is inside of a table: fitOnTable takes {found.folder!r}")
+        raise ValueError(f"{path!r} is inside a table: pass {found.folder!r} to fitOnTable")
     raise ValueError(
         f"{path!r} is "
-        + ("no table" if kind is None else f"a table of {kind.name}")
-        + ": fitOnTable reads tables of Delta Lake (a folder with _delta_log) and of Iceberg (its "
-        "metadata file, or its name and a catalog); fitOnParquet reads Parquet files"
+        + ("not a table" if kind is None else f"a table of {kind.name}")
+        + ": fitOnTable reads tables of Delta Lake (a folder with _delta_log) and of Iceberg (the "
+        "metadata file, or a name and a catalog); fitOnParquet reads Parquet files"
     )
 
 
@@ -76,7 +76,7 @@ def _newest_metadata(folder: str) -> str:
             if system.exists(system.join(log, name)):
                 return system.join(log, name)
     raise ValueError(
-        f"{folder!r} is a table of Iceberg whose catalog knows which of its metadata files counts: "
+        f"{folder!r} is an Iceberg table whose catalog determines the current metadata file: use "
         "fitOnTable('namespace.name', catalog=...), or the path of the metadata file"
     )
 

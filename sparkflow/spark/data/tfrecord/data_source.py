@@ -24,7 +24,7 @@ try:
     )
 except ImportError as error:
     raise ImportError(
-        "The tfrecord data source needs Spark's Python data sources, which came with pyspark 4.0"
+        "The tfrecord data source needs Spark's Python data sources, which require pyspark 4.0"
     ) from error
 from pyspark import TaskContext
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -259,7 +259,7 @@ def _columns(schema: StructType, record_type: str) -> list[FeatureColumn] | None
         return feature_columns(schema)
     if [type(field.dataType) for field in schema.fields] != [BinaryType]:
         raise ValueError(
-            "recordType=ByteArray is for one binary column, got " + schema.simpleString()
+            "recordType=ByteArray needs exactly one binary column, got " + schema.simpleString()
         )
     return None
 
@@ -267,7 +267,7 @@ def _columns(schema: StructType, record_type: str) -> list[FeatureColumn] | None
 def _record_type(options: Mapping[str, str]) -> str:
     given = options.get("recordType", _EXAMPLE)
     if given.lower() not in (_EXAMPLE, _BYTE_ARRAY):
-        raise ValueError(f"recordType={given!r} is not known: Example or ByteArray")
+        raise ValueError(f"recordType={given!r} is unknown; use Example or ByteArray")
     return given.lower()
 
 

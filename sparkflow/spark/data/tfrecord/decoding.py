@@ -101,7 +101,7 @@ def _decode(column: FeatureColumn, features: Sequence[bytes | None]) -> pa.Array
         return _decode_all(column, features)
     except (pa.ArrowInvalid, DataLossError) as error:
         if len(features) == 1:
-            reason = f"feature {column.name!r} of it is no {column.arrow_type}: {error}"
+            reason = f"its feature {column.name!r} is not {column.arrow_type}: {error}"
             raise RecordError(0, reason) from error
     # Find the record that causes the error.
     for row, value in enumerate(features):
@@ -110,7 +110,7 @@ def _decode(column: FeatureColumn, features: Sequence[bytes | None]) -> pa.Array
         except RecordError as found:
             raise RecordError(row, found.reason) from None
     raise AssertionError(
-        f"feature {column.name!r} is invalid for the records together but for none of them alone"
+        f"feature {column.name!r} is invalid in all records together, but in none of them alone"
     )
 
 
@@ -191,12 +191,12 @@ class _Payloads:
         try:
             feature = Feature.FromString(value)
         except DecodeError as error:
-            raise RecordError(row, f"feature {name!r} of it is damaged: {error}") from error
+            raise RecordError(row, f"its feature {name!r} is damaged: {error}") from error
         kind = feature.WhichOneof("kind")
         if kind is not None and kind != f"{self._column.kind}_list":
             raise RecordError(
                 row,
-                f"feature {name!r} of it is a {kind}, the column {self._column.arrow_type} needs "
+                f"its feature {name!r} is a {kind}, but the column {self._column.arrow_type} needs "
                 f"a {self._column.kind}_list",
             )
         return feature
@@ -210,7 +210,7 @@ def _decode_numbers(
     data = b"".join(each for each in payloads if each)
     if column.kind == FLOAT:
         if (bad := np.flatnonzero(sizes % FLOAT_BYTES)).size:
-            raise RecordError(int(bad[0]), f"feature {column.name!r} of it ends inside a number")
+            raise RecordError(int(bad[0]), f"its feature {column.name!r} ends inside a number")
         return np.frombuffer(data, "<f4"), sizes // FLOAT_BYTES
     if any(each and each[-1] & 0x80 for each in payloads):
         raise DataLossError(message="a list of integers ends inside a number")
@@ -247,7 +247,7 @@ def _assembled(
     if (bad := np.flatnonzero(counts > 1)).size:
         raise RecordError(
             int(bad[0]),
-            f"feature {column.name!r} of it has {counts[bad[0]]} values, the column "
+            f"its feature {column.name!r} has {counts[bad[0]]} values, but the column "
             f"{column.arrow_type} takes one. Give the column an array type in the schema",
         )
     if len(array) == len(counts):

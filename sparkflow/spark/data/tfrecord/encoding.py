@@ -75,8 +75,8 @@ def _flat(column: FeatureColumn, array: pa.Array) -> tuple[pa.Array, np.ndarray[
     found = lists(array)
     if found.elements.null_count:
         raise ValueError(
-            f"Column {column.name!r} has a null inside an array; a tf.train.Feature has no nulls. "
-            "Remove it (array_compact) or replace it before writing"
+            f"Column {column.name!r} has a null inside an array; a tf.train.Feature cannot hold "
+            "nulls. Remove it (array_compact) or replace it before writing"
         )
     return found.elements, found.lengths.astype(np.int64)
 

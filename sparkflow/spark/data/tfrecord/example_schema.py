@@ -71,8 +71,8 @@ def infer_schema(records: Iterable[bytes]) -> StructType:
             if before.kind != kind:
                 raise RecordError(
                     row,
-                    f"feature {name!r} of it is a {kind}_list, and a {before.kind}_list in a "
-                    "record before: give a schema without it, or write the files anew",
+                    f"its feature {name!r} is a {kind}_list, but a {before.kind}_list in an "
+                    "earlier record: specify a schema without it, or rewrite the files",
                 )
             before.is_list = before.is_list or count != 1
     return StructType(
@@ -108,7 +108,7 @@ def _column(field: StructField, arrow_type: pa.DataType) -> FeatureColumn:
         raise ValueError(
             f"Column {field.name!r} is {field.dataType.simpleString()}; a tf.train.Feature holds "
             "whole numbers or booleans, float or double (stored as float32), string or binary, or "
-            "an array of them. Cast or drop the column; vectors become arrays by "
+            "an array of them. Cast or drop the column; convert vectors with "
             "pyspark.ml.functions.vector_to_array"
         )
     return FeatureColumn(field.name, kind, is_list, arrow_type)

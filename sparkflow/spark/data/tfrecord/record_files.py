@@ -46,7 +46,7 @@ def compression_of(name: str) -> tuple[str, str]:
     found = _COMPRESSIONS.get(name.lower())
     if found is None:
         raise ValueError(
-            f"compression={name!r} is not known to the tfrecord source: none, gzip or zlib"
+            f"compression={name!r} is not supported by the tfrecord source; use none, gzip or zlib"
         )
     return found
 

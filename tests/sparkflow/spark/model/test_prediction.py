@@ -95,8 +95,8 @@ def test_one_number_per_row_becomes_two(predictor: Any) -> None:
         ([[1, 2], [1, None], [float("nan"), 2]], "2 of 3 rows of a batch .*set the model's handle"),
         (
             [[1, 2], [1, 2], [1], [1, 2, 3]],
-            "takes 2 elements per row for 'features', but 2 of 4 rows of a batch have another "
-            "number in the column 'col': 1, 3",
+            "takes 2 elements per row for 'features', but 2 of 4 rows of a batch have a different "
+            "number in column 'col': 1, 3",
         ),
     ],
 )

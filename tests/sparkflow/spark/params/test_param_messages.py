@@ -81,7 +81,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
     "transform": (
         lambda: SparkTrainerModel().transform(pd.DataFrame()),
         TypeError,
-        r"transform takes a DataFrame of Spark.*spark\.createDataFrame",
+        r"transform takes a Spark DataFrame.*spark\.createDataFrame",
     ),
     "no path": (
         lambda: trainer().fitOnParquet(3),

@@ -281,7 +281,7 @@ def test_rows_of_others_are_not_given(cluster, df):
     with tf.device("/job:ps/task:0"):
         elsewhere = rows[1].make_one_shot_iterator().get_next()
     with session_on(cluster) as session:
-        with pytest.raises(tf.errors.NotFoundError, match="rows of worker 1, and this is worker 0"):
+        with pytest.raises(tf.errors.NotFoundError, match="to worker 1, but this is worker 0"):
             session.run(wrong)
         with pytest.raises(tf.errors.NotFoundError, match="hosts no rows"):
             session.run(elsewhere)

@@ -25,7 +25,7 @@ def test_what_is_no_table_is_refused(spark, tmp_path):
         dataset(tmp_path / "text.parquet")
     with pytest.raises(FileNotFoundError):
         dataset(tmp_path / "nowhere")
-    with pytest.raises(ValueError, match="is no table: dataset reads tables of Delta Lake"):
+    with pytest.raises(ValueError, match="is not a table: dataset reads tables of Delta Lake"):
         dataset(tmp_path / "nowhere", version=1)
     with pytest.raises(ValueError, match="7"):
         dataset(folder, version=7)

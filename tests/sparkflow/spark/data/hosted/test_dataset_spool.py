@@ -64,7 +64,7 @@ def test_each_dataset_has_files_of_its_own(tmp_path):
 def test_other_rows_than_were_counted_are_an_error(tmp_path, worker):
     spool = DatasetSpool(DATASETS, worker, [str(tmp_path)], lambda message: None)
     wanted = {0: "2 rows of one arrived, 3", 1: "2 rows of one arrived, 1", None: "2 .*, 0"}
-    with pytest.raises(DataLossError, match=f"{wanted[worker]} were counted.*returns other rows"):
+    with pytest.raises(DataLossError, match=f"{wanted[worker]} were counted.*different rows"):
         spool.take([batch((0, 1.5, 0), (0, 2.5, 1))])
     spool.close()
 

@@ -96,12 +96,12 @@ def test_a_source_is_read_as_it_was_written():
 
 
 def test_rows_of_others_and_rows_that_nobody_brought(hosted):
-    with pytest.raises(NotFoundError, match=r"rows of worker 1.*this is worker 0.*/task:1'"):
+    with pytest.raises(NotFoundError, match=r"to worker 1, but this is worker 0.*/task:1'"):
         hosted.find(replace(SOURCE, worker=1).to_text())
     with pytest.raises(NotFoundError, match="The rows of others are not in this process"):
         hosted.find(replace(SOURCE, dataset="others").to_text())
     for text in ("", "{}", '{"plan": 3}', "[]"):
-        with pytest.raises(InvalidArgumentError, match="does not say which rows"):
+        with pytest.raises(InvalidArgumentError, match="does not describe rows"):
             hosted.find(text)
 
 

@@ -51,5 +51,5 @@ def test_all_that_ask_get_the_same_rows_with_all_messages(monkeypatch: pytest.Mo
 
 
 def test_what_is_wrong_with_a_question_is_said() -> None:
-    with pytest.raises(InvalidArgumentError, match="does not say which rows"):
+    with pytest.raises(InvalidArgumentError, match="does not describe rows"):
         HostedOnDemand(0).find("nonsense")

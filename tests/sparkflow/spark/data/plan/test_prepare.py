@@ -286,12 +286,12 @@ def test_faults_of_vectors_and_lists_of_columns(spark: SparkSession) -> None:
 
 def test_lengths(df: DataFrame) -> None:
     with pytest.raises(ValueError, match=r"'floats' holds arrays of different lengths: expected 0, "
-                       r"as 1 of 4 rows have, but 3 rows have another length: 1 \(1 rows\), 2 .*"
+                       r"as 1 of 4 rows have, but 3 rows have a different .*: 1 \(1 rows\), 2 .*"
                        r"inputShapes=\{'features': \[None\]\}"):  # fmt: skip
         prepared(df, featuresCol="floats")
     uneven = df.withColumn("image", F.when(F.col("age") == 1, F.slice("image", 1, 2)).otherwise(
         F.col("image")))  # fmt: skip
-    with pytest.raises(ValueError, match=r"expected 3x2x1, .* another length: 2x2x1 \(1 rows\)"):
+    with pytest.raises(ValueError, match=r"expected 3x2x1, .* different length: 2x2x1 \(1 rows\)"):
         prepared(uneven, featuresCol="image")
     ragged = F.array(F.array(F.lit(1.0)), F.array(F.lit(1.0), F.lit(2.0)))
     with pytest.raises(ValueError, match="expected 2xdifferent"):

@@ -20,7 +20,7 @@ def test_a_path_is_known_by_its_log(tmp_path):
     assert (
         table_files(f"file://{path}", 0).rows == table_files(deltalake.DeltaTable(path)).rows == 1
     )
-    with pytest.raises(ValueError, match=r"p=2' is inside of a table: fitOnTable takes '.*/t'"):
+    with pytest.raises(ValueError, match=r"p=2' is inside a table: pass '.*/t' to fitOnTable"):
         table_files(str(path / "p=2"))
     os.symlink(path, tmp_path / "link")
     assert table_files(str(tmp_path / "link")).rows == 1
@@ -29,7 +29,7 @@ def test_a_path_is_known_by_its_log(tmp_path):
 def test_a_folder_of_hadoops_catalog_has_a_hint(tmp_path):
     (tmp_path / "metadata").mkdir()
     (tmp_path / "metadata" / "v3.metadata.json").write_text("{}")
-    with pytest.raises(ValueError, match="whose catalog knows which of its metadata files counts"):
+    with pytest.raises(ValueError, match="whose catalog determines the current metadata file"):
         table_files(tmp_path)
     (tmp_path / "metadata" / "version-hint.text").write_text("3\n")
     pytest.importorskip("pyiceberg")
@@ -39,7 +39,7 @@ def test_a_folder_of_hadoops_catalog_has_a_hint(tmp_path):
 
 def test_what_is_no_table_is_refused(tmp_path):
     pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
-    with pytest.raises(ValueError, match=r"is no table: fitOnTable reads .* fitOnParquet reads"):
+    with pytest.raises(ValueError, match=r"is not a table: fitOnTable reads .* fitOnParquet reads"):
         table_files(tmp_path)
     with pytest.raises(TypeError, match=r"got list; fit takes a DataFrame"):
         table_files([1])

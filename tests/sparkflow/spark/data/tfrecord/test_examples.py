@@ -105,9 +105,9 @@ def _entry(name: str, value: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("record", "column", "text"),
     [
-        (_record(label=1.5), LABEL, "'label' of it is a float_list, the column int64 needs"),
-        (_record(label=[1, 2]), LABEL, "'label' of it has 2 values"),
-        (_record(name=[b"a", b"b"]), NAME, "'name' of it has 2 values"),
+        (_record(label=1.5), LABEL, "'label' is a float_list, but the column int64 needs"),
+        (_record(label=[1, 2]), LABEL, "'label' has 2 values"),
+        (_record(name=[b"a", b"b"]), NAME, "'name' has 2 values"),
         (b"no example", LABEL, "it is not a tf.train.Example"),
         (_entry("ids", b"\x1a\x03\x0a\x01\x80"), IDS, "ends inside a number"),
         (_entry("pixels", b"\x12\x05\x0a\x03abc"), PIXELS, "ends inside a number"),
@@ -115,12 +115,12 @@ def _entry(name: str, value: bytes) -> bytes:
         (
             _record(label=300),
             FeatureColumn("label", INT64, False, pa.int8()),
-            "'label' of it is no int8",
+            "'label' is not int8",
         ),
         (
             _record(name=b"\xff"),
             FeatureColumn("name", BYTES, False, pa.string()),
-            "'name' of it is no string",
+            "'name' is not string",
         ),
     ],
 )
