@@ -1,1 +1,1 @@
-"""What our own tests share: ops as table rows, fakes of GPUs, random graphs, damaged files."""
+"""Shared by our own tests: ops as table rows, fakes of GPUs, random graphs, damaged files."""

@@ -1,4 +1,4 @@
-"""A source of batches for tests of what takes them."""
+"""A source of batches for tests of its users."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from sparkflow_runtime.errors import InvalidArgumentError, OutOfRangeError
 
 
 class ArraySource:
-    """Batches of arrays in memory. Safe to use from several threads.
+    """Batches of arrays in memory. Thread-safe.
 
     `_lock` guards the iterator. The last batch of an epoch may be short; no batch spans epochs.
 
     Args:
         arrays: One per component, all with the same number of rows.
         batch_size: Rows per batch, at least 1.
-        epochs: How often all rows are delivered; None for ever.
-        seed: For a new order of rows in each epoch; None keeps their order.
+        epochs: How often all rows are delivered; None for no end.
+        seed: Shuffles the rows anew in each epoch; None keeps their order.
 
     Raises:
-        InvalidArgumentError: Arrays without rows or of different length, a batch size or number
+        InvalidArgumentError: The arrays have no rows or different lengths, or the batch size or
+            number
             of epochs that is not positive.
     """
 
@@ -48,7 +49,7 @@ class ArraySource:
         self._batches = _batches([np.asarray(a) for a in arrays], batch_size, epochs, seed)
 
     def next_batch(self) -> tuple[np.ndarray[Any, Any], ...]:
-        """The next rows, as copies.
+        """Returns copies of the next rows.
 
         Raises:
             OutOfRangeError: All epochs were delivered, or the source was closed.
@@ -59,7 +60,7 @@ class ArraySource:
         raise OutOfRangeError(message="End of sequence")
 
     def close(self) -> None:
-        """Ends the sequence and lets go of the arrays."""
+        """Ends the sequence and releases the arrays."""
         with self._lock:
             self._batches = iter(())
 

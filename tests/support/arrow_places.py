@@ -1,4 +1,4 @@
-"""Which modules turn Arrow into arrays: all but one are to ask that one."""
+"""Finds modules that convert Arrow to arrays: only one should, and the others should call it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Final
 _DECODES: Final = frozenset(
     {"to_numpy", "to_pylist", "to_pydict", "to_pandas", "buffers", "flatten"}
 )
-"""Methods of Arrow's columns and tables that say how values are laid out."""
+"""Methods of Arrow's columns and tables that depend on the layout of values."""
 _ARRAYS: Final = frozenset({"array", "asarray", "ascontiguousarray", "frombuffer", "fromiter"})
 _COLUMNS: Final = frozenset(
     {"cast", "chunk", "column", "combine_chunks", "drop_null", "field", "fill_null", "is_null"}
     | {"is_valid"}
 )
-"""Methods of Arrow that give a column, which numpy would turn into an array by itself."""
+"""Methods of Arrow that return a column, which numpy would convert by itself."""
 
 
 def decodes_arrow(text: str) -> bool:
-    """Whether a module has to do with pyarrow, and turns columns into arrays or lists itself."""
+    """Whether a module uses pyarrow and converts columns to arrays or lists itself."""
     if "pyarrow" not in text and "pa." not in text:
         return False
     calls = (each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Call))
@@ -27,7 +27,7 @@ def decodes_arrow(text: str) -> bool:
 
 
 def places(paths: dict[str, Path]) -> list[str]:
-    """Those modules, of some by name."""
+    """Returns those modules, given the paths of modules by name."""
     return [name for name, path in paths.items() if decodes_arrow(path.read_text())]
 
 

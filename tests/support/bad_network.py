@@ -1,8 +1,8 @@
-"""A network that loses, holds up, swaps, repeats, changes and cuts some of all that passes.
+"""A network that drops, delays, swaps, repeats, changes and cuts some of the traffic.
 
-Every port of a training without Spark (`process_fits.Fit`) is behind it: the driver's, and of each
-task that for calls and that of its tensor channel. Tasks take themselves for alone on their
-machines (`distant_child`), so that nothing goes through shared memory or Unix sockets.
+All ports of a training without Spark (`process_fits.Fit`) are behind it: the driver's, and each
+task's port for calls and port of its tensor channel. Tasks believe that they are alone on their
+machines (`distant_child`), so that nothing uses shared memory or Unix sockets.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from sparkflow_runtime.transport.peers import WORKER_SERVICE
 
 FAULTS: Final = ("drop", "delay", "swap", "repeat", "flip", "cut")
 AT: Final = "127.0.0.3"
-"""The address that tasks say they have; they listen at 127.0.0.1, on the same ports."""
+"""The address that tasks announce; they listen at 127.0.0.1, on the same ports."""
 MOST_DELAY_S: Final = 0.5
 _ASK_S: Final = 20.0
 
 
 class Weather:
-    """Decides what becomes of each piece. Safe to use from several threads.
+    """Decides what happens to each piece of data. Thread-safe.
 
     `_lock` guards all fields.
 
     Args:
-        seed: Of the faults; which piece gets which of them depends on the threads all the same.
-        share: Of all pieces.
-        faults: Those that there are.
-        most: So many of them; then all passes as it is.
+        seed: The seed of the faults; which piece gets which fault still depends on the threads.
+        share: The fraction of pieces with a fault.
+        faults: The possible faults.
+        most: The maximum number of faults; after it, everything passes unchanged.
 
     Attributes:
-        is_calm: Whether all passes as it is until somebody says otherwise.
-        pieces: How many passed by.
-        counts: How many faults of each kind there were.
+        is_calm: Whether everything passes unchanged until this is reset.
+        pieces: The number of pieces that passed.
+        counts: The number of faults of each kind.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Weather:
         self.counts: Counter[str] = Counter()
 
     def draw(self) -> tuple[str, float]:
-        """A fault, or "" for a piece that passes as it is; a number from 0 to 1 for its size."""
+        """Returns a fault, or "" for none, and a number from 0 to 1 for its size."""
         with self._lock:
             self.pieces += 1
             is_over = self.is_calm or self.is_over
@@ -80,11 +80,11 @@ class Weather:
 
     @property
     def is_over(self) -> bool:
-        """Whether all faults that there were to be have come."""
+        """Whether all faults have occurred."""
         return self.counts.total() >= self._most
 
     def disturbance(self) -> _Direction:
-        """For one direction of a connection."""
+        """Returns the disturbance of one direction of a connection."""
         return _Direction(self)
 
 
@@ -103,7 +103,7 @@ class _Direction:
                 return kept
             case "delay":
                 time.sleep(number * MOST_DELAY_S)
-            case "swap":  # with the next piece, or without one with the other half of its own
+            case "swap":  # with the next piece, or without one, with its own other half
                 if kept:
                     return piece + kept
                 self._kept = piece
@@ -120,13 +120,13 @@ class _Direction:
 
 
 class BadNetwork:
-    """The links before the ports of a training. Used by one thread but for `before`.
+    """The links in front of a training's ports. Used by one thread, except for `before`.
 
     `_lock` guards `_links`.
 
     Args:
-        weather: What happens on all of them.
-        credentials: What tasks are asked with for their channels.
+        weather: What happens on all links.
+        credentials: The credentials for asking tasks for their channels.
     """
 
     def __init__(self, weather: Weather, credentials: Credentials) -> None:
@@ -136,7 +136,7 @@ class BadNetwork:
         self._links: dict[str, FaultyLink] = {}
 
     def before(self, port: int, listens: str = "") -> str:
-        """The address of a link to a port of 127.0.0.1; the same for the same one."""
+        """Returns the address of a link to a port of 127.0.0.1; always the same link."""
         target = f"127.0.0.1:{port}"
         with self._lock:
             if target not in self._links:
@@ -145,7 +145,7 @@ class BadNetwork:
             return self._links[target].address
 
     def before_task(self, address: str) -> None:
-        """Links to the two ports of a task that says to be at `AT`."""
+        """Creates links to the two ports of a task that claims to be at `AT`."""
         port = int(address.rpartition(":")[2])
         own = f"127.0.0.1:{port}"
         link = rpc.channel(own, self._credentials.tls)
@@ -165,10 +165,10 @@ class BadNetwork:
 
 
 class Registration(RegistrationServer):
-    """Puts the links before each task that comes; the others learn of the task after that.
+    """Puts the links in front of each registering task before others learn of it.
 
     Args:
-        network: Theirs.
+        network: The network of the tasks.
     """
 
     def __init__(self, *args: Any, network: BadNetwork, **more: Any) -> None:
@@ -184,7 +184,7 @@ class Registration(RegistrationServer):
 
 @contextlib.contextmanager
 def distant_tasks() -> Iterator[None]:
-    """Tasks that are started meanwhile take themselves for alone on their machines."""
+    """Makes tasks that are started in the block believe that they are alone on their machines."""
     started = functools.partial(ChildProcess, module="support.distant_child")
     with mock.patch.object(task, "ChildProcess", started):
         yield

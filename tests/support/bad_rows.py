@@ -1,4 +1,4 @@
-"""Bad rows: every kind of input with everything that can be wrong with it, and what comes of it.
+"""Bad rows: every kind of input with everything that can be wrong with it, and the outcome.
 
 `table` is the table of `docs/reliability.md`; `tests/sparkflow/spark/data/test_bad_rows.py` tries
 each of its cells through every door.
@@ -40,11 +40,11 @@ FAULTS: Final = {
     "negative": "negative",
     "length": "another length",
 }
-"""Names of what can be wrong, and how the table calls it."""
+"""The names of what can be wrong, and the table's names for it."""
 POLICIES: Final = ("error", "skip", "fill")
 GOOD_ROWS: Final = 12
 NAMED: Final = 9
-"""So many columns are named in an error at least."""
+"""The minimum number of columns that an error names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +52,12 @@ class Kind:
     """A kind of input.
 
     Attributes:
-        name: Of its column, and in the table.
-        shown: What the table calls it.
+        name: The name of its column, and in the table.
+        shown: Its name as printed in the table.
         ddl: The column's type; `vector` for Spark ML's.
-        good: A value.
-        bad: Values by fault.
-        shape: What `inputShapes` says.
+        good: A valid value.
+        bad: Invalid values by fault.
+        shape: Its value in `inputShapes`.
         role: `features`, `label` or `weight`.
     """
 
@@ -111,7 +111,7 @@ KINDS: Final = (
 
 
 def expected(kind: Kind, fault: str, policy: str) -> str:
-    """What comes of bad rows: `error`, `skipped` or `filled`."""
+    """Returns the outcome of bad rows: `error`, `skipped` or `filled`."""
     if policy == "error" or fault == "length":
         return "error"
     if policy == "skip":
@@ -121,7 +121,7 @@ def expected(kind: Kind, fault: str, policy: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """Kinds that are looked at together: of each one row is bad.
+    """Kinds that are tried together, each with one bad row.
 
     Attributes:
         fault: What is wrong.
@@ -138,10 +138,10 @@ class Try:
 
 
 def tries(most: int = NAMED) -> Iterator[Try]:
-    """All cells of the table; rows of another length one kind after the other.
+    """Yields all cells of the table; kinds with rows of a different length separately.
 
     Args:
-        most: So many kinds at once; workers name the first bad column of a file alone.
+        most: The maximum number of kinds at once; workers name only the first bad column of a file.
     """
     for fault in FAULTS:
         bad = [each for each in KINDS if fault in each.bad]
@@ -161,7 +161,7 @@ def tries(most: int = NAMED) -> Iterator[Try]:
 
 
 def frame(session: Any, tried: Try) -> DataFrame:
-    """Rows of these kinds, and a plain column, a label and a weight beside them.
+    """Returns rows of these kinds, with a plain column, a label and a weight.
 
     There are `GOOD_ROWS`, and one more for each kind.
     """
@@ -201,7 +201,7 @@ def config(tried: Try) -> FitConfig:
 
 
 def by_frame(df: DataFrame, tried: Try) -> dict[str, Any]:
-    """What comes of rows of a DataFrame, on the way that `fit` chooses."""
+    """Returns the outcome of rows of a DataFrame, in the way that `fit` chooses."""
     with _errors() as found, arranged_rows(df, config(tried), None) as arranged:
         arranged.place(None)
         found |= _said(arranged.prepared)
@@ -209,14 +209,14 @@ def by_frame(df: DataFrame, tried: Try) -> dict[str, Any]:
 
 
 def by_exchange(df: DataFrame, tried: Try) -> dict[str, Any]:
-    """What comes of them where Spark's exchange brings rows to the workers."""
+    """Returns their outcome if Spark's exchange brings rows to the workers."""
     with _errors() as found, prepare_rows(df, config(tried)) as prepared:
         found |= _said(prepared)
     return found
 
 
 def by_files(session: Any, path: str, tried: Try) -> dict[str, Any]:
-    """What comes of Parquet files, up to the first batch of a worker."""
+    """Returns the outcome of Parquet files, up to the first batch of a worker."""
     with _errors() as found:
         arranged = parquet_rows(session, path, config(tried))
         prepared, (_, placed) = arranged.prepared, arranged.place(None)
@@ -233,7 +233,7 @@ def by_files(session: Any, path: str, tried: Try) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _errors() -> Iterator[dict[str, Any]]:
-    """Takes errors of ours into what is found; others are raised."""
+    """Records our errors in the outcome; others are raised."""
     found: dict[str, Any] = {}
     try:
         yield found
@@ -250,13 +250,13 @@ def _said(prepared: PreparedRows) -> dict[str, Any]:
 
 
 def wrong(tried: Try, found: dict[str, Any], by_column: bool = True) -> str:
-    """What is not as the table says; "" if all is.
+    """Returns what deviates from the table; "" if nothing does.
 
     Args:
         tried: What was tried.
-        found: What came of it.
-        by_column: Whether the door counts rows that it skips and fills by their columns; those of
-            files that are skipped are counted together.
+        found: The outcome.
+        by_column: Whether the way counts skipped and filled rows by column; skipped rows of files
+            are counted together.
     """
     rows = GOOD_ROWS + len(tried.kinds)
     wanted = {each.name: expected(each, tried.fault, tried.policy) for each in tried.kinds}
@@ -286,7 +286,7 @@ def wrong(tried: Try, found: dict[str, Any], by_column: bool = True) -> str:
 
 
 def table() -> list[str]:
-    """The table of the page, line by line."""
+    """Returns the table of the page, line by line."""
     lines = [
         f"| input | {' | '.join(FAULTS.values())} |",
         f"|---|{'---|' * len(FAULTS)}",

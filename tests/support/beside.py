@@ -1,10 +1,10 @@
-"""Finds modules that are tested by a file of their room that has another name.
+"""Finds modules that are tested by a file in the mirrored folder with a different name.
 
     PYTHONPATH=tests .venv/bin/python -m support.beside tests/sparkflow/layers/test_layers.py ...
 
-runs test files one by one, each with the package `coverage` (pip install coverage) watching, and
-writes into tests/contracts/tested_beside.txt which modules of the room they run: `LEAST` of the
-lines inside functions at least. A module that only happens to be run from elsewhere is not taken.
+runs the test files one at a time under the package `coverage` (pip install coverage), and writes
+into tests/contracts/tested_beside.txt which modules of their folder they run: at least `LEAST` of
+the lines inside functions. Modules that are only incidentally run from elsewhere are left out.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HEAD: Final = """\
 
 
 def lines_of_functions(text: str) -> set[int]:
-    """Where statements inside functions begin; docstrings and definitions do not count."""
+    """Returns the first lines of statements in functions, without docstrings and definitions."""
     return {
         node.lineno
         for function in ast.walk(ast.parse(text))
@@ -41,7 +41,7 @@ def lines_of_functions(text: str) -> set[int]:
 
 
 def run_by(test: Path) -> dict[str, set[int]]:
-    """By the path of a file of ours the lines that a test file runs."""
+    """Returns the lines that a test file runs, by the path of our files."""
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder, "data")
         watch = ["-m", "coverage", "run", f"--data-file={data}", "--source=sparkflow,runtime"]
@@ -53,7 +53,7 @@ def run_by(test: Path) -> dict[str, set[int]]:
 
 
 def found_beside(test: Path, lines: dict[str, set[int]]) -> list[str]:
-    """The modules without tests at their place that this one runs, of its own room."""
+    """Returns the modules of its own folder that this test runs and that lack tests."""
     found = []
     for name, path in modules().items():
         ran = lines.get(str(path), set())

@@ -1,10 +1,9 @@
-"""The test files that a change can break, nearest first: `python -m support.changed [COMMIT]`.
+"""The test files that a change can break, closest first: `python -m support.changed [COMMIT]`.
 
-A test can break when it uses what has changed, directly or through other files. Ops are not used by
-import but by name: a file that says "MatMul" or `g.MatMul` uses the module in which that op is
-written. Passes and the compiler do not use the ops that they name: they look for them in graphs
-that others have made. Other files (recorded answers, programs, pages) are used by the tests that
-name them.
+A change can break the tests that use it, directly or through other files. Ops are used not by
+import but by name: a file with "MatMul" or `g.MatMul` uses the module that defines the op. Passes
+and the compiler do not use the ops that they name, since they only look for them in graphs built
+by others. Other files (recorded answers, programs, pages) are used by the tests that name them.
 """
 
 from __future__ import annotations
@@ -22,22 +21,22 @@ from support.import_graph import PACKAGES, ROOT, modules, name_of, read
 from support.mirror import mirrored
 
 ALL: Final = ("pyproject.toml", "scripts/run_tests", "scripts/set_up.sh", "tests/conftest.py")
-"""What everything depends on."""
+"""Files on which everything depends."""
 
 WHOLE_TREE: Final = ("tests/contracts", "tests/docs")
-"""Tests that read all files; they are quick."""
+"""Tests that read all files; they are fast."""
 
 _OPS: Final = PACKAGES["sparkflow_runtime"] / "ops"
 _NO_WAY: Final = frozenset(
     {PACKAGES["sparkflow"] / "_generated" / "names.py", ROOT / "tests" / "conftest.py"}
 )
-"""Files that use more than whoever uses them."""
+"""Files that use more than their users do."""
 
 
 def changed_files(commit: str) -> list[Path]:
-    """What differs from the last commit that is common with `commit`, and what git does not know.
+    """Returns what differs from the merge base with `commit`, and files unknown to git.
 
-    Files that are gone are among them.
+    Deleted files are included.
 
     Args:
         commit: A branch or commit.
@@ -49,9 +48,9 @@ def changed_files(commit: str) -> list[Path]:
 
 
 def broken_by(changed: Iterable[Path]) -> list[Path]:
-    """The test files, and modules with examples, that use these files; nearest first.
+    """Returns the test files, and modules with doctests, that use these files; closest first.
 
-    The tests at the place of a module (`support.mirror`) come before others that are as near.
+    A module's own tests (`support.mirror`) precede others at the same distance.
 
     Args:
         changed: Absolute paths.
@@ -78,7 +77,7 @@ def broken_by(changed: Iterable[Path]) -> list[Path]:
 
 @functools.cache
 def ops() -> Mapping[str, Path]:
-    """The module that registers an op, by op type."""
+    """Returns the module that registers an op, by op type."""
     return {
         op_type: _OPS.joinpath(*module.split(".")).with_suffix(".py")
         for module, op_types in index.MODULES.items()
@@ -121,7 +120,7 @@ def _texts() -> Mapping[Path, str]:
 
 
 def _naming(path: Path) -> set[Path]:
-    """The tests that have the name of a file which is no module in a string."""
+    """The tests with the name of a file that is not a module in a string."""
     if name_of(path) is not None or path.name == "conftest.py" or path.name.startswith("test_"):
         return set()
     names = {path.name, path.stem} if path.suffix == ".py" else {path.name, f"*{path.suffix}"}
@@ -149,7 +148,7 @@ def _git(*args: str) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Prints the paths, one a line; `tests` alone where everything can break."""
+    """Prints the paths, one per line; only `tests` if everything can break."""
     changed = changed_files(arguments[0] if arguments else "main")
     if any(str(path.relative_to(ROOT)) in ALL for path in changed):
         print("tests")

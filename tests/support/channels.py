@@ -1,4 +1,4 @@
-"""Both ends of a tensor channel in this process, and a task that answers at one of them."""
+"""Both ends of a tensor channel in this process, and a task that answers at one end."""
 
 import socket
 import threading
@@ -77,7 +77,7 @@ class Task:
 
 
 class Channel:
-    """Both ends in this process, with a reactor of their own."""
+    """Both ends in this process, with their own reactor."""
 
     def __init__(self, kind: str) -> None:
         if kind == "tcp":

@@ -1,9 +1,9 @@
-"""Makes the archive of Spark's classes that the JVMs of tests start with, where there is none.
+"""Creates the archive of Spark's classes for the JVMs of tests, if it does not exist.
 
     python -m support.class_archive
 
-It takes some 25 seconds, once per environment. Where it cannot be made, as with a Java that has no
-archive of its own classes, tests only take longer.
+It takes about 25 seconds, once per environment. If it cannot be created, for example because Java
+lacks an archive of its own classes, tests only take longer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def make(path: Path) -> None:
 
 
 def _without(path: Path) -> Path:
-    """What is there where the archive cannot be made."""
+    """Returns the path of a file that marks that the archive cannot be created."""
     return path.with_suffix(".none")
 
 

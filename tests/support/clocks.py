@@ -1,4 +1,4 @@
-"""Clocks of single modules: what a test does to them, no thread of another module's notices."""
+"""Clocks of single modules: threads of other modules do not notice what a test does to them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pytest
 def give_time(
     monkeypatch: pytest.MonkeyPatch, module: ModuleType, **functions: Callable[..., Any]
 ) -> None:
-    """Gives a module that imports `time` one of its own, until the test ends.
+    """Gives a module that imports `time` its own copy until the test ends.
 
     Args:
-        monkeypatch: The test's.
+        monkeypatch: The fixture.
         module: The module.
-        functions: What differs from `time`, by name; such as `sleep`.
+        functions: The replacements of functions of `time`, by name, such as `sleep`.
     """
     assert module.time is time, f"{module.__name__} imports no time"
     monkeypatch.setattr(module, "time", SimpleNamespace(**{**vars(time), **functions}))

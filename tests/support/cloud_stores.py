@@ -1,7 +1,7 @@
-"""Servers of Google's and Azure's object stores, in processes of their own, behind breakable links.
+"""Servers of Google's and Azure's object stores, in separate processes behind breakable links.
 
-`scripts/set_up_emulators.sh` installs them. Both keep objects in memory, and are as a lost machine
-when they are killed.
+`scripts/set_up_emulators.sh` installs them. Both store objects in memory, so killing one is like
+losing a machine.
 """
 
 from __future__ import annotations
@@ -64,19 +64,19 @@ _KEY: Final = (  # Azurite's, which everybody knows
 
 
 def why_not(scheme: str) -> str:
-    """Why there is no server for a scheme; "" where there is one."""
+    """Returns why there is no server for a scheme; "" if there is one."""
     there = GOOGLE if scheme == "gs" else AZURITE
     return "" if there.exists() else f"{there} is missing: run scripts/set_up_emulators.sh"
 
 
 @contextmanager
 def cloud_store(scheme: str, patch: Any) -> Iterator[ObjectStore]:
-    """A server with an empty bucket; it ends with the block.
+    """Starts a server with an empty bucket; it ends with the block.
 
     Args:
         scheme: `gs` or `abfs`.
-        patch: pytest's `monkeypatch`. For `abfs`, pyarrow's file system is made with an account's
-            key: its URIs have no place for one, and what they ask Azure's login for needs TLS.
+        patch: pytest's `monkeypatch`. For `abfs`, pyarrow's file system is created with an account
+            key: its URIs cannot contain one, and the requests to Azure's login need TLS.
     """
     if scheme == "gs":
         command = [str(GOOGLE), "-c", _GOOGLE_SERVER]
@@ -101,9 +101,9 @@ def cloud_store(scheme: str, patch: Any) -> Iterator[ObjectStore]:
 
 
 def lead_to(address: str, root: str, patch: Any) -> Any:
-    """Has URIs below `root` read as pyarrow does, but for an account whose key is known.
+    """Makes URIs below `root` use an account with a known key, and otherwise work as in pyarrow.
 
-    Gives pyarrow's file system.
+    Returns pyarrow's file system.
     """
     from pyarrow import fs
 
@@ -125,6 +125,6 @@ def lead_to(address: str, root: str, patch: Any) -> Any:
 
 
 def files_of_model(folder: Path) -> dict[str, bytes]:
-    """The files of a saved model in the order in which they are written: its description last."""
+    """Returns the files of a saved model in the order of writing: the description is last."""
     files = {each.name: each.read_bytes() for each in folder.iterdir()}
     return {name: files[name] for name in sorted(files, key=lambda name: name == MODEL_FILE)}

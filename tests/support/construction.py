@@ -1,8 +1,8 @@
-"""Constructors that fail half-way, at each of their steps in turn.
+"""Constructors that fail at each of their steps in turn.
 
-A step is a call from our code of something that is not ours: the system, Python's library, gRPC.
-In its place an error is raised, once, in the thread that constructs; those that let something go
-are left alone, as are those that fail for want of memory only. Which line calls what counts once.
+A step is a call from our code to code that is not ours: the system, Python's library, gRPC. An
+error is raised instead of it, once, in the constructing thread. Calls that release something, and
+calls that fail only for lack of memory, are left alone. The same call in a line counts once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import sparkflow
 import sparkflow_runtime
 
 Step = tuple[str, int, str]
-"""A file, a line, and what is called there."""
+"""A file, a line, and the name of what is called there."""
 
 _OURS: Final = tuple(
     f"{Path(each.__file__ or '').parent}/" for each in (sparkflow, sparkflow_runtime)
@@ -29,19 +29,19 @@ _LETS_GO: Final = re.compile(
     "close|release|stop|shutdown|unregister|forget|kill|wait|join|terminate|discard|rmtree|remove"
     "|communicate|unlink|rmdir|set$|notify|cancel|detach|enter$|exit$"
 )
-"""Names of what lets go of something, or ends it; what enters a block is there already."""
+"""Calls that release or end something, or enter a block, whose object exists already."""
 _ALWAYS_WORKS: Final = re.compile(
     r"(contextlib|weakref|_weakrefset|<string>):|threading:(?!start)|.*:(fileno|setblocking)$"
 )
-"""What fails for want of memory at most, by module and name; dataclasses are of "<string>"."""
+"""Calls that fail at most for lack of memory, by module and name; dataclasses are in "<string>"."""
 
 
 class Interrupted(BaseException):
-    """As Ctrl-C: no OSError, and no Exception."""
+    """Like Ctrl-C: neither an OSError nor an Exception."""
 
 
 def steps_of(make: Callable[[], Any]) -> list[Step]:
-    """The steps that a construction makes in this thread, each once."""
+    """Returns the distinct steps of a construction in this thread."""
     found: dict[Step, None] = {}
     with _watched(lambda step: found.setdefault(step)):
         make()
@@ -50,7 +50,7 @@ def steps_of(make: Callable[[], Any]) -> list[Step]:
 
 @contextmanager
 def failing(at: Step, error: BaseException) -> Iterator[None]:
-    """Raises an error in place of a step that this thread makes, the first time."""
+    """Raises an error instead of this thread's first occurrence of a step."""
 
     def fail(step: Step) -> None:
         if step == at:
@@ -63,7 +63,7 @@ def failing(at: Step, error: BaseException) -> Iterator[None]:
 
 @contextmanager
 def _watched(on_step: Callable[[Step], Any]) -> Iterator[None]:
-    # Python calls them wherever it collects garbage: hypothesis has one.
+    # Python calls them whenever it collects garbage; hypothesis has one.
     of_the_collector = {getattr(each, "__code__", None) for each in gc.callbacks}
 
     def look(frame: FrameType, event: str, arg: Any) -> None:
@@ -90,7 +90,7 @@ def _watched(on_step: Callable[[Step], Any]) -> Iterator[None]:
 
 
 def _may_fail(called: Any) -> bool:
-    """Whether a function of C may be refused something by the system, and not only memory."""
+    """Whether a C function can fail for reasons of the system other than lack of memory."""
     if called is open:
         return True
     owner = getattr(called, "__self__", None)

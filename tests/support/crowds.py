@@ -1,7 +1,7 @@
-"""Strangers by the thousand, from processes and addresses of their own, who stay.
+"""Thousands of strangers, from separate processes and addresses, who keep their connections.
 
-Loopback has 2^24 addresses, and each has its own ports: so the crowd is as large as descriptors
-let it be, and each of its processes raises its own limit.
+Loopback has 2^24 addresses, each with its own ports. So only the number of descriptors limits the
+crowd, and each of its processes raises its own limit.
 
     python crowds.py HOST PORT COUNT NUMBER SAID HOW
 """
@@ -29,13 +29,13 @@ _DEADLINE_S: Final = 60.0
 def crowd(
     place: tuple[str, int], count: int, said: bytes = b"", comes_back: bool = False
 ) -> Iterator[None]:
-    """Strangers who have connected, or tried to; they stay for the block.
+    """Strangers who have connected, or tried to, for the duration of the block.
 
     Args:
         place: Host and port.
-        count: How many.
-        said: What each says first.
-        comes_back: Whether who is cut off connects again, at once.
+        count: The number of strangers.
+        said: What each sends first.
+        comes_back: Whether strangers reconnect immediately when they are disconnected.
     """
     with contextlib.ExitStack() as stack:
         processes = []
@@ -66,7 +66,7 @@ def _connect(place: tuple[str, int], source: str) -> socket.socket:
 
 
 def main() -> None:
-    """Connects, says so, and stays until standard input ends."""
+    """Connects, reports it, and stays until standard input ends."""
     host, port, count, number, said_hex, how = sys.argv[1:]
     place, left = (host, int(port)), int(count)
     said = b"" if said_hex == "-" else bytes.fromhex(said_hex)

@@ -1,8 +1,8 @@
-"""Runs generated CUDA C on the CPU, so that its numbers can be checked without a GPU.
+"""Runs generated CUDA C on the CPU, to check its results without a GPU.
 
-The source is compiled with g++ behind a header that gives CUDA's words a meaning. The threads of a
-block are coroutines that take turns: `__syncthreads` and shuffles give the turn away. A thread that
-misses a barrier or a shuffle of its warp is an error, not a wrong number.
+The source is compiled with g++ after a header that defines CUDA's words. The threads of a block
+are coroutines that take turns: `__syncthreads` and shuffles yield. A thread that misses a barrier
+or a shuffle of its warp is an error, not a wrong result.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 from sparkflow_runtime.device.gpu_kernels import Program
 
 COMPILER: Final = shutil.which("g++")
-"""Where g++ is, None where it is not."""
+"""The path of g++; None if it is not installed."""
 
 _HEADER: Final = r"""
 #include <cmath>
@@ -140,7 +140,7 @@ _PTX: Final = {
         "_Float16 half = number; std::memcpy(&element, &half, 2);"
     ),
 }
-"""Instructions of the card that CUDA C has no words for, as C++."""
+"""PTX instructions without an equivalent in CUDA C, as C++."""
 
 _ENTRY: Final = """
 static void enter_{name}(void** given) {{
@@ -164,7 +164,7 @@ class CudaEmulator:
     """Runs sources, compiled for the CPU once each. Not safe to share between threads.
 
     Args:
-        folder: Where the compiled code goes.
+        folder: The folder for compiled code.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -181,13 +181,13 @@ class CudaEmulator:
         """Fills the outputs of a program.
 
         Args:
-            program: What is to run.
-            sizes: Of the kernel's dimensions.
+            program: The program to run.
+            sizes: The sizes of the kernel's dimensions.
             *arrays: Its inputs, then its outputs; C-contiguous.
-            wide: Which of its sources; None for the one that the sizes ask for.
+            wide: Which of its sources; None for the one suited to the sizes.
 
         Raises:
-            RuntimeError: The threads of a block or warp do not meet where they should.
+            RuntimeError: The threads of a block or warp do not all reach a barrier or shuffle.
         """
         plan = program.plan(sizes)
         if tuple(array.size for array in arrays) != plan.counts:
@@ -233,7 +233,7 @@ _OPTIONS: Final = ("-O0", "-std=c++17", "-fPIC", "-ffp-contract=off", "-w")
 
 @functools.cache
 def _header() -> Path:
-    """The header that sources stand behind, compiled once: it takes half of a source's time."""
+    """Precompiles the header included before sources, which takes half of their compile time."""
     folder = tempfile.TemporaryDirectory(prefix="cuda")
     atexit.register(folder.cleanup)
     path = Path(folder.name) / "cuda.hpp"

@@ -11,10 +11,10 @@ _MOST_PLACES: Final = 2048
 
 
 def damages(good: bytes) -> Iterator[bytes]:
-    """What may become of a file: one byte changed, in two ways, and cuts.
+    """Yields damaged versions of a file: with one byte changed, in two ways, and truncated.
 
-    Every byte and every length of files up to 2 KiB; of larger ones so many, those at both ends
-    among them.
+    All bytes and lengths are tried for files up to 2 KiB; for larger ones a limited number,
+    including those at both ends.
 
     Args:
         good: The file as it was written.
@@ -32,9 +32,9 @@ def damages(good: bytes) -> Iterator[bytes]:
 
 @contextmanager
 def disk_of(size_bytes: int) -> Iterator[None]:
-    """No file can be written to beyond this size, by anything in this process.
+    """Limits the size of files that anything in this process can write.
 
-    The operating system ends such a write with EFBIG, which stands for a full disk.
+    The operating system fails such a write with EFBIG, which simulates a full disk.
     """
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, before[1]))

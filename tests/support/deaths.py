@@ -1,14 +1,15 @@
-"""What is left on disk when a process dies at each of the calls that change files.
+"""What is left on disk when a process dies at each of its calls that change files.
 
-`deaths` runs a program, a module of its own, in processes that end without a word at their first,
-second, ... such call, and tells what was found in the folder afterwards. The program has
+`deaths` runs a program, a separate module, in processes that die silently at their first, second,
+... such call, and returns what was in the folder afterwards. The program has
 
-    before(folder)   what the folder holds at first
-    change(folder)   what a process dies at
-    state(folder)    a text for what is there then
+    before(folder)   creates the folder's initial contents
+    change(folder)   is interrupted by death
+    state(folder)    describes the folder's contents as text
 
-Files are cut in half where the process dies before the disk has them. Calls are seen where Python
-makes them: opening to write, renaming, linking, deleting, making directories, syncing.
+Files are truncated to half their size if the process dies before they are synced. Calls are
+observed where Python makes them: opening for writing, renaming, linking, deleting, creating
+directories, syncing.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ class Death:
     """One of the processes.
 
     Attributes:
-        call: What it died at; empty for the one that came to its end.
-        state: What `state` said then.
-        again: What it said after another `change`.
-        files: The files there after that.
+        call: The call at which it died; empty for the one that completed.
+        state: The result of `state` then.
+        again: The result after another `change`.
+        files: The files after that.
     """
 
     call: str
@@ -48,7 +49,7 @@ class Death:
 
 
 def deaths(program: Path, name: str, folder: Path) -> list[Death]:
-    """Lets processes die, the last one not.
+    """Runs processes that die, except the last one.
 
     Args:
         program: The file of a module with a dictionary `CASES` of objects with the three methods.
@@ -56,12 +57,12 @@ def deaths(program: Path, name: str, folder: Path) -> list[Death]:
         folder: An empty directory to work in.
 
     Raises:
-        AssertionError: The program fails otherwise than by dying.
+        AssertionError: The program fails other than by dying.
     """
     command = [sys.executable, "-m", "support.deaths"]
     done = subprocess.run(
         [*command, str(program), name, str(folder)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},  # which pytest has put us on
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},  # pytest has added our folders
         capture_output=True,
         text=True,
         timeout=_TIMEOUT_S,
@@ -100,7 +101,7 @@ def _main(program: str, name: str, folder: str) -> None:
 
 
 def _loading(case: Any, folder: Path) -> str:
-    """Makes what the folder holds at first; the modules of ours that this and the rest import."""
+    """Creates the folder's initial contents; returns our modules that this and the rest import."""
     before = set(sys.modules)
     case.before(folder)
     copied = folder.with_name("loading")
@@ -113,7 +114,7 @@ def _loading(case: Any, folder: Path) -> str:
 
 
 def _in_child(work: Callable[[], Any]) -> str:
-    """What a function returns as text, or a process said that died in it."""
+    """Returns a function's result as text, or the note of the process if it died."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -144,7 +145,7 @@ def _note_of(process: int) -> str:
 
 
 def _dying(change: Callable[[Path], Any], folder: Path, at: int) -> None:
-    """Calls a function whose process dies at its `at`th call that changes files in a folder."""
+    """Calls a function in a process that dies at its `at`th call that changes files in a folder."""
     inside = f"{folder}{os.sep}"
     count = 0
     sync = os.fsync
@@ -177,7 +178,7 @@ def _dying(change: Callable[[Path], Any], folder: Path, at: int) -> None:
         nonlocal count
         path = os.readlink(f"/proc/self/fd/{descriptor}")
         if (path.startswith(inside) or path == str(folder)) and is_the_one():
-            count += 1  # so that to truncate is no call
+            count += 1  # so that truncating does not count as a call
             if os.path.isfile(path):
                 os.truncate(path, os.fstat(descriptor).st_size // 2)
             dies(f"fsync {path}")

@@ -1,4 +1,4 @@
-"""The process of a task as on a machine of its own, reached through `bad_network`."""
+"""A task's process that appears to be on a different machine, reached through `bad_network`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sparkflow.spark.cluster import child
 
 
 def main() -> None:
-    """Runs the process; it says that it is at another address than it listens on."""
+    """Runs the process, which announces a different address than the one it listens on."""
     from sparkflow.spark.cluster import task_lifecycle
     from sparkflow_runtime.server import Server
     from sparkflow_runtime.transport.channel import listener

@@ -1,4 +1,4 @@
-"""A `GraphBuilder` that computes at once, so that an op and its gradient run without a graph.
+"""A `GraphBuilder` that computes immediately, to run an op and its gradient without a graph.
 
 What lives here: `EagerBuilder`, its tensors and operations, and reverse-mode differentiation over
 them. What does not: rows of tests (`op_cases`) and numerical gradients (`numerical`).
@@ -36,10 +36,10 @@ class EagerTensor:
     Attributes:
         value: The array; a `Variable` for a reference.
         dtype: Its element type.
-        static_shape: What shape inference knows of it.
+        static_shape: The shape known to inference.
         op: The operation that made it; None for inputs and constants.
         index: Which output of `op` it is.
-        is_const: Whether the graph would know the value before it runs.
+        is_const: Whether the graph would know the value before running.
     """
 
     value: Any
@@ -55,13 +55,13 @@ class EagerTensor:
         return f"{self.op.name}:{self.index}" if self.op is not None else "input:0"
 
     def read(self) -> Any:
-        """The array, read from the variable where the tensor is a reference."""
+        """Returns the array; for a reference, reads it from the variable."""
         return self.value.read() if isinstance(self.value, Variable) else self.value
 
 
 @dataclass(slots=True, eq=False)
 class EagerOperation:
-    """An operation that has run; what gradients and kernels are shown of a node."""
+    """An operation that has run; gradients and kernels use it as a node."""
 
     name: str
     op: str
@@ -91,7 +91,7 @@ class EagerSlices:
 
 
 class EagerBuilder:
-    """Runs every op as it is added, with all the checks a graph would make on the way.
+    """Runs every op as it is added, with all the checks that a graph would make.
 
     Attributes are completed, the kernel is looked up for the device, shapes are inferred, the
     kernel is bound and called without numpy warnings, and its outputs are compared with what was
@@ -109,8 +109,8 @@ class EagerBuilder:
         device_type: `CPU` or `GPU`.
 
     Attributes:
-        resources, session: What kernels find there; kept as long as the builder.
-        step: The step that ops with `takes_step` see; a test may set one that it cancels.
+        resources, session: The resources of kernels; kept as long as the builder.
+        step: The step passed to ops with `takes_step`; a test may set one that it cancels.
     """
 
     def __init__(self, xp: ModuleType = np, device_type: str = "CPU") -> None:
@@ -132,32 +132,33 @@ class EagerBuilder:
         """An input whose value the graph would not know, like a placeholder.
 
         Args:
-            value: Anything numpy makes an array of, or an array of the device.
-            dtype: Its type; that of the array when not given, float32 and int32 for Python numbers.
-            static_shape: What inference may know; the array's own shape for `()`, None for nothing.
+            value: Anything that numpy converts to an array, or an array of the device.
+            dtype: Its type; by default that of the array, or float32 and int32 for Python numbers.
+            static_shape: The shape that inference may use; `()` for the array's own, None for
+                unknown.
         """
         array, found = self._array(value, dtype)
         known = array.shape if static_shape == () else static_shape
         return EagerTensor(array, found, shapes.as_shape(known))
 
     def const(self, value: Any, dtype: DType | None = None) -> EagerTensor:
-        """A constant, whose value shape inference and gradients may look at."""
+        """A constant, whose value shape inference and gradients may use."""
         array, found = self._array(value, dtype)
         return EagerTensor(array, found, array.shape, is_const=True)
 
     def variable(self, value: Any, dtype: DType | None = None) -> EagerTensor:
-        """A reference to a new variable that holds a copy of `value`."""
+        """A reference to a new variable with a copy of `value`."""
         array, found = self._array(value, dtype)
         variable = Variable("variable", found, array.shape)
         variable.array = array.copy()
         return EagerTensor(variable, found.ref, array.shape)
 
     def shape(self, tensor: EagerTensor) -> Shape:
-        """What inference knows of the tensor's shape."""
+        """Returns the tensor's static shape."""
         return tensor.static_shape
 
     def value(self, tensor: EagerTensor) -> Any:
-        """The value of a constant as a host array, else None."""
+        """Returns the value of a constant as a host array, else None."""
         return _to_host(tensor.value) if tensor.is_const else None
 
     def indexed_slices(
@@ -167,7 +168,7 @@ class EagerBuilder:
         return EagerSlices(values, indices, dense_shape)
 
     def __getattr__(self, op_type: str) -> Callable[..., Any]:
-        """A function that runs one op of this type, see `ops.builder.GraphBuilder`."""
+        """Returns a function that runs one op of this type, see `ops.builder.GraphBuilder`."""
         if not registry.contains(op_type):
             raise AttributeError(f"no op type {op_type!r} is registered")
         op = registry.lookup(op_type)
@@ -188,7 +189,7 @@ class EagerBuilder:
         """Runs one op and returns the operation with its outputs.
 
         Raises:
-            OpError: What building or running the node in a graph would raise.
+            OpError: The error that building or running the node in a graph would raise.
             InternalError: The kernel's outputs contradict the op's inference or signature.
         """
         arguments = self._arguments(op, inputs, attrs)
@@ -239,7 +240,7 @@ class EagerBuilder:
         Args:
             ys: Tensors computed by this builder.
             xs: Tensors they were computed from.
-            grad_ys: The gradient that arrives at each of `ys`; None for none.
+            grad_ys: The gradient with respect to each of `ys`; None for none.
 
         Raises:
             InvalidArgumentError: An op on the way has no gradient.
@@ -305,7 +306,7 @@ class EagerBuilder:
                 result.append([self._as_tensor(each, dtype) for each in value])
             else:
                 result.append(self._as_tensor(value, dtype))
-        surplus = inputs[len(op.signature.inputs) :]  # refused when attributes are completed
+        surplus = inputs[len(op.signature.inputs) :]  # rejected when attributes are completed
         return result + [self._as_tensor(value, None) for value in surplus]
 
     def _as_tensor(self, value: Any, dtype: DType | None) -> EagerTensor:
@@ -327,7 +328,7 @@ class EagerBuilder:
 
 
 def _implied(op: Op, arg: Arg, known: Mapping[str, DType], value: Any) -> DType | None:
-    """The dtype that a number or list given for `arg` is to have, None for its own."""
+    """The dtype that a number or list given for `arg` should have; None for its own."""
     if arg.type_attr is None:
         return arg.dtype
     if arg.type_attr in known:
@@ -341,7 +342,7 @@ def _to_host(array: Any) -> Any:
 
 
 def _checked(op: Op, index: int, value: Any, dtype: DType, shape: Shape) -> Any:
-    """The output, after comparing it with what the op promised."""
+    """Returns the output after comparing it with what the op declared."""
     where = f"Output {index} of {op.op_type}"
     if dtype.is_ref:
         # References to strings are also the handles of TensorFlow's first queues and accumulators.
@@ -362,7 +363,7 @@ def _checked(op: Op, index: int, value: Any, dtype: DType, shape: Shape) -> Any:
 
 
 def _in_reverse(ys: Sequence[EagerTensor], stops: set[int]) -> list[EagerOperation]:
-    """The operations `ys` come from, users before what they use; not beyond tensors in `stops`."""
+    """Yields the operations that `ys` depend on, users first; stops at tensors in `stops`."""
     order: list[EagerOperation] = []
     seen: set[int] = set()
 

@@ -1,4 +1,4 @@
-"""Closing the event loops that clients of Jupyter kernels leave open."""
+"""Closes the event loops that clients of Jupyter kernels leave open."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from unittest import mock
 
 @contextlib.contextmanager
 def closed_afterwards() -> Iterator[None]:
-    """Closes all event loops made meanwhile, except those that still run in a thread.
+    """Closes all event loops created in the block, except those that still run in a thread.
 
-    jupyter_client makes one for each thread that calls it without one and keeps it; its sockets
-    are reported as unclosed at the end of the process, when no test is left to be blamed.
+    jupyter_client creates and keeps one for each thread that calls it without one; its sockets are
+    reported as unclosed at the end of the process, when no test can be blamed any more.
     """
     made: list[asyncio.AbstractEventLoop] = []
     make = asyncio.new_event_loop

@@ -1,4 +1,4 @@
-"""Stand-ins for cuBLAS on memory of the host, for `fake_cupy`: cupy's bindings and nvmath's."""
+"""Stand-ins for cuBLAS on host memory, for `fake_cupy`: cupy's bindings and nvmath's."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _SCALARS: Final[dict[int, Any]] = {
     1: (np.float64, ctypes.c_double),
     2: (np.float16, ctypes.c_float),
 }
-"""By cudaDataType_t: of elements, and of factors of whole matrices."""
+"""By cudaDataType_t: the types of elements, and of scalar factors."""
 
 
 class _Gemm:
-    """Products that come when the stream gets there.
+    """Products that are computed when the stream reaches them.
 
     Attributes:
-        compute_types: What was asked for, in order.
-        counts: How many matrices each stack had, in order; 1 for a product of two matrices.
+        compute_types: The requested compute types, in order.
+        counts: The number of matrices per stack, in order; 1 for a product of two matrices.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class _Gemm:
         self.counts.append(count)
 
         def matrix(address: int, rows: int, columns: int, leading: int) -> Any:
-            """Its columns lie one after another."""
+            """A matrix stored by columns."""
             assert leading >= max(rows, 1)
             memory = ctypes.c_char * (leading * columns * np.dtype(dtype).itemsize)
             found = np.frombuffer(memory.from_address(address), dtype)
@@ -83,7 +83,7 @@ class _Gemm:
 class FakeCublas(_Gemm):
     """The part of cupy's bindings that `device.gpu_blas` uses. The handle is the stand-in for cupy.
 
-    They refuse to be recorded, as cupy's do.
+    Like cupy's, they raise an error during stream capture.
     """
 
     def gemmEx(self, handle: Any, *arguments: int) -> None:
@@ -106,10 +106,10 @@ class FakeNvmath(_Gemm):
     """The part of `nvmath.bindings.cublas` that `device.gpu_blas` uses.
 
     Args:
-        cupy: The stand-in, whose streams there are.
+        cupy: The stand-in with the streams.
 
     Attributes:
-        handles: Those that are not destroyed: their streams, and the bytes they may work in.
+        handles: The stream and the workspace size in bytes of each handle that is not destroyed.
     """
 
     def __init__(self, cupy: Any) -> None:
@@ -125,15 +125,15 @@ class FakeNvmath(_Gemm):
         return number
 
     def destroy(self, handle: int) -> None:
-        """Forgets one."""
+        """Removes a handle."""
         del self.handles[handle]
 
     def set_stream(self, handle: int, stream: int) -> None:
-        """The stream of what follows, which takes the memory away."""
+        """Sets the stream of later calls, which removes the workspace."""
         self.handles[handle] = stream, 0
 
     def set_workspace(self, handle: int, address: int, size_bytes: int) -> None:
-        """What it may work in."""
+        """Sets the workspace."""
         assert address
         self.handles[handle] = self.handles[handle][0], size_bytes
 

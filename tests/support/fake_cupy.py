@@ -1,9 +1,9 @@
-"""A stand-in for cupy on numpy, so that what is decided around a GPU can be tested without one.
+"""A stand-in for cupy on numpy, to test decisions about GPUs without one.
 
-Copies from the host and kernels wait in the queue of their stream until somebody waits for it, so
-work in a wrong order, or a buffer written too early, gives wrong numbers. Numpy's own functions on
-its arrays run at once: wait for the stream first. Only what `sparkflow_runtime.device` uses is
-here.
+Kernels and copies from the host wait in the queue of their stream until somebody waits for it, so
+work in a wrong order, or a buffer written too early, gives wrong results. Numpy's own functions on
+its arrays run immediately: wait for the stream first. Only what `sparkflow_runtime.device` uses is
+implemented.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Launcher = Callable[[str, str, tuple[int, ...], tuple[int, ...], tuple[Any, ...]
 
 
 class CaptureError(RuntimeError):
-    """Something was asked for that cannot be recorded."""
+    """An operation was requested that cannot be captured."""
 
 
 class _Stream:
@@ -40,7 +40,7 @@ class _Stream:
         self._kept: list[Any] = []
 
     def keep(self, memory: Any) -> None:
-        """Has it live until the work so far is done; for good where it is recorded."""
+        """Keeps the memory alive until the work so far is done; for good if it is captured."""
         if self._recorded is None:
             self._kept.append(memory)
         else:
@@ -113,7 +113,7 @@ class _Event:
 
 
 class _Pool:
-    """Counts; the memory itself is numpy's."""
+    """Counts bytes; the memory itself is numpy's."""
 
     def __init__(self) -> None:
         self.limit = 0
@@ -155,7 +155,7 @@ _hooks: list[Any] = []
 
 
 class FakeCupy:
-    """What `import cupy` would give.
+    """The module that `import cupy` would return.
 
     Args:
         launch: Runs the kernels of `RawModule`.
@@ -163,11 +163,11 @@ class FakeCupy:
     Attributes:
         cuda: As `cupy.cuda`.
         streams: The current streams, innermost last.
-        graph_launches: How many graphs were launched.
+        graph_launches: The number of graph launches.
         allocations: The pools that arrays came from, in order.
-        pinned: Sizes of the pinned memory handed out.
+        pinned: The sizes of allocated pinned memory.
         devices: The GPUs entered, in order.
-        default_pool: Where arrays come from that are made outside of any run.
+        default_pool: The pool of arrays that are created outside of any run.
     """
 
     __name__ = "cupy"
@@ -200,7 +200,7 @@ class FakeCupy:
     def empty(self, shape: Any, dtype: Any) -> FakeArray:
         """A new array of the current pool."""
         plain = np.empty(shape, dtype)
-        plain.reshape(-1).view(np.uint8)[...] = 0xAB  # what was there before
+        plain.reshape(-1).view(np.uint8)[...] = 0xAB  # garbage left by earlier contents
         made: Any = plain.view(self.ndarray)
         pool = self._pools[-1]
         pool.malloc(made.nbytes)
@@ -224,7 +224,7 @@ class FakeCupy:
         return self.full(shape, 1, dtype)
 
     def release(self, pool: _Pool, size: int) -> None:
-        """What happens when cupy's last reference to an array goes."""
+        """Called when cupy's last reference to an array is released."""
         pool.used -= size
         for hook in _hooks:
             hook.free_postprocess(device_id=0, mem_size=size)
@@ -236,10 +236,10 @@ class FakeCupy:
         return np.array(array)
 
     def asarray(self, value: Any, dtype: Any = None) -> Any:
-        """An array of the GPU; a host array is copied at once, and not while work is recorded."""
+        """An array of the GPU; a host array is copied immediately, but not during capture."""
         if isinstance(value, FakeArray):
             return value if dtype in (None, value.dtype) else value.astype(dtype)
-        if self.streams[-1].is_capturing:  # cupy would record the copy, out of a buffer it lends
+        if self.streams[-1].is_capturing:  # cupy would record the copy from a buffer that it lends
             raise CaptureError(
                 "operation not permitted when stream is capturing: a copy from the host"
             )
@@ -251,17 +251,17 @@ class FakeCupy:
         return made.copy() if made is value else made
 
     def ascontiguousarray(self, value: Any, dtype: Any = None) -> Any:
-        """The array itself where it is contiguous, else a copy, later."""
+        """The array itself if it is contiguous, else a copy, later."""
         value = self.asarray(value, dtype)
         return value if value.flags.c_contiguous else value.copy()
 
     def __getattr__(self, name: str) -> Any:
-        """A function of numpy that takes and gives arrays of the GPU."""
+        """A function of numpy that takes and returns arrays of the GPU."""
         found = getattr(np, name)
         if isinstance(found, type) or not callable(found):
             return found
         if isinstance(found, np.ufunc):
-            return found  # it asks its arguments, and has methods
+            return found  # it handles its arguments itself, and has methods
 
         def function(*args: Any, **kwargs: Any) -> Any:
             made = found(*args, **kwargs)
@@ -272,7 +272,7 @@ class FakeCupy:
         return function
 
     def RawModule(self, *, code: str, options: tuple[str, ...]) -> Any:
-        """Compiled code; what its functions do is up to `launch`."""
+        """Compiled code, whose functions call `launch`."""
         launch = self._launch
         assert launch is not None
 
@@ -315,7 +315,7 @@ def emulated(folder: Path) -> FakeCupy:
     """A stand-in whose fused kernels are their CUDA C, run on the CPU.
 
     Args:
-        folder: Where compiled code goes.
+        folder: The folder for compiled code.
     """
     emulator = CudaEmulator(folder)
 
@@ -334,15 +334,15 @@ def emulated(folder: Path) -> FakeCupy:
 
 @contextlib.contextmanager
 def installed(folder: Path, with_nvmath: bool = True) -> Iterator[FakeCupy]:
-    """Has `import cupy` give an `emulated` stand-in with one GPU meanwhile.
+    """Makes `import cupy` return an `emulated` stand-in with one GPU during the block.
 
     Args:
-        folder: Where compiled code goes.
-        with_nvmath: Whether nvmath-python is there, too.
+        folder: The folder for compiled code.
+        with_nvmath: Whether nvmath-python is available, too.
     """
     cupy = emulated(folder)
     routines = SimpleNamespace(COMPUTE_TYPE_TF32="tf32", set_compute_type=lambda dtype, kind: None)
-    nvmath = FakeNvmath(cupy) if with_nvmath else None  # which is how a module is missing
+    nvmath = FakeNvmath(cupy) if with_nvmath else None  # None means that a module is missing
     modules: dict[str, Any] = {
         "nvmath.bindings.cublas": nvmath,
         "cupy": cupy,

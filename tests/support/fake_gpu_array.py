@@ -1,8 +1,8 @@
-"""Arrays of the stand-in for a GPU: what is computed with them waits in the queue of a stream.
+"""Arrays of the stand-in for a GPU: computations with them wait in the queue of a stream.
 
-A result has its shape and dtype at once and its values when the stream gets there. Views are views.
-Whoever wants a value on the host waits for the stream, which is an error while it is recorded. As
-with cupy, arrays of the host are refused.
+A result has its shape and dtype immediately, and its values when the stream reaches it. Views are
+views. Reading a value on the host waits for the stream, which is an error during capture. As in
+cupy, host arrays are rejected.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class FakeArray(np.ndarray[Any, Any]):
     """An array of the GPU; `data.ptr` is its address.
 
     Attributes:
-        owner: The stand-in for cupy that it is of.
+        owner: The stand-in for cupy to which it belongs.
     """
 
     owner: ClassVar[Any] = None
@@ -31,13 +31,13 @@ class FakeArray(np.ndarray[Any, Any]):
 
     @property
     def memory(self) -> np.ndarray[Any, Any]:
-        """What is there now, whatever is still to come; for tests."""
+        """The current contents, without pending work; for tests."""
         return self.view(np.ndarray)
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **options: Any
     ) -> Any:
-        """A result that comes later."""
+        """A result that is computed later."""
         _require_builtins(sys._getframe(1).f_globals)
         self._require_capturable(ufunc)
         targets = () if out is None else out
@@ -57,7 +57,7 @@ class FakeArray(np.ndarray[Any, Any]):
         return self._later(function, inputs, options)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        """A view, or a result that comes later."""
+        """A view, or a result that is computed later."""
         self._require_capturable(function)
         return self._later(function, args, kwargs)
 
@@ -76,7 +76,7 @@ class FakeArray(np.ndarray[Any, Any]):
         return self._later(np.ndarray.reshape, (self, *shape), options)
 
     def fill(self, value: Any) -> None:
-        """Every element is this number, later."""
+        """Sets every element to this number, later."""
         plain = _plain(self)
         self._put(lambda: plain.fill(value))
 
@@ -90,15 +90,15 @@ class FakeArray(np.ndarray[Any, Any]):
         self._put(lambda: target.__setitem__(places, given))
 
     def tolist(self) -> Any:
-        """On the host."""
+        """The elements on the host."""
         return self._now().tolist()
 
     def item(self, *place: Any) -> Any:
-        """On the host."""
+        """The element on the host."""
         return self._now().item(*place)
 
     def get(self) -> Any:
-        """On the host, as a copy."""
+        """A copy on the host."""
         return self._now().copy()
 
     def __bool__(self) -> bool:
@@ -114,7 +114,7 @@ class FakeArray(np.ndarray[Any, Any]):
         return float(self._now())
 
     def _require_capturable(self, function: Any) -> None:
-        """cupy's products are not recorded, nor what copies from the host."""
+        """Checks for capture: cupy cannot record its products, nor copies from the host."""
         if not self.owner.streams[-1].is_capturing:
             return
         if function in _PRODUCTS:
@@ -135,7 +135,7 @@ class FakeArray(np.ndarray[Any, Any]):
 
     def _later(self, function: Callable[..., Any], args: Any, options: Any) -> Any:
         given, named = _plain(args), _plain(options)
-        if function is np.copyto:  # has no result whose shape would be wanted now
+        if function is np.copyto:  # has no result, whose shape would be needed now
             self._put(lambda: function(*given, **named))
             return None
         with np.errstate(all="ignore"):
@@ -173,7 +173,7 @@ class Pointer:
     def __init__(self, array: FakeArray) -> None:
         self._array = array
         self.ptr = array.ctypes.data
-        # Memory that is freed goes to later work of the stream: what is on its way still has it.
+        # Freed memory is reused by later work of the stream; pending work still uses it.
         array.owner.streams[-1].keep(array)
 
     def copy_from_host_async(self, source: int, size: int, stream: Any) -> None:
@@ -188,7 +188,7 @@ class Pointer:
 
 
 _JOINING: Final = (np.concatenate, np.stack)
-"""cupy takes the addresses of their arrays to the card."""
+"""cupy copies the addresses of their arrays to the GPU."""
 _PRODUCTS: Final = (np.matmul, np.dot, np.tensordot, np.einsum, np.inner, np.vdot)
 _AT: Final = {
     "add": frozenset(map(np.dtype, ("f2", "f4", "f8", "i4", "i8", "u4", "u8"))),
@@ -197,19 +197,19 @@ _AT: Final = {
 
 
 def _require_at(name: str, dtype: np.dtype[Any]) -> None:
-    """cupy has `at` of few functions and dtypes; its maximum and minimum of float64 are wrong."""
+    """cupy has `at` for few functions and dtypes; its maximum and minimum for float64 are wrong."""
     if dtype not in _AT.get(name, ()):
         raise TypeError(f"cupy.{name}.at only supports few dtypes, not {dtype}")
 
 
 def _require_builtins(names: dict[str, Any]) -> None:
-    """cupy imports modules with what is built in for its caller, as all compiled by Cython does."""
+    """cupy imports modules with its caller's builtins, like everything compiled by Cython."""
     found = names["__builtins__"]
     assert "__import__" in (found if isinstance(found, dict) else vars(found))
 
 
 def _plain(value: Any) -> Any:
-    """Numpy's own arrays in place of ours, also within lists."""
+    """Replaces our arrays by numpy's own, also within lists."""
     if isinstance(value, FakeArray):
         return value.view(np.ndarray)
     if isinstance(value, np.ndarray):

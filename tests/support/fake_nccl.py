@@ -1,4 +1,4 @@
-"""A stand-in for NCCL on memory of the host, for `testing.fake_cupy`: ranks are threads."""
+"""A stand-in for NCCL on host memory, for `support.fake_cupy`: ranks are threads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MERGES: Final[dict[int, Any]] = {0: np.add, 1: np.multiply, 2: np.maximum, 3: n
 
 
 class _Communicators:
-    """What the ranks of one identifier share."""
+    """State shared by the ranks with one identifier."""
 
     def __init__(self, size: int) -> None:
         self.barrier = threading.Barrier(size)
@@ -29,11 +29,11 @@ class _Communicators:
 
 
 class FakeNccl:
-    """What `cupy.cuda.nccl` would give, for the ranks of one process.
+    """A stand-in for `cupy.cuda.nccl`, for the ranks of one process.
 
     Attributes:
         available: As cupy's.
-        calls: What each rank asked for, in order.
+        calls: The calls of each rank, in order.
     """
 
     NCCL_INT32, NCCL_INT64, NCCL_FLOAT16, NCCL_FLOAT32, NCCL_FLOAT64 = 2, 4, 6, 7, 8
@@ -47,24 +47,24 @@ class FakeNccl:
         self._made = 0
 
     def get_unique_id(self) -> tuple[int, ...]:
-        """128 numbers of a byte, as cupy gives them."""
+        """Returns 128 numbers of one byte each, as cupy does."""
         with self._lock:
             self._made += 1
             return (self._made - 129, *range(127))
 
     def for_rank(self, cupy: Any) -> FakeNccl:
-        """Has a rank's stand-in for cupy use this one."""
+        """Makes the stand-in for cupy of a rank use this one."""
         cupy.cuda.nccl = _OfRank(self, cupy)
         return self
 
     def group(self, unique_id: tuple[int, ...], size: int) -> _Communicators:
-        """What ranks with this identifier share."""
+        """Returns the state shared by the ranks with this identifier."""
         with self._lock:
             return self._groups.setdefault(unique_id, _Communicators(size))
 
 
 class _OfRank:
-    """The bindings as one rank's process has them."""
+    """The bindings in the process of one rank."""
 
     def __init__(self, shared: FakeNccl, cupy: Any) -> None:
         self._shared = shared
@@ -74,7 +74,7 @@ class _OfRank:
         return getattr(self._shared, name)
 
     def NcclCommunicator(self, size: int, unique_id: tuple[int, ...], rank: int) -> Any:
-        """Blocks until all ranks ask."""
+        """Blocks until all ranks have called it."""
         assert len(unique_id) == 128
         group = self._shared.group(unique_id, size)
         group.barrier.wait(DEADLINE_S)
@@ -92,7 +92,7 @@ class _Communicator:
     def allReduce(
         self, sent: int, received: int, count: int, kind: int, op: int, stream: int
     ) -> None:
-        """Merges in the order of ranks."""
+        """Merges the arrays in the order of ranks."""
 
         def merge(arrays: dict[int, Any]) -> Any:
             total = arrays[0]
@@ -103,11 +103,11 @@ class _Communicator:
         self._put(f"allReduce {count}", sent, received, count, kind, stream, merge)
 
     def bcast(self, place: int, count: int, kind: int, root: int, stream: int) -> None:
-        """Gives everybody the root's values."""
+        """Copies the root's values to all ranks."""
         self._put(f"bcast {count}", place, place, count, kind, stream, lambda each: each[root])
 
     def abort(self) -> None:
-        """Ends what waits for other ranks."""
+        """Ends calls that wait for other ranks."""
         self._calls.append("abort")
         self._group.barrier.abort()
 
@@ -132,7 +132,7 @@ class _Communicator:
                 made = merge(self._group.arrays)
                 self._group.barrier.wait(DEADLINE_S)
             except threading.BrokenBarrierError:
-                return  # aborted: what is there stays
+                return  # aborted: leave the contents unchanged
             _at(received, count, kind)[...] = made
 
         current.put(run)

@@ -14,13 +14,13 @@ from support import java
 def fault_session(
     folder: Path, master: str, host: str = "127.0.0.1", **settings: str
 ) -> SparkSession:
-    """A small and silent session, all whose files are below a folder.
+    """Creates a small and silent session with all files below a folder.
 
     Args:
         folder: The folder.
-        master: Of Spark.
-        host: Where executors reach the driver.
-        **settings: More of Spark's, by what follows `spark.`, with `_` for a dot.
+        master: Spark's master.
+        host: The address at which executors reach the driver.
+        **settings: More settings of Spark, named without `spark.`, with `_` for a dot.
     """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_WORKER_DIR"] = str(folder / "work")

@@ -1,4 +1,4 @@
-"""Graph nodes in few words, for tests of passes, masters and workers without the front end."""
+"""Creates graph nodes concisely, for tests of passes, masters and workers without the front end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def node(
         *inputs: Tensors, `node:slot` or `node`.
         after: Names of the nodes to wait for.
         device: Requested device.
-        **attrs: Attributes; a type that is not given is float32, others have their defaults.
+        **attrs: Attributes; types are float32 by default, others have their own defaults.
     """
     signature = registry.lookup(op).signature
     for key, attr in signature.attrs.items():

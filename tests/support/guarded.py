@@ -1,10 +1,9 @@
-"""Memory of numpy's arrays between pages that nobody may touch.
+"""Memory of numpy's arrays between inaccessible pages.
 
-Every array that is made while this is on lies in pages of its own, with its first or its last byte
-beside a page without any rights: what reads or writes one byte too many ends the process by
-SIGSEGV, in kernels of machine code as well. So does what uses an array that is gone. numpy calls
-the allocator with errors pending, so it is machine code itself. Linux on processors with pages of
-4 KiB.
+Every array created while this is enabled lies in its own pages, with its first or its last byte
+next to an inaccessible page: reading or writing one byte too many ends the process with SIGSEGV,
+also in machine code. So does using a freed array. numpy calls the allocator with errors pending, so
+it is machine code itself. Requires Linux on processors with pages of 4 KiB.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Any, Final
 from numpy._core import _multiarray_umath  # type: ignore[attr-defined]  # no stubs
 
 _SET_HANDLER: Final = 304
-"""The place of `PyDataMem_SetHandler` in numpy's table of C functions, part of its stable ABI."""
+"""The index of `PyDataMem_SetHandler` in numpy's table of C functions, part of its stable ABI."""
 _CODE: Final = """
 declare ptr @mmap(ptr, i64, i32, i32, i32, i64)
 declare i32 @mprotect(ptr, i64, i32)
@@ -127,7 +126,7 @@ class _Handler(ctypes.Structure):
 
 
 class Guarded:
-    """An allocator of numpy's. The interpreter's lock guards all of it."""
+    """An allocator for numpy. The GIL guards all of it."""
 
     def __init__(self) -> None:
         import llvmlite.binding as llvm
@@ -145,16 +144,16 @@ class Guarded:
 
     @property
     def arrays(self) -> int:
-        """How many were made."""
+        """The number of arrays created."""
         return int(self._state[1])
 
     def draw(self, seed: int) -> None:
-        """Puts two of five arrays that follow at the start of their pages; 0 puts none there."""
+        """Puts two of five later arrays at the start of their pages; with seed 0, none."""
         self._state[0] = seed
 
     @contextmanager
     def on(self) -> Iterator[None]:
-        """Arrays that are made within the block are guarded, for as long as they live."""
+        """Guards arrays created within the block, for as long as they live."""
         api = ctypes.pythonapi
         api.PyCapsule_GetPointer.restype = ctypes.c_void_p
         api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
@@ -173,4 +172,4 @@ class Guarded:
 
 
 _kept: Final[list[Guarded]] = []
-"""Arrays may outlive whoever turned this on."""
+"""Arrays may outlive the caller that enabled this."""

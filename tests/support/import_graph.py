@@ -1,8 +1,8 @@
-"""Which module uses which: read from the source, nothing is imported.
+"""Which module uses which: read from the source, without importing anything.
 
-A use is an import at import time, one inside a function, one for the type checker only, or the name
-of a module in a string. What is used through a package (`tf.nn.relu`), or imported from a module
-that only re-exports it, counts as a use of the module in which it is written, too.
+A use is an import at import time, inside a function, or only for the type checker; or the name of a
+module in a string. A name used through a package (`tf.nn.relu`), or imported from a module that
+only re-exports it, is also a use of the module that defines it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PACKAGES: Final = {
     "sparkflow_runtime": ROOT / "runtime" / "sparkflow_runtime",
     "support": ROOT / "tests" / "support",
 }
-"""The folders that are read; `set_root` changes them."""
+"""The folders to read; `set_root` changes them."""
 
 Kind = Literal["import", "lazy", "typing", "string"]
 
@@ -32,8 +32,8 @@ class Use:
 
     Attributes:
         target: Its dotted name.
-        kind: How: imported with the file, in a function, for types only, or named in a string.
-        line: Where.
+        kind: How: imported at import time, in a function, for types only, or named in a string.
+        line: The line of the use.
     """
 
     target: str
@@ -42,18 +42,18 @@ class Use:
 
 
 def set_root(root: Path) -> None:
-    """Reads another tree, in place of this file's; before anything is asked."""
+    """Reads a different tree from now on; must be called before anything else."""
     for package, folder in PACKAGES.items():
         PACKAGES[package] = root / folder.relative_to(ROOT)
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What is known of a file.
+    """The contents of a file.
 
     Attributes:
-        uses: What it uses, in order.
-        words: Names of attributes and strings that could be names.
+        uses: Its uses, in order.
+        words: Names of attributes, and strings that could be names.
     """
 
     uses: tuple[Use, ...]
@@ -62,13 +62,13 @@ class Contents:
 
 @functools.cache
 def modules() -> Mapping[str, Path]:
-    """Every module of both packages and of the tests' support, by dotted name."""
+    """Returns every module of both packages and of the test support, by dotted name."""
     paths = [path for folder in PACKAGES.values() for path in sorted(folder.rglob("*.py"))]
     return {name: path for path in paths if (name := name_of(path))}
 
 
 def name_of(path: Path) -> str | None:
-    """The dotted name of a module; None for any other file."""
+    """Returns the dotted name of a module; None for any other file."""
     for package, folder in PACKAGES.items():
         if folder in path.parents and path.suffix == ".py":
             parts = path.relative_to(folder).with_suffix("").parts
@@ -78,10 +78,10 @@ def name_of(path: Path) -> str | None:
 
 @functools.cache
 def read(path: Path) -> Contents:
-    """What a file uses, but for itself, and its words."""
+    """Returns a file's uses, except of itself, and its words."""
     reader = _Reader()
     collecting = gc.isenabled()
-    gc.disable()  # which else goes over all trees again and again
+    gc.disable()  # which would otherwise traverse all trees repeatedly
     try:
         reader.visit(ast.parse(path.read_text(), str(path)))
     finally:
@@ -93,7 +93,7 @@ def read(path: Path) -> Contents:
 
 
 def graph(kinds: Iterable[Kind] = ("import", "lazy")) -> dict[str, set[str]]:
-    """The modules that each module uses, by dotted name."""
+    """Returns the modules that each module uses, by dotted name."""
     wanted = set(kinds)
     return {
         name: {use.target for use in read(path).uses if use.kind in wanted}
@@ -102,7 +102,7 @@ def graph(kinds: Iterable[Kind] = ("import", "lazy")) -> dict[str, set[str]]:
 
 
 def circles(edges: Mapping[str, Iterable[str]]) -> list[list[str]]:
-    """The strongly connected components of more than one node (Tarjan), largest first."""
+    """Returns the strongly connected components of more than one node (Tarjan), largest first."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -139,7 +139,7 @@ def circles(edges: Mapping[str, Iterable[str]]) -> list[list[str]]:
 
 
 def rooms(package: str, kinds: Iterable[Kind] = ("import", "lazy")) -> dict[str, set[str]]:
-    """Which rooms of a package use which: its folders, and the modules beside them."""
+    """Returns which folders and top modules of a package use which."""
     found: dict[str, set[str]] = {}
     for name, targets in graph(kinds).items():
         room = _room(package, name)
@@ -158,7 +158,7 @@ def _room(package: str, module: str) -> str | None:
 
 @functools.cache
 def _exports(module: str) -> Mapping[str, tuple[str, str]]:
-    """Where the names that a module re-exports come from: module and name there."""
+    """Returns the origins of the names that a module re-exports: the module and the name there."""
     path = modules()[module]
     stub = path.with_suffix(".pyi")
     if not stub.exists() or path.name != "__init__.py":
@@ -174,7 +174,7 @@ def _exports(module: str) -> Mapping[str, tuple[str, str]]:
 
 @functools.cache
 def origin(module: str, name: str) -> str:
-    """The module in which a name of a module is written; the module itself if it is its own."""
+    """Returns the module that defines a name of a module; the module itself if it is its own."""
     if f"{module}.{name}" in modules():
         return f"{module}.{name}"
     source, inner = _exports(module).get(name, ("", ""))
@@ -182,7 +182,7 @@ def origin(module: str, name: str) -> str:
 
 
 def _is_module(module: str, name: str) -> bool:
-    """Whether a name of a module is a module itself: below it, or one that it re-exports."""
+    """Whether a name of a module is a module itself: one below it, or a re-exported one."""
     if f"{module}.{name}" in modules():
         return True
     source, inner = _exports(module).get(name, ("", ""))
@@ -190,13 +190,13 @@ def _is_module(module: str, name: str) -> bool:
 
 
 class _Reader(ast.NodeVisitor):
-    """Collects the uses of one file."""
+    """Collects the uses in a file."""
 
     def __init__(self) -> None:
         self.found: set[Use] = set()
         self.words: set[str] = set()
         self._kind: Kind = "import"
-        self._aliases: dict[str, str] = {}  # local names of modules of ours
+        self._aliases: dict[str, str] = {}  # local names of our modules
 
     def _add(self, target: str, line: int) -> None:
         self.found.add(Use(target, self._kind, line))
@@ -231,8 +231,8 @@ class _Reader(ast.NodeVisitor):
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         if node.module is not None and node.module in modules():
-            # A package's own file is no more used by `from package import module` than by
-            # `import package.module`: what it says is of no matter.
+            # `from package import module` uses the package's own file no more than `import
+            # package.module`
             if not all(f"{node.module}.{alias.name}" in modules() for alias in node.names):
                 self._add(node.module, node.lineno)
             for alias in node.names:
@@ -262,6 +262,6 @@ class _Reader(ast.NodeVisitor):
     def visit_Constant(self, node: ast.Constant) -> None:
         if isinstance(node.value, str) and node.value.isidentifier():
             self.words.add(node.value)
-        # Modules that are named to be run: `python -m name`, or loaded by name.
+        # Modules named to be run: `python -m name`, or loaded by name.
         if isinstance(node.value, str) and "." in node.value and node.value in modules():
             self.found.add(Use(node.value, "string", node.lineno))

@@ -1,7 +1,7 @@
-"""A slow interpreter of partitions: the definition that compiled programs are compared with.
+"""A slow interpreter of partitions: the reference for compiled programs.
 
-It binds and runs one node after the other, keeps every value to the end, and shares nothing with
-the compiler but the kernels.
+It binds and runs one node after another, keeps every value until the end, and shares only the
+kernels with the compiler.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ def interpret(
     args: Sequence[Any] = (),
     step: StepContext | None = None,
 ) -> dict[int, Any]:
-    """Runs nodes in the order given.
+    """Runs nodes in the given order.
 
     Args:
         nodes: One partition in execution order.
-        context: What kernels are bound to.
+        context: The context to which kernels are bound.
         args: Fed values by the `index` of their `_Arg` nodes.
-        step: The running step, for kernels that ask for it.
+        step: The running step, for kernels that take it.
 
     Returns:
         The values of the `_Retval` nodes by their `index`.
 
     Raises:
-        OpError: What a kernel raises, without a place added.
+        OpError: A kernel's error, without its location.
     """
     values: dict[Endpoint, Any] = {}
     results: dict[int, Any] = {}

@@ -1,4 +1,4 @@
-"""Trainings that are ended at random moments, and what is left of them.
+"""Trainings that are ended at random moments, and what they leave behind.
 
 Used by the programs of `tests/faults/test_interrupts.py`, in a script and in a notebook's kernel.
 """
@@ -27,16 +27,16 @@ EVENTS = ("on_waiting", "on_train_begin", "on_steps", "on_epoch_end")
 
 
 class BoomError(Exception):
-    """What the user's code raises."""
+    """Raised by the user's code."""
 
 
 def boom(where: str) -> None:
-    """Raises; the traceback has to name it."""
+    """Raises an error, whose traceback must name this function."""
     raise BoomError(f"boom in {where}")
 
 
 class Bomb(Callback):
-    """Raises at the n-th call of one of its methods."""
+    """Raises an error at the n-th call of one of its methods."""
 
     def __init__(self, event: str, count: int) -> None:
         self._left = count
@@ -53,8 +53,9 @@ class Rounds:
     """Endless trainings in one session.
 
     Args:
-        folder: Where Spark and the tasks write; its name is in the environment of all processes.
-        seed: Of what is random.
+        folder: The folder to which Spark and the tasks write; all processes have its name in their
+            environment.
+        seed: The seed of random choices.
     """
 
     def __init__(self, folder: str, seed: int) -> None:
@@ -89,11 +90,11 @@ class Rounds:
         return SparkTrainer(**{**given, **params})
 
     def moment(self) -> float:
-        """Seconds from the beginning of a fit: while its tasks start, or train."""
+        """Returns random seconds after the start of a fit: while tasks start, or train."""
         return self._random.uniform(0, 1.5 * self._calm_s)
 
     def endless(self, kind: str) -> None:
-        """Trains until something ends it, which is up to others for `ctrl-c`."""
+        """Trains until something ends it; for `ctrl-c`, others must do that."""
         params: dict[str, Any] = {}
         if kind == "model_fn":
             params["model_fn"] = _failing_model
@@ -105,11 +106,11 @@ class Rounds:
         self._trainer(epochs=1_000_000, **params).fit(self._df)
 
     def end_one(self, kind: str) -> dict[str, Any]:
-        """One training that is ended; what came out of it, and what was left after `END_S`."""
+        """Runs one training that is ended; returns the outcome, and what was left after `END_S`."""
         timer = threading.Timer(self.moment(), os.killpg, (os.getpgid(0), signal.SIGINT))
         found: dict[str, Any] = {"kind": kind}
         try:
-            if kind == "ctrl-c":  # a terminal tells all processes of the group
+            if kind == "ctrl-c":  # a terminal signals all processes of the group
                 timer.start()
             self.endless(kind)
         except BaseException as error:
@@ -121,7 +122,7 @@ class Rounds:
         return found | self.left()
 
     def left(self) -> dict[str, Any]:
-        """What is there that was not before, after at most `END_S`, and the seconds that took."""
+        """Returns what is left over after at most `END_S`, and the seconds that it took."""
         began = time.monotonic()
         processes = left_after(lambda: training_processes(self._folder))
         while (more := self._more()) and time.monotonic() < began + END_S:
@@ -136,7 +137,7 @@ class Rounds:
         return sorted(self._seen() - self._before)
 
     def _seen(self) -> set[str]:
-        """Listening ports of this process and files that are not Spark's own."""
+        """Returns listening ports of this process and files that are not Spark's own."""
         files = {
             str(path)
             for path in self._folder.rglob("*")

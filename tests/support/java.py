@@ -1,8 +1,8 @@
-"""How the JVMs of tests run: they live for seconds or minutes.
+"""Options for the JVMs of tests, which live for seconds or minutes.
 
-What the second compiler (C2) makes pays in hours, and takes half of their processor time here: a
-session on `local[4]` with its first job takes 6.9 s instead of 13.1 s, and jobs after it 45 % of
-what they took (2026-11-27). Half of the rest is loading Spark's classes, which an archive of them
+The second compiler (C2) pays off only after hours, and takes half of their processor time here: a
+session on `local[4]` with its first job takes 6.9 s instead of 13.1 s without it, and later jobs 45
+% of their time (2026-11-27). Half of the rest is loading Spark's classes, which an archive of them
 saves, see `class_archive`: a session on `local[2]` with four jobs takes 3.2 s instead of 5.9 s, and
 3.6 s of processor time instead of 6.5 s (2026-11-28).
 """
@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Final
 
 _QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
-# One of another Java or Spark is not used, and nobody needs to know.
+# The archive of a different Java or Spark is not used, without a message.
 _QUIET: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 
 
 def archive_path() -> Path:
-    """Where the archive of this environment's Spark for the Java at hand is, or would be."""
+    """Returns the path of the archive for this environment's Spark and the current Java."""
     home = os.environ.get("JAVA_HOME")
     program = Path(home, "bin/java") if home else Path(shutil.which("java") or "no-java/bin/java")
     java = program.resolve().parents[1].name
@@ -32,7 +32,7 @@ def archive_path() -> Path:
 
 
 def _spark() -> str:
-    """Its version, "none" where its JVM's half is not installed: other tests run there, too."""
+    """Returns its version; "none" without its JVM part, since other tests run there, too."""
     try:
         return version("pyspark")
     except PackageNotFoundError:
@@ -40,12 +40,12 @@ def _spark() -> str:
 
 
 def making_archive(path: Path) -> str:
-    """Options of a JVM that writes an archive of the classes that it has loaded when it ends."""
+    """Returns options that make a JVM write an archive of its loaded classes when it ends."""
     return f"{_QUICK} {_QUIET} {_option('-XX:ArchiveClassesAtExit=', path)}"
 
 
 def options() -> str:
-    """Options of any JVM that a test starts, executors' among them."""
+    """Returns the options of any JVM that a test starts, including executors."""
     found, path, temporary = _QUICK, archive_path(), temporary_directory()
     if path.is_file():
         found += f" {_QUIET} {_option('-XX:SharedArchiveFile=', path)}"
@@ -55,21 +55,21 @@ def options() -> str:
 
 
 def temporary_directory() -> Path:
-    """Where JVMs put their temporary files, libraries among them, if a test run has made it."""
+    """Returns the directory for JVMs' temporary files and libraries, if the test run has one."""
     return Path(tempfile.gettempdir(), "java")
 
 
 def _option(name: str, path: Path) -> str:
-    return shlex.quote(f"{name}{path}")  # Spark divides options as a shell does
+    return shlex.quote(f"{name}{path}")  # Spark splits options like a shell
 
 
 _WARM: Final = "-Dspark.python.daemon.module=tests.support.warm_daemon"
 
 
 def for_drivers() -> None:
-    """Has every driver's JVM that this process and its children start run so, with `warm_daemon`.
+    """Sets these options and `warm_daemon` for drivers' JVMs of this process and its children.
 
-    Executors have `spark.executor.extraJavaOptions`. A test of what Spark's own daemon does, or of
-    modules that workers get from elsewhere, starts its driver with `options()` alone.
+    For executors, use `spark.executor.extraJavaOptions`. A test of Spark's own daemon, or of
+    modules that workers get elsewhere, starts its driver with only `options()`.
     """
     os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{options()} {_WARM}")

@@ -1,4 +1,4 @@
-"""A slow interpreter of fused kernels: the definition that generated code is compared with."""
+"""A slow interpreter of fused kernels: the reference for generated code."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Array: TypeAlias = npt.NDArray[Any]
 
 
 def run(kernel: Kernel, sizes: Sequence[int], *arrays: Any) -> list[Array]:
-    """The outputs of a kernel.
+    """Returns the outputs of a kernel.
 
-    float32's exponential functions and sums are computed in float64 and rounded, so that they are
-    what generated code is to come near.
+    float32's exponential functions and sums are computed in float64 and rounded: generated code
+    should approximate them.
 
     Args:
-        kernel: What to compute.
-        sizes: Of the iteration space.
+        kernel: The kernel.
+        sizes: The sizes of the iteration space.
         *arrays: One per input, of the dimensions along which it varies.
 
     Returns:
@@ -55,7 +55,7 @@ def run(kernel: Kernel, sizes: Sequence[int], *arrays: Any) -> list[Array]:
 
 
 def _spread(array: Array, dtype: DType, axes: Axes, sizes: Sequence[int]) -> Array:
-    """An input with all dimensions, 1 long where it does not vary."""
+    """Returns an input with all dimensions, with size 1 where it does not vary."""
     expected = tuple(size for size, varies in zip(sizes, axes, strict=True) if varies)
     if array.shape != expected or array.dtype != dtype.as_numpy_dtype:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What processes listen on, whether they speak TLS there, and where their secrets are not."""
+"""What processes listen on, whether they require TLS there, and where secrets are found."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pathlib import Path
 import pyarrow as pa
 
 _LISTENS = "0A"
-_ALERT = 0x15  # the type of a record
+_ALERT = 0x15  # the type of a TLS record
 _DEADLINE_S = 10.0
 _HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
-"""What a gRPC client without TLS says first."""
+"""The first bytes from a gRPC client without TLS."""
 
 
 Place = tuple[str, int]
@@ -24,7 +24,7 @@ Place = tuple[str, int]
 
 
 def open_sockets(pid: int | str = "self") -> dict[str, Place]:
-    """By inode where any process listens that has the same network as this one, by TCP."""
+    """Returns the listening TCP sockets in the process's network namespace, by inode."""
     found = {}
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
@@ -36,7 +36,7 @@ def open_sockets(pid: int | str = "self") -> dict[str, Place]:
 
 
 def listening_sockets(pid: int | str = "self") -> dict[str, Place]:
-    """By inode where a process listens; nothing if it has ended."""
+    """Returns the sockets on which a process listens, by inode; empty if it has ended."""
     inodes = set()
     with contextlib.suppress(OSError):
         for descriptor in Path(f"/proc/{pid}/fd").iterdir():
@@ -47,24 +47,24 @@ def listening_sockets(pid: int | str = "self") -> dict[str, Place]:
 
 
 def listening(pid: int | str = "self") -> set[Place]:
-    """The addresses and ports that a process listens on."""
+    """Returns the addresses and ports on which a process listens."""
     return set(listening_sockets(pid).values())
 
 
 def _address(text: str) -> str:
-    """An address as the kernel's tables have it: words of four bytes, each the other way round."""
+    """Converts an address from the kernel's tables: words of four bytes, each reversed."""
     words = [bytes.fromhex(text[at : at + 8])[::-1] for at in range(0, len(text), 8)]
     found = ipaddress.ip_address(b"".join(words))
     return str(getattr(found, "ipv4_mapped", None) or found)
 
 
 def is_closed(place: tuple[str, int]) -> bool:
-    """Whether a port speaks TLS only, and with nobody who has no certificate."""
+    """Whether a port requires TLS, and a certificate from clients."""
     return _refuses_plain(place) and _refuses_strangers(place)
 
 
 def _refuses_plain(place: tuple[str, int]) -> bool:
-    """Whether who speaks without TLS gets no answer, or TLS's alert."""
+    """Whether a client without TLS gets no answer, or TLS's alert."""
     with socket.create_connection(place, _DEADLINE_S) as link:
         link.settimeout(_DEADLINE_S)
         try:
@@ -76,9 +76,9 @@ def _refuses_plain(place: tuple[str, int]) -> bool:
 
 
 def _refuses_strangers(place: tuple[str, int]) -> bool:
-    """Whether TLS is spoken, but without a certificate of the job's authority to no end.
+    """Whether the port uses TLS, but ends connections without a certificate of the job's authority.
 
-    With TLS 1.3 a client takes its own handshake for done before the server has looked at it.
+    With TLS 1.3 a client considers its own handshake complete before the server has checked it.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -99,7 +99,7 @@ def _refuses_strangers(place: tuple[str, int]) -> bool:
 
 
 def tree(pid: int) -> Iterator[int]:
-    """A process and all that come from it."""
+    """Yields a process and all its descendants."""
     yield pid
     for task in Path(f"/proc/{pid}/task").glob("*"):
         with contextlib.suppress(OSError):
@@ -108,7 +108,7 @@ def tree(pid: int) -> Iterator[int]:
 
 
 def forms(secret: bytes) -> set[bytes]:
-    """How a secret may stand in other bytes: as it is, in base 16 and 64, in UTF-16."""
+    """Returns a secret's possible forms in other bytes: unchanged, in base 16 and 64, in UTF-16."""
     found = {secret, secret.hex().encode(), secret.decode().encode("utf-16-le")}
     for before in range(3):
         coded = base64.b64encode(b"\0" * before + secret)
@@ -117,9 +117,9 @@ def forms(secret: bytes) -> set[bytes]:
 
 
 def where(secrets: Iterable[bytes], pids: Iterable[int], folders: Iterable[Path]) -> list[str]:
-    """The arguments and environments of processes, and the files, that have one of the secrets.
+    """Finds one of the secrets in processes' arguments and environments, and in files.
 
-    Files of Zstandard, as Spark's event logs may be, are expanded.
+    Files compressed with Zstandard, such as Spark's event logs, are decompressed.
     """
     places = [Path(f"/proc/{pid}/{name}") for pid in pids for name in ("cmdline", "environ")]
     for folder in folders:

@@ -1,9 +1,9 @@
-"""A daemon of Spark's whose Python workers may open no socket and start no process.
+"""A daemon of Spark whose Python workers may not open sockets or start processes.
 
-Given to Spark as `spark.python.daemon.module`: as shared compute has it. The workers that it forks
-reach the JVM by a connection that is there already. The environment variable `LOCKED_BY` says what
-locks them in: `filter`, a seccomp filter that forbids all others, `namespace`, a network of their
-own where no interface is up, or both.
+Passed to Spark as `spark.python.daemon.module`, to simulate shared compute. The workers that it
+forks reach the JVM by an existing connection. The environment variable `LOCKED_BY` selects the
+lock: `filter`, a seccomp filter that forbids new ones, `namespace`, a separate network without
+active interfaces, or both.
 """
 
 import ctypes
@@ -25,7 +25,7 @@ _CLONE, _CLONE3 = 56, 435
 
 
 def lock_in() -> None:
-    """Denies this process, and what it would start, sockets and processes; threads are allowed."""
+    """Denies sockets and new processes to this process and its children; threads are allowed."""
     program = [(_LOAD, 0, 0, _NUMBER)]
     for number in DENIED:
         program += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _DENY_EPERM)]
@@ -49,10 +49,10 @@ def lock_in() -> None:
 
 
 def leave_network() -> None:
-    """Takes this process to a network of its own, where nothing is up, not even loopback.
+    """Moves this process to a separate network without active interfaces, not even loopback.
 
     Raises:
-        OSError: It may not: that takes root.
+        OSError: It is not permitted: that requires root.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(_CLONE_NEWNET):

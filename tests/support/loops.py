@@ -1,4 +1,4 @@
-"""Loops run in every way there is, whose results must agree."""
+"""Loops run in every possible way, with results that must agree."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,11 +14,11 @@ from support.plans import without_machine_code
 
 Feeds = dict[Any, Any]
 Built = tuple[list[Any], Callable[[int], Feeds]]
-"""What to fetch, and what to feed for a number of turns."""
+"""What to fetch, and the feeds for a number of iterations."""
 
 
 def spied_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """A list that gets the numbers of turns that loops make in machine code."""
+    """Returns a list that records the numbers of iterations of loops run in machine code."""
     runs: list[int] = []
     run = LoopPlan.run
 
@@ -33,7 +33,7 @@ def spied_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def spied_plans(monkeypatch: pytest.MonkeyPatch) -> list[LoopPlan]:
-    """A list that gets the loops that are planned in machine code."""
+    """Returns a list that records the loops planned in machine code."""
     made: list[LoopPlan] = []
     plan = planner.plan_loop
 
@@ -46,7 +46,7 @@ def spied_plans(monkeypatch: pytest.MonkeyPatch) -> list[LoopPlan]:
 
 
 def results(built: Built, turns: list[int], sightings: int, prepare: Any = None) -> list[list[Any]]:
-    """What a session fetches, which never changes afterwards."""
+    """Returns what a session fetches, after checking that it never changes afterwards."""
     fetches, feed = built
     found = []
     with pytest.MonkeyPatch.context() as patch, tf.Session() as session:
@@ -64,7 +64,7 @@ def results(built: Built, turns: list[int], sightings: int, prepare: Any = None)
 
 
 def compare(built: Built, turns: list[int], rtol: float = 1e-4, prepare: Any = None) -> None:
-    """Passes when every way to run the loop gives the same; `prepare` sets its variables."""
+    """Checks that all ways to run the loop give the same; `prepare` sets its variables."""
     expected = results(built, turns, 10**9, prepare)
     with without_machine_code():
         plain = results(built, turns, 1, prepare)
@@ -78,16 +78,16 @@ def compare(built: Built, turns: list[int], rtol: float = 1e-4, prepare: Any = N
 
 
 def with_gradients(y: Any, *xs: Any) -> list[Any]:
-    """A tensor and its gradients."""
+    """Returns a tensor and its gradients."""
     return [y, *tf.gradients(y, list(xs))]
 
 
 def turns_and(*fed: tuple[Any, Any]) -> tuple[Any, Callable[[int], Feeds]]:
-    """The number of turns, and what gives the feeds for one."""
+    """Returns the number of iterations, and a function that returns the feeds for it."""
     turns = tf.placeholder(tf.int32, [])
     return turns, lambda count: {turns: count, **dict(fed)}
 
 
 def vector(*values: float) -> tuple[Any, Any]:
-    """A vector and what it is fed with."""
+    """Returns a vector and its feed."""
     return tf.placeholder(tf.float32, [len(values)]), np.array(values, np.float32)

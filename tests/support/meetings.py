@@ -18,7 +18,7 @@ DEADLINE_S: Final = 60.0
 
 
 class MeetingPlace:
-    """What ranks leave for each other. Safe to use from several threads.
+    """What ranks leave for each other. Thread-safe.
 
     `_changed` guards all fields.
     """
@@ -40,8 +40,8 @@ class MeetingPlace:
         """Waits for the values.
 
         Raises:
-            OpError: What the source ended with, or the taker itself.
-            DeadlineExceededError: Nothing came.
+            OpError: The error with which the source or the taker has ended.
+            DeadlineExceededError: Nothing arrived.
         """
         place = (source, key, turn)
         with self._changed:
@@ -57,7 +57,7 @@ class MeetingPlace:
         raise DeadlineExceededError(message=f"Nothing came under {key}")
 
     def end(self, device: str, error: OpError, keeps: Callable[[str, int], bool]) -> None:
-        """Lets everybody who waits for this device fail; of what it sent stays what it `keeps`."""
+        """Fails all that wait for this device; of its messages, those that it `keeps` remain."""
         with self._changed:
             self._ended.setdefault(device, to_status(error))
             self._values = {
@@ -69,7 +69,7 @@ class MeetingPlace:
 
     @property
     def left(self) -> int:
-        """How many messages nobody took."""
+        """The number of messages that were not taken."""
         with self._changed:
             return len(self._values)
 
@@ -79,8 +79,8 @@ class FakeMeeting:
 
     Args:
         place: Where the ranks meet.
-        device: Where this rank is.
-        threads: For what is submitted.
+        device: The device of this rank.
+        threads: The threads for submitted calls.
     """
 
     def __init__(self, place: MeetingPlace, device: str, threads: ThreadPoolExecutor) -> None:
@@ -95,7 +95,7 @@ class FakeMeeting:
         self._place.put(self._device, key, turn, values if lent else _copied(values))
 
     def receive(self, key: str, turn: int, source: str) -> tuple[Any, ...]:
-        """See `Meeting`; fails, too, where this rank itself has ended."""
+        """See `Meeting`; fails also if this rank itself has ended."""
         return self._place.take(source, key, turn, self._device)
 
     def submit(self, call: Callable[[], Any]) -> Future[Any]:
@@ -107,7 +107,7 @@ class FakeMeeting:
         self._place.end(self._device, error, is_complete)
 
     def leave(self, error: OpError) -> None:
-        """See `Meeting`; what was sent is still there for the others."""
+        """See `Meeting`; what was sent stays available to the others."""
         self._place.end(self._device, error, lambda key, turn: True)
 
 
@@ -116,14 +116,14 @@ def _copied(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def device_names(size: int) -> tuple[str, ...]:
-    """Devices of that many ranks."""
+    """The devices of this many ranks."""
     return tuple(f"/job:w/replica:0/task:{rank}/device:CPU:0" for rank in range(size))
 
 
 def run_ranks(
     size: int, call: Callable[[Exchange], T], place: MeetingPlace | None = None, turn: int = 0
 ) -> Sequence[T | OpError]:
-    """What the call gives, or the error it raises, on each of so many ranks side by side.
+    """Runs the call on all ranks concurrently; returns each one's result, or the error it raised.
 
     A rank that fails ends its meeting.
     """

@@ -1,10 +1,11 @@
 """Where the tests of a module are: `sparkflow_runtime.shapes` has sparkflow_runtime/test_shapes.py.
 
-A module `c` of a package is tested by `test_c.py` in the folder of `tests/` that is named as the
-package, or by more than one file: `test_c_*.py` beside it, or `test_*.py` in a folder `c`. An
-`__init__.py` that has code is tested by a file in its folder that is named as that. A module of ops
-whose ops all have rows in the tables of cases is tested by those. What a file of its room tests
-together with others stands in tests/contracts/tested_beside.txt, see `support.beside`.
+A module `c` of a package is tested by `test_c.py` in the folder of `tests/` that mirrors the
+package, or by several files: `test_c_*.py` next to it, or `test_*.py` in a folder `c`. An
+`__init__.py` with code is tested by a file in its folder that is named after the package. A module
+of ops is tested by the tables of cases if these have rows for all its ops. Modules that a file in
+their folder tests together with others are in tests/contracts/tested_beside.txt, see
+`support.beside`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from support.import_graph import ROOT, modules, read
 
 LIST: Final = ROOT / "tests" / "contracts" / "modules_without_tests.txt"
 BESIDE: Final = "contracts/tested_beside.txt"
-"""In the folder of all tests."""
+"""Relative to the folder of all tests."""
 _HEAD: Final = """\
 # Modules that have no tests at their place; tests/contracts/test_map.py reads this. Write tests,
 # and take lines out. `PYTHONPATH=tests .venv/bin/python -m support.mirror` writes the list anew
@@ -31,14 +32,14 @@ _GENERATED: Final = re.compile(r"\.(protos|_generated)\b|\.ops\.index$|accessors
 
 
 def mirrored(module: str, path: Path, tests: Path) -> list[Path]:
-    """The test files of a module; arguments as for `own_tests`."""
+    """Returns the test files of a module; for the arguments see `own_tests`."""
     beside = others_tests(tests).get(module)
     return own_tests(module, path, tests) or ([] if beside is None else [beside])
 
 
 @functools.cache
 def others_tests(tests: Path) -> dict[str, Path]:
-    """By module the file of its room that tests it together with others."""
+    """Returns the file in a module's folder that tests it together with others, by module."""
     table = tests / BESIDE
     lines = table.read_text().splitlines() if table.exists() else []
     pairs = (line.split() for line in lines if line and line[0] != "#")
@@ -46,18 +47,18 @@ def others_tests(tests: Path) -> dict[str, Path]:
 
 
 def is_beside(module: str, test: Path) -> bool:
-    """Whether a test file is where a module's would be, one folder above it, or in one below."""
+    """Whether a test file is at a module's mirrored place, one folder above it, or below it."""
     *package, name = module.split(".")
     folder = list(test.parts[:-1])
-    while "tests" in folder:  # the clone may be in a folder of that name
+    while "tests" in folder:  # the clone may be in a folder named tests
         folder = folder[folder.index("tests") + 1 :]
-    if len(package) < 2:  # the top is no room
+    if len(package) < 2:  # the top level is not a folder of modules
         return test.stem == f"test_{name}"
     return folder[: len(package)] == package or folder == package[:-1]
 
 
 def own_tests(module: str, path: Path, tests: Path) -> list[Path]:
-    """The test files of a module at its place.
+    """Returns the test files of a module at its mirrored place.
 
     Args:
         module: Its dotted name.
@@ -77,19 +78,19 @@ def own_tests(module: str, path: Path, tests: Path) -> list[Path]:
 
 
 def is_generated(module: str) -> bool:
-    """Whether a script writes it."""
+    """Whether a script generates it."""
     return _GENERATED.search(module) is not None
 
 
 def needs_tests(module: str, path: Path) -> bool:
-    """Whether a module has code of its own: it was not generated, and does not only re-export."""
+    """Whether a module has code of its own: it is not generated, and does not only re-export."""
     if is_generated(module) or module.startswith("support"):
         return False
     return any(not isinstance(node, NO_CODE) for node in ast.parse(path.read_text()).body)
 
 
 def untested() -> list[str]:
-    """The modules that need tests and have none at their place."""
+    """Returns the modules that need tests and have none at their mirrored place."""
     tests = ROOT / "tests"
     return sorted(
         name
@@ -111,12 +112,12 @@ def _ops_with_rows() -> frozenset[str]:
 
 
 def listed() -> list[str]:
-    """The modules that may be without tests."""
+    """Returns the modules that may lack tests."""
     return [line for line in LIST.read_text().splitlines() if line and line[0] != "#"]
 
 
 def _rewrite() -> None:
-    """Takes out what has tests by now; a module that has gone is found again by its last name."""
+    """Removes modules that have tests by now; moved modules are found by their last name."""
     known, now = listed(), untested()
     gone = {name.rpartition(".")[2] for name in known if name not in now}
     kept = [name for name in now if name in known or name.rpartition(".")[2] in gone]

@@ -1,6 +1,6 @@
-"""Another machine, as it seems: a network namespace behind a cable that can be pulled.
+"""A simulated machine: a network namespace behind a cable that can be pulled.
 
-Needs root and iproute2; `why_not` says what is missing.
+Needs root and iproute2; `why_not` returns what is missing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _IP = shutil.which("ip") or ""
 
 
 def why_not() -> str:
-    """Why there can be no cable here; "" where there can."""
+    """Returns why a cable cannot be created here; "" if it can."""
     if os.geteuid() != 0:
         return "only root may make network namespaces"
     if not _IP:
@@ -28,12 +28,12 @@ def why_not() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Cable:
-    """Leads from a switch of this machine to another one that shares all but its network.
+    """A cable from a switch of this machine to another one, which shares all but the network.
 
     Attributes:
-        name: Of the namespace.
+        name: The name of the namespace.
         near: The address of this machine on the switch.
-        far: That of the other one.
+        far: The address of the other machine.
     """
 
     name: str
@@ -42,25 +42,25 @@ class Cable:
 
     @property
     def inside(self) -> tuple[str, ...]:
-        """What runs a command on the other machine."""
+        """The command prefix that runs a command on the other machine."""
         return (_IP, "netns", "exec", self.name)
 
     def processes(self) -> list[int]:
-        """What runs there."""
+        """The processes on the other machine."""
         return [int(pid) for pid in _ip("netns", "pids", self.name).split()]
 
     def pull(self) -> None:
-        """Nothing passes any more, and nobody is told."""
+        """Nothing passes any more, without notice to anybody."""
         _ip("link", "set", f"{self.name}a", "nomaster")
 
     def plug(self) -> None:
-        """All passes again."""
+        """Everything passes again."""
         _ip("link", "set", f"{self.name}a", "master", f"{self.name}s")
 
 
 @contextlib.contextmanager
 def cable() -> Iterator[Cable]:
-    """One, for as long as the `with` block lasts."""
+    """Creates a cable for the duration of the `with` block."""
     number = os.getpid() % (1 << 14)
     net = f"198.{18 + (number >> 13)}.{number >> 5 & 255}.{(number & 31) * 8}"  # for benchmarks
     base, _, last = net.rpartition(".")
@@ -89,7 +89,7 @@ def cable() -> Iterator[Cable]:
 
 
 def _remove_left() -> None:
-    """Takes away what processes have made that were killed: namespaces, and switches."""
+    """Removes what killed processes have left: namespaces and switches."""
     for line in _ip("netns", "list").splitlines():
         found = re.fullmatch(r"sf(\d+)", line.split()[0])
         if found is not None and not Path(f"/proc/{found[1]}").exists():

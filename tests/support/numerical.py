@@ -1,4 +1,4 @@
-"""Gradients by central differences: what the gradients of ops are compared with."""
+"""Gradients by central differences, as a reference for the gradients of ops."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def numerical_gradient(
     Args:
         function: Takes all `arrays`; must not keep or change them.
         arrays: The point; the array at `index` is float64 or complex128.
-        index: Which argument to differentiate by.
+        index: The argument to differentiate by.
         delta: The step, in the unit of the values.
 
     Returns:
@@ -90,6 +90,6 @@ def _slope(
     sides: Sequence[np.ndarray[Any, Any]],
     delta: float,
 ) -> float:
-    """The central difference of points that lie `delta` to each side, in one argument."""
+    """The central difference of points at a distance of `delta` to each side, in one argument."""
     first, second = (function(*arrays[:index], side, *arrays[index + 1 :]) for side in sides)
     return (first - second) / (2 * delta)

@@ -1,7 +1,7 @@
-"""An S3 server of its own process, reached through a link that can break.
+"""An S3 server in a separate process, reached through a link that can break.
 
-moto keeps the objects in memory, so they live as long as the server does. That it stands still,
-refuses and cuts connections is what the link does; then it is all there again.
+moto stores the objects in memory, so they live as long as the server. The link simulates a server
+that hangs, refuses or cuts connections; afterwards, everything is available again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ sys.stdin.read()
 
 
 MOST_S: Final = 200.0
-"""A server that does not answer is given up within this time."""
+"""The maximum time after which a server that does not answer is given up."""
 SNAPSHOT: Final = Snapshot(
     step=1,
     position=Position((0,), (1,), {}),
@@ -45,7 +45,7 @@ SNAPSHOT: Final = Snapshot(
     history={},
     early_stopping={},
 )
-"""What checkpoints on such a server hold."""
+"""The contents of checkpoints on such a server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,9 @@ class ObjectStore:
 
     Attributes:
         process: The server.
-        link: What is between it and everybody else.
+        link: The link between it and all clients.
         root: The URI of its empty bucket or container.
-        environment: What a program needs to find it.
+        environment: The variables with which a program finds it.
     """
 
     process: subprocess.Popen[str]
@@ -65,14 +65,15 @@ class ObjectStore:
     environment: dict[str, str]
 
     def kill(self) -> None:
-        """Ends the server as a lost machine does."""
+        """Ends the server like a lost machine."""
         self.process.kill()
         self.process.wait()
 
     def kills(self, number: int, writer: Writer, what: str = "") -> bool:
-        """Kills a writer of `what` when the piece of this number, from 0, would pass the link.
+        """Kills a writer of `what` just before this piece, numbered from 0, would pass the link.
 
-        Pieces are those of its connections, both ways. Whether there were so many.
+        Pieces of its connections in both directions are counted. Returns whether there were so
+        many.
         """
         numbers = itertools.count()
         reached, dead = threading.Event(), threading.Event()
@@ -112,11 +113,11 @@ for line in sys.stdin:
 
 
 class Writer:
-    """A program that writes the same again and again, each time in a new process.
+    """A program that repeatedly writes the same, each time in a new process.
 
     Args:
-        setup: Lines of Python that import what is needed, and connect to nothing.
-        act: A line that writes what the variable `what` says.
+        setup: Lines of Python that import what is needed, without connecting to anything.
+        act: A line that writes what the variable `what` specifies.
         arguments: Its `sys.argv[1:]`.
     """
 
@@ -137,7 +138,7 @@ class Writer:
         self._program.communicate()
 
     def begin(self, what: str = "") -> int:
-        """Begins to write; the process."""
+        """Begins to write; returns the process."""
         assert self._program.stdin is not None
         self._program.stdin.write(f"{what}\n")
         self._program.stdin.flush()
@@ -145,12 +146,12 @@ class Writer:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has written all; only before `end`."""
+        """Whether it has written everything; only before `end`."""
         assert self._program.stdout is not None
         return bool(select.select([self._program.stdout], [], [], 0)[0])
 
     def end(self) -> int:
-        """Waits for the end; the exit code."""
+        """Waits for the end; returns the exit code."""
         return self._said()
 
     def _said(self) -> int:
@@ -160,7 +161,7 @@ class Writer:
 
 @contextmanager
 def server_process(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
-    """A server that says where it is on its standard output; it is killed with the block."""
+    """Starts a server that prints its address on standard output; it is killed with the block."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -178,10 +179,10 @@ def server_process(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
 
 @contextmanager
 def object_store(bucket: str = "bucket") -> Iterator[ObjectStore]:
-    """An S3 server with an empty bucket; it ends with the block, and with this process."""
+    """Starts an S3 server with an empty bucket; it ends with the block, and with this process."""
     with server_process([sys.executable, "-c", _SERVER]) as process:
         assert process.stdout is not None
-        # The web server says things of its own, too.
+        # The web server prints lines of its own, too.
         found = next(line.split() for line in process.stdout if line.startswith("at "))
         host, port = found[1:]
         link = FaultyLink(f"{host}:{port}")

@@ -1,4 +1,4 @@
-"""Tests of ops as rows of a table: the rows' types, and the checks every row goes through.
+"""Tests of ops as rows of a table: the types of rows, and the checks of every row.
 
 A file of rows is a module `cases_<family>.py` with any of these lists, found by `load_cases`:
 
@@ -41,7 +41,7 @@ UNKNOWN = "unknown"
 KNOWLEDGE = (KNOWN, RANKS, UNKNOWN)
 
 _FEW = 3
-"""Elements of a gradient that are found as soon as derivatives along directions."""
+"""The number of elements up to which a full gradient is as fast as directional derivatives."""
 _RTOL = {dtypes.float16: 4e-3, dtypes.float32: 1e-6, dtypes.float64: 1e-12}
 _RTOL[dtypes.bfloat16] = 8e-3
 _RTOL[dtypes.complex64] = 2e-6
@@ -55,18 +55,18 @@ class OpCase:
     Attributes:
         op: The op type.
         inputs: One entry per input argument: an array (or number), a list of them for a list
-            argument. Floating-point arrays are best written in float64: they are cast.
-        attrs: The attributes that are neither implied nor left at their default.
+            argument. Floating-point arrays should be float64: they are cast.
+        attrs: The attributes that are neither implied nor at their default.
         expected: The result: an array (a tuple of them for several outputs), or a function of the
             inputs that computes it with plain numpy. The function gets float16 and float32 inputs
             as float64; lists stay lists. None: only shapes and dtypes are compared.
         gradient: Indexes of the flattened inputs whose gradient is checked numerically: in
-            complex128 where an input is complex, else in float64.
+            complex128 if an input is complex, else in float64.
         second_order: Whether the gradient's own gradient is checked too.
-        dtypes: What `dtype_attr` is run with. None: all that the op allows when `expected` is a
+        dtypes: The values of `dtype_attr` to test. None: all that the op allows if `expected` is a
             function, else the inputs' own.
         dtype_attr: The type attribute whose inputs are cast.
-        dynamic_shape: Whether the output's shape cannot be known even if all inputs are constants.
+        dynamic_shape: Whether the output's shape is unknown even if all inputs are constants.
         rtol: Relative tolerance in float32; other types in proportion to their precision.
         atol: Absolute tolerance in float32, likewise.
         gradient_rtol: Relative tolerance of gradients.
@@ -98,7 +98,7 @@ class OpCase:
         return f"{self.op}-{shapes}" + (f"-{attrs}" if attrs else "")
 
     def run_dtypes(self) -> list[DType | None]:
-        """The dtypes to run this row with; [None] when there is nothing to vary."""
+        """The dtypes to run this row with; [None] if there is nothing to vary."""
         if self.dtypes is not None:
             return list(self.dtypes)
         attr = registry.lookup(self.op).attrs.get(self.dtype_attr)
@@ -122,12 +122,12 @@ class OpCase:
 
 @dataclass(frozen=True, slots=True)
 class WrongShapeCase:
-    """Static input shapes that an op must refuse before anything runs.
+    """Static input shapes that an op must reject before anything runs.
 
     Attributes:
         op: The op type.
         shapes: One static shape per flattened input.
-        attrs: Attributes, type attributes included where they are not `float32`.
+        attrs: Attributes, including type attributes that are not `float32`.
         message: The exact text of the InvalidArgumentError.
         values: Constant inputs by index, e.g. axes.
     """
@@ -147,10 +147,10 @@ class WrongShapeCase:
 
 @dataclass(frozen=True, slots=True)
 class FailureCase:
-    """Inputs on which a kernel must fail, although nothing was wrong before it ran.
+    """Inputs on which a kernel must fail, although nothing is wrong before it runs.
 
     Attributes:
-        op, inputs, attrs: As in `OpCase`; arrays are used as they are.
+        op, inputs, attrs: As in `OpCase`; arrays are used unchanged.
         message: The exact text of the error.
         error: Its class.
     """
@@ -168,7 +168,7 @@ class FailureCase:
 
 
 def load_cases(directory: Path) -> Iterator[ModuleType]:
-    """The modules `cases_*.py` of a directory, imported under names of their own."""
+    """Yields the modules `cases_*.py` of a directory, imported under unique names."""
     for path in sorted(directory.glob("cases_*.py")):
         spec = importlib.util.spec_from_file_location(f"op_{path.stem}", path)
         assert spec is not None
@@ -179,7 +179,7 @@ def load_cases(directory: Path) -> Iterator[ModuleType]:
 
 
 def cast(value: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
-    """`value` in another type such that it stays meaningful: no negative numbers for unsigned.
+    """Casts `value` such that it stays meaningful: no negative numbers for unsigned types.
 
     Truncated for integers; times `1 + 0.5i` for complex; non-zero for bool.
     """
@@ -200,7 +200,7 @@ def check_forward(
 ) -> None:
     """Compares results with the row's `expected`, for every degree of static knowledge.
 
-    The builder itself compares dtypes and shapes with what was inferred. Inputs are read-only, so
+    The builder itself compares dtypes and shapes with the inferred ones. Inputs are read-only, so
     that a kernel that changes them fails.
     """
     arrays = case.arrays(dtype)
@@ -230,8 +230,8 @@ def check_non_contiguous(case: OpCase, builder: Callable[[], EagerBuilder] = Eag
 def check_filling(case: OpCase, dtype: DType | None) -> bool:
     """Compares what a kernel of `bind_out` writes with what the kernel of `bind` returns, exactly.
 
-    Inputs come as they are, strided, and in Fortran's order; arrays come full of nan or -1, so that
-    an element that is not written shows.
+    Inputs are tried unchanged, strided, and in Fortran order; arrays are filled with nan or -1, so
+    that elements that are not written are noticed.
 
     Returns:
         Whether the op has such a kernel for this dtype.
@@ -263,7 +263,7 @@ def check_filling(case: OpCase, dtype: DType | None) -> bool:
 
 
 def _signs(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Which numbers are negative, -0.0 among them; none of those that are none."""
+    """Which numbers are negative, including -0.0; False for NaN."""
     if array.dtype.kind not in "fc":
         return np.zeros(0, bool)
     parts = np.ascontiguousarray(array).reshape(-1).view(array.real.dtype)
@@ -279,7 +279,7 @@ def _poisoned(like: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def check_gradient(case: OpCase, builder: Callable[[], EagerBuilder] = EagerBuilder) -> None:
     """Compares the gradients of the row's inputs with central differences.
 
-    Done for every degree of static knowledge, since gradients build other nodes when less is known.
+    This is done for every degree of static knowledge, on which the nodes of gradients depend.
     """
     wide = _with_inputs(case, case.arrays(_wide_dtype(case)))
     flat = _flatten(wide.inputs)
@@ -322,7 +322,7 @@ def check_second_order(case: OpCase, builder: Callable[[], EagerBuilder] = Eager
 
 
 def check_wrong_shapes(case: WrongShapeCase) -> None:
-    """Runs inference and compares the error's text."""
+    """Runs inference and compares the text of the error."""
     op = registry.lookup(case.op)
     attrs = {
         name: case.attrs.get(name, dtypes.float32 if attr.kind == "type" else attr.default)
@@ -359,7 +359,7 @@ def strided(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def fortran_ordered(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The same values with the first dimension running fastest."""
+    """The same values, with the first dimension varying fastest."""
     return np.asarray(array, order="F")
 
 
@@ -460,13 +460,13 @@ def _compare(
 class _Expected:
     """The gradient of a real function by one of its arguments, by central differences.
 
-    What is given for it is compared along some directions at first, and element by element only
-    where that finds a difference: a tenth of the time.
+    It is first compared along some directions, and element by element only if that finds a
+    difference: a tenth of the time.
 
     Args:
         function: Takes all `arrays`.
         arrays: The point.
-        index: By which argument.
+        index: The argument to differentiate by.
         rtol: The accuracy.
     """
 
@@ -485,7 +485,7 @@ class _Expected:
         self._elements: np.ndarray[Any, Any] | None = None
 
     def compare(self, found: Any, where: str) -> None:
-        """Fails where `found` is not the gradient; None stands for zeros."""
+        """Fails if `found` is not the gradient; None means zeros."""
         point, rtol = self._arrays[self._index], self._rtol
         array = np.zeros_like(point) if found is None else host(found)
         assert array.dtype == point.dtype, f"{where}: gradient has dtype {array.dtype}"
@@ -509,7 +509,7 @@ class _Expected:
 
 
 def _weights(output: Any, seed: int) -> np.ndarray[Any, Any] | None:
-    """What arrives as the gradient of an output; None for outputs that have none."""
+    """The gradient with respect to an output; None for outputs without one."""
     array = host(output)
     if array.dtype.kind not in "fc":
         return None
@@ -519,7 +519,7 @@ def _weights(output: Any, seed: int) -> np.ndarray[Any, Any] | None:
 
 
 def _weighted_sum(outputs: Sequence[Any], weights: Sequence[Any]) -> float:
-    """The real number whose gradient is taken."""
+    """The real number that is differentiated."""
     return sum(
         float((host(output) * np.conj(weight)).sum().real)
         for output, weight in zip(outputs, weights, strict=True)
@@ -571,5 +571,5 @@ def _plain(value: Any) -> str:
 
 def _tiny(dtype: DType) -> float:
     """The smallest normal number of a dtype."""
-    finfo: Any = ml_dtypes.finfo  # has no types
+    finfo: Any = ml_dtypes.finfo  # lacks types
     return float(finfo(dtype.as_numpy_dtype).tiny)

@@ -1,9 +1,9 @@
-"""Where ops are told by their names: the one list of what may, and what finds the rest.
+"""Where code refers to ops by name: the single list of exceptions, and a search for the rest.
 
-A comparison with the name of an op, or a collection of such names, is knowledge of ops that a
-user's op cannot be in. Rules that rewrite a pattern of certain ops, and what makes nodes, may name
-ops; so may whoever looks for the structure of a graph. `tests/contracts/test_op_knowledge.py`
-holds the code to it, `scripts/measure_house.py` prints how much there is of each.
+A comparison with the name of an op, or a collection of such names, is knowledge of ops that
+excludes a user's op. Rules that rewrite a pattern of certain ops, and code that creates nodes, may
+name ops; so may code that analyses the structure of a graph. `tests/contracts/test_op_knowledge.py`
+enforces this, `scripts/measure_house.py` prints the number of each.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ STRUCTURAL: Final = frozenset(
         *("Enter", "Exit", "Switch", "Merge", "NextIteration", "LoopCond"),
     }
 )
-"""What a graph is made of: control flow, with every op whose name begins with `_`."""
+"""The structure of graphs: control flow, and every op with a name that begins with `_`."""
 
 OPS: Final = ("runtime/sparkflow_runtime/ops/",)
-"""Where what is true of an op belongs."""
+"""Where knowledge of ops belongs."""
 
 RULES: Final = (
     "runtime/sparkflow_runtime/passes/simplify/",
@@ -46,41 +46,41 @@ OTHER_WORDS: Final = (
     "sparkflow/train/clusters/device_setter.py",
     "sparkflow/train/replication/all_reduce.py",
 )
-"""Where the same words are values of attributes, public names, or a constant of TensorFlow's."""
+"""Where the same words are values of attributes, public names, or a constant of TensorFlow."""
 
 MEANT: Final[dict[str, set[str]]] = {
-    # Compositions: what a reduction of ragged tensors is made of, by the reduction.
+    # Compositions: the ops of a reduction of ragged tensors, by the reduction.
     "sparkflow/ragged/reducing.py": {"Mean", "Any", "All"},
-    # What a node that reads by a handle becomes, by the node's op; two of TensorFlow's exceptions;
-    # Identity is what TensorFlow says is taken out.
+    # The replacement of nodes that read by handle, by the node's op; two exceptions of
+    # TensorFlow's;
     "sparkflow/graph_util.py": {
         *("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "Identity"),
         *("DynamicStitch", "ParameterizedTruncatedNormal"),
     },
-    # The ops that the functions of these modules make, found again in a graph.
+    # The ops that the functions of these modules create, found again in a graph.
     "sparkflow/session/handles.py": {"GetSessionHandle"},
     "sparkflow/summary/summaries.py": {"TensorSummary"},
     "sparkflow/variables/variable.py": {"StridedSlice"},
-    # A rule that rewrites certain ops, of plans and not of graphs.
+    # A rule that rewrites certain ops, in plans and not in graphs.
     "runtime/sparkflow_runtime/compiler/products.py": {"Add", "AddN", "AddV2"},
-    # What TensorFlow says of ops by their names.
+    # What TensorFlow defines for ops by name.
     "sparkflow/contrib/layers/summaries.py": {"Relu", "Relu6", "Softplus"},
     "sparkflow/test/messages.py": {"HashTable", "HashTableV2"},
 }
-"""Names that are the meaning itself of what is told by them."""
+"""Names that are themselves the meaning of the code."""
 
 
 def is_structural(op_type: str) -> bool:
-    """Whether a graph's structure consists of it; nothing that a user registers is told so."""
+    """Whether an op is part of a graph's structure; ops registered by users never are."""
     return op_type in STRUCTURAL or op_type.startswith("_")
 
 
 def of_tree(tree: Path, ops: Collection[str]) -> dict[str, list[tuple[int, str]]]:
-    """By file what `told_by_name` finds there; rules and what only looks like names left out.
+    """Returns what `told_by_name` finds, by file, without rules and words that look like names.
 
     Args:
         tree: The root of a clone.
-        ops: The op types there are.
+        ops: All op types.
     """
     told = {}
     for package in ("sparkflow", "runtime/sparkflow_runtime"):
@@ -94,7 +94,7 @@ def of_tree(tree: Path, ops: Collection[str]) -> dict[str, list[tuple[int, str]]
 
 
 def not_meant(told: dict[str, list[tuple[int, str]]]) -> dict[str, list[tuple[int, str]]]:
-    """What of it is not in `MEANT`."""
+    """Returns those that are not in `MEANT`."""
     rest = {
         name: [(line, op) for line, op in places if op not in MEANT.get(name, ())]
         for name, places in told.items()
@@ -103,11 +103,11 @@ def not_meant(told: dict[str, list[tuple[int, str]]]) -> dict[str, list[tuple[in
 
 
 def told_by_name(source: str, ops: Collection[str]) -> list[tuple[int, str]]:
-    """Lines and names where an op is told by its name.
+    """Returns the lines and names where code refers to an op by name.
 
     Args:
         source: A module.
-        ops: The op types there are.
+        ops: All op types.
     """
     tree = ast.parse(source)
     found: set[tuple[int, str]] = set()
@@ -141,7 +141,7 @@ def told_by_name(source: str, ops: Collection[str]) -> list[tuple[int, str]]:
 
 
 def _told_by_part(node: ast.AST) -> Iterator[tuple[int, str]]:
-    """The part of a name by which an op is told, as in `node.op.startswith("Sparse")`."""
+    """Yields parts of names by which ops are recognised, as in `node.op.startswith("Sparse")`."""
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
         return
     if node.func.attr not in ("startswith", "endswith", "removeprefix", "removesuffix"):
@@ -154,7 +154,7 @@ def _told_by_part(node: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def _constants(expression: ast.AST) -> Iterator[tuple[int, str]]:
-    """Lines and texts of an expression, but for what is given to functions such as `apply_op`."""
+    """Yields lines and texts of an expression, except arguments of functions such as `apply_op`."""
     if isinstance(expression, ast.Constant):
         if isinstance(expression.value, str):
             yield expression.lineno, expression.value

@@ -1,4 +1,4 @@
-"""Fits in the middle of which something is not to be reached for a while, and comes back."""
+"""Fits during which something becomes unreachable for a while, and returns."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ SYNC_EPOCHS = 300
 
 
 class Outage(Callback, logging.Handler):
-    """Begins after the first checkpoint, and sees what comes of it.
+    """An outage that begins after the first checkpoint, and records its effects.
 
     Args:
-        seconds: How long it lasts.
-        stops: Whether training is to end once it has gone on well after that.
+        seconds: Its duration.
+        stops: Whether training ends once it has continued well after that.
 
     Attributes:
-        noticed_s: When the driver knew that something was lost, since it began.
-        back_s: When there was a step of what had been lost.
+        noticed_s: The time from its beginning until the driver knew of a loss.
+        back_s: The time until the first step of what had been lost.
         pause_s: The longest time without a step.
-        steps_meanwhile: How many were made after a restart and before its end.
+        steps_meanwhile: The number of steps after a restart and before its end.
     """
 
     def __init__(self, seconds: float, stops: bool) -> None:
@@ -43,36 +43,36 @@ class Outage(Callback, logging.Handler):
         self.steps_meanwhile = 0
 
     def begin(self) -> None:
-        """Has something be out of reach."""
+        """Makes something unreachable."""
         raise NotImplementedError(type(self).__name__)
 
     def end(self) -> None:
-        """Takes that back; called by a thread of its own."""
+        """Makes it reachable again; called in a separate thread."""
         raise NotImplementedError(type(self).__name__)
 
     def is_of_the_lost(self, update: Any) -> bool:
-        """Whether steps are of what had been lost."""
+        """Whether steps were made by what had been lost."""
         return True
 
     def wait_for_its_end(self) -> None:
-        """Blocks until all can be reached again."""
+        """Blocks until everything is reachable again."""
         while not self._ended:
             time.sleep(0.1)
 
     def on_train_begin(self, run: Any) -> None:
-        """Keeps the run."""
+        """Stores the run."""
         self._run = run
 
     def on_checkpoint(self, path: str) -> None:
-        """From now on it may begin."""
+        """Allows the outage to begin."""
         self._has_checkpoint = True
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Takes the time at which the driver knows that something was lost."""
+        """Records the time at which the driver knows of a loss."""
         self.noticed_s = self.noticed_s or time.monotonic() - self._began
 
     def on_steps(self, update: Any) -> None:
-        """Takes the time, and ends training when there is enough to see."""
+        """Records the time, and ends training when enough was observed."""
         if not self._began:
             if self._has_checkpoint:
                 self.begin()
@@ -105,14 +105,14 @@ def numbered_rows(spark: SparkSession) -> DataFrame:
 def fit_through(
     outage: Outage, df: DataFrame, mode: str, checkpoints: Path, **params: Any
 ) -> dict[str, Any]:
-    """What came of a fit with an outage, beside an undisturbed one if that is to be equal.
+    """Returns the outcome of a fit with an outage, and of an undisturbed one if both must be equal.
 
     Args:
-        outage: See there; it stops the fit where `mode` is not "sync".
-        df: Of `numbered_rows`.
+        outage: The outage; it stops the fit if `mode` is not "sync".
+        df: Rows from `numbered_rows`.
         mode: `syncMode`.
         checkpoints: A folder.
-        **params: More of `SparkTrainer`.
+        **params: More parameters of `SparkTrainer`.
     """
     in_step = mode == "sync"
 

@@ -1,6 +1,6 @@
-"""The programs of README.md and of documentation pages, as tests run them."""
+"""The programs of README.md and of documentation pages, as run by tests."""
 
-# ruff: noqa: S102  (what is run is our own documentation)
+# ruff: noqa: S102  (the code that is run is our own documentation)
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,12 +12,12 @@ BLOCK = re.compile(r"^```python\n(.+?)^```", re.DOTALL | re.MULTILINE)
 
 
 def blocks(page: str, replaced: Mapping[str, str] | None = None) -> list[CodeType]:
-    """The Python blocks of a page, compiled: what they raise names the page's line.
+    """Returns the Python blocks of a page, compiled, so that errors name the page's line.
 
     Args:
         page: Its path from the root of the repository.
-        replaced: What the page says, and what a test runs in its place, such as fewer rows or a
-            folder that the test may write. It must be there.
+        replaced: Texts of the page and what a test runs instead, such as fewer rows or a writable
+            folder. They must occur in the page.
     """
     text = (ROOT / page).read_text(encoding="utf-8")
     for said, done in (replaced or {}).items():
@@ -35,15 +35,15 @@ def run(
     given: Mapping[str, object] | None = None,
     only: Sequence[int] | None = None,
 ) -> dict[str, object]:
-    """Runs the blocks of a page one after the other; returns the names they have made.
+    """Runs the blocks of a page one after another; returns the names that they have defined.
 
-    Each begins with the names that those before it have made.
+    Each begins with the names defined by those before it.
 
     Args:
         page: As above.
         replaced: As above.
-        given: Names that the page takes as known.
-        only: Which blocks run, by their number; all if not given.
+        given: Names that the page assumes to be defined.
+        only: The numbers of the blocks to run; all by default.
     """
     names: dict[str, object] = {"__name__": "example", **(given or {})}
     compiled = blocks(page, replaced)

@@ -18,7 +18,7 @@ from support.graphs import node
 
 
 def new_context() -> KernelContext:
-    """A CPU with nothing on it."""
+    """An empty CPU context."""
     return KernelContext(np, "CPU", "/device:CPU:0", Resources(), Resources())
 
 
@@ -33,7 +33,7 @@ def fetch(source: str, index: int = 0, **attrs: Any) -> Node:
 
 
 def plan_of(program: Program, args: Sequence[Any]) -> Planned:
-    """The plan that a program of one stage has for arguments of these shapes, made now."""
+    """Creates the plan of a program with one stage for arguments of these shapes."""
     assert program.specialisations is not None
     made = program.specialisations.at_once(tuple(np.shape(each) for each in args))
     assert made is not None, "no plan could be made; the log says why"
@@ -43,12 +43,12 @@ def plan_of(program: Program, args: Sequence[Any]) -> Planned:
 def planned(
     nodes: Sequence[Node], *args: Any, context: KernelContext | None = None
 ) -> tuple[Planned, Program]:
-    """The plan of a partition for arguments of these shapes, and the program it belongs to.
+    """Creates the plan of a partition for arguments of these shapes; returns it with its program.
 
     Args:
         nodes: In execution order.
         *args: In the order of the program's parameters.
-        context: Where they run; a new one if None.
+        context: The context to run in; a new one if None.
     """
     program = compile_partition(nodes, context or new_context())
     return plan_of(program, args), program
@@ -56,7 +56,7 @@ def planned(
 
 @contextmanager
 def without_machine_code() -> Iterator[None]:
-    """As if there were no code generator, for plans that are made meanwhile."""
+    """Simulates a missing code generator for plans that are created in the block."""
     available = native.available
     native.available = lambda: False  # type: ignore[assignment]  # for as long as this lasts
     try:

@@ -1,4 +1,4 @@
-"""Poolings of many geometries, and what the CPU's kernels by numpy make of them."""
+"""Poolings of many geometries, and their results by the CPU's numpy kernels."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Row:
     """Images and the windows over them.
 
     Attributes:
-        data_format: Of the images.
-        images: Sizes [batch, dimensions..., channels], whatever the format.
-        size, strides: Of the windows, along each dimension.
+        data_format: The format of the images.
+        images: Sizes [batch, dimensions..., channels], in either format.
+        size, strides: Those of the windows, along each dimension.
         padding: `SAME`, `VALID`, or before and after for each dimension.
-        dtype: Of the elements.
+        dtype: The dtype of the elements.
     """
 
     data_format: str
@@ -48,14 +48,14 @@ class Row:
         return f"{self.data_format} {text} {np.dtype(self.dtype).name}"
 
     def in_format(self, values: Sequence[Any]) -> list[Any]:
-        """Numbers per dimension with channels last in the order of the format."""
+        """Reorders numbers per dimension, with channels last, to the data format."""
         batch, *along, channels = values
         last = self.data_format[-1] == "C"
         return [batch, *along, channels] if last else [batch, channels, *along]
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """As a node has them."""
+        """The attributes of a node."""
         attrs = {
             "ksize": self.in_format([1, *self.size, 1]),
             "strides": self.in_format([1, *self.strides, 1]),
@@ -73,9 +73,9 @@ class Row:
         return Pooling.of(self.attrs)
 
     def calls(self, seed: int = 0) -> Iterator[tuple[Task, list[Array], Array]]:
-        """(task, inputs, result by numpy) of everything that there is for this row.
+        """Yields (task, inputs, result by numpy) of every task for this row.
 
-        Many elements are equal, and some not finite where only the largest is taken.
+        Many elements are equal, and some are not finite if only the maximum is taken.
         """
         rng = np.random.default_rng(seed)
         values = rng.standard_normal(self.in_format(self.images))
@@ -98,7 +98,7 @@ class Row:
 
 
 def close(found: Array, expected: Array) -> None:
-    """Passes where two results are the same but for the rounding of sums."""
+    """Checks that two results are equal up to the rounding of sums."""
     tolerance = TOLERANCES[expected.dtype.type] * max(
         np.abs(expected[np.isfinite(expected)]), default=1
     )
@@ -123,11 +123,11 @@ ROWS = [
     Row("NHWC", (0, 8, 8, 4), (2, 2), (2, 2)),
     Row("NHWC", (2, 1, 5, 4), (2, 2), (2, 2)),
 ]
-"""Small images; the last ones have no images, and no windows."""
+"""Small images; the last ones have no images, or no windows."""
 
 
 def random_row(rng: np.random.Generator) -> Row | None:
-    """Any row; None where its windows do not fit."""
+    """Returns a random row; None if its windows do not fit."""
     rank = int(rng.choice([2, 3]))
     last = bool(rng.integers(2))
     formats = {2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}

@@ -1,4 +1,4 @@
-"""A fit of two workers over real processes, but without Spark: what faults are tried on."""
+"""A fit of two workers in real processes, but without Spark, for injecting faults."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ROWS = RowFormat(
 )
 SHARE, BATCH, SHOWN = 40, 10, Credentials("token")
 ANSWER_S = 60.0
-"""Within this time all tasks can begin a new attempt, or there is a new job."""
+"""The time within which all tasks can begin a new attempt, or a new job starts."""
 
 
 def linear(features: Any, labels: Any, mode: str) -> Any:
@@ -54,9 +54,9 @@ def linear(features: Any, labels: Any, mode: str) -> Any:
 
 
 def counting(features: Any, labels: Any, mode: str) -> Any:
-    """Counts how often each row is applied, on every parameter server, beside what is learnt.
+    """Counts how often each row is applied, on every parameter server, in addition to training.
 
-    A row is known by its label, of which no two are equal.
+    Rows are identified by their labels, which are unique.
     """
     rows = tf.constant(sorted(_labels(0) + _labels(1)), tf.float32)
     ids = tf.cast(tf.argmin(tf.abs(labels[:, None] - rows[None, :]), axis=1), tf.int32)
@@ -81,7 +81,7 @@ def _labels(worker: int) -> list[float]:
 
 
 class Tasks:
-    """The job of a fit: a thread for what each Spark task would do."""
+    """The job of a fit: a thread in place of each Spark task."""
 
     def __init__(
         self, layout: ClusterLayout, driver: str, credentials: Credentials, silence: Silence
@@ -105,7 +105,7 @@ class Tasks:
         return True
 
     def join(self, timeout_s: float) -> None:
-        """Waits for all of them, for so long at most."""
+        """Waits for all threads, up to this time."""
         end_s = time.monotonic() + timeout_s
         for thread in self._threads:
             if self._started:
@@ -113,7 +113,7 @@ class Tasks:
 
     @property
     def are_left(self) -> bool:
-        """Whether one has not ended."""
+        """Whether a thread is still running."""
         return any(each.is_alive() for each in self._threads)
 
     def _run(self, config: JobConfig, name: TaskName) -> None:
@@ -133,7 +133,7 @@ class Tasks:
         try:
             keep_child(config, name, message, environment, _batches(name))
         except Exception as error:
-            self.error = error  # the driver has been told
+            self.error = error  # the driver has been notified
 
 
 def _batches(name: TaskName) -> Iterator[pa.RecordBatch]:
@@ -150,7 +150,7 @@ def _batches(name: TaskName) -> Iterator[pa.RecordBatch]:
 
 
 class OnStep(Callback):
-    """Does something once so many steps are known."""
+    """Calls a function once this many steps are known."""
 
     def __init__(self, step: int, act: Callable[[], None]) -> None:
         self.step = step
@@ -172,19 +172,19 @@ class OnStep(Callback):
 
 
 class Fit:
-    """One fit of two workers, with what `SparkTrainer` does around it.
+    """A fit of two workers, with what `SparkTrainer` does around it.
 
     Args:
         mode: `syncMode`.
-        epochs: Of each worker's `SHARE` rows.
-        num_ps: Parameter servers.
-        silence: When a task's process that stands still is killed.
-        patience: When the driver gives a task up.
+        epochs: The number of epochs over each worker's `SHARE` rows.
+        num_ps: The number of parameter servers.
+        silence: When a task's hanging process is killed.
+        patience: When the driver gives up a task.
         model_fn: The model.
-        network: Is put before all ports; None for nothing.
-        credentials: What all show each other.
-        max_restarts: How many losses training goes on after.
-        **control: Other parameters of the trainer, as `FitConfig` names them.
+        network: Put in front of all ports; None for no network.
+        credentials: The credentials of all processes.
+        max_restarts: The number of losses after which training continues.
+        **control: Other parameters of the trainer, with the names in `FitConfig`.
     """
 
     def __init__(
@@ -222,7 +222,7 @@ class Fit:
         self._make()
 
     def _make(self) -> None:
-        """A service and a job, as `Cluster` makes them."""
+        """Creates a service and a job, like `Cluster`."""
         service: Callable[..., RegistrationServer] = RegistrationServer
         if self._network is not None:
             service = functools.partial(Registration, network=self._network)
@@ -260,10 +260,10 @@ class Fit:
             self._finish()
 
     def _finish(self) -> None:
-        """Ends the job, by the service's end where its word did not come through."""
+        """Ends the job, also by ending the service in case its message did not arrive."""
         for info in self.server.infos().values():
             with contextlib.suppress(ProcessLookupError):
-                os.kill(info.pid, signal.SIGCONT)  # a stopped one could not end
+                os.kill(info.pid, signal.SIGCONT)  # a stopped process could not end
         self.server.end()
         self.tasks.join(5)
         self.server.close()

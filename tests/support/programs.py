@@ -1,4 +1,4 @@
-"""Programs as processes of their own: their lines are waited for, and they can be killed."""
+"""Programs in separate processes: their lines can be awaited, and they can be killed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _END_TIMEOUT_S: Final = 10.0
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that were free a moment ago, all different."""
+    """Returns distinct ports of 127.0.0.1 that were free a moment ago."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -33,15 +33,15 @@ def free_ports(count: int) -> list[int]:
 
 
 def outcomes(path: Path, *arguments: object, timeout_s: float) -> list[Any]:
-    """What a Python program prints as JSON objects, one a line, once it has ended well.
+    """Returns the JSON objects that a Python program prints, one per line, once it has succeeded.
 
     Args:
         path: The program, which may import what this process can.
         arguments: Its arguments.
-        timeout_s: How long it may take.
+        timeout_s: The time limit.
 
     Raises:
-        CalledProcessError: It ended otherwise.
+        CalledProcessError: It failed.
         TimeoutExpired: It did not end in time, and was killed.
     """
     said = subprocess.run(
@@ -58,7 +58,7 @@ def outcomes(path: Path, *arguments: object, timeout_s: float) -> list[Any]:
 class Program:
     """A running Python program. For one thread; a context manager that ends the process.
 
-    A thread of its own reads what the program writes, so that it never blocks. `_changed` guards
+    A separate thread reads the program's output, so that it never blocks. `_changed` guards
     `_lines` and `_over`.
 
     Args:
@@ -95,7 +95,7 @@ class Program:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Ends the process with SIGTERM, or SIGKILL where that does not help."""
+        """Ends the process with SIGTERM, or with SIGKILL if that does not help."""
         self.process.terminate()
         try:
             self.process.wait(_END_TIMEOUT_S)
@@ -105,12 +105,12 @@ class Program:
 
     @property
     def output(self) -> str:
-        """Everything written so far."""
+        """The whole output so far."""
         with self._changed:
             return "".join(self._lines)
 
     def wait_for(self, pattern: str, timeout_s: float = LINE_TIMEOUT_S) -> re.Match[str]:
-        """The match in the first line with `pattern` after those that were waited for before.
+        """Returns the match in the first line with `pattern` after those already waited for.
 
         Raises:
             AssertionError: The program ended, or the time passed, without such a line.
@@ -136,15 +136,15 @@ class Program:
         self.process.send_signal(number)
 
     def kill(self) -> None:
-        """Ends the process with SIGKILL; returns when it is gone."""
+        """Ends the process with SIGKILL; returns when it has ended."""
         self.process.kill()
         self.process.wait(_END_TIMEOUT_S)
 
     def end(self, timeout_s: float = LINE_TIMEOUT_S) -> int:
-        """Waits until the program ends by itself; its exit status, -N for signal N.
+        """Waits until the program ends by itself; returns its exit status, -N for signal N.
 
         Raises:
-            AssertionError: It did not.
+            AssertionError: It did not end.
         """
         try:
             status = self.process.wait(timeout_s)

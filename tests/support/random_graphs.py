@@ -1,8 +1,8 @@
-"""Random graphs that run, for property tests of passes and compilers.
+"""Random graphs that can run, for property tests of passes and compilers.
 
-What lives here: `random_program`, which grows a typed graph by running one op after the other and
-keeping what can be computed, and `outcome`, which says what a list of nodes makes of it. Reads and
-updates of variables are ordered by control edges, so that a graph has one right outcome.
+What lives here: `random_program`, which grows a typed graph by running one op after another and
+keeping what can be computed, and `outcome`, which computes the result of a list of nodes. Reads and
+updates of variables are ordered by control edges, so that a graph has one correct outcome.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from support.step import FakeStep
 
 @dataclass(frozen=True, slots=True)
 class RandomProgram:
-    """A graph, what to feed and what to ask for.
+    """A graph, with feeds and fetches.
 
     Attributes:
-        seed: What made it.
+        seed: The seed that generated it.
         graph: Its nodes, with placeholders, in an order in which they can run.
-        feeds: Values of the placeholders; their static shapes may say less.
+        feeds: Values of the placeholders, whose static shapes may be less specific.
         fetches: Tensors that nobody reads, and some others.
         targets: Updates and other nodes that run for their effects.
         variables: Initial values by variable.
@@ -52,7 +52,7 @@ class RandomProgram:
         return list(self.feeds.values())
 
     def context(self) -> KernelContext:
-        """A place of its own to run on, with variables that have their initial values."""
+        """Returns a new context to run in, with variables at their initial values."""
         resources = Resources()
         for name, value in self.variables.items():
             variable = Variable(name, dtypes.as_dtype(value.dtype), value.shape)
@@ -69,18 +69,18 @@ class RandomProgram:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a step gave: fetched values in order, and the variables after it."""
+    """The result of a step: fetched values in order, and the variables after it."""
 
     fetched: list[Any]
     variables: dict[str, np.ndarray[Any, Any]]
 
 
 def outcome(program: RandomProgram, nodes: Sequence[Node]) -> Outcome:
-    """What the reference interpreter makes of a program's nodes.
+    """Returns the result of a program's nodes by the reference interpreter.
 
     Args:
-        program: Says what is fed and what the variables hold.
-        nodes: In execution order, with `_Arg` and `_Retval` nodes as `passes.prune` makes them.
+        program: Specifies the feeds and the values of variables.
+        nodes: In execution order, with `_Arg` and `_Retval` nodes as created by `passes.prune`.
     """
     context = program.context()
     results = interpret(nodes, context, program.args, FakeStep())
@@ -89,12 +89,12 @@ def outcome(program: RandomProgram, nodes: Sequence[Node]) -> Outcome:
 
 
 def assert_same(actual: Outcome, expected: Outcome, rtol: float = 0.0) -> None:
-    """Passes when two outcomes have the same dtypes, shapes and values.
+    """Checks that two outcomes have the same dtypes, shapes and values.
 
     Args:
-        actual: What is tested.
-        expected: What is right.
-        rtol: The error allowed, in units of the larger of 1 and the value. With 0 only the sign of
+        actual: The tested outcome.
+        expected: The correct outcome.
+        rtol: The allowed error, in units of the larger of 1 and the value. With 0 only the sign of
             a zero may differ.
 
     Raises:
@@ -113,20 +113,20 @@ def assert_same(actual: Outcome, expected: Outcome, rtol: float = 0.0) -> None:
 def random_program(
     seed: int, size: int = 40, *, variables: bool = True, smooth: bool = False
 ) -> RandomProgram:
-    """A random graph with values to feed; the same for the same arguments.
+    """Returns a random graph with values to feed; the same for the same arguments.
 
     Args:
-        seed: Of the random numbers.
-        size: About how many nodes it has, besides constants.
+        seed: The seed of the random numbers.
+        size: The approximate number of nodes, besides constants.
         variables: Whether it reads and updates variables.
-        smooth: Whether ops are left out whose results jump (comparisons, rounding to integers), so
+        smooth: Whether to leave out ops whose results jump (comparisons, rounding to integers), so
             that a small error stays small.
     """
     g = Growing(seed, variables, smooth)
     start, tries = len(g.nodes), 0
     while len(g.nodes) - start < size and tries < 20 * size:
         tries += 1
-        with contextlib.suppress(LookupError):  # nothing fits that the step needs
+        with contextlib.suppress(LookupError):  # nothing fits what the step needs
             g.random.choice(STEPS)(g)
     read = {endpoint for node in g.nodes.values() for endpoint in node.inputs}
     ends = [v.endpoint for v in g.values if v.endpoint not in read]

@@ -1,4 +1,4 @@
-"""A graph that grows by running one op after the other, see `random_graphs`."""
+"""A graph that grows by running one op after another, see `random_graphs`."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from sparkflow_runtime.shapes import Shape
 from support.eager import EagerBuilder, EagerTensor
 
 MAX_ELEMENTS: Final = 2_000
-"""Of a tensor; larger ones are not kept."""
+"""The maximum number of elements of a tensor; larger ones are not kept."""
 MAX_VALUE: Final = 50.0
-"""Of a number; larger ones would make rounding errors look like wrong results."""
+"""The maximum absolute value; larger ones would make rounding errors look like wrong results."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +36,7 @@ class Value:
 
     @property
     def array(self) -> Any:
-        """What it holds."""
+        """Its contents."""
         return self.tensor.value
 
     @property
@@ -46,7 +46,7 @@ class Value:
 
     @property
     def rank(self) -> int:
-        """How many dimensions it has."""
+        """Its number of dimensions."""
         return int(self.array.ndim)
 
 
@@ -54,13 +54,13 @@ class Growing:
     """The nodes so far, with the values of their tensors.
 
     Args:
-        seed: Of the random numbers.
+        seed: The seed of the random numbers.
         variables: Whether there are variables.
-        smooth: Whether ops are unwanted whose results jump.
+        smooth: Whether to avoid ops whose results jump.
 
     Attributes:
-        random: Where steps take their choices from.
-        smooth: As given.
+        random: The source of random choices.
+        smooth: See above.
         nodes: All nodes by name, in an order in which they can run.
         values: The tensors that ops may read.
         feeds: Values of the placeholders.
@@ -88,7 +88,7 @@ class Growing:
             self._variable()
 
     def pick(self, test: Callable[[Value], bool] = lambda _: True) -> Value:
-        """One of the values that pass the test, recent ones more often; LookupError for none."""
+        """Returns a value that passes the test, preferring recent ones; LookupError if none."""
         fitting = [value for value in self.values if test(value)]
         if not fitting:
             raise LookupError
@@ -104,7 +104,7 @@ class Growing:
     def add(
         self, op: str, *inputs: Value | list[Value], after: Sequence[str] = (), **attrs: Any
     ) -> list[Value]:
-        """A node and its outputs; [] where it cannot run or its values are no good."""
+        """Adds a node and returns its outputs; [] if it cannot run or its values are unusable."""
         given = [[v.tensor for v in i] if isinstance(i, list) else i.tensor for i in inputs]
         flat = [v for i in inputs for v in (i if isinstance(i, list) else [i])]
         try:
@@ -141,7 +141,7 @@ class Growing:
         return node
 
     def array(self, dtype: DType, shape: tuple[int, ...] | None = None) -> np.ndarray[Any, Any]:
-        """Random numbers, of a random shape when none is given."""
+        """Returns random numbers, of a random shape by default."""
         if shape is None:
             sizes = [0] + [1, 2, 3, 4, 5] * 8
             rank = self.random.choice([0, 1, 1, 2, 2, 2, 3])
@@ -172,18 +172,18 @@ class Growing:
         self.initial[node.name] = array
         self._held[node.name] = self._builder.variable(array)
         self._before[node.name] = []
-        # What everything reads that does not update, as the front end makes it.
+        # The node that all readers use, as created by the front end.
         self._read(node.name, "Identity")
 
     def _read(self, variable: str, op: str, *others: Value) -> None:
-        """Reads between the last update of a variable and its next."""
+        """Adds a read between the last update of a variable and its next."""
         after = [name for name in self._before[variable] if name in self.updates] or [self._start]
         reference = Value(Endpoint(variable, 0), self._held[variable])
         made = self.add(op, reference, *others, after=after)
         if made:
             value = made[0].tensor
             if value.value is self._held[variable].value.array:
-                # An Identity hands on the variable's array, which updates change.
+                # An Identity passes on the variable's array, which updates change.
                 self.values[-1] = Value(
                     made[0].endpoint,
                     self._builder.tensor(value.value.copy(), value.dtype, value.static_shape),
@@ -191,7 +191,7 @@ class Growing:
             self._before[variable].append(made[0].endpoint.node)
 
     def read_variable(self) -> None:
-        """A node that reads a variable after its last update."""
+        """Adds a node that reads a variable after its last update."""
         if not self._held:
             raise LookupError
         name = self.random.choice([*self._held])
@@ -202,7 +202,7 @@ class Growing:
         self._read(name, self.random.choice(["Mul", "AddV2"]), other)
 
     def update_variable(self) -> None:
-        """An update, after every read of what the variable held."""
+        """Adds an update, after every read of the variable's previous value."""
         if not self._held or len(self.updates) > 5:
             raise LookupError
         name = self.random.choice([*self._held])
@@ -219,7 +219,7 @@ class Growing:
             if made:
                 del self.nodes[made[0].endpoint.node]
             return
-        held.array = held.read().copy()  # the variable may now hold the very array it was given
+        held.array = held.read().copy()  # the variable may now hold the array that it was given
         self._before[name] = [made[0].endpoint.node]
         self.updates.append(made[0].endpoint.node)
 

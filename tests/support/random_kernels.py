@@ -1,4 +1,4 @@
-"""Random fused kernels and arrays for them, for tests that compare two ways to run one."""
+"""Random fused kernels and arrays for them, for tests that compare two ways to run a kernel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OF_A_FLOAT: Final = ("tanh", "sigmoid", "floor", "ceil", "trunc", "rint", "exp"
 _COMPARISONS: Final = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 _REDUCTIONS: Final = ("reduce_max", "reduce_min", "reduce_sum")
 SIZES: Final = (0, 1, 2, 3, 5, 7, 8, 9, 16, 17, 31, 33, 70)
-"""Around the lengths of vectors."""
+"""Sizes around the lengths of vectors."""
 
 
 def random_kernel(rng: np.random.Generator) -> Kernel:
@@ -27,7 +27,7 @@ def random_kernel(rng: np.random.Generator) -> Kernel:
 
 
 def random_sizes(rng: np.random.Generator, rank: int) -> tuple[int, ...]:
-    """Sizes of an iteration space; 0 is seldom."""
+    """Sizes of an iteration space; 0 is rare."""
     return tuple(int(rng.choice(SIZES[1:] if rng.random() < 0.9 else SIZES)) for _ in range(rank))
 
 
@@ -123,7 +123,7 @@ class _Grower:
         return len(self._types) - 1
 
     def _any(self, dtype: DType | None = None) -> int:
-        """A value that may be used."""
+        """Returns a value that may be used."""
         values = [
             value
             for value, kind in enumerate(self._types)

@@ -1,7 +1,7 @@
 """The steps by which a random graph grows, see `random_graphs`.
 
-Each adds a node or two, or none where its choice does not work out; it raises LookupError where
-nothing fits that it needs.
+Each adds a node or two, or none if its choice does not work; it raises LookupError if nothing fits
+its needs.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _gradient(g: Growing) -> None:
 
 
 def _broadcast_gradient(g: Growing) -> None:
-    """What the gradient of a broadcast op is made of where shapes are unknown."""
+    """The ops of a broadcast op's gradient if shapes are unknown."""
     x = g.pick(is_float)
     y = g.pick(lambda v: v.dtype is x.dtype)
     total = g.add("AddV2", x, y)
@@ -223,7 +223,7 @@ def _bias(g: Growing) -> None:
 
 
 def _ones_like(g: Growing) -> None:
-    """What gradients begin with: ones of the shape of a loss."""
+    """The start of gradients: ones with the shape of a loss."""
     x = g.pick(is_float)
     shape = g.add("Shape", x)
     ones = g.add("Fill", shape[0], g.const(1.0, x.dtype)) if shape else []

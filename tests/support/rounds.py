@@ -1,4 +1,4 @@
-"""How often a fault is tried by night: what a test says, or what the environment does."""
+"""How often a fault is tried in nightly tests: set by a test, or by the environment."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ VARIABLE: Final = "SPARKFLOW_FAULT_ROUNDS"
 
 
 def rounds_of(usual: int) -> int:
-    """The rounds of a nightly test: `SPARKFLOW_FAULT_ROUNDS=20 scripts/run_tests ...` sets them.
+    """Returns the rounds of a nightly test, see `SPARKFLOW_FAULT_ROUNDS=20 scripts/run_tests ...`.
 
     Args:
-        usual: What a night has time for.
+        usual: The number for which a night has time.
     """
     return int(os.environ.get(VARIABLE, usual))

@@ -1,4 +1,4 @@
-"""Kernels with one thread, and with several however little there is to do."""
+"""Kernels with one thread, and with several however small the work is."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from sparkflow_runtime.codegen.machine import threads
 def shared_among(
     module: ModuleType, least: str, counts: Sequence[int] = (1, 2), autouse: bool = False
 ) -> Any:
-    """A fixture that repeats tests with each of these numbers of threads.
+    """Returns a fixture that repeats tests with each of these numbers of threads.
 
     Args:
-        module: Of the kernels.
-        least: The name there of what a kernel must have to do to be shared among threads.
-        counts: The numbers.
+        module: The module of the kernels.
+        least: The name there of the minimum work of a kernel for sharing it among threads.
+        counts: The numbers of threads.
         autouse: See `pytest.fixture`.
     """
 

@@ -1,4 +1,4 @@
-"""Callbacks with which tests disturb a training."""
+"""Callbacks with which tests disturb training."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from sparkflow.spark.control.callbacks import Callback, Update
 
 
 class OnFirstSteps(Callback):
-    """Does something when the first steps are known, and remembers restarts."""
+    """Does something when the first steps are known, and records restarts."""
 
     def __init__(self, act: Callable[[], None]) -> None:
         self.act: Callable[[], None] | None = act

@@ -1,4 +1,4 @@
-"""Functions that make models for tests of `sparkflow.spark`."""
+"""Functions that build models for tests of `sparkflow.spark`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def counted(rows: int) -> Callable[..., Any]:
     """A linear model that counts in `count` how often each row is applied.
 
     Args:
-        rows: How many there are; the label of each is its number, from 0.
+        rows: The number of rows; the label of each is its number, from 0.
     """
 
     def model_fn(features: Any, labels: Any, mode: str) -> Any:
         prediction = tf.squeeze(tf.layers.dense(features, 1, name="layer"), axis=[1])
         count = tf.get_variable("count", [rows], tf.int32, tf.zeros_initializer(), trainable=False)
         if mode == tf.estimator.ModeKeys.PREDICT:
-            # A model has the variables that its predictions need.
+            # A saved model has the variables that its predictions need.
             prediction += 0.0 * tf.cast(tf.reduce_sum(count), tf.float32)
             return tf.estimator.EstimatorSpec(mode, prediction)
         loss = tf.reduce_mean(tf.square(prediction - labels / rows))

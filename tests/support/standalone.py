@@ -1,4 +1,4 @@
-"""A standalone cluster of Spark on this machine: a master and workers, processes of their own."""
+"""A standalone cluster of Spark on this machine: a master and workers in separate processes."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def standalone(
     memory: str = "1g",
     host: str = "127.0.0.1",
 ) -> Iterator[str]:
-    """The master's URL, for as long as the `with` block lasts.
+    """Yields the master's URL, for the duration of the `with` block.
 
     Args:
-        folder: For logs, and what executors write.
-        workers: How many machines it seems to have.
-        cores: Task slots of each.
-        gpu_script: Finds the one GPU that the first machine seems to have; "" for none.
-        memory: What the executors of each may be given in all.
+        folder: The folder for logs and for the output of executors.
+        workers: The number of simulated machines.
+        cores: The task slots of each.
+        gpu_script: Finds the only GPU, which the first machine appears to have; "" for none.
+        memory: The memory of each for executors.
         host: The address of the master and the machines.
     """
     with contextlib.ExitStack() as stack:
@@ -63,10 +63,10 @@ def machine(
     host: str = "127.0.0.1",
     inside: Sequence[str] = (),
 ) -> Iterator[int]:
-    """One more machine, for as long as the `with` block lasts; its process group. See above.
+    """Adds a machine for the duration of the `with` block; yields its process group. See above.
 
     Args:
-        inside: The command that runs it elsewhere, see `network.Cable.inside`.
+        inside: The command that runs it in another network, see `network.Cable.inside`.
     """
     place = ["--cores", str(cores), "--memory", memory, "--host", host, *_PORTS, master]
     gpu = "spark.worker.resource.gpu"
@@ -97,14 +97,14 @@ def _start(
         "SPARK_LOCAL_DIRS": str(folder / "local"),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_NO_DAEMONIZE": "1",
-        # Whose port is a fixed one.
+        # Its port would be a fixed one.
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
         "SPARK_WORKER_OPTS": options,
     }
     log = folder / f"{name}.log"
     command = tied([*inside, str(home / "bin" / "spark-class"), *arguments])
     with log.open("wb") as out:
-        # In a group of its own: spark-class is a script that the JVM is a child of.
+        # In its own process group: spark-class is a script with the JVM as its child.
         process = subprocess.Popen(
             command, env=environment, stdout=out, stderr=out, start_new_session=True
         )

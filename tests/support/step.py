@@ -1,4 +1,4 @@
-"""A step without a session, so that kernels that wait can be tested and cancelled."""
+"""A step without a session, to test and cancel kernels that wait."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from sparkflow_runtime.resources.collectives.collective_exchange import Meeting
 
 
 class FakeStep:
-    """A `StepContext` that the test itself cancels. Safe to use from several threads.
+    """A `StepContext` that the test itself cancels. Thread-safe.
 
     `_lock` guards `_error` and `_callbacks`; callbacks run outside it.
 
     Args:
         step_id: The step's number.
-        iteration: The turn of the step loop.
+        iteration: The iteration of the step loop.
         number: The training step's number.
 
     Attributes:
-        waiting: Set while something is to be called on cancellation, that is, while a kernel waits
+        waiting: Set while a callback is registered for cancellation, that is, while a kernel waits
             (or is about to): tests wait for it instead of sleeping.
-        sent: Tensors by key, as `send` got them.
-        ranks: Where the ranks of collectives meet, whatever their group; the test gives it.
+        sent: The tensors passed to `send`, by key.
+        ranks: The meeting of collectives' ranks, whatever their group; set by the test.
     """
 
     def __init__(self, step_id: int = 1, iteration: int = 0, number: int = 0) -> None:
@@ -39,7 +39,7 @@ class FakeStep:
         self._callbacks: list[Callable[[], None]] = []
 
     def cancel(self, error: OpError | None = None) -> None:
-        """Ends the step with `error`, a CancelledError if none is given."""
+        """Ends the step with `error`, by default a CancelledError."""
         with self._lock:
             self._error = error or CancelledError(message="The step was cancelled")
             callbacks, self._callbacks = self._callbacks, []
@@ -47,17 +47,17 @@ class FakeStep:
             callback()
 
     def stop(self) -> None:
-        """Cancels it."""
+        """Cancels the step."""
         self.cancel()
 
     def check_cancelled(self) -> None:
-        """Raises the error the step was cancelled with, if it was."""
+        """Raises the error with which the step was cancelled, if it was."""
         with self._lock:
             if self._error is not None:
                 raise self._error
 
     def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Calls `callback` when the step is cancelled; the returned function takes it back."""
+        """Calls `callback` when the step is cancelled; the returned function unregisters it."""
         with self._lock:
             self._callbacks.append(callback)
             self.waiting.set()
@@ -73,7 +73,7 @@ class FakeStep:
 
     @property
     def callbacks(self) -> int:
-        """How many callbacks wait for a cancellation; 0 once every kernel has returned."""
+        """The number of callbacks registered for cancellation; 0 once every kernel has returned."""
         with self._lock:
             return len(self._callbacks)
 
@@ -84,11 +84,11 @@ class FakeStep:
         self.sent[key] = values
 
     def receive(self, key: str, source: str) -> tuple[Any, ...]:
-        """The tensors sent under `key`; KeyError when there are none."""
+        """Returns the tensors sent under `key`; KeyError if there are none."""
         return self.sent[key]
 
     def transport(self, key: str, source: str) -> str:
-        """Nothing comes from elsewhere."""
+        """Returns "memory", since nothing comes from elsewhere."""
         return "memory"
 
     def meeting(self) -> Meeting:
@@ -97,5 +97,5 @@ class FakeStep:
         return self.ranks
 
     def join(self, group: str, rank: int, devices: tuple[str, ...], timeout_s: float) -> Meeting:
-        """The test's `ranks`, at once."""
+        """Returns the test's `ranks`, without waiting."""
         return self.meeting()

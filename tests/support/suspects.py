@@ -1,4 +1,4 @@
-"""Where to look when a recorded answer differs: the functions and ops that a case is about."""
+"""Where to look when a recorded answer differs: the functions and ops of a case."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from support.changed import ops
 from support.import_graph import ROOT, modules, origin
 
 MOST: Final = 12
-"""How many places are named."""
+"""The maximum number of places named."""
 
 _CALLED: Final = re.compile(r"\btf((?:\.[A-Za-z_]\w*)+)")
 _WORD: Final = re.compile(r"\b_?[A-Z]\w+")
 
 
 def suspects(texts: Iterable[str]) -> list[str]:
-    """Functions that texts call with their lines, and ops with their modules, in order.
+    """Returns the functions called in texts with their lines, and the ops with their modules.
 
     Args:
         texts: Lines of Python that call `tf.` functions, or texts with op types in them.
@@ -37,12 +37,12 @@ def suspects(texts: Iterable[str]) -> list[str]:
 
 
 def texts_in(value: Any) -> Iterator[str]:
-    """The strings in the parameters of a test, also in dictionaries, lists and tuples."""
+    """Yields the strings in a test's parameters, also in dictionaries, lists and tuples."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for key, inner in value.items():
-            if key != "preamble":  # what all cases of a family begin with
+            if key != "preamble":  # the common beginning of all cases of a family
                 yield from texts_in(inner)
     elif isinstance(value, list | tuple):
         for inner in value:
@@ -54,7 +54,7 @@ def _op(op_type: str) -> str:
 
 
 def _function(chain: str) -> tuple[str, list[str]]:
-    """Where a public name is written, and the op types that are named there."""
+    """Returns where a public name is defined, and the op types named there."""
     module = "sparkflow"
     for name in chain.split("."):
         module = origin(module, name)
@@ -66,7 +66,7 @@ def _function(chain: str) -> tuple[str, list[str]]:
 
 @functools.cache
 def _definitions(path: Path) -> Mapping[str, tuple[int, tuple[str, ...]]]:
-    """The functions and classes of a module: their lines, and the op types that they name."""
+    """Returns a module's functions and classes: their lines, and the op types that they name."""
     found = {}
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):

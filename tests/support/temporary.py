@@ -1,7 +1,7 @@
-"""The directory for temporary files that a test run has to itself, and what tests left in it.
+"""The test run's own directory for temporary files, and what tests have left in it.
 
-It is `tempfile.gettempdir()` of the run and of the processes that it starts, and goes with pytest's
-own directories: nothing is left where other programs have their files.
+It is `tempfile.gettempdir()` of the run and of its processes, and is deleted with pytest's own
+directories: nothing is left where other programs have their files.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ _OURS: Final = ("tmp", "sparkflow")
 Libraries keep others until their process ends: JVMs, a compiled header, fonts of plots."""
 
 _OF_USERS_TESTS: Final = "absl_testing"
-"""Where `tf.test.get_temp_dir` is: it stays, what a test puts there does not."""
+"""The folder of `tf.test.get_temp_dir`: it may stay, but not what a test puts there."""
 
 
 @contextmanager
 def own_directory(folder: Path) -> Iterator[Path]:
-    """Has the temporary files of this process, and of those that it starts, be made in a folder."""
+    """Makes this process and those that it starts create temporary files in a folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", str(folder))
-        patch.setattr(tempfile, "tempdir", None)  # Python looks once
+        patch.setattr(tempfile, "tempdir", None)  # Python looks only once
         java.temporary_directory().mkdir()
         java.for_drivers()
         yield folder
 
 
 def taken_left(folder: Path, within_s: float = _GOES_S) -> list[str]:
-    """What tests have left in a folder, removed now: names, and what is in the directories.
+    """Removes what tests have left in a folder; returns names, with the contents of directories.
 
     Args:
         folder: See `own_directory`.
-        within_s: How long something may take to go by itself.
+        within_s: How long files may take to disappear by themselves.
     """
     deadline = time.monotonic() + within_s
     while (left := _left(folder)) and time.monotonic() < deadline:

@@ -9,5 +9,5 @@ _SEQUENCE: Final = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
 def plain(text: str) -> str:
-    """The text without what moves the cursor or sets colours."""
+    """Returns the text without control sequences for cursor and colours."""
     return _SEQUENCE.sub("", text)

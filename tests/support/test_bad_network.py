@@ -8,7 +8,7 @@ PIECES = [bytes([each]) * 20 for each in range(1, 7)]
 
 
 def passed(fault: str) -> list[bytes | None]:
-    """What comes of some pieces, of which the second has a fault."""
+    """Returns the outcome of some pieces, the second of which has a fault."""
     weather = Weather(seed=1, share=1.0, faults=(fault,), most=1)
     calm = Weather(seed=1, share=0.0)
     direction = calm.disturbance()

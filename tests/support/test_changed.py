@@ -11,7 +11,7 @@ def broken(*paths):
 def test_finds_the_nearest_tests_first():
     found = broken("runtime/sparkflow_runtime/passes/merge.py")
     assert found[0] == "tests/sparkflow_runtime/passes/test_merge.py"
-    assert "tests/sparkflow/session/test_session.py" in found  # every session merges
+    assert "tests/sparkflow/session/test_session.py" in found  # merging nodes affects every session
 
 
 def test_a_module_that_few_use_breaks_few():

@@ -13,7 +13,7 @@ def test_callbacks_of_the_garbage_collector_are_no_steps(monkeypatch: pytest.Mon
     def told(phase: str, info: dict[str, int]) -> None:
         phase.upper()
 
-    gc.collect()  # garbage of other tests has finalizers
+    gc.collect()  # garbage of other tests may have finalizers
     gc.callbacks.append(told)
     try:
         found = construction.steps_of(lambda: gc.collect())

@@ -1,4 +1,4 @@
-"""Options of the tests' JVMs, which Spark divides as a shell does."""
+"""Options of the tests' JVMs, which Spark splits like a shell."""
 
 import shlex
 import tempfile

@@ -1,4 +1,4 @@
-"""That what looks for secrets finds them."""
+"""Tests that the search for secrets finds them."""
 
 import base64
 import os

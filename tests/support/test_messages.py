@@ -1,4 +1,4 @@
-"""That nothing but the success of setting up and tearing down is kept from the first process."""
+"""Tests that the first process misses only successful set-ups and tear-downs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The checks of the op test table find what they are there to find."""
+"""Tests that the checks of the op test table find the errors that they are for."""
 
 from dataclasses import replace as replaced
 
@@ -41,7 +41,7 @@ def test_an_input_that_is_written_to_is_found(monkeypatch):
 
 def test_a_kernel_that_assumes_contiguous_memory_is_found(monkeypatch):
     def negate_memory(x):
-        memory = x.ravel(order="K")  # the elements as they lie in memory
+        memory = x.ravel(order="K")  # the elements in the order of memory
         return -memory.reshape(x.shape)
 
     replace(monkeypatch, "Neg", bind=lambda *_: negate_memory)

@@ -1,4 +1,4 @@
-"""That temporary files of a test run are its own, and that what tests leave is found."""
+"""Tests that a test run has its own temporary files, and that what tests leave is found."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What `tls_front` is trusted for: calls pass, but none that do not trust its certificate."""
+"""Tests of `tls_front`: calls pass, but not from clients that do not trust its certificate."""
 
 from concurrent import futures
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""Commands that end with the process that starts them, also where that is killed.
+"""Commands that end with the process that starts them, even if it is killed.
 
     subprocess.Popen(tied([...]))
 
-runs the command in this module's process, which has the kernel end it.
+runs the command in this module's process, which the kernel is told to end.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 
 def tied(command: Sequence[str]) -> list[str]:
-    """The command for a child of this thread, which must live as long as the child is to."""
+    """Returns the command for a child of this thread, which must live as long as the child."""
     return [sys.executable, __file__, str(os.getpid()), *map(str, command)]
 
 

@@ -1,4 +1,4 @@
-"""Code of tiles that is called as threads call it, with small blocks."""
+"""Code of tiles, called as threads call it, with small blocks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORMS: Final = {
     "wide": Form("float", 16, 5, 2, 24, 600, 64),
     "neon": Form("double", 2, 8, 3, 20, 600, 12),
 }
-"""Blocks are small, so that small products have several of each."""
+"""Blocks are small, so that small products consist of several."""
 
 
 def strides(array: npt.NDArray[Any]) -> list[int]:
@@ -31,12 +31,12 @@ def strides(array: npt.NDArray[Any]) -> list[int]:
 
 
 def body_of(write: Callable[[Form], str], form: Form) -> Any:
-    """The function `body` of the module that is written for a form, compiled as for products."""
+    """Returns the function `body` of the module written for a form, compiled as for products."""
     return _BODY(native.written_body(write, (form,), is_tidy=True).address)
 
 
 def packed(form: Form, factor: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A right factor as it is packed, beside which nothing is written."""
+    """Returns the packed right factor, after checking that nothing is written beyond it."""
     depth, columns = factor.shape
     width = form.packed_columns(columns)
     out = np.full(depth * width + 1, np.nan, factor.dtype)

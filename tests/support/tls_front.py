@@ -1,4 +1,4 @@
-"""TLS in front of a gRPC server that speaks none, as hosted Spark Connect has it."""
+"""TLS in front of a gRPC server without TLS, as in hosted Spark Connect."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ HOST = "127.0.0.1"
 
 @contextlib.contextmanager
 def tls_front(folder: Path, port: int) -> Iterator[tuple[int, Path]]:
-    """Its port, and the file with the certificate that clients must trust.
+    """Yields its port, and the file with the certificate that clients must trust.
 
     Args:
-        folder: Where the certificate and its key are kept.
-        port: The server's, on loopback.
+        folder: The folder for the certificate and its key.
+        port: The server's port, on loopback.
     """
     certificate, key = _certificate(folder)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -65,7 +65,7 @@ async def _end(server: asyncio.Server) -> None:
 
 
 def _certificate(folder: Path) -> tuple[Path, Path]:
-    """A certificate for loopback that signs itself, and its key, for a day."""
+    """Creates a self-signed certificate for loopback, and its key, valid for a day."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, "front")])
     now = datetime.datetime.now(datetime.timezone.utc)

@@ -1,10 +1,10 @@
-"""The daemon of Spark's Python workers, which imports what each of them needs before it forks any.
+"""A daemon of Spark's Python workers that imports what each of them needs before forking any.
 
     -Dspark.python.daemon.module=tests.support.warm_daemon
 
-With Spark's own daemon, every worker imports pandas, pyarrow and our modules anew: three files of
+With Spark's own daemon, every worker imports pandas, pyarrow and our modules itself: three files of
 tests with 19 workers take 107 s of processor time instead of 93 s, 21 s of it in workers instead of
-5 s (2026-11-28). Spark does not do this, since a thread does not survive a fork. Here there is one,
+5 s (2026-11-28). Spark does not do this, since threads do not survive a fork. Here there is one,
 jemalloc's, which starts again in the child.
 """
 
@@ -25,7 +25,7 @@ IMPORTED: Final = (
 
 
 def main() -> None:
-    """Imports what workers need, then forks them as Spark asks for them."""
+    """Imports what workers need, then forks them when Spark requests them."""
     for name in IMPORTED:
         importlib.import_module(name)
     gc.collect()
