@@ -1,4 +1,4 @@
-"""Arrow is turned into arrays at one place, with one set of rules for nulls, dates and decimals."""
+"""Arrow is converted to arrays in one module, with one set of rules for nulls, dates, decimals."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""No circles of imports, and no folder and no file in which nothing can be found."""
+"""No circular imports, and no folder or file too large to find anything in."""
 
 from collections import Counter
 
@@ -8,9 +8,9 @@ from support import import_graph
 from support.mirror import is_generated
 
 MOST = 20
-"""Modules beside each other in a folder, but for what a script writes."""
+"""The maximum number of modules in a folder, except those that a script writes."""
 MOST_LINES = 600
-"""Lines of a module, but for what a script writes (docs/adr/0057)."""
+"""The maximum number of lines of a module, except those that a script writes (docs/adr/0057)."""
 
 
 def test_no_modules_import_each_other():
@@ -27,11 +27,11 @@ TYPES = {
     "sparkflow_runtime.ops.optimizers": 3,
     "sparkflow_runtime.worker": 5,
 }
-"""Modules by folder that know each other by imports for types only. It only gets shorter."""
+"""The number of modules, by folder, that import each other only for types. It may only shrink."""
 
 
 def test_modules_that_know_each_other_by_types_become_fewer():
-    """A Protocol that the lower one owns unties them."""
+    """A Protocol defined in the lower module separates them."""
     circles = import_graph.circles(import_graph.graph(("import", "lazy", "typing")))
     counts = Counter(name.rpartition(".")[0] for circle in circles for name in circle)
     worse = {folder: count for folder, count in counts.items() if count > TYPES.get(folder, 0)}

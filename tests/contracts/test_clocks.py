@@ -1,4 +1,4 @@
-"""Threads of other libraries live as long as the test process, and use the clock meanwhile."""
+"""No test changes all clocks: threads of other libraries use them throughout the test process."""
 
 import ast
 import re

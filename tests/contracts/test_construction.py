@@ -1,4 +1,4 @@
-"""Constructors that fail at any of their steps leave nothing: no port, thread, process or file."""
+"""Constructors that fail at any step leave nothing behind: no port, thread, process or file."""
 
 import ast
 import errno
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.skipif(not available(), reason="needs Linux")
 TOKEN = "t" * 64
 WORKER = TaskName("worker", 0)
 Made = Callable[[], Any]
-"""Constructs something; what it gives can be called to end it."""
+"""Constructs something; the result can be called to end it."""
 
 
 def silent(*_: object) -> None:
@@ -94,7 +94,7 @@ CASES = [
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where all temporary files go."""
+    """The folder of all temporary files."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     return tmp_path
@@ -114,13 +114,13 @@ def dialled(request: pytest.FixtureRequest) -> Iterator[Made]:
 
     with ExitStack() as stack:
         stack.callback(server.stop)
-        stack.callback(open_channel())  # the threads that read have begun
+        stack.callback(open_channel())  # the threads that read have started
         yield open_channel
 
 
 def leaves_nothing(make: Made, folder: Path) -> None:
-    """Fails it at each step, with an error of the system's and with Ctrl-C."""
-    make()()  # what it loads and makes once is there
+    """Makes the constructor fail at each step, with an error of the system and with Ctrl-C."""
+    make()()  # whatever it loads or creates only once now exists
     ends: list[Any] = []
     steps = steps_of(lambda: ends.append(make()))
     ends.pop()()
@@ -138,7 +138,7 @@ def leaves_nothing(make: Made, folder: Path) -> None:
                     raised = _causes(caught)
                 assert error in raised or ends, step
                 for each in raised:
-                    each.__traceback__ = None  # whose frames hold what was made
+                    each.__traceback__ = None  # whose frames hold what was constructed
                 if ends:
                     ends.pop()()
             assert not [str(each.message) for each in warned], step
@@ -147,7 +147,7 @@ def leaves_nothing(make: Made, folder: Path) -> None:
 
 
 def _causes(error: BaseException | None) -> list[BaseException]:
-    """An error, and those that it came from."""
+    """Returns an error and its causes."""
     found = []
     while error is not None:
         found.append(error)
@@ -177,7 +177,7 @@ def test_nothing_is_left_of_a_chief_that_does_not_start(
 
 
 def test_a_thread_that_cannot_be_started_counts_as_none() -> None:
-    """Who tries again would otherwise wait for it, or join what has never begun."""
+    """A retry would otherwise wait for it, or join a thread that has never started."""
     found = []
     for path in (*ROOT.glob("sparkflow/**/*.py"), *ROOT.glob("runtime/**/*.py")):
         text = path.read_text("utf-8")
@@ -188,7 +188,7 @@ def test_a_thread_that_cannot_be_started_counts_as_none() -> None:
 
 
 def _threads_known_too_early(function: ast.FunctionDef) -> list[int]:
-    """Lines of `self.thread = Thread(...)` where `self.thread.start()` follows."""
+    """Returns the lines of `self.thread = Thread(...)` that precede `self.thread.start()`."""
     started = {
         ast.unparse(each.func.value)
         for each in ast.walk(function)

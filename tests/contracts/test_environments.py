@@ -20,7 +20,7 @@ HIGHEST = {
     "numpy": "2.1.3",
     "pandas": "2.2.3",
 }
-"""What Databricks 17.3 pins, and 18 is taken to."""
+"""The versions that Databricks 17.3 pins, and that 18 is assumed to have."""
 
 
 PYTHONS = re.findall(r'Language :: Python :: (3\.\d+)"', PROJECT)
@@ -31,7 +31,7 @@ def number(version):
 
 
 def floors():
-    """Those of an installation with the extra `spark`."""
+    """The lower bounds of an installation with the extra `spark`."""
     core = PROJECT.partition("\ndependencies = [")[2].partition("\n]")[0]
     texts = [core, *(EXTRAS[extra] for extra in ("spark", "compiled", "arrow", "tls"))]
     return dict(FLOOR.findall("\n".join(texts)))

@@ -1,4 +1,4 @@
-"""What is missing where an extra is not installed, and what the messages say."""
+"""What is missing if an extra is not installed, and the text of the messages."""
 
 import ast
 import re
@@ -85,7 +85,7 @@ TESTS_OF_THE_CORE = ["sparkflow/session", "sparkflow/export", "sparkflow_runtime
 def test_the_core_does_all_that_is_tested_without_llvmlite():
     chosen = [f"tests/{folder}" for folder in TESTS_OF_THE_CORE]
     marks = "not spark and not slow and not nightly and not gpu"
-    # In one process: those of xdist would have it.
+    # In one process: with xdist, its processes would have it.
     code = f"import pytest; sys.exit(pytest.main({['-q', '-p', 'no:xdist', '-m', marks, *chosen]}))"
     command = [sys.executable, "-c", WITHOUT.format(hidden=("llvmlite",)) + code]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1700)

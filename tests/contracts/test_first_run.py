@@ -1,4 +1,4 @@
-"""How many of our modules the first step imports."""
+"""The number of our modules that the first step imports."""
 
 import os
 import subprocess
@@ -12,8 +12,8 @@ with tf.Session() as session:
 print(len([name for name in sys.modules if name.startswith("sparkflow")]))
 """
 MOST = 150
-"""It shrinks: 498 on 2026-11-24 before ops were imported when asked for. A folder
-counts as a module, too: the rooms of ops and graphs added nine."""
+"""It shrinks: 498 on 2026-11-24 before ops were imported on demand. A folder
+counts as a module, too: the folders of ops and graphs added nine."""
 
 
 def test_the_first_step_imports_what_it_needs():
@@ -36,5 +36,5 @@ def test_a_local_session_speaks_to_nobody():
 
 
 def _unwatched() -> dict[str, str]:
-    """The environment of users, whose graphs are not verified between passes."""
+    """The environment of users, in which graphs are not verified between passes."""
     return {name: value for name, value in os.environ.items() if name != "SPARKFLOW_VERIFY"}

@@ -1,4 +1,4 @@
-"""Each module has tests at its place, or stands in a list that only gets shorter."""
+"""Each module has tests at its mirrored place, or is in a list that only gets shorter."""
 
 import pytest
 

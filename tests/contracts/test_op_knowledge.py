@@ -1,6 +1,6 @@
-"""What is true of an op stands beside the op: nothing else tells ops by their names.
+"""Knowledge of an op belongs to the op: no other code recognises ops by name.
 
-What counts, and what is meant, says `tests/support/op_names.py`.
+`tests/support/op_names.py` defines what counts, and the exceptions.
 """
 
 from collections import Counter

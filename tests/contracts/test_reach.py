@@ -1,7 +1,7 @@
-"""Every op that reaches beyond its step says so: a graph from a file may not have it unasked.
+"""Every op that reaches beyond its step declares it: graphs from files need permission for it.
 
-What an op's methods lead to is followed through functions and classes of the runtime, so that an op
-which opens files, talks to others or calls Python cannot be added in silence.
+Everything that an op's methods use is followed through functions and classes of the runtime, so
+that an op that opens files, talks to others or calls Python cannot be added unnoticed.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ OUTSIDE = (
     "sparkflow_runtime.resources.datasets.hosted_datasets",
     "sparkflow_runtime.rendezvous",
 )
-"""Modules that lead out of a step."""
+"""Modules that lead outside of a step."""
 BUILTINS = frozenset({"open", "eval", "exec", "compile", "__import__"})
 OPENERS = frozenset({"system", "popen", "fork", "execv", "spawnv", "remove", "unlink", "rename"})
-"""Functions of `os`, by their names."""
+"""Functions of `os`, by name."""
 
 HARMLESS: dict[str, str] = {}
-"""Ops whose methods lead to one of those modules, and that reach nothing all the same; why."""
+"""Ops whose methods lead to one of those modules, but that reach nothing; with the reason."""
 
 
 def functions_of(op: Op) -> Iterator[FunctionType]:
@@ -53,7 +53,7 @@ def functions_of(op: Op) -> Iterator[FunctionType]:
 
 @functools.cache
 def names(code: CodeType, kind: str = "LOAD_") -> frozenset[str]:
-    """What code reads, of a kind of instruction, with what is defined within it."""
+    """Returns the names used by a kind of instruction in code, and in code defined within it."""
     found = frozenset(
         each.argval
         for each in dis.get_instructions(code)
@@ -64,7 +64,7 @@ def names(code: CodeType, kind: str = "LOAD_") -> frozenset[str]:
 
 
 def leads_out(functions: Iterator[FunctionType]) -> set[str]:
-    """Names of what is outside, that functions lead to."""
+    """Returns the names of outside things to which functions lead."""
     found: set[str] = set()
     seen: set[Any] = set()
     todo: list[Any] = list(functions)

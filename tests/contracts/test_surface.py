@@ -1,4 +1,4 @@
-"""The TensorFlow surface: generated, up to date, declared once."""
+"""The TensorFlow API: generated, up to date, declared once."""
 
 import ast
 import os
@@ -23,7 +23,7 @@ def test_the_generated_files_are_up_to_date():
 
 
 def test_public_names_besides_tensorflows_are_listed():
-    """If not: scripts/generate_public_api.py; docs/compatibility.md says what may go away."""
+    """If not: scripts/generate_public_api.py; docs/compatibility.md says what may be removed."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'runtime'}{os.pathsep}{ROOT}"}
     command = [sys.executable, "scripts/generate_public_api.py", "--check"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
@@ -31,7 +31,7 @@ def test_public_names_besides_tensorflows_are_listed():
 
 
 def adds_one_node(function):
-    """Whether a function passes its own arguments on to `apply_op` and does nothing else."""
+    """Whether a function only passes its own arguments on to `apply_op`."""
     *first, last = [
         each
         for each in function.body
@@ -50,7 +50,7 @@ def adds_one_node(function):
 
 
 NAMELESS = {"broadcast_dynamic_shape"}
-"""It has no `name`, as TensorFlow's."""
+"""It has no `name`, like TensorFlow's."""
 
 
 def test_a_function_that_only_adds_a_node_is_a_row_of_a_table():

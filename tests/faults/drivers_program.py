@@ -2,10 +2,10 @@
 
     python drivers_program.py FOLDER MASTER MODE WHAT
 
-WHAT is "calm", or "faulty": then it has checkpoints, and goes on from those that it finds. At the
-first one it prints the numbers of its processes as a JSON object, and at the end another one of
-what came of the fit. With "start" it prints the numbers before the fit, with "rows" as well, whose
-rows come slowly.
+WHAT is "calm", or "faulty": then it has checkpoints, and resumes from existing ones. At the first
+one it prints its process ids as a JSON object, and at the end another one with the outcome of the
+fit. With "start" it prints the ids before the fit; with "rows", too, and then its rows arrive
+slowly.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ SLOW_S = 0.5  # for each row
 
 
 def say_processes(spark: SparkSession) -> None:
-    """Names the processes of the driver."""
+    """Prints the driver's process ids."""
     jvm: Any = spark.sparkContext._jvm
     pid = jvm.java.lang.ProcessHandle.current().pid()
     print(json.dumps({"python": os.getpid(), "jvm": pid}), flush=True)
 
 
 def slowly(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Hands on one row after the other, but those of the first partition at once."""
+    """Passes on one row after another, but those of the first partition at once."""
     context = TaskContext.get()
     if context is not None and context.partitionId() == 0:
         yield from batches
@@ -52,20 +52,20 @@ def slowly(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 class Says(Callback):
-    """Names the processes of the driver at the first checkpoint."""
+    """Prints the driver's process ids at the first checkpoint."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._has_said = False
 
     def on_checkpoint(self, path: str) -> None:
-        """Says it once."""
+        """Prints them once."""
         if not self._has_said:
             self._has_said = True
             say_processes(self._spark)
 
     def on_steps(self, update: Any) -> None:
-        """Has training last for a while, whatever a step takes."""
+        """Makes training last for a while, however fast a step is."""
         time.sleep(0.01)
 
 

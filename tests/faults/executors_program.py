@@ -1,10 +1,10 @@
-"""Run by test_executors.py as a program of its own, because a process has one SparkContext.
+"""Run by test_executors.py as a separate program, because a process has one SparkContext.
 
     python executors_program.py FOLDER ROUNDS SEED
 
 Fits on `local-cluster[3,1,1024]` while executors are killed: in each round one of the three at a
-random moment after the job's start, and two of the three, in one go, at a random later step.
-Prints one JSON object per round, and before them one of a calm fit.
+random moment after the job's start, and two of the three, at once, at a random later step.
+Prints one JSON object per round, after one of an undisturbed fit.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class KillsExecutors(Callback):
     """Kills one executor a while after the job began, and two at a later step.
 
     Args:
-        folder: What is in the environment of the executors.
-        steps: Of the whole fit.
-        draw: Of moments and victims.
+        folder: A folder in the environment of the executors.
+        steps: The steps of the whole fit.
+        draw: Draws moments and victims.
     """
 
     def __init__(self, folder: Path, steps: int, draw: random.Random) -> None:
@@ -48,11 +48,11 @@ class KillsExecutors(Callback):
         self.restarts: list[str] = []
 
     def begin(self) -> None:
-        """Waits, in a thread, for training processes, and for the moment after that."""
+        """Waits, in a thread, for training processes, and then for the moment."""
         threading.Thread(target=self._kill_first, daemon=True).start()
 
     def on_steps(self, update: Any) -> None:
-        """Measures how long a loss took, and begins the second one."""
+        """Measures the duration of a loss, and causes the second one."""
         self._step = update.first_step + update.num_steps
         if self._killed_at and len(self.restarts) == len(self.kills):
             self.kills[-1]["back_s"] = round(time.monotonic() - self._killed_at, 2)
@@ -61,7 +61,7 @@ class KillsExecutors(Callback):
             self._kill(2)
 
     def on_restart(self, reason: str) -> None:
-        """Takes note."""
+        """Records the restart."""
         self.restarts.append(reason)
 
     def _kill_first(self) -> None:

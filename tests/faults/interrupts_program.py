@@ -1,4 +1,4 @@
-"""Run by test_interrupts.py in a process group of its own, which it tells SIGINT.
+"""Run by test_interrupts.py in its own process group, to which it sends SIGINT.
 
     python interrupts_program.py FOLDER SEED KIND...
 

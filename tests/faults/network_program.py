@@ -1,10 +1,10 @@
-"""Run by test_network.py as a program of its own, because a process has one SparkContext.
+"""Run by test_network.py as a separate program, because a process has one SparkContext.
 
     python network_program.py FOLDER MODES TLS BREAK_S
 
 A standalone cluster of two machines, one of them in a network namespace. While a fit trains, the
-cable between the two is pulled for so many seconds. Prints one JSON object for each of the modes
-(`sync,async`) and each TLS (`plain,tls`).
+cable between the two is pulled for BREAK_S seconds. Prints one JSON object for each of the modes
+(`sync,async`) and each TLS setting (`plain,tls`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Break(Outage):
 
     Args:
         wire: The cable.
-        folder: Of the program.
+        folder: The program's folder.
         seconds: See `Outage`.
         stops: See `Outage`.
     """
@@ -46,7 +46,7 @@ class Break(Outage):
         self._wire.plug()
 
     def far_ones(self) -> list[int]:
-        """Which of the processes that were cut off are there still."""
+        """Returns which of the disconnected processes still exist."""
         return [pid for pid in self.far if Path(f"/proc/{pid}").exists()]
 
 

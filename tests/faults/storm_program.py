@@ -3,14 +3,14 @@
     python storm_program.py --ps_hosts=... --worker_hosts=... --job_name=worker --task_index=0 ...
 
 `--kind=queues`: threads of every worker share a session and queues, an accumulator and variables of
-the parameter server; it makes the session anew whenever it has broken. `--kind=sync`: training with
-SyncReplicasOptimizer whose variables say how often they were updated.
+the parameter server; the worker creates a new session whenever it has broken. `--kind=sync`:
+training with SyncReplicasOptimizer, whose variables show how often they were updated.
 
 SIGUSR1 cuts one of the process's connections, at random. Lines on stdout: `WRONG` and `HANG` are
-failures, `STATE` says what the process holds (SIGUSR2), `END` what training came to.
+failures, `STATE` shows what the process holds (SIGUSR2), `END` the outcome of training.
 """
 
-# ruff: noqa: UP031  (as programs of TensorFlow 1's time are written)
+# ruff: noqa: UP031  (as programs were written for TensorFlow 1)
 
 import contextlib
 import faulthandler
@@ -53,7 +53,7 @@ def say(*words):
 
 
 class CtrlC:
-    """SIGINT is heard within its block only; elsewhere a program of this kind would end."""
+    """SIGINT is handled only within its block; elsewhere such a program would end."""
 
     heard = False
 
@@ -79,7 +79,7 @@ def is_over():
 
 
 def sockets():
-    """Duplicates of the process's connections."""
+    """Returns duplicates of the process's connections."""
     for name in os.listdir("/proc/self/fd"):
         try:
             if os.readlink("/proc/self/fd/" + name).startswith("socket:"):
@@ -118,7 +118,7 @@ def tell_state(server):
 
 
 class Queues:
-    """What the threads of a worker do with one session after the other."""
+    """What the threads of a worker do with one session after another."""
 
     def __init__(self, target):
         self.target = target
@@ -165,7 +165,7 @@ class Queues:
             self.never = tf.FIFOQueue(1, tf.int64, [[]], shared_name="never").dequeue()
 
     def run(self, name, feed=None, timeout_s=None):
-        """One run, or None where it came to nothing, which is noticed in time."""
+        """Runs once; returns None if the run failed, which is noticed in time."""
         thread = threading.current_thread()
         self.began[thread] = time.monotonic(), name
         options = tf.RunOptions(timeout_in_ms=int(timeout_s * 1000)) if timeout_s else None
@@ -224,7 +224,7 @@ class Queues:
             say("WRONG result", np.unique(found)[:3], value)
 
     def closes(self):
-        """A queue that is closed while others wait at it, or whose session is."""
+        """Tests a queue that is closed while others wait at it, or whose session is closed."""
         self.began[threading.current_thread()] = time.monotonic(), "closes"
         graph = tf.Graph()
         with graph.as_default(), tf.device("/job:ps/task:0"):
@@ -297,7 +297,7 @@ def hang(what):
 
 
 def train(target):
-    """Each update takes 1 from `count`, and one number from all of `values`."""
+    """Each update subtracts 1 from `count`, and a number from all elements of `values`."""
     tf.reset_default_graph()
     cluster = all_tasks()
     mine = "/job:worker/task:%d" % FLAGS.task_index

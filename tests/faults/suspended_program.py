@@ -1,9 +1,9 @@
-"""Run by test_executors.py as a program of its own, because a process has one SparkContext.
+"""Run by test_executors.py as a separate program, because a process has one SparkContext.
 
     python suspended_program.py FOLDER MODE SECONDS
 
 A fit on `local-cluster[3,1,1024]`. After the first checkpoint the executor of worker 1 is
-suspended, with its Python workers and the process that trains. Prints a JSON object.
+suspended, with its Python workers and its training process. Prints a JSON object.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Suspends(Outage):
     """Suspends the executor of worker 1.
 
     Args:
-        folder: Of the program.
+        folder: The program's folder.
         seconds: See `Outage`.
         stops: See `Outage`.
     """
@@ -49,7 +49,7 @@ class Suspends(Outage):
             for pid, jvm in executors(self._folder).items()
             if role in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
         )
-        # From above to below, so that none of them notices that another one stands still.
+        # From parent to child, so that none of them notices that another one is suspended.
         for pid in tree(jvm):
             suspend(pid)
             self._suspended.append(pid)
@@ -60,7 +60,7 @@ class Suspends(Outage):
                 os.kill(pid, signal.SIGCONT)
 
     def is_of_the_lost(self, update: Any) -> bool:
-        return update.worker in (1, -1)  # both at once have no number
+        return update.worker in (1, -1)  # steps of both workers have no number
 
 
 def main() -> None:

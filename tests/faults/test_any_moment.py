@@ -26,20 +26,20 @@ ROUNDS = rounds_of(8)
 EPOCHS, CHECKPOINT_STEPS = 300, 100
 BACK_S = 15.0
 OTHERS_PAUSE_S, WORKER_BACK_S = 2.0, 10.0
-# What an undisturbed fit takes to its first step where the bounds hold: 2.3 s on two quiet cores.
-# They are longer where other programs have the processors.
+# The time to the first step of an undisturbed fit for which the bounds hold: 2.3 s on two idle
+# cores. They are longer if other programs use the processors.
 FIRST_STEP_S = 5.0
 
 
 class KillsAt(Callback):
-    """Kills the process of a task a while after it has registered, whatever is going on then.
+    """Kills the process of a task some time after it has registered, whatever happens then.
 
     Attributes:
-        back_s: From then to the next step that the driver hears of; None if there was none.
-        first_steps: After which step each attempt has begun.
+        back_s: The time from the kill to the next step known to the driver; None if there was none.
+        first_steps: The step at which each attempt began.
         committed: The step of the last checkpoint before the kill.
-        lasted_s: From the task's registration to the end of the fit.
-        first_step_s: From the start of the fit to the first step.
+        lasted_s: The time from the task's registration to the end of the fit.
+        first_step_s: The time from the start of the fit to the first step.
     """
 
     def __init__(self, fit: Fit, task: str, after_s: float | None) -> None:
@@ -57,20 +57,20 @@ class KillsAt(Callback):
         self._thread.start()
 
     def on_train_begin(self, run: Any) -> None:
-        """Keeps the step."""
+        """Records the step."""
         self.first_steps.append(run.history.steps)
 
     def on_checkpoint(self, path: str) -> None:
-        """Keeps the step."""
+        """Records the step."""
         if not self._killed_at:
             self.committed = int(Path(path).name.rpartition("-")[2])
 
     def on_restart(self, reason: str) -> None:
-        """From now on steps are those of another attempt."""
+        """From now on, steps belong to another attempt."""
         self._restarted = True
 
     def on_steps(self, update: Any) -> None:
-        """Takes the times."""
+        """Records the times."""
         self.first_step_s = self.first_step_s or time.monotonic() - self._began
         if self._restarted and self.back_s is None:
             self.back_s = time.monotonic() - self._killed_at
@@ -97,7 +97,7 @@ class KillsAt(Callback):
 def trained(
     folder: Path, mode: str, task: str, after_s: float | None
 ) -> tuple[Mapping[str, Any], Any, KillsAt]:
-    """One fit, in which a task is killed so many seconds after it has registered, or not."""
+    """Runs a fit, in which a task may be killed some seconds after it has registered."""
     fit = Fit(
         mode,
         EPOCHS,
@@ -115,7 +115,7 @@ def trained(
 
 
 def slowness(first_step_s: float) -> float:
-    """By how much longer all may take here."""
+    """Returns the factor by which everything may take longer here."""
     return max(1.0, first_step_s / FIRST_STEP_S)
 
 
@@ -144,7 +144,7 @@ def test_a_parameter_server_may_be_killed_at_any_moment(
 
 
 def kill_and_compare(folder: Path, mode: str, task: str, record_property: Record) -> None:
-    """Kills a task at one random moment in each of some fits."""
+    """Kills a task at one random moment in each of several fits."""
     expected, calm, undisturbed = trained(folder / "calm", mode, task, None)
     draw = random.Random(f"{mode} {task}")
     backs: list[float] = []
@@ -156,9 +156,9 @@ def kill_and_compare(folder: Path, mode: str, task: str, record_property: Record
         assert len(history.restarts) <= 1, found
         for each in history.restarts:
             assert "was killed by signal 9" in each["reason"], found
-        # What a checkpoint holds is not lost.
+        # What is in a checkpoint is not lost.
         assert killing.first_steps[-1] >= (killing.committed if history.restarts else 0), found
-        # Of replicas the model is one, which counts the rows of its own worker.
+        # The model is that of one replica, which counts the rows of its own worker.
         counts = {0, EPOCHS} if mode == "allreduce" else {EPOCHS}
         for each in range(3):
             assert set(values[f"count{each}"].tolist()) == counts, found
@@ -166,7 +166,7 @@ def kill_and_compare(folder: Path, mode: str, task: str, record_property: Record
             for name, value in expected.items():
                 np.testing.assert_array_equal(values[name], value, f"{name}, {found}")
         backs += [killing.back_s] if killing.back_s is not None else []
-    # The last moments may be those in which nothing is to be made again.
+    # At the last moments there may be nothing left to repeat.
     assert len(backs) >= ROUNDS // 2
     what = f"{mode}, {task} killed"
     record_property(f"{what}: back after, median of {len(backs)} (s)", round(np.median(backs), 2))
@@ -175,7 +175,7 @@ def kill_and_compare(folder: Path, mode: str, task: str, record_property: Record
 
 
 class KillsAndWatches(Callback):
-    """Kills worker 1 some times, and takes the time that it is away and that worker 0 pauses."""
+    """Kills worker 1 several times, and measures its absence and the pauses of worker 0."""
 
     def __init__(self, fit: Fit, times: int, seed: int) -> None:
         self._fit, self._left, self._draw = fit, times, random.Random(seed)

@@ -1,4 +1,4 @@
-"""F4 and F6: the driver is killed, its Python, its JVM or both, or stands still for a while."""
+"""F4 and F6: the driver is killed (its Python, its JVM or both), or suspended for a while."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def start(folder: Path, master: str, mode: str, what: str) -> Program:
 
 
 def said(program: Program, key: str) -> dict[str, Any]:
-    """The JSON object with a key that a program prints."""
+    """Returns the JSON object with a key that a program prints."""
     found: dict[str, Any] = json.loads(program.wait_for(f'^{{.*"{key}"', FIT_S).string)
     return found
 
 
 def finished(folder: Path, master: str, mode: str, what: str) -> dict[str, Any]:
-    """What comes of a program that is left in peace."""
+    """Returns the outcome of an undisturbed program."""
     with start(folder, master, mode, what) as program:
         found = said(program, "variables")
         assert program.end(60) == 0
@@ -67,20 +67,20 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def files_of(folder: Path) -> set[Path]:
-    """Temporary files that are ours and not Spark's, which a killed JVM leaves."""
+    """Returns temporary files of ours, without Spark's, which a killed JVM leaves."""
     places = [folder / "temporary", folder / "local"]
     paths = {(place, path) for place in places for path in place.rglob("*") if not path.is_dir()}
     return {path for place, path in paths if not is_sparks(path.relative_to(place))}
 
 
 def rows_files(folder: Path) -> list[Path]:
-    """Files with rows that have names."""
+    """Returns files with rows that have names."""
     found = (folder / "local").rglob("sparkflow-rows-*")
     return [each for each in found if each.is_file()]
 
 
 def kill(program: Program, folder: Path, victims: Sequence[int]) -> float:
-    """Kills processes of a program; the seconds until nothing of it was left, which is checked."""
+    """Kills processes of a program, and checks that nothing is left; returns the seconds for that."""
     all_of_it = processes_of(folder)
     sockets = {inode for pid in all_of_it for inode in listening_sockets(pid)}
     memory = {name for pid in all_of_it for name in shared_memory(pid)}
@@ -89,7 +89,7 @@ def kill(program: Program, folder: Path, victims: Sequence[int]) -> float:
         os.kill(each, signal.SIGKILL)
     began = time.monotonic()
     left = left_after(lambda: processes_of(folder), 2 * GONE_S)
-    # A process that ends has no environment any more when its files are closed.
+    # A process that is ending has no environment any more when its files are closed.
     open_yet = left_after(lambda: sorted(map(int, sockets & open_sockets().keys())), GONE_S)
     gone_s = time.monotonic() - began
     output = program.output
@@ -136,7 +136,7 @@ def test_a_driver_that_is_killed_before_the_first_step_leaves_nothing(
 ) -> None:
     with start(tmp_path, master, "sync", what) as program:
         pids = said(program, "jvm")
-        # A local session writes the rows before its tasks start, a cluster while they do.
+        # A local session writes the rows before its tasks start, a cluster at the same time.
         begun = rows_files if what == "rows" else training_processes
         wait_until(lambda: begun(tmp_path), FIT_S)
         time.sleep(random.Random(f"{master}{what}{victims}").uniform(0.0, 1.0))
@@ -165,7 +165,7 @@ def test_a_driver_that_stands_still_goes_on(
         assert program.end(60) == 0
     assert left_after(lambda: processes_of(tmp_path), GONE_S) == []
     record_property(f"{mode}, {seconds} s: restarts", found["restarts"])
-    # Tasks wait for it, but not for ever, and it never takes what they did without it for its own.
+    # Tasks wait for it, but not forever; it never uses what they did without it.
     assert len(found["restarts"]) <= 1
     assert found["repeated"] == 0
     if mode == "sync":

@@ -29,12 +29,12 @@ def test_one_and_two_of_three_executors_at_random_moments(
     for each in rounds:
         assert each["equal"], each
         assert [kill["executors"] for kill in each["kills"]] == [1, 2]
-        # One for each loss: two executors that are lost in one go are one.
+        # One for each loss: two executors lost at the same time are one loss.
         assert len(each["restarts"]) == 2, each
         assert each["restarts"] == each["told"]
         assert each["steps"] == calm["steps"]
         assert each["left"] == 0
-    # Two that are killed when all steps are made leave nothing to go on with.
+    # Two that are killed when all steps are done leave nothing to continue.
     away = [
         [each["kills"][kill]["back_s"] for each in rounds if "back_s" in each["kills"][kill]]
         for kill in range(2)
@@ -50,10 +50,10 @@ def test_one_and_two_of_three_executors_at_random_moments(
 def test_an_executor_that_stands_still_for_two_minutes(
     tmp_path: Path, mode: str, record_property: Callable[[str, object], None]
 ) -> None:
-    """All of it: its JVM, its Python workers and what trains, as on a machine that is suspended."""
+    """Suspends all of it: its JVM, its Python workers and training processes, like the machine."""
     (found,) = outcomes(SUSPENDED, tmp_path, mode, SUSPENDED_S, timeout_s=850)
     assert found["noticed_s"] < NOTICED_S, found
-    # In `async` the others go on without it, and some time later all begin again: that is another.
+    # In `async` the others continue without it, and some time later all restart: a second restart.
     assert 1 <= len(found["restarts"]) <= (1 if mode == "sync" else 2), found
     assert all("has not answered for" in each for each in found["restarts"]), found
     # What was suspended has ended by itself, and nothing that it did late was used.
@@ -61,11 +61,11 @@ def test_an_executor_that_stands_still_for_two_minutes(
     what = f"{mode}, an executor suspended for {SUSPENDED_S:g} s"
     record_property(f"{what}: noticed after (s)", found["noticed_s"])
     record_property(f"{what}: its worker back after (s)", found["back_s"])
-    # Spark waits for it as well, with the rows that lie there, until it gives it up.
+    # Spark waits for it, too, and for its rows, until it gives it up.
     assert found["back_s"] < SUSPENDED_S + BACK_S, found
     if mode == "sync":
         assert found["equal"], found
         return
     assert found["applied"] == found["rows"], found
-    # Each worker goes through its rows again and again: none of them was left out or came twice.
+    # Each worker repeats its rows: none of them was left out or used twice.
     assert len(found["counts"]) <= 4, found

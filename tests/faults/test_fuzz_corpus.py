@@ -1,6 +1,6 @@
-"""Every input that a fuzzer has found worth keeping, given to its parser again.
+"""Every input that a fuzzer has found worth keeping is given to its parser again.
 
-`fuzz/run.py` finds them and writes them to `fuzz/corpus/`; what once was a finding is there, too.
+`fuzz/run.py` finds them and writes them to `fuzz/corpus/`, including former findings.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def test_every_parser_keeps_its_word_for_what_fuzzers_have_found(oracle: Any, fa
     assert tuple(oracle.FAMILIES) == FAMILIES
     for target in importlib.import_module(f"targets.{family}").TARGETS:
         for seed in target.seeds():
-            target.run(seed)  # a good one: nothing is raised
+            target.run(seed)  # a valid one: nothing is raised
         kept = sorted((oracle.CORPUS / target.name).glob("*"))
         assert kept, f"python fuzz/run.py --keep --target {target.name}"
         for path in kept:

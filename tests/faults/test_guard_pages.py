@@ -1,4 +1,4 @@
-"""Kernels do not reach beyond their arrays: what would ends a process of its own by SIGSEGV."""
+"""Kernels do not access memory beyond their arrays, which would end their process with SIGSEGV."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """F11: exceptions and Ctrl-C at random moments, in a script and in a notebook's kernel.
 
-The user sees what was raised with its own traceback, and within seconds nothing of the training is
-left: no process, no port, no file.
+The user sees the original error with its own traceback, and within seconds nothing of the training
+is left: no process, no port, no file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from support.rounds import rounds_of
 from support.terminals import plain
 
 PROGRAM = Path(__file__).with_name("interrupts_program.py")
-# How long a round may take at most, on a machine that has other things to do.
+# The maximum duration of a round, on a machine that is busy with other things.
 ROUND_S = 60.0
 
 
@@ -49,7 +49,7 @@ def in_a_script(folder: Path, kinds: list[str], seed: int) -> list[dict[str, Any
 
 
 class Kernel:
-    """A notebook's kernel with endless trainings in it."""
+    """A notebook's kernel that runs endless trainings."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         from jupyter_client.manager import start_new_kernel
@@ -65,7 +65,7 @@ class Kernel:
         )
 
     def run(self, code: str, interrupt_after_s: float | None = None) -> tuple[dict[str, Any], str]:
-        """Executes a cell: the reply, and what it wrote."""
+        """Executes a cell; returns the reply, and its output."""
         written: list[str] = []
 
         def hear(message: dict[str, Any]) -> None:
@@ -105,14 +105,14 @@ def kernel(tmp_path: Path) -> Iterator[Kernel]:
 
 
 def check(found: dict[str, Any]) -> None:
-    """That the error is the original one, and nothing is left."""
+    """Checks that the error is the original one, and that nothing is left."""
     kind = found["kind"]
     assert found["processes"] == [], found
     assert found["left"] == [], found
     assert found["seconds"] < END_S, found
     if kind == "ctrl-c":
         assert found["error"] == "KeyboardInterrupt", found
-    elif kind == "worker":  # raised elsewhere; the text has the traceback from there
+    elif kind == "worker":  # raised elsewhere; the text contains the traceback from there
         assert found["error"] == "SparkTrainingError", found
         assert "BoomError: boom in a worker" in found["text"], found
         assert "_failing_worker" in found["text"], found

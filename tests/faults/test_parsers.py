@@ -1,7 +1,7 @@
-"""Every module that takes bytes apart has a fuzz target, or says why it needs none.
+"""Every module that parses bytes has a fuzz target, or a reason why it needs none.
 
-`parsers.toml` is the list. A module counts that calls one of `DECODERS`: it turns bytes or text
-into messages, numbers or values, which may come from a file, another process or a user.
+`parsers.toml` is the list. It covers modules that call one of `DECODERS`: they turn bytes or text,
+which may come from a file, another process or a user, into messages, numbers or values.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of faults: every row has tests that are there, or says that it has none."""
+"""The table of faults: every row has existing tests, or states that it has none."""
 
 from __future__ import annotations
 

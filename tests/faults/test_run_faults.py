@@ -1,4 +1,4 @@
-"""The command that runs the suite: what tests measure is in its report."""
+"""The command that runs the suite: its report contains what tests measure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _spec = importlib.util.spec_from_file_location("run_faults", ROOT / "scripts/run
 assert _spec is not None
 assert _spec.loader is not None
 run_faults = importlib.util.module_from_spec(_spec)
-sys.modules["run_faults"] = run_faults  # dataclasses look there
+sys.modules["run_faults"] = run_faults  # dataclasses look up the module there
 _spec.loader.exec_module(run_faults)
 
 

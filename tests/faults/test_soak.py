@@ -1,4 +1,4 @@
-"""Half an hour of fits with faults: see `scripts/soak.py`, which judges by itself."""
+"""Half an hour of fits with faults: see `scripts/soak.py`, which checks the results itself."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""F17: storms of faults over plain TensorFlow 1 programs of a parameter server and workers.
+"""F17: storms of faults on plain TensorFlow 1 programs of a parameter server and workers.
 
-Processes are killed and started again, suspended and interrupted, connections cut, at random
-moments; then it is calm. Nothing may hang, no value be wrong or given to another run, and in the
-end nothing be left.
+Processes are killed and restarted, suspended and interrupted, and connections are cut, at random
+moments; then the storm ends. Nothing may hang, no value may be wrong or go to another run, and in
+the end nothing may be left.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.timeout(400)]
 
 
 class Storm:
-    """A cluster of one parameter server and three workers, and what happens to it."""
+    """A cluster of one parameter server and three workers, with its faults."""
 
     def __init__(self, stack: ExitStack, folder: Path, kind: str, seed: int) -> None:
         self._stack = stack
@@ -64,7 +64,7 @@ class Storm:
         self.outputs.append(made)
 
     def rage(self, faults: tuple[str, ...]) -> None:
-        """Lets one fault after the other happen."""
+        """Causes one fault after another."""
         for program in self.tasks.values():
             program.wait_for("^UP")
         end = time.monotonic() + STORM_S
@@ -94,7 +94,7 @@ class Storm:
         self.tasks[task].wait_for("^UP")
 
     def end(self) -> dict[str, int]:
-        """Has the workers end by themselves; what the parameter server holds then."""
+        """Lets the workers end by themselves; returns what the parameter server holds then."""
         time.sleep(CALM_S)
         (self._folder / "stop").touch()
         for (job, _), program in self.tasks.items():
@@ -106,7 +106,7 @@ class Storm:
         return state
 
     def said(self, pattern: str) -> list[str]:
-        """The lines of all programs with a pattern."""
+        """Returns the lines of all programs that match a pattern."""
         return [
             line
             for program in self.outputs

@@ -232,7 +232,7 @@ class _Reader(ast.NodeVisitor):
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         if node.module is not None and node.module in modules():
             # `from package import module` uses the package's own file no more than `import
-            # package.module`
+            # package.module` does: the file's contents do not matter.
             if not all(f"{node.module}.{alias.name}" in modules() for alias in node.names):
                 self._add(node.module, node.lineno)
             for alias in node.names:

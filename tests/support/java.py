@@ -1,10 +1,10 @@
 """Options for the JVMs of tests, which live for seconds or minutes.
 
 The second compiler (C2) pays off only after hours, and takes half of their processor time here: a
-session on `local[4]` with its first job takes 6.9 s instead of 13.1 s without it, and later jobs 45
-% of their time (2026-11-27). Half of the rest is loading Spark's classes, which an archive of them
-saves, see `class_archive`: a session on `local[2]` with four jobs takes 3.2 s instead of 5.9 s, and
-3.6 s of processor time instead of 6.5 s (2026-11-28).
+session on `local[4]` with its first job takes 6.9 s instead of 13.1 s without it, and later jobs
+45 % of their time (2026-11-27). Half of the rest is loading Spark's classes, which an archive of
+them saves, see `class_archive`: a session on `local[2]` with four jobs takes 3.2 s instead of
+5.9 s, and 3.6 s of processor time instead of 6.5 s (2026-11-28).
 """
 
 from __future__ import annotations

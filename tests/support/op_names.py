@@ -52,7 +52,7 @@ MEANT: Final[dict[str, set[str]]] = {
     # Compositions: the ops of a reduction of ragged tensors, by the reduction.
     "sparkflow/ragged/reducing.py": {"Mean", "Any", "All"},
     # The replacement of nodes that read by handle, by the node's op; two exceptions of
-    # TensorFlow's;
+    # TensorFlow's; Identity is what TensorFlow says is removed.
     "sparkflow/graph_util.py": {
         *("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "Identity"),
         *("DynamicStitch", "ParameterizedTruncatedNormal"),
