@@ -80,7 +80,7 @@ def rows_files(folder: Path) -> list[Path]:
 
 
 def kill(program: Program, folder: Path, victims: Sequence[int]) -> float:
-    """Kills processes of a program, and checks that nothing is left; returns the seconds for that."""
+    """Kills processes of a program, and checks that nothing is left; returns the seconds."""
     all_of_it = processes_of(folder)
     sockets = {inode for pid in all_of_it for inode in listening_sockets(pid)}
     memory = {name for pid in all_of_it for name in shared_memory(pid)}
