@@ -17,7 +17,7 @@ CHILDREN = (b"sparkflow.spark.cluster.child", b"sparkflow.spark.programs.functio
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session on `local[4]`: four task slots in one JVM, on the loopback interface only."""
     with pytest.MonkeyPatch.context() as patch:
-        # Executors would otherwise start whatever `python3` is first on PATH.
+        # Otherwise executors would start the first `python3` on PATH.
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
         folder = tmp_path_factory.mktemp("spark")
@@ -41,9 +41,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def child_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], list[int]]]:
-    """A function that lists the training processes of this test run; none may be left at the end.
+    """Returns a function that lists this run's training processes; none may be left at the end.
 
-    Other runs on this machine have theirs, too: ours write below our temporary directory.
+    Other runs on this machine have processes, too: ours write below our temporary directory.
     """
     ours = str(tmp_path_factory.getbasetemp()).encode()
 
@@ -53,7 +53,7 @@ def child_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callab
             try:
                 command = (process / "cmdline").read_bytes()
                 environment = (process / "environ").read_bytes()
-            except OSError:  # it has ended meanwhile, or is somebody else's
+            except OSError:  # it has ended, or belongs to somebody else
                 continue
             if any(name in command for name in CHILDREN) and ours in environment:
                 found.append(int(process.name))
@@ -65,12 +65,12 @@ def child_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callab
 
 @pytest.fixture
 def listening_ports() -> Callable[[list[int]], set[int]]:
-    """A function that gives the TCP ports on which these processes listen."""
+    """Returns a function that finds the TCP ports on which given processes listen."""
 
     return lambda pids: {port for pid in pids for _, port in listening(pid)}
 
 
 @pytest.fixture
 def open_ports() -> Callable[[], set[int]]:
-    """A function that gives the TCP ports on which any process of this machine listens."""
+    """Returns a function that finds the TCP ports on which any process of this machine listens."""
     return lambda: {port for _, port in open_sockets().values()}

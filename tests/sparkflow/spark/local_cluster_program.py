@@ -1,8 +1,8 @@
-"""Run by test_local_cluster.py as a program of its own, because a process has one SparkContext.
+"""Run by test_local_cluster.py as a separate program, because a process has one SparkContext.
 
     python local_cluster_program.py FOLDER WHAT
 
-Prints one JSON object per line: what happened, and what the test asked for.
+Prints one JSON object per line: what happened, and what the test requested.
 """
 
 import json
@@ -34,7 +34,7 @@ def environment(pid: int) -> dict[str, str]:
 
 
 class OnFirstSteps(Callback):
-    """Does something when the first steps are known; measures how long a restart takes."""
+    """Does something when the first steps are known; measures the duration of a restart."""
 
     def __init__(self, act: Callable[[], None]) -> None:
         self.act: Callable[[], None] | None = act
@@ -59,7 +59,7 @@ class OnFirstSteps(Callback):
 
 
 def discovery_script(folder: Path) -> Path:
-    """Two GPUs per executor, by the names that nvidia-smi gives them."""
+    """Finds two GPUs per executor, with names as in nvidia-smi."""
     script = folder / "gpus.sh"
     script.write_text("""#!/bin/sh
 echo '{"name": "gpu", "addresses": ["GPU-00000000-aaaa", "GPU-11111111-bbbb"]}'
@@ -69,7 +69,7 @@ echo '{"name": "gpu", "addresses": ["GPU-00000000-aaaa", "GPU-11111111-bbbb"]}'
 
 
 def dynamic(folder: Path) -> None:
-    """Executors come while tasks wait, one is killed, and Spark runs slow tasks twice."""
+    """Executors are added while tasks wait, one is killed, and Spark runs slow tasks twice."""
     settings = {
         "spark.ui.enabled": "false",
         "spark.executor.extraJavaOptions": java.options(),

@@ -1,4 +1,4 @@
-"""What `spark-submit --py-files` runs with the wheel alone: see test_py_files.py."""
+"""Run by `spark-submit --py-files` with only the wheel: see test_py_files.py."""
 
 from pyspark.sql import SparkSession
 
@@ -16,7 +16,7 @@ def model_fn(features, labels, mode):
 
 
 def main():
-    """Fits, transforms, and says where the packages come from."""
+    """Fits, transforms, and prints where the packages come from."""
     spark = SparkSession.builder.config("spark.ui.enabled", "false").getOrCreate()
     import sparkflow  # the session has put the wheel on the path
     from sparkflow.spark import SparkTrainer

@@ -1,8 +1,8 @@
-"""Run by test_resources.py as a program of its own, because a process has one SparkContext.
+"""Run by test_resources.py as a separate program, because a process has one SparkContext.
 
     python resources_program.py FOLDER MASTER WHAT...
 
-Prints one JSON object per step: what happened. MASTER has machines with one GPU each, as it seems.
+Prints one JSON object per step: what happened. The machines of MASTER appear to have one GPU each.
 """
 
 import json
@@ -31,10 +31,10 @@ def tasks(folder: Path) -> dict[str, dict[str, Any]]:
     for pid, executor in executors(folder).items():
         try:
             environment = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
-        except OSError:  # it has ended meanwhile
+        except OSError:  # it has ended in the meantime
             continue
         mine = dict(pair.split("=", 1) for pair in environment.split("\0") if "=" in pair)
-        if "SPARKFLOW_TASK" not in mine:  # it has just ended: it has no memory any more
+        if "SPARKFLOW_TASK" not in mine:  # it has just ended: its environment is gone
             continue
         gpus = mine.get("CUDA_VISIBLE_DEVICES")
         found[mine["SPARKFLOW_TASK"]] = {"gpus": gpus, "executor": executor}
@@ -52,7 +52,7 @@ echo '{"name": "gpu", "addresses": ["GPU-a"]}'
 
 
 class Look(Callback):
-    """Looks at the processes at the first steps, and acts."""
+    """Inspects the processes at the first steps, and acts."""
 
     def __init__(self, folder: Path, act: Callable[[dict[str, Any]], None] | None = None) -> None:
         self._folder = folder
@@ -63,17 +63,17 @@ class Look(Callback):
         self.waits = threading.Event()
 
     def on_waiting(self, text: str) -> None:
-        """Keeps it."""
+        """Stores the text."""
         self.said.append(text)
         if "waiting for other fits" in text:
             self.waits.set()
 
     def on_restart(self, reason: str) -> None:
-        """Keeps it."""
+        """Stores the reason."""
         self.restarts.append(reason)
 
     def on_steps(self, update: Any) -> None:
-        """Looks once."""
+        """Inspects once."""
         if not self.tasks:
             self.tasks = tasks(self._folder)
             if self._act is not None:
@@ -140,7 +140,7 @@ def refused(df: DataFrame, folder: Path) -> dict[str, Any]:
 
 
 def cluster(df: DataFrame, folder: Path) -> dict[str, Any]:
-    """A session's ops, and functions, beside each other's parameter servers."""
+    """A session's ops, and functions, next to each other's parameter servers."""
     session = df.sparkSession
     with SparkCluster(session, numWorkers=2, numPs=1, workerResources={"gpu": 1}) as made:
         shares = made.dataset(df, {"label": "label"}, batch_size=100)
@@ -171,7 +171,7 @@ def cluster(df: DataFrame, folder: Path) -> dict[str, Any]:
 
 
 def in_turn(df: DataFrame, folder: Path) -> dict[str, Any]:
-    """Two fits that each need all GPUs, while there are cores for both."""
+    """Two fits that each need all GPUs, with enough cores for both."""
     begun = threading.Event()
     second = Look(folder)
 
@@ -207,7 +207,7 @@ def killed(df: DataFrame, folder: Path) -> dict[str, Any]:
 
 
 def two_kinds(df: DataFrame, folder: Path) -> dict[str, Any]:
-    """With dynamic allocation each role has executors of its own."""
+    """With dynamic allocation each role has its own executors."""
     script = str(folder / "gpus.sh")
     gpus = ExecutorResourceRequests().cores(1).memory("600m").resource("gpu", 1, script)
     workers = ResourceProfileBuilder().require(gpus)

@@ -1,4 +1,4 @@
-"""Which partition plays which role."""
+"""Which partition has which role."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""When a job's tasks speak TLS, and what they are given for it."""
+"""When a job's tasks use TLS, and their credentials for it."""
 
 import builtins
 import pickle

@@ -45,7 +45,7 @@ def test_ports_of_a_wrong_type(value: object) -> None:
 
 @pytest.fixture
 def three() -> Iterator[tuple[Ports, list[socket.socket]]]:
-    """Three ports in a row, on each of which somebody listens."""
+    """Three consecutive ports, on each of which somebody listens."""
     for _ in range(100):
         with contextlib.ExitStack() as stack:
             taken = [stack.enter_context(socket.socket()) for _ in range(3)]

@@ -1,4 +1,4 @@
-"""Several trainings over the same rows: what is shared, and when it goes. Without Spark."""
+"""Several trainings on the same rows: what is shared, and when it is released. Without Spark."""
 
 import contextlib
 import threading
@@ -33,7 +33,7 @@ class Data:
 
 
 class Trainer(TrainerParams):
-    """An estimator that writes down what happens."""
+    """An estimator that logs what happens."""
 
     def __init__(self, log: list[str]) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ def test_what_decides_about_the_rows(log: list[str], first: Any, second: Any, sh
 
 
 def test_threads_draw_from_one_iterator(log: list[str]) -> None:
-    """As CrossValidator does: every map once, and all fits of a group at the same time."""
+    """Like CrossValidator: every map once, and all fits of a group at the same time."""
     together = threading.Barrier(3, timeout=30)
 
     class Slow(Trainer):

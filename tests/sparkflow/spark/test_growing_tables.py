@@ -1,4 +1,4 @@
-"""A table that grows, trained from a DataFrame, and what becomes of it in the model."""
+"""A growing table, trained from a DataFrame, and its form in the model."""
 
 import json
 import os

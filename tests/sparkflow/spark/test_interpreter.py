@@ -1,4 +1,4 @@
-"""Which Python runs what is sent to Spark, and what is said where that cannot work."""
+"""Which Python runs the code sent to Spark, and the error if it cannot."""
 
 import json
 import logging
@@ -19,7 +19,7 @@ from support import java
 
 
 class FakeContext:
-    """What `use_this_python` reads of a SparkContext."""
+    """The parts of a SparkContext that `use_this_python` reads."""
 
     def __init__(
         self, master: str = "local[2]", hosts: tuple[str, ...] = (), **settings: str
@@ -56,7 +56,7 @@ def session_on(context: FakeContext) -> Any:
 
 
 def other_python(folder: Path, missing: list[str]) -> str:
-    """An interpreter of another environment, which lacks packages."""
+    """An interpreter of a different environment, which lacks packages."""
     folder.mkdir()
     program = folder / "python3"
     program.write_text(f"#!/bin/sh\necho '{json.dumps(missing)}'\n")
@@ -66,7 +66,7 @@ def other_python(folder: Path, missing: list[str]) -> str:
 
 @pytest.fixture
 def foreign_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A PATH whose python3 is not this process's, and no PYSPARK_PYTHON; that python3."""
+    """A PATH whose python3 is not this process's, without PYSPARK_PYTHON; returns that python3."""
     program = other_python(tmp_path / "bin", list(PACKAGES))
     monkeypatch.setenv("PATH", f"{Path(program).parent}:{os.environ['PATH']}")
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
@@ -100,7 +100,7 @@ def test_executors_on_this_machine_run_the_drivers_python(
         FakeContext("yarn"),
         FakeContext("k8s://https://there"),
         FakeContext("spark://there:7077", ("10.0.0.1:4000", "10.0.0.2:4001")),
-        FakeContext("spark://there:7077", ("10.0.0.1:4000",)),  # the driver alone, so far
+        FakeContext("spark://there:7077", ("10.0.0.1:4000",)),  # only the driver, so far
     ],
     ids=lambda context: context.master,
 )
@@ -218,7 +218,7 @@ spark.stop()
 def test_a_program_of_an_environment_that_is_not_active(
     tmp_path: Path, foreign_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SPARK_SUBMIT_OPTS", java.options())  # with the daemon of Spark
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", java.options())  # with Spark's own daemon
     program = tmp_path / "train.py"
     program.write_text(_PROGRAM)
     done = subprocess.run(

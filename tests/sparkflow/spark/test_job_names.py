@@ -1,4 +1,4 @@
-"""How many Spark jobs a fit and an evaluation take, and what the UI calls them."""
+"""The number of Spark jobs of a fit and an evaluation, and their names in the UI."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +29,7 @@ def df(spark: SparkSession) -> DataFrame:
 
 @pytest.fixture
 def new_jobs(spark: SparkSession) -> Jobs:
-    """A function that gives the descriptions of the jobs since it was called last."""
+    """Returns a function that returns the descriptions of the jobs since its last call."""
     store: Any = spark.sparkContext._jsc.sc().statusStore()  # type: ignore[attr-defined]
     bus: Any = spark.sparkContext._jsc.sc().listenerBus()  # type: ignore[attr-defined]
     seen: set[int] = set()
@@ -67,7 +67,8 @@ NUMBERS = {"featuresCol": ["a", "b"]}
         pytest.param(
             {**NUMBERS, "numWorkers": 2, "syncMode": "sync"}, [ROWS, TRAINING], id="in step"
         ),
-        # Spark calls the exchange of rows a job of its own, and so the look at rows in groups.
+        # Spark runs the exchange of rows as a separate job, as well as the profile of rows in
+        # groups.
         pytest.param(
             {**NUMBERS, "classWeights": "balanced"},
             [ROWS, ROWS, STATISTICS, TRAINING, TRAINING],
@@ -103,7 +104,7 @@ def test_a_fit_on_files_a_transformation_and_an_evaluation(
 def test_statistics_that_come_with_the_rows_are_those_of_a_job_of_their_own(
     df: DataFrame,
 ) -> None:
-    """The rows of a balanced fit are looked at by a job; those of the other are written by one."""
+    """A separate job profiles the rows of a balanced fit; the other's are profiled on writing."""
     one = SparkLinearClassifier(epochs=1, batchSize=30, progress=False)
     weighted = SparkLinearClassifier(
         epochs=1, batchSize=30, progress=False, classWeights={0: 1.0, 1: 1.0}
@@ -120,7 +121,7 @@ def test_statistics_that_come_with_the_rows_are_those_of_a_job_of_their_own(
 
 
 def _what(description: str) -> str:
-    """What a job is for; that of the training shows how far it has got."""
+    """Returns the purpose of a job; that of the training shows its progress."""
     what = description.rpartition(": ")[2]
     return what if what in (ROWS, STATISTICS) else TRAINING
 

@@ -1,4 +1,4 @@
-"""`SparkTrainer` with executors that are processes of their own: local-cluster[2,2,1024]."""
+"""`SparkTrainer` with executors in separate processes: local-cluster[2,2,1024]."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def test_a_lost_executor(start: Callable[[str], "subprocess.Popen[str]"]) -> Non
     outcome = _outcome(start("kill executor"))
     assert len(outcome["restarts"]) == 1
     assert "has gone: it was killed, or its machine was lost" in outcome["restarts"][0]
-    # Training went on, to the end and with a good result, on GPUs of their own.
+    # Training continued to the end, with a good result, on separate GPUs.
     assert outcome["epochs"] >= 200
     assert outcome["worst"] < 0.05
     assert outcome["left"] == 0
@@ -71,7 +71,7 @@ def test_a_lost_driver(start: Callable[[str], "subprocess.Popen[str]"]) -> None:
     assert len(waiting) == 3
     while any(path.exists() for path in waiting):
         assert time.monotonic() < deadline, "training processes outlived the driver"
-        time.sleep(0.1)  # processes of others: there is nothing to wait on
+        time.sleep(0.1)  # other programs' processes: there is nothing to wait on
 
 
 @pytest.mark.nightly

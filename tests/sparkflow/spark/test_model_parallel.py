@@ -1,4 +1,4 @@
-"""Models that are divided among several tasks, trained from DataFrames."""
+"""Models divided among several tasks, trained from DataFrames."""
 
 import os
 import signal
@@ -60,7 +60,7 @@ def predictions(fitted: Any, df: DataFrame) -> Any:
 
 @pytest.fixture(scope="module")
 def whole(df: DataFrame) -> Any:
-    """What one task learns, on its own."""
+    """What a single task learns."""
     return predictions(trainer(staged=False).fit(df), df)
 
 

@@ -1,6 +1,6 @@
-"""The blocks of the pages about Spark that take something as known: a `model_fn`, rows, a place.
+"""The blocks of pages about Spark that assume something: a `model_fn`, rows, a place.
 
-Here they get it. The rest runs as it stands; addresses of clusters and stores become folders.
+It is provided here. The rest runs unchanged; addresses of clusters and stores become folders.
 """
 
 import datetime
@@ -36,7 +36,7 @@ pytestmark = [
 
 
 def model_fn(features, labels, mode):
-    """Two classes, with what the pages ask of the metrics."""
+    """Two classes, with the metrics that the pages use."""
     logits = tf.layers.dense(features, 2)
     probability = tf.nn.softmax(logits)
     prediction = tf.argmax(logits, axis=1)
@@ -208,7 +208,7 @@ def test_models_larger_than_a_task(spark: SparkSession) -> None:
     assert model.transform(df).count() == 200
 
 
-@pytest.mark.filterwarnings("ignore")  # MLflow and what it needs warn of each other's old names
+@pytest.mark.filterwarnings("ignore")  # they warn of each other's deprecated names
 def test_monitoring(given: dict[str, Any], mlflow: Any, tmp_path: Path) -> None:
     told: list[str] = []
     more = {
@@ -243,11 +243,11 @@ def test_rows_from_files_and_tables(
     table = df.toArrow()
     deltalake.write_deltalake(f"{tmp_path}/delta", table)
     deltalake.write_deltalake(f"{tmp_path}/delta", table, mode="append")
-    time.sleep(0.01)  # versions have milliseconds
+    time.sleep(0.01)  # versions are in milliseconds
     now = datetime.datetime.now(datetime.timezone.utc).isoformat()
     uri = f"sqlite:///{tmp_path}/catalog.db"
     monkeypatch.setenv("PYICEBERG_CATALOG__PROD__URI", uri)
-    monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())  # it was read at the import
+    monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())  # it was read on import
     catalog = SqlCatalog("prod", uri=uri)
     catalog.create_namespace("lake")
     iceberg = catalog.create_table("lake.flights", table.schema, f"file://{tmp_path}/lake/flights")
@@ -304,7 +304,7 @@ def test_sessions_of_connect(given: dict[str, Any], df: DataFrame, page: str) ->
 
 
 def test_gpus(given: dict[str, Any]) -> None:
-    """The trainers are made; nothing here has GPUs for `fit`."""
+    """The trainers are created; there are no GPUs for `fit` here."""
     names = run("docs/deploy/gpu.md", {").fit(df)": ")"}, given)
     assert names["workers"].taskResources["gpu"].amount == 1.0
 

@@ -1,7 +1,7 @@
-"""The programs of README.md and of the pages about Spark, run as they stand.
+"""The programs of README.md and of the pages about Spark, run unchanged.
 
-Blocks of a page are one program: each begins with the names that those before it have made. Pages
-whose blocks take something as known, such as a `model_fn`, are in `test_page_examples.py`.
+Blocks of a page are one program: each begins with the names defined by those before it. Pages whose
+blocks assume something, such as a `model_fn`, are in `test_page_examples.py`.
 """
 
 import re
@@ -23,7 +23,7 @@ FEW_FLIGHTS = {"sample(30_000,": "sample(4_000,"}
 FEW_LINES = {"sample(0.1,": "sample(0.02,"}
 
 
-@pytest.mark.timeout(600)  # seconds where the machine is quiet, minutes where it is not
+@pytest.mark.timeout(600)  # seconds on an idle machine, minutes on a busy one
 @pytest.mark.parametrize(
     ("few", "auc"), [(FEW_FLIGHTS, 0.5), pytest.param(None, 0.6, marks=pytest.mark.nightly)]
 )

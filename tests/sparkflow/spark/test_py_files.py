@@ -1,4 +1,4 @@
-"""A wheel that `spark-submit --py-files` sends, as it is."""
+"""A wheel sent unchanged by `spark-submit --py-files`."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ PROGRAM = Path(__file__).with_name("py_files_program.py")
 
 
 def wheel(folder: Path) -> Path:
-    """The packages as they are in the wheel that we release."""
+    """The packages as in the released wheel."""
     path = folder / "sparkflow_ml-0.1.0-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
         for package in (sparkflow, sparkflow_runtime):
@@ -32,14 +32,14 @@ def wheel(folder: Path) -> Path:
 @pytest.mark.nightly
 @pytest.mark.timeout(400)
 def test_executors_import_the_wheel_that_was_submitted(tmp_path: Path) -> None:
-    program = tmp_path / "train.py"  # the tree is not beside it
+    program = tmp_path / "train.py"  # the tree is not next to it
     program.write_text(PROGRAM.read_text())
     home = Path(pyspark.__file__).parent
     environment = {
         **os.environ,
         "SPARK_HOME": str(home),
         "PYSPARK_PYTHON": sys.executable,
-        "SPARK_SUBMIT_OPTS": java.options(),  # workers that have imported nothing of ours yet
+        "SPARK_SUBMIT_OPTS": java.options(),  # workers that have not imported anything of ours
     }
     submit = [str(home / "bin" / "spark-submit"), "--master", "local-cluster[2,1,1024]"]
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""One fit after the other, and several at once: the driver keeps nothing of them."""
+"""Consecutive and concurrent fits: the driver keeps nothing of them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("child_processes
 
 FEW = 2
 OTHERS_A_FIT = 200
-"""So many objects of Python's own classes are not counted: a graph alone has thousands."""
+"""The number of Python's own objects per fit that is ignored: a graph alone has thousands."""
 MOST_BYTES_A_FIT = 250_000
-"""What the allocator may keep of a fit whose objects are all gone; 70,000 on 2026-11-24."""
+"""What the allocator may keep of a fit whose objects are all released; 70,000 on 2026-11-24."""
 
 
 def classification(features: Any, labels: Any, mode: str) -> Any:
@@ -51,7 +51,7 @@ def df(spark: SparkSession) -> DataFrame:
 
 
 def _kind(thing: object) -> str:
-    """Its class. Tuples and the like of the interpreter, and of these samples, come and go."""
+    """Returns its class. Tuples and the like, of the interpreter and of these samples, vary."""
     kind = type(thing)
     if kind.__module__ in ("builtins", "collections", __name__):
         return "others"
@@ -60,7 +60,7 @@ def _kind(thing: object) -> str:
 
 @dataclass(frozen=True)
 class Held:
-    """What the driver's process holds."""
+    """The objects, files and threads of the driver's process."""
 
     objects: Counter[str]
     java_references: int
@@ -84,7 +84,7 @@ class Held:
         )
 
     def grown_since(self, before: Held, fits: int) -> dict[str, int]:
-        """What there is more of by one or more for each fit: other code keeps a few of its own."""
+        """Returns what has grown by one or more per fit: other code keeps a few of its own."""
         grown = {key: count - before.objects[key] for key, count in self.objects.items()}
         grown["others"] //= OTHERS_A_FIT
         for each in ("java_references", "threads", "descriptors", "files"):
@@ -94,7 +94,7 @@ class Held:
 
 @pytest.fixture
 def held(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """What the driver holds, with its temporary files; Spark's own lie elsewhere."""
+    """What the driver holds, including its temporary files; Spark's own are elsewhere."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     spark_files = Path(spark.sparkContext._temp_dir)
@@ -106,12 +106,12 @@ def held(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 
 def repeat(fit: Callable[[], object], held: Any, fits: int) -> int:
-    """Fits twice so many times, after some that warm up; fails where something grew by each.
+    """Fits twice this many times, after some to warm up; fails if something grew with each fit.
 
-    What grows once, as caches of Spark and of the tests do, has not grown in both halves.
+    What grows only once, like caches of Spark and of the tests, has not grown in both halves.
 
     Returns:
-        The bytes that the process has grown by for each.
+        The bytes by which the process has grown per fit.
     """
     for _ in range(2):
         fit()
@@ -134,7 +134,7 @@ def trainer(**params: Any) -> SparkTrainer:
 
 @pytest.mark.nightly
 def test_nothing_is_kept_of_a_fit(df: DataFrame, held: Any, tmp_path: Path) -> None:
-    # All that a fit may have: a server of parameters, validation, checkpoints, events, progress.
+    # All features of a fit: a parameter server, validation, checkpoints, events, progress.
     folder = str(tmp_path / "run")
     params = {
         "syncMode": "sync",
@@ -154,7 +154,7 @@ def test_nothing_is_kept_of_a_fit(df: DataFrame, held: Any, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("make", [tf.Graph, lambda: [[] for _ in range(1000)]])
 def test_what_is_kept_is_found(held: Any, make: Callable[[], object]) -> None:
-    """The measure itself: a graph for each fit, and many small things."""
+    """Tests the measurement: a graph for each fit, and many small objects."""
     kept: list[Any] = []
     with pytest.raises(AssertionError, match=r"Graph|others"):
         repeat(lambda: kept.append(make()), held, FEW)

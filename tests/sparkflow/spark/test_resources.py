@@ -1,4 +1,4 @@
-"""Workers and parameter servers with resources of their own, on executors that are processes."""
+"""Workers and parameter servers with their own resources, on executors in separate processes."""
 
 import json
 import logging
@@ -19,7 +19,7 @@ from support.standalone import standalone
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
 PROGRAM = Path(__file__).with_name("resources_program.py")
-# Two executors of two cores and one GPU.
+# Two executors with two cores and one GPU each.
 LOCAL = "local-cluster[2,2,1024]"
 
 
@@ -46,7 +46,7 @@ APART = {"ps 0": "", "ps 1": "", "worker 0": "GPU-a", "worker 1": "GPU-a"}
 
 
 def _assert_apart(step: dict[str, Any]) -> None:
-    # Spark's settings would have given each of the four tasks one of two GPUs.
+    # Spark's settings would have assigned each of the four tasks one of two GPUs.
     assert _gpus(step) == APART
     assert step["tasks"]["worker 0"]["executor"] != step["tasks"]["worker 1"]["executor"]
     assert step["loss"] < 0.05
@@ -104,7 +104,7 @@ def test_executors_of_two_kinds_with_dynamic_allocation(tmp_path: Path) -> None:
 echo '{"name": "gpu", "addresses": ["GPU-a"]}'
 """)
     script.chmod(0o755)
-    # Executors that hold the rows do not leave, so there is room for those of all three kinds.
+    # Executors with the rows stay, so there is room for those of all three kinds.
     with standalone(tmp_path, 2, cores=4, gpu_script=str(script), memory="3g") as master:
         (step,) = _run(tmp_path, master, "two_kinds")
     assert _gpus(step) == {"ps 0": "", "ps 1": "", "worker 0": "GPU-a"}

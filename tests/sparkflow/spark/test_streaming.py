@@ -23,7 +23,7 @@ RATE, MOMENTUM = 0.1, 0.9
 
 
 def model_fn(features: Any, labels: Any, mode: str) -> Any:
-    """y = x w, with an optimizer that has slots, so that losing them shows."""
+    """y = x w, with an optimizer that has slots, so that losing them is noticed."""
     weights = tf.get_variable("weights", [2], initializer=tf.zeros_initializer())
     prediction = tf.reduce_sum(features * weights, axis=1)
     if mode == tf.estimator.ModeKeys.PREDICT:
@@ -47,7 +47,7 @@ def _write(spark: SparkSession, folder: Path, batch: int) -> None:
 
 
 def _by_hand(batches: int) -> np.ndarray:
-    """One step per batch on all of its rows, with momentum that lasts."""
+    """Computes one step per batch on all of its rows, with persistent momentum."""
     weights, velocity = np.zeros(2), np.zeros(2)
     for batch in range(batches):
         features, labels = _rows(batch)
@@ -90,7 +90,7 @@ def test_batches_go_on_where_the_one_before_left_off(spark: SparkSession, tmp_pa
         _write(spark, source, batch)
     _run(spark, source, tmp_path, StreamingTrainer(_trainer(), str(state), on_batch))
     assert seen == [0, 1]
-    # A new driver: nothing but the directories is left of the one before.
+    # A new driver: only the directories are left of the previous one.
     _write(spark, source, 2)
     again = StreamingTrainer(_trainer(), str(state), on_batch, keepModels=2)
     _run(spark, source, tmp_path, again)
@@ -123,7 +123,7 @@ def test_a_batch_counts_once(spark: SparkSession, tmp_path: Path) -> None:
     streaming.foreachBatch(frame(0), 0)
     streaming.foreachBatch(frame(1).limit(0), 1)
     assert streaming.state(spark) == StreamState(1, (0,), ROWS)
-    # Killed after training, before the state was written: the batch comes again and is not
+    # Killed after training, before the state was written: the batch arrives again and is not
     # trained on twice.
     before = (tmp_path / "stream.json").read_bytes()
     streaming.foreachBatch(frame(1), 2)

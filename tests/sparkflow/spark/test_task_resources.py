@@ -1,4 +1,4 @@
-"""What users may ask for, and what Spark is asked for in their place."""
+"""What users may request, and what is requested from Spark instead."""
 
 from typing import Any
 

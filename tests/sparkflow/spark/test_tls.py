@@ -1,4 +1,4 @@
-"""All that driver and tasks say to each other is encrypted, and nobody else gets in."""
+"""All traffic between driver and tasks is encrypted, and nobody else gets in."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def trainer(**params: Any) -> SparkTrainer:
 
 
 class Look(Callback):
-    """Looks at all ports of the tasks and the driver while training runs."""
+    """Inspects all ports of the tasks and the driver during training."""
 
     def __init__(self, children: Callable[[], list[int]]) -> None:
         self.children = children
@@ -76,7 +76,7 @@ def test_on_loopback_the_default_is_without(
 ) -> None:
     look = Look(child_processes)
     trainer(callbacks=[look]).fit(df)
-    assert len(look.open) == sum(look.ports.values())  # so the test above can tell
+    assert len(look.open) == sum(look.ports.values())  # so that the test above is meaningful
 
 
 def test_where_spark_encrypts_tls_cannot_be_turned_off(
@@ -144,5 +144,5 @@ def test_executors_of_their_own_and_an_address_that_others_reach(tmp_path: Path)
     assert found["ports"] == {"tasks": 6, "driver": 1}
     assert found["open"] == []
     assert found["leaks"] == []
-    (events,) = found["events"]  # so that the log was looked through
+    (events,) = found["events"]  # so the log was searched
     assert events.endswith(".zstd")

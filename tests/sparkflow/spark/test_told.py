@@ -1,4 +1,4 @@
-"""What a whole `fit` tells: whose checkpoint it found, what went wrong; in a session."""
+"""What a whole `fit` reports: whose checkpoint it found, what went wrong; in a session."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_each_way_of_the_rows_tells_them_from_others(
     more = {
         "spooled": {},
         "by content": {"syncMode": "sync"},
-        "cached": {"handleInvalid": "skip"},  # and a null, which the shortest way refuses
+        "cached": {"handleInvalid": "skip"},  # and a null, which the shortest way rejects
         "parquet": {},
     }[way]
     if way == "cached":
@@ -78,7 +78,7 @@ def test_each_way_of_the_rows_tells_them_from_others(
     first = fit(df, "rows")
     assert first.history.resumed is None
     with caplog.at_level(logging.WARNING):
-        # In another order, but for files, where the order is a part of what they are.
+        # In a different order, except for files, in which the order is significant.
         again = fit(df if way == "parquet" else df.orderBy("label"), "copy")
     assert again.history.resumed["finished"]
     assert "with the same parameters, graph and rows: returned unchanged" in caplog.text
@@ -118,7 +118,7 @@ def test_a_batch_whose_training_has_changed_is_trained_anew(
     streaming(0.01).foreachBatch(df, 0)
     before = shutil.copytree(tmp_path / "state", tmp_path / "before")
     streaming(0.01).foreachBatch(df, 1)
-    # Killed before the state was written; then comes a driver with another learning rate.
+    # Killed before the state was written; then a driver with a different learning rate starts.
     shutil.copy(before / "stream.json", tmp_path / "state" / "stream.json")
     with caplog.at_level(logging.WARNING):
         streaming(0.1).foreachBatch(df, 1)
@@ -153,7 +153,7 @@ def test_the_summary_is_of_the_model_that_is_returned(df: DataFrame, tmp_path: P
     model = trainer(
         tmp_path,
         epochs=6,
-        modelParams={"rate": 0.9},  # gets worse, and is finite for that long
+        modelParams={"rate": 0.9},  # gets worse, but stays finite that long
         validationFraction=0.3,
         earlyStoppingPatience=2,
     ).fit(df)
@@ -202,7 +202,7 @@ def test_rows_of_python_are_sampled(spark: SparkSession) -> None:
 
 @pytest.mark.slow
 def test_no_pipe_is_broken_by_looking_at_them(tmp_path: Path) -> None:
-    """Spark's daemon writes to the stderr of the JVM, so this is a program of its own."""
+    """Spark's daemon writes to the stderr of the JVM, so this is a separate program."""
     program = """
 import time
 from pyspark.sql import SparkSession

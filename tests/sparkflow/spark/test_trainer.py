@@ -1,4 +1,4 @@
-"""`SparkTrainer` on `local[4]`: what it learns, and what its models do."""
+"""`SparkTrainer` on `local[4]`: what it learns, and how its models behave."""
 
 import json
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from support.processes import left_after
 
 pytestmark = [
     pytest.mark.timeout(300),
-    # The bar of a training that is over is closed by then.
+    # The progress bar of a finished training is closed by then.
     pytest.mark.usefixtures("child_processes"),
 ]
 
@@ -44,7 +44,7 @@ def regression(features: Any, labels: Any, mode: str, params: dict[str, Any]) ->
 
 
 def classification(features: Any, labels: Any, mode: str) -> Any:
-    """Two classes and everything a model may return."""
+    """Two classes and everything that a model may return."""
     logits = tf.layers.dense(features, 2, name="logits")
     if mode == tf.estimator.ModeKeys.PREDICT:
         probability = tf.nn.softmax(logits)
@@ -161,7 +161,7 @@ def test_a_model_is_learnt_saved_and_read_again(
     rows = loaded.transform(df).select("label", "y").collect()
     np.testing.assert_allclose([r["y"] for r in rows], [r["label"] for r in rows], atol=0.05)
 
-    # Without Spark, from the files alone.
+    # Without Spark, only from the files.
     alone = InferenceModel.load(path)
     x, _ = data
     expected = x @ alone.variables["weights"][:, 0] + alone.variables["bias"]
@@ -240,7 +240,7 @@ def test_training_repeats_itself(df: DataFrame) -> None:
 
 
 def test_rows_that_come_out_of_a_shuffle(df: DataFrame) -> None:
-    """Spark may join small partitions of a shuffle differently in each query; ours must agree."""
+    """Spark may merge small partitions of a shuffle differently in each query; ours must agree."""
     joined = df.join(df.select("id", (F.col("id") + 1).alias("next")).repartition(7), "id")
     trainer = SparkTrainer(model_fn=regression, numWorkers=3, batchSize=8, progress=False)
     model = trainer.fit(joined.where("next % 3 > 0"))

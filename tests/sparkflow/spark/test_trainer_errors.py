@@ -1,4 +1,4 @@
-"""What goes wrong in `fit`: a clear message, soon, nothing left behind, and the next fit works."""
+"""What goes wrong in `fit`: a clear message, soon; nothing is left, and the next fit works."""
 
 import os
 import re
@@ -20,7 +20,7 @@ from sparkflow_runtime.testing.suspending import suspend
 from support.processes import left_after
 from support.spark_callbacks import OnFirstSteps
 
-# Every failure leaves no process behind.
+# No failure leaves a process behind.
 pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("child_processes")]
 
 ROWS = 60
@@ -158,7 +158,7 @@ def _role(pid: int) -> str:
 
 
 def test_a_killed_process_comes_back(df: DataFrame, kill: Callable[[str], None]) -> None:
-    """See `job/test_recovery.py` for other processes, modes and checkpoints."""
+    """See `cluster/test_recovery.py` for other processes, modes and checkpoints."""
     killing = OnFirstSteps(lambda: kill("worker 1"))
     trainer = _trainer(numWorkers=2, epochs=300, syncMode="sync", callbacks=[killing])
     history = trainer.fit(df).history

@@ -1,7 +1,7 @@
-"""Trainings over a network that damages some of all that passes, on every port: no wrong number.
+"""Trainings over a network that damages some of the traffic on every port: no wrong result.
 
-A training goes on by itself after most faults. Some end it with an error of ours (a token that was
-changed on its way is a wrong token): then the next one goes on from its last checkpoint.
+Training continues by itself after most faults. Some end it with one of our errors (a token changed
+in transit is a wrong token): then the next training resumes from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ pytestmark = [
 
 START_S, STALL_S = 30.0, 15.0
 LONGEST_S = 120.0
-"""Without a step or another attempt: lost messages that start a task have `START_S`."""
+"""The longest time without a step or new attempt: lost messages that start tasks have `START_S`."""
 
 
 class Pauses(Callback):
-    """The longest time without a step and without another attempt.
+    """Measures the longest time without a step and without a new attempt.
 
     Args:
-        weather: Is calm from the beginning of each attempt to its first step, if so asked.
-        spares_starts: Whether that is so.
+        weather: Made calm from the beginning of each attempt to its first step, if requested.
+        spares_starts: Whether that is requested.
     """
 
     def __init__(self, weather: Weather, spares_starts: bool) -> None:
@@ -66,13 +66,13 @@ class Pauses(Callback):
 
 
 class Trainings:
-    """One training after the other behind a network, each to its right end.
+    """Consecutive trainings behind a network, each of which must end correctly.
 
     Args:
         mode: `syncMode`.
-        tls: Whether all is encrypted.
-        epochs: Of each training.
-        weather: The network's.
+        tls: Whether everything is encrypted.
+        epochs: The number of epochs of each training.
+        weather: The network's weather.
         spares_starts: Whether it is calm until each attempt's first step.
     """
 
@@ -103,7 +103,7 @@ class Trainings:
         )
 
     def train(self, folder: Path) -> None:
-        """One training, as often begun anew as errors ask for it."""
+        """Runs one training, restarted as often as errors require."""
         while True:
             self.pauses.begins()
             with distant_tasks(), closing(BadNetwork(self._weather, self._credentials)) as network:
@@ -120,7 +120,7 @@ class Trainings:
             return
 
     def _check(self, values: Mapping[str, Any]) -> None:
-        """Bitwise what comes without faults, or each row as often as there were epochs."""
+        """Checks for the result without faults, bit for bit, or for each row once per epoch."""
         for name, value in self._calm.items():
             np.testing.assert_array_equal(values[name], value, err_msg=name)
         if not self._in_step:
@@ -138,7 +138,7 @@ def test_a_training_goes_on_after_faults(tmp_path: Path) -> None:
 
 
 def test_all_ports_are_behind_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also those of tensor channels, over which most of the bytes go."""
+    """Including the ports of tensor channels, which transfer most of the bytes."""
     made: list[FaultyLink] = []
     disturb = FaultyLink.disturb
 
@@ -152,7 +152,7 @@ def test_all_ports_are_behind_the_network(monkeypatch: pytest.MonkeyPatch) -> No
         Fit("sync", 20, network=network, credentials=shown).run()
     passed = [link.passed_bytes for link in made]
     assert len(passed) == 1 + 2 * 3  # the driver; gRPC and channel of two workers and a server
-    assert sum(size > 1000 for size in passed) >= 5, passed  # no one has a channel to worker 1
+    assert sum(size > 1000 for size in passed) >= 5, passed  # nobody has a channel to worker 1
 
 
 @pytest.mark.nightly
@@ -167,10 +167,10 @@ def test_125_faults(
     spares_starts: bool,
     record_property: Callable[[str, object], None],
 ) -> None:
-    """In 1 % of all pieces, then in none, so that the training comes to its end.
+    """In 1 % of all pieces, then in none, so that training completes.
 
-    The beginning of an attempt is 300 to 400 pieces, which meet three or four faults, so that where
-    it is not spared hardly any attempt comes to its first step: what is tried are the beginnings.
+    An attempt begins with 300 to 400 pieces, with three or four faults among them. So unless they
+    are spared, hardly any attempt reaches its first step: then the beginnings are what is tested.
     """
     weather = Weather(seed=125 + tls, most=125)
     trainings = Trainings(mode, tls, 25, weather, spares_starts)

@@ -1,4 +1,4 @@
-"""What Spark's own exceptions come down to, and jobs that are run together."""
+"""What is extracted from Spark's own exceptions, and jobs that run concurrently."""
 
 import threading
 from typing import Any
@@ -41,7 +41,7 @@ LAYOUT = ClusterLayout(1, 2, servers_apart=True)
 
 
 class Context:
-    """Spark's, whose jobs wait until they are cancelled."""
+    """A SparkContext whose jobs wait until they are cancelled."""
 
     def __init__(self) -> None:
         self.began, self.cancelled = threading.Event(), threading.Event()
@@ -58,7 +58,7 @@ class Context:
 
 @pytest.fixture(autouse=True)
 def plain_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is no JVM here whose properties a thread could inherit."""
+    """Uses plain threads, since there is no JVM with properties to inherit."""
     monkeypatch.setattr("sparkflow.spark.cluster.barrier_job.InheritableThread", threading.Thread)
 
 

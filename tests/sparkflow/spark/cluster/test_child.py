@@ -23,7 +23,7 @@ PLAN = FeedPlan(FORMAT, batch_size=1).to_json()
 
 
 class Driver:
-    """A registration service and the children that were told of it."""
+    """A registration service and the children that know its address."""
 
     def __init__(self) -> None:
         self.events: list[Any] = []
@@ -87,7 +87,7 @@ def _send(process: "subprocess.Popen[str]", message: Any) -> None:
 
 
 def _end(process: "subprocess.Popen[str]") -> tuple[int, str]:
-    """Exit code and what was said on stderr, with stdin left open."""
+    """Returns the exit code and stderr, with stdin left open."""
     code = process.wait(TIMEOUT_S)
     assert process.stderr is not None
     return code, process.stderr.read()
@@ -113,7 +113,7 @@ def test_it_ends_when_its_input_does(driver: Driver) -> None:
 def test_it_says_what_is_wrong(driver: Driver) -> None:
     process = driver.start(credentials=Credentials("wrong").export())
     code, said = _end(process)
-    # As one that is lost: the driver gave it this token, and is asked with it whether to try again.
+    # Like a lost task: the driver gave it this token, and is asked with it whether to retry.
     assert code == ORPHANED
     assert "The job's token is missing or wrong" in said
     assert driver.events == []

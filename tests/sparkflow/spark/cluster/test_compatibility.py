@@ -1,4 +1,4 @@
-"""Whether tasks that have come fit the driver and each other."""
+"""Whether registered tasks are compatible with the driver and each other."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Jobs that listen where they are told: a range of ports, an interface, IPv6."""
+"""Jobs listen where they are told to: in a range of ports, on an interface, on IPv6."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ WIDTH = 24
 
 @pytest.fixture
 def first_port() -> Iterator[int]:
-    """The first of 24 ports of which somebody else has one, below those that systems give away."""
+    """Returns the first of 24 ports, one of which is in use, below those that systems assign."""
     start = 20_000 + os.getpid() % 9_000
     for first in range(start, start + 3_000, WIDTH):
         with contextlib.ExitStack() as stack:
@@ -52,7 +52,7 @@ def test_all_that_listens_is_in_the_range(
     ports = f"{first_port}-{first_port + WIDTH - 1}"
     with SparkCluster(spark, numWorkers=2, numPs=1, ports=ports, interface="lo") as cluster:
         used = listening_ports(child_processes() if cluster.target else [])
-        assert len(used) == 6  # each task for messages and for tensors
+        assert len(used) == 6  # each task has one for messages and one for tensors
         assert used <= allowed
         with (
             tf.Graph().as_default(),

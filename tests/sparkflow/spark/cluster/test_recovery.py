@@ -1,4 +1,4 @@
-"""Whole trainings over real processes, but without Spark: what is killed comes back."""
+"""Whole trainings in real processes, but without Spark: killed processes are replaced."""
 
 import os
 import random
@@ -41,7 +41,7 @@ def test_others_go_on_without_a_lost_worker() -> None:
     assert killing.restarts == []
     assert len(history.restarts) == 1
     assert history.steps == 2 * 800 * SHARE // BATCH
-    # What the dead worker had applied without having told of it was made again. Two workers add to
+    # Steps that the dead worker had applied but not reported were repeated. Two workers increment
     # the model's own counter without a lock, and one step was cut in two.
     assert abs(values["global_step"] - history.steps - history.repeated_steps) <= 5
     assert history.repeated_steps >= 0
@@ -50,7 +50,7 @@ def test_others_go_on_without_a_lost_worker() -> None:
 
 
 class KillsOften(Callback):
-    """Kills worker 1 a random while after it began to make steps, a few times."""
+    """Kills worker 1 several times, a random time after it began to make steps."""
 
     def __init__(self, fit: Fit, times: int, seed: int) -> None:
         self._fit, self._left, self._random = fit, times, random.Random(seed)
@@ -82,7 +82,7 @@ def test_every_batch_is_applied_once_whenever_a_worker_dies(num_ps: int) -> None
 
 
 class KillsWhoComesBack(Callback):
-    """Kills worker 1 once, and then so often a random moment after it has registered again."""
+    """Kills worker 1 once, and then several times a random time after it has registered again."""
 
     def __init__(self, fit: Fit, times: int, seed: int) -> None:
         self._fit, self._left, self._random = fit, times, random.Random(seed)

@@ -1,4 +1,4 @@
-"""Roll-call on the driver, over real gRPC on the loopback interface."""
+"""Registration with the driver, over real gRPC on the loopback interface."""
 
 import concurrent.futures
 import contextlib
@@ -49,7 +49,7 @@ class Driver:
         self.server = RegistrationServer(ClusterLayout(1, 1), self.events.put, "127.0.0.1", SHOWN)
         self.server.begin_attempt('{"epochs": 3}')
         self._clients: list[RegistrationClient] = []
-        self.streams: list[Iterator[Any]] = []  # one that nobody holds is cancelled
+        self.streams: list[Iterator[Any]] = []  # streams are cancelled unless somebody holds them
 
     def client(self, shown: Credentials = SHOWN) -> RegistrationClient:
         client = RegistrationClient(f"127.0.0.1:{self.server.port}", shown)
@@ -144,7 +144,8 @@ def test_a_broken_connection_is_noticed(driver: Driver) -> None:
     Registering(driver.client(), "worker", "127.0.0.1:2")
     driver.event()
     ps.wait()
-    # gRPC may hand later calls of a connection on earlier, and never one that broke before.
+    # gRPC may deliver later calls of a connection earlier, and never those of one that broke
+    # before.
     assert _following(driver, ps.client, TaskName("ps", 0)) is not None
     driver.streams.pop().cancel()  # type: ignore[attr-defined]  # grpc's own
     assert driver.event() == TaskGone(TaskName("ps", 0), "node7")
@@ -169,7 +170,7 @@ def test_a_task_of_a_job_that_failed_is_not_waited_for(driver: Driver, comes_fir
     breaking.join(TIMEOUT_S)
     assert ended in heard
     assert TaskGone(name, "node7") in heard
-    # Else it would have been waited for, as long as Spark's own report is.
+    # Otherwise it would have waited as long as for Spark's own report.
     assert time.monotonic() - begun < _GRACE_S
 
 
@@ -177,7 +178,7 @@ def test_a_task_of_a_job_that_failed_is_not_waited_for(driver: Driver, comes_fir
 def test_a_network_that_broke_is_told_from_a_process_that_was_killed(
     driver: Driver, ago_s: float, is_silent: bool
 ) -> None:
-    """The kernel gives the connection up 3 s after the last heartbeat, to some milliseconds."""
+    """The kernel gives up the connection 3 s after the last heartbeat, within some milliseconds."""
     client = _both_registered(driver)[0]
     board = driver.server._board
     name = min(board.tasks)
@@ -190,7 +191,7 @@ def test_a_network_that_broke_is_told_from_a_process_that_was_killed(
 
 
 def test_a_connection_that_broke_alone_is_no_loss(driver: Driver) -> None:
-    """Whatever is in between may close or damage one; the process was replaced for that."""
+    """Something in between may close or damage it; the process used to be replaced for that."""
     client, _ = _both_registered(driver)
     name = TaskName("ps", 0)
     client.heartbeat(name, rows=0, steps=0)
@@ -253,13 +254,13 @@ def test_another_attempt_reaches_those_that_live_and_those_that_were_lost(driver
     assert next(told).attempt == 2
     asking.join(TIMEOUT_S)
     assert answers == [True]
-    # Both register again, as if they had never been there.
+    # Both register again, as if they had never been registered.
     assert driver.server.missing() == ClusterLayout(1, 1).tasks
     _both_registered(driver)
 
 
 def _following(driver: Driver, client: RegistrationClient, task: TaskName) -> object:
-    """The mark of a task's connection, once it has one."""
+    """Returns the mark of a task's connection, once it has one."""
     driver.streams.append(client.await_end(task, driver.server._board.attempt))
     with driver.server._changed:
         driver.server._changed.wait_for(lambda: task in driver.server._board.following, TIMEOUT_S)
@@ -270,7 +271,7 @@ def _following(driver: Driver, client: RegistrationClient, task: TaskName) -> ob
 def test_a_killed_process_counts_once_however_late_its_connection_breaks(
     driver: Driver, others_go_on: bool
 ) -> None:
-    """The kernel closes what a killed process had open when it has taken back its memory."""
+    """The kernel closes a killed process's files only after it has reclaimed its memory."""
     ps, worker = _both_registered(driver)
     name = TaskName("worker", 0)
     _following(driver, ps, TaskName("ps", 0))
@@ -416,7 +417,7 @@ def test_a_task_that_was_given_up_is_refused(driver: Driver) -> None:
     stream = tasks[0].client.await_end(ps, 1)
 
     def read() -> None:
-        with contextlib.suppress(grpc.RpcError):  # the cancellation, where it meets us waiting
+        with contextlib.suppress(grpc.RpcError):  # the cancellation, if it arrives while we wait
             next(stream, None)
 
     reader = threading.Thread(target=read, daemon=True)
@@ -458,7 +459,7 @@ def test_spark_tasks_of_an_ordinary_stage_wait_for_each_other(driver: Driver) ->
     worker = Entering(driver.client(), "worker", 3)
     assert driver.event() == TaskEntered(TaskName("worker", 0), "10.0.0.1")
     assert (ps.wait(), worker.wait()) == (2, 2)
-    assert twice.is_alive()  # until training is over, and then it has nothing to do
+    assert twice.is_alive()  # until training is over, when it has nothing to do
     driver.server.end()
     assert twice.wait() == 0
     assert Entering(driver.client(), "worker", 4).wait() == 0

@@ -1,4 +1,4 @@
-"""What a task's process says of itself."""
+"""What a task's process reports about itself."""
 
 import sys
 import threading
@@ -22,7 +22,7 @@ def test_steps_are_counted_and_told_at_a_bounded_rate() -> None:
     counter.add(_update(3, 0.5, 32))
     for _ in range(100):
         counter.add(_update(1, 0.25, 32))
-    counter.add(_update(7))  # a device beside
+    counter.add(_update(7))  # a different device
     assert counter.steps == 103
     assert told == [{"event": "steps", "steps": 3, "count": 3, "loss": 0.5}]
 

@@ -1,4 +1,4 @@
-"""Whole trainings over real processes, but without Spark: what stands still is replaced."""
+"""Whole trainings in real processes, but without Spark: hanging processes are replaced."""
 
 import contextlib
 import logging
@@ -25,12 +25,12 @@ pytestmark = pytest.mark.timeout(200)
 
 
 def by_night(*values: str) -> Any:
-    """Parameters that CI has no time for: all of its fault suite may take three minutes."""
+    """Marks parameters for nightly tests: CI's whole fault suite may take three minutes."""
     return pytest.param(*values, marks=pytest.mark.nightly)
 
 
 class StopsAndEnds(Callback):
-    """Stops worker 1 once and then asks for the end of training, each time that all make steps."""
+    """Suspends worker 1 once, then requests the end of training; each time after all make steps."""
 
     def __init__(self, fit: Fit, on_stop: Callable[[], None] = lambda: None) -> None:
         self._fit = fit
@@ -53,8 +53,8 @@ class StopsAndEnds(Callback):
 
 @pytest.mark.parametrize("mode", ["async", by_night("ssp"), "sync", by_night("allreduce")])
 def test_who_stands_still_at_a_halt_is_replaced(mode: str) -> None:
-    # In async mode it came back and went through all that was left of the segment, which nobody
-    # could end any more; elsewhere its late answer to the halt ended the fit.
+    # In async mode it resumed and completed the rest of the segment, which nobody could end any
+    # more; in other modes its late answer to the halt ended the fit.
     fit = Fit(mode, 200_000, num_ps=0 if mode == "allreduce" else 1)
     _, history = fit.run(StopsAndEnds(fit))
     assert history.stopped == "enough"
@@ -66,7 +66,7 @@ def test_who_stands_still_at_a_halt_is_replaced(mode: str) -> None:
 def test_a_short_stop_at_a_halt_is_waited_for(mode: str) -> None:
     patient = Patience(30.0, 30.0)
     fit = Fit(mode, 200_000, silence=Silence(stopped_s=60.0), patience=patient)
-    # Longer than the answer to a halt once might take.
+    # Longer than the former time limit for answering a halt.
     waking = threading.Timer(5.5, lambda: fit.kill("worker 1", signal.SIGCONT))
     _, history = fit.run(StopsAndEnds(fit, waking.start))
     waking.join()
@@ -79,7 +79,7 @@ def test_a_process_that_stands_still_is_named() -> None:
 
     def stop() -> None:
         suspend(fit.pid("worker 1"))
-        stopping.run._watchdog._stall_timeout_s = 1.5  # the first step had its time
+        stopping.run._watchdog._stall_timeout_s = 1.5  # the first step has completed
 
     stopping = OnStep(5, stop)
     with pytest.raises(StalledError) as caught:
@@ -93,7 +93,7 @@ STILL = Silence(stopped_s=1.5, look_s=0.2)
 
 
 def stop_and_continue(fit: Fit, task: str, after_s: float) -> Callable[[], None]:
-    """Stops a task's process, and has it go on after so many seconds, if it is there then."""
+    """Suspends a task's process, and resumes it after so many seconds if it still exists."""
 
     def stop() -> None:
         pid = fit.server.infos()[TaskName(task.split()[0], int(task.split()[1]))].pid
@@ -142,7 +142,7 @@ def test_a_process_that_stands_still_for_a_moment_goes_on() -> None:
 
 @pytest.mark.parametrize("mode", ["async", "sync"])
 def test_a_machine_that_stands_still_is_given_up_and_comes_back(mode: str) -> None:
-    """Its Spark task stands still, too: the driver notices, and what wakes up ends by itself."""
+    """Its Spark task is suspended, too: the driver notices, and what resumes ends by itself."""
     never = Silence(stopped_s=1000.0, hung_s=1000.0)
     patience = Patience(ask_s=2.0, wait_s=2.0)
     fit = Fit(mode, 2000 if mode == "async" else 300, silence=never, patience=patience)
@@ -153,7 +153,7 @@ def test_a_machine_that_stands_still_is_given_up_and_comes_back(mode: str) -> No
 
 
 class StopsInAPause(Callback):
-    """Stops worker 1 where the driver is about to read all values, for the first checkpoint."""
+    """Suspends worker 1 when the driver is about to read all values, for the first checkpoint."""
 
     def __init__(self, fit: Fit) -> None:
         self._fit = fit
@@ -169,7 +169,7 @@ class StopsInAPause(Callback):
 def test_who_stands_still_between_segments_is_noticed(
     mode: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The driver waited for an answer of it, and heard nothing else meanwhile."""
+    """The driver used to wait for its answer without reading other messages."""
     caplog.set_level(logging.INFO, event_queue.__name__)
     never, patience = Silence(stopped_s=25.0, hung_s=1000.0), Patience(ask_s=1.0, wait_s=1.0)
     folder = str(tmp_path)
@@ -211,7 +211,8 @@ def test_standing_still_is_survived(
     assert history.steps == 2000 * SHARE // BATCH * (1 if fit.plan.config.in_step else 2)
     assert history.repeated_steps == 0
     noticed = [each.created for each in caplog.records if each.message.startswith("noticed:")]
-    # A short stop is waited for, unless the process was silent before, on a busy machine.
+    # The driver waits for short suspensions, unless the process was silent before, on a busy
+    # machine.
     assert len(history.restarts) <= 1
     if not history.restarts:
         assert seconds == 5.0

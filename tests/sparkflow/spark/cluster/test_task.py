@@ -1,4 +1,4 @@
-"""What a task gives its child process, and what it says about its end."""
+"""What a task passes to its child process, and how it reports its end."""
 
 import os
 import sys
@@ -62,7 +62,7 @@ def test_the_token_is_not_shown() -> None:
 
 
 class NoChild:
-    """In place of the supervisor: takes note of what the driver is told."""
+    """Replaces the supervisor; records what the driver is told."""
 
     def __init__(self, *_: object) -> None:
         self.told: list[BaseException] = []
@@ -80,7 +80,7 @@ made: list[NoChild] = []
 
 
 def _stream(folder: Path, cut: int) -> Iterator[pa.RecordBatch]:
-    """What Spark sends, as far as it came."""
+    """What Spark sends, as far as it arrived."""
     sink = pa.BufferOutputStream()
     x, number = pa.array([[1.0, 2.0]], pa.list_(pa.float32())), pa.array([0], pa.int64())
     batch = pa.RecordBatch.from_pydict({"x": x, "row_number": number})
@@ -95,7 +95,7 @@ def _stream(folder: Path, cut: int) -> Iterator[pa.RecordBatch]:
 def test_rows_that_break_off_are_not_what_has_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A killed executor's Python workers may report that, before anybody knows of the loss."""
+    """A killed executor's Python workers may report that before anybody knows of the loss."""
     monkeypatch.setattr(task, "ProcessSupervisor", NoChild)
     rows = RowFormat((Input("x", DENSE, "float32", (2,)),), None, None, named=False)
     config = JobConfig("host:1", Credentials("secret"), ClusterLayout(1, 1), rows)

@@ -1,4 +1,4 @@
-"""Who has come, lives and was lost, as a value: no network, no threads, no clock."""
+"""Which tasks have registered, are alive or were lost, as a value: no network, threads or clock."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_times_of_tasks_are_those_of_the_driver() -> None:
     board, _ = BEGUN.registered(_info(PS, time_s=130.0), 100.0)
     assert board.driver_time(PS, 140.0, 111.0) == 110.0
     assert board.driver_time(WORKER, 140.0, 141.0) == 140.0
-    assert board.driver_time(WORKER, 140.0, 139.0) == 139.0  # nothing comes before it was sent
+    assert board.driver_time(WORKER, 140.0, 139.0) == 139.0  # nothing arrives before it was sent
 
 
 def test_a_clock_is_compared_by_the_message_that_came_fastest() -> None:

@@ -1,4 +1,4 @@
-"""What the process of a task does when its driver does not answer any more."""
+"""What a task's process does when its driver no longer answers."""
 
 import queue
 import threading
@@ -24,11 +24,11 @@ PS = TaskName("ps", 0)
 
 
 class Driver:
-    """A client whose calls never end by themselves, as gRPC's may be after bytes were changed.
+    """A client whose calls never end by themselves, as can happen in gRPC after bytes were changed.
 
     Args:
-        waits_at: The call before whose answer the driver goes.
-        failures: What heartbeats end with, then again and again the last of it.
+        waits_at: The call at which the driver disappears without answering.
+        failures: The errors of heartbeats; the last one is repeated.
     """
 
     def __init__(self, waits_at: str, failures: list[OpError | None]) -> None:
@@ -89,7 +89,7 @@ def test_a_task_ends_whose_driver_cannot_be_reached_although_its_stream_goes_on(
 
 def test_so_does_one_that_waits_for_the_others() -> None:
     driver = Driver("register", [UnavailableError(message="nobody is there")])
-    life_with(driver).run()  # as when training ends before all are there
+    life_with(driver).run()  # as when training ends before all are ready
     assert driver.closed.is_set()
 
 

@@ -1,4 +1,4 @@
-"""When a run counts as standing still, and what is said then."""
+"""When a run counts as stalled, and the message."""
 
 from collections.abc import Mapping
 

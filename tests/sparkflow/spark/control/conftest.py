@@ -57,7 +57,7 @@ def linear(features: Any, labels: Any, mode: str, params: dict[str, Any]) -> Any
 
 
 def diverging(features: Any, labels: Any, mode: str) -> Any:
-    """Gets better for two epochs of five steps and then worse and worse."""
+    """Improves for two epochs of five steps, and then gets worse and worse."""
     step = tf.train.get_or_create_global_step()
     weights = tf.get_variable("weights", [3, 1], initializer=tf.zeros_initializer())
     bias = tf.get_variable("bias", [1], initializer=tf.zeros_initializer())
@@ -81,7 +81,7 @@ def rows_of(count: int, seed: int = 0) -> tuple[npt.NDArray[Any], npt.NDArray[An
 
 
 class PlanSource:
-    """Batches in the order in which the feed has them; see `FeedPlan`."""
+    """Batches in the order of the feed; see `FeedPlan`."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class PlanSource:
                 chosen = order[step * size : (step + 1) * size]
                 if len(chosen):
                     yield self._batch(features[chosen], labels[chosen], len(chosen))
-                else:  # keeps step
+                else:  # takes part without rows
                     yield self._batch(np.zeros((1, 3), np.float32), np.zeros(1, np.float32), 0)
             skipped = 0
 
@@ -134,11 +134,11 @@ class PlanSource:
 
 
 class Crash(Exception):
-    """What a user's callback raises, or what stands for a lost process."""
+    """Raised by a user's callback, or simulates a lost process."""
 
 
 class Recording(Callback):
-    """Remembers what it was told."""
+    """Records what it was told."""
 
     def __init__(self) -> None:
         self.epochs: list[tuple[int, dict[str, float]]] = []
@@ -180,7 +180,7 @@ _CONFIG = FitConfig(
 
 @dataclass
 class Rig:
-    """One fit; fields are what may be varied. Tests also find our other helpers here."""
+    """One fit; its fields can be varied. Tests also find our other helpers here."""
 
     Crash: ClassVar = Crash
     Recording: ClassVar = Recording
@@ -201,7 +201,7 @@ class Rig:
     fetch: Sequence[str] = ("weights", "bias")
 
     def but(self, **changes: Any) -> Rig:
-        """Another one that differs in these, which may be parameters of the fit."""
+        """Returns a copy with these changes, which may be parameters of the fit."""
         own = {each.name for each in fields(self)}
         asked = {name: value for name, value in changes.items() if name not in own}
         rest = {name: value for name, value in changes.items() if name in own}
@@ -321,7 +321,7 @@ class FakeService:
 
 
 class FakeJob:
-    """Tasks that are there at once, with all their rows."""
+    """Tasks that are available immediately, with all their rows."""
 
     def __init__(self, plan: TrainingPlan, post: Callable[[Any], None]) -> None:
         self._plan = plan

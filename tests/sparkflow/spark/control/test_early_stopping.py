@@ -1,4 +1,4 @@
-"""Which way the watched metric goes decides which values are kept."""
+"""The direction of the watched metric decides which values are kept."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 def test_early_stopping_goes_that_way_and_the_history_says_which_model_it_is(
     rig: Any, metric: str, mode: str, best: int
 ) -> None:
-    """The bias passes 10, where the loss is least, after step 20 of 50."""
+    """The bias passes 10, where the loss is minimal, after step 20 of 50."""
     rig = rig.but(model_fn=rig.diverging, shares=(20,), epochs=10, validation=(4,)).but(
         early_stopping_patience=3, early_stopping_metric=metric, early_stopping_mode=mode
     )

@@ -1,4 +1,4 @@
-"""With how many workers training goes on, without Spark."""
+"""With how many workers training continues, tested without Spark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _schedule(*done: int, in_step: bool = True) -> Schedule:
 
 
 class Rig:
-    """Two to four workers, and a number of slots that the test says."""
+    """Two to four workers, and a number of slots set by the test."""
 
     def __init__(self, *counts: int, in_step: bool = True) -> None:
         self.counts = list(counts)
@@ -35,7 +35,7 @@ class Rig:
         self.paused_s += seconds
 
     def between(self, schedule: Schedule) -> int:
-        """The number of workers that goes on."""
+        """Returns the number of workers that continue."""
         try:
             self.elastic.between_segments(schedule, lambda: "a snapshot")  # type: ignore[arg-type,return-value]
         except Resize as change:
@@ -48,7 +48,7 @@ class Rig:
     [(3, 3), (4, 4), (9, 4), (2, 2), (1, 3), (0, 3)],
 )
 def test_it_follows_the_slots_within_its_bounds(slots: int, workers: int) -> None:
-    # With fewer than the least, those that train go on until one of them is lost.
+    # With fewer slots than the minimum, current workers continue until one of them is lost.
     rig = Rig(slots)
     assert rig.between(_schedule(7, 7, 7)) == workers
     assert rig.remembered == ["a snapshot"]
@@ -81,7 +81,7 @@ def test_after_a_loss_it_waits_for_the_least() -> None:
     assert rig.paused_s == 4.0
     assert Rig(9).elastic.after_loss() == 4
     rig = Rig(1)
-    assert rig.elastic.after_loss() == 2  # which Spark then has no slots for, and says so
+    assert rig.elastic.after_loss() == 2  # for which Spark then has no slots, as it reports
     assert rig.paused_s > 120
 
 

@@ -1,4 +1,4 @@
-"""Failures among messages: which end training, and which only a worker."""
+"""Failures among messages: which ones end training, and which only lose a worker."""
 
 import time
 
@@ -52,12 +52,12 @@ def test_the_others_go_on_without_a_lost_worker() -> None:
     lost = events.next(1)
     assert isinstance(lost, WorkerLost)
     assert (lost.worker, str(lost.error)) == (1, "was killed")
-    # What came meanwhile is not lost, and echoes of the loss are no failures.
+    # Messages that arrived in between are not lost, and echoes of the loss are no failures.
     assert [events.next(1), events.next(1), events.next(1)] == [STEPS, None, STEPS]
 
 
 def test_who_asks_is_told_of_lost_tasks_at_once() -> None:
-    """The thread of `fit` may be waiting for an answer of theirs, and read no messages."""
+    """The thread of `fit` may be waiting for an answer from them without reading messages."""
     events = EventQueue()
     told: list[TaskName] = []
     events.tell_lost(told.append)
@@ -67,7 +67,7 @@ def test_who_asks_is_told_of_lost_tasks_at_once() -> None:
 
 
 def test_who_asks_later_is_told_of_those_that_are_not_back() -> None:
-    """A worker may die again before the one of `fit` has connected to it."""
+    """A worker may die again before the thread of `fit` has connected to it."""
     events = EventQueue()
     other = TaskName("worker", 0)
     for message in (KILLED, TaskRegistered(WORKER, "", "h"), TaskGone(other, "h")):
@@ -95,7 +95,7 @@ def test_a_worker_that_is_back_can_be_lost_again() -> None:
 def test_where_all_tasks_answer_no_cause_is_waited_for(
     there: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only a connection broke. It took ten seconds more, until the driver gave up."""
+    """Only a connection broke. The driver used to take ten seconds more before it gave up."""
     monkeypatch.setattr(failure_triage, "CAUSE_WAIT_S", 4.0)
     monkeypatch.setattr(event_queue, "_ASKS_S", (0.1, 0.1))
     events, asked = EventQueue(), []

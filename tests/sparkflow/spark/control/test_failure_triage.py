@@ -1,4 +1,4 @@
-"""Failures among messages as a pure machine: no queue, no thread, no waiting."""
+"""Failures among messages as a pure state machine: no queue, no thread, no waiting."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_nothing_comes_after_the_end_of_the_job() -> None:
     ended = JobEnded()
     _, action = waiting.heard(ended, ended, 5.5)
     assert isinstance(action, Settle)
-    first, action = NEW.heard(ended, ended, 5.0)  # its cause may be on its way
+    first, action = NEW.heard(ended, ended, 5.0)  # its cause may still arrive
     assert action is None
     _, action = first.ticked(15.0)
     assert isinstance(action, Settle)
@@ -79,14 +79,14 @@ def test_spark_may_tell_of_a_lost_executor_before_the_loss_of_its_task_is_heard(
         assert isinstance(action, Settle)
         assert "worker task 1 on node7 has gone: it was killed" in str(action.error)
         assert "The Spark job failed: Could not recover" in str(action.error)
-    # Consequences do not keep it from being heard, nor does it stay away for long.
+    # Consequences do not prevent it from being heard, nor is it waited for long.
     waiting, _ = NEW.heard(CUT, CUT, 4.0)
     waiting, action = waiting.heard(lost, lost, 5.0)
     assert (action, waiting.until) == (None, 5.0 + ORDER_WAIT_S)
     _, action = waiting.ticked(6.0)
     assert isinstance(action, Settle)
     assert isinstance(action.error, LostTaskError)
-    # What was not lost is known at once.
+    # If nothing was lost, the cause is known immediately.
     wrong = JobEnded(RuntimeError("Job 3 cancelled"))
     assert isinstance(NEW.heard(wrong, wrong, 5.0)[1], Settle)
 
@@ -100,7 +100,7 @@ def test_an_earlier_failure_of_a_task_may_be_heard_later() -> None:
     _, action = waiting.ticked(6.0)
     assert isinstance(action, Settle)
     assert str(action.error) == "a"
-    # After a loss training begins again, so there is nothing to wait for.
+    # After a loss training restarts, so there is nothing to wait for.
     assert isinstance(NEW.heard(KILLED, KILLED, 5.0)[1], Settle)
 
 

@@ -1,4 +1,4 @@
-"""A training whose numbers are none stops, says why, and leaves its last good checkpoint alone."""
+"""A training with NaN or infinity stops, reports why, and keeps its last good checkpoint."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MODES = {
 
 
 def diverges(rig: Any, after: int = 0) -> Any:
-    """Squares explode with this learning rate; or from some step on, when the loss is NaN."""
+    """Squares explode with this learning rate; or, from some step on, the loss becomes NaN."""
 
     def model_fn(features: Any, labels: Any, mode: str, params: Any) -> Any:
         step = tf.train.get_or_create_global_step()
@@ -69,7 +69,7 @@ def test_the_losses_before_and_the_variables_are_named(rig: Any) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_variables_that_only_training_has_are_named_too(rig: Any, mode: str) -> None:
-    """Of a gradient that is no number while the loss is one; predictions do not need it."""
+    """Variables with a gradient of NaN while the loss is a number; predictions do not need them."""
 
     def model_fn(features: Any, labels: Any, mode: str, params: Any) -> Any:
         aside = tf.get_variable("aside", [], initializer=tf.zeros_initializer())
@@ -95,7 +95,7 @@ def test_no_checkpoint_takes_the_place_of_a_finite_one(rig: Any, tmp_path: Path)
 
 
 def test_variables_are_looked_at_where_the_loss_does_not_know(rig: Any, tmp_path: Path) -> None:
-    """The last update makes them infinite; no loss is computed from them any more."""
+    """The last update makes them infinite; no loss is computed from them afterwards."""
 
     def model_fn(features: Any, labels: Any, mode: str, params: Any) -> Any:
         step = tf.train.get_or_create_global_step()
@@ -126,7 +126,7 @@ def test_who_allows_it_gets_it_but_keeps_the_last_finite_checkpoint(
     assert caplog.text.count("allowNonFinite=True, training continues: The loss") == 1
     names = sorted(each.name for each in tmp_path.iterdir())
     assert names == ["checkpoint-000001-step-5", "checkpoint-000004-step-20"]
-    # A fit that no longer allows it continues from there.
+    # A fit that does not allow it resumes from there.
     with caplog.at_level(logging.WARNING), pytest.raises(NonFiniteError):
         rig.but(**{**control, "allow_non_finite": False}).train()
     assert "step-20 is ignored: weights (3 NaN of 3 elements)" in caplog.text

@@ -1,7 +1,7 @@
 """Which of several failures is shown, from the tasks' reports over gRPC to the exception of `fit`.
 
-What one task reports is on its way for longer than what another does: the first one is the one that
-failed first, or why the others did.
+The report of one task may take longer to arrive than that of another: the first failure is the one
+that happened first, or that caused the others.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ APART_S = 0.2
 
 
 class SlowClient(RegistrationClient):
-    """What it says is on its way for a while."""
+    """A client whose messages are delayed."""
 
     delay_s = 0.0
 
@@ -39,13 +39,13 @@ class SlowClient(RegistrationClient):
 
 @dataclass(frozen=True)
 class Failure:
-    """Of a worker.
+    """The failure of a worker.
 
     Attributes:
-        worker: Which one.
-        after_s: When, from the beginning.
-        on_its_way_s: How long its report takes.
-        error: What it reports.
+        worker: The worker's index.
+        after_s: The time of the failure, from the beginning.
+        on_its_way_s: The delay of its report.
+        error: The reported error.
     """
 
     worker: int
@@ -100,7 +100,7 @@ def registered(ahead_s: float) -> Iterator[tuple[EventQueue, list[SlowClient]]]:
 
 
 def shown(*failures: Failure, ahead_s: float = 0.0) -> str:
-    """What the user reads."""
+    """Returns what the user reads."""
     with registered(ahead_s) as (events, clients):
 
         def fail(failure: Failure) -> None:

@@ -1,4 +1,4 @@
-"""What is said while tasks are waited for, and the error when they do not come."""
+"""Messages while waiting for tasks, and the error if they do not come."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ZERO, ONE = TaskName("worker", 0), TaskName("worker", 1)
 
 
 class Plan:
-    """As much of a plan as is asked for."""
+    """The parts of a plan that are used."""
 
     layout = ClusterLayout(0, 2)
     worker_rows = (1, 1)
@@ -31,7 +31,7 @@ class Job:
     slots = 1
 
     def start(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def has_active_tasks(self, beside: int = 0) -> bool:
         return False

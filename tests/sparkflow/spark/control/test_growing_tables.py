@@ -1,4 +1,4 @@
-"""Runs of models with tables that grow: they end as if nothing had happened to them."""
+"""Runs of models with growing tables: they end as if they had not been interrupted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FETCH = ("clicks/keys", "clicks/rows", "bias")
 
 
 def growing(features: Any, labels: Any, mode: str, params: dict[str, Any]) -> Any:
-    """The mean of the rows of three ids, from minus to plus some 10^14."""
+    """The mean of the rows of three ids, between about minus and plus 10^14."""
     ids = tf.cast(tf.round(features * 3.0), tf.int64) * (1 << 45)
     table = tf.get_embedding_variable(
         "clicks",
@@ -51,7 +51,7 @@ def rig(rig: Any) -> Any:
 
 
 class CrashAt(Callback):
-    """Stands for a lost parameter server: the next attempt has new ones, which are empty."""
+    """Simulates a lost parameter server: the next attempt has new, empty ones."""
 
     def __init__(self, rig: Any, step: int) -> None:
         self._rig, self._step = rig, step
@@ -171,8 +171,8 @@ def test_two_workers_share_a_table(rig: Any, mode: str) -> None:
     rig = rig.but(shares=(30, 30), sync_mode=mode, staleness=1, epochs=16)
     result = rig.but(params={"evict": False}).train()
     assert result.values["clicks/keys"].size > 10
-    # What is reached hardly depends on which worker was faster, 0.65 to 0.68 of this one, though
-    # the loss on the way, also that of the first epoch, does.
+    # The final loss hardly depends on which worker was faster, 0.65 to 0.68 of this one, though the
+    # loss during training, including that of the first epoch, does.
     untrained = np.mean([np.mean(np.square(rig.rows(worker)[1])) for worker in range(2)])
     assert result.history.epoch_loss[-1] < 0.75 * untrained
 

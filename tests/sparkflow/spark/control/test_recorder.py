@@ -33,7 +33,7 @@ def test_sync_steps_are_averaged_over_the_rows_of_all_workers() -> None:
     recorder = HistoryRecorder(6, range(2), sync=True)
     assert _add(recorder, 0, [1.0, 5.0], [2, 2]).num_steps == 0
     assert recorder.history.steps == 0
-    # A worker that only keeps step does not count, even if its loss is no number.
+    # A worker that takes part without rows does not count, even if its loss is NaN.
     update = _add(recorder, 1, [4.0, float("nan")], [1, 0])
     assert list(update.losses) == [2.0, 5.0]
     assert list(update.rows) == [3, 2]
@@ -106,6 +106,6 @@ def test_validation_and_restarts_know_step_and_time() -> None:
     assert history.validation == [{"step": 1.0, "time": 0.0, "loss": 0.5, "accuracy": 0.75}]
     restart = {"step": 1, "time": 0.0, "reason": "executor lost", "undone_steps": 0}
     assert history.restarts == [restart]
-    # The step that one worker had made alone is made again.
+    # The step that one worker had made alone is repeated.
     _add(recorder, 0, [4.0], [3])
     assert _add(recorder, 1, [6.0], [3]).losses == [5.0]

@@ -1,4 +1,4 @@
-"""Runs that go on where others have ended."""
+"""Runs that resume where others have ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sparkflow.spark.errors import SparkTrainingError
 
 @pytest.fixture
 def crash_at(rig: Any) -> Any:
-    """Makes a callback that ends a run once, after the validation of some step."""
+    """Returns a callback that ends a run once, after the validation of some step."""
 
     class CrashAt(Callback):
         def __init__(self, step: int) -> None:
@@ -90,7 +90,7 @@ def test_another_attempt_goes_on_and_the_history_tells_of_it(
     rig = rig.but(epochs=3, validation=(4, 4), params={"dropout": 0.4})
     whole = rig.train()
     recording = rig.Recording()
-    # An older run's checkpoint is not gone on from.
+    # A run does not resume from an older run's checkpoint.
     old = rig.but(epochs=1, seed=99, checkpoint_dir=str(tmp_path)).train()
     control = {"checkpoint_dir": str(tmp_path), "resume": "never"} if saves else {}
     result = rig.but(**control, callbacks=(recording, crash_at(10)), restarts=True).train()
@@ -129,7 +129,7 @@ def test_early_stopping_remembers_its_best_values(rig: Any, tmp_path: Path, cras
     control = {"checkpoint_dir": str(tmp_path), "early_stopping_patience": 3}
     rig = rig.but(model_fn=rig.diverging, shares=(20,), epochs=50, validation=(4,), **control)
     with pytest.raises(rig.Crash):
-        # The best is that of step 20.
+        # The best step is 20.
         rig.but(callbacks=(crash_at(30),)).train()
     result = rig.train()
     assert result.history.best_step == 20

@@ -1,4 +1,4 @@
-"""The states of a run: every event has its place, and a wrong one tells the story."""
+"""The states of a run: every event has its place, and a wrong one is reported with the history."""
 
 from __future__ import annotations
 

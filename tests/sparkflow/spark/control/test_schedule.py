@@ -54,7 +54,7 @@ def test_a_run_goes_on_where_another_has_ended() -> None:
 
 def test_a_worker_that_was_stopped_ahead_waits_for_the_others_epoch() -> None:
     schedule = Schedule((4, 4), 3, False, Stops(at_epochs=True))
-    schedule.advance((6, 1))  # somebody has stopped the loops
+    schedule.advance((6, 1))  # something has stopped the loops
     assert schedule.next_segment() == (0, 3)
 
 

@@ -1,4 +1,4 @@
-"""What of the control of training only a whole `fit` can show."""
+"""Parts of training control that only a whole `fit` can test."""
 
 from __future__ import annotations
 

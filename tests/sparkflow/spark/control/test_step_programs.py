@@ -1,4 +1,4 @@
-"""Every kind of step in every mode against one process that makes the same steps."""
+"""Every kind of step in every mode, compared with one process that makes the same steps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MODES = {
 
 @dataclass
 class Source:
-    """The same batches for whoever has one, exactly as many as there are steps."""
+    """The same batches for every user, exactly as many as there are steps."""
 
     rig: Any
 
@@ -42,7 +42,7 @@ class Source:
 
 
 def train(rig: Any, name: str, mode: dict[str, Any], num_workers: int) -> Any:
-    """The result of workers that all see the same rows, with the values of all variables."""
+    """The result of workers that all have the same rows, with the values of all variables."""
 
     def model_fn(features: Any, labels: Any, mode: str) -> Any:
         loss, train_op = PROGRAMS[name](features, labels)
@@ -120,7 +120,7 @@ def make_their_steps(rig: Any, mode: str, name: str, batches: int) -> None:
         assert updates == expected["global_step"] * (1 if FitConfig(**MODES[mode]).in_step else 2)
     if name in RANDOM or mode not in ("sync", "allreduce"):
         return
-    # What is written beside the update is written by both workers where they share it.
+    # State written in addition to the update is written by both workers if they share it.
     assert_equal(result.values, expected, trained if mode == "sync" else expected)
 
 

@@ -24,7 +24,7 @@ MODES = {
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 def test_every_row_counts_once_per_epoch_in_every_mode(rig: Any, mode: Any, shares: Any) -> None:
     if "backup_workers" in mode and not all(shares):
-        shares = (17, 1)  # of a step that needs one worker, the one with rows may come late
+        shares = (17, 1)  # in a step that needs one worker, the one with rows may be late
     result = rig.but(**mode, shares=shares).train()
     assert sum(result.history.rows) == 2 * sum(shares)
     assert result.history.epochs == 2
@@ -33,7 +33,7 @@ def test_every_row_counts_once_per_epoch_in_every_mode(rig: Any, mode: Any, shar
 
 
 def reference(rig: Any, num_updates: int, accumulated: int = 1) -> tuple[Any, list[float]]:
-    """Weights and losses of one process that sees the batches of all workers as one."""
+    """Weights and losses of one process that gets the batches of all workers as one."""
     count = len(rig.shares)
     steps = -(-max(rig.shares) // rig.config.batch_size)
     sources = [
@@ -66,7 +66,7 @@ def reference(rig: Any, num_updates: int, accumulated: int = 1) -> tuple[Any, li
 
 
 def starting_at(features: Any, labels: Any, mode: str, params: Any) -> Any:
-    """The linear model with known first values."""
+    """The linear model with known initial values."""
     first = np.array(params["initial"], np.float32)
     with tf.variable_scope("", initializer=tf.zeros_initializer()):
         weights = tf.get_variable("weights", initializer=first[:3, None])

@@ -1,4 +1,4 @@
-"""Validation on the workers, and training that ends when it finds nothing better."""
+"""Validation on the workers, and training that ends when the metric no longer improves."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_the_best_values_come_back(rig: Any, metric: str) -> None:
         **control,
         callbacks=(recording,),
     ).train()
-    # 0.5 per step, so 10 is passed after 20 steps: the end of epoch 4.
+    # 0.5 per step, so 10 is passed after 20 steps: at the end of epoch 4.
     assert result.values["bias"].tolist() == [10.0]
     assert result.history.best_step == 20
     assert result.history.steps == 30

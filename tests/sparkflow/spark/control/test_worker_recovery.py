@@ -1,4 +1,4 @@
-"""How long a lost worker is waited for, with a clock of the test."""
+"""How long training waits for a lost worker, with the test's own clock."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOST = WorkerLost(1, LostTaskError("it has not answered for 6 s"))
 
 
 class Service:
-    """Lets workers return, and may have heard of them."""
+    """Lets workers return, and may have received their messages."""
 
     def __init__(self) -> None:
         self.is_coming = False
@@ -35,7 +35,7 @@ class Service:
         self.let.append((task, start))
 
     def cluster(self) -> None:
-        """Nobody connects here."""
+        """Does nothing: nobody connects here."""
 
     def is_coming_back(self, task: TaskName) -> bool:
         assert task == TaskName("worker", 1)
@@ -44,7 +44,7 @@ class Service:
 
 @pytest.fixture
 def wait(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Has so many seconds pass."""
+    """Returns a function that lets so many seconds pass."""
     now = [1000.0]
     give_time(monkeypatch, worker_recovery, monotonic=lambda: now[0])
 
@@ -89,7 +89,7 @@ def test_others_that_wait_do_so_as_long_as_there_is_a_sign(wait: Callable[[float
     service = Service()
     lost = recovery(service)
     wait(19.0)
-    lost.check({1})  # a machine that was cut off may be there again at once
+    lost.check({1})  # a disconnected machine may be back immediately
     wait(2.0)
     service.is_coming = True
     lost.check({1})
@@ -99,7 +99,7 @@ def test_others_that_wait_do_so_as_long_as_there_is_a_sign(wait: Callable[[float
 
 
 def fails_to_return(monkeypatch: pytest.MonkeyPatch, lost: WorkerRecovery, *failed: Any) -> Any:
-    """Brings worker 1 back, whose session cannot be opened; other things fail meanwhile."""
+    """Brings back worker 1, whose session cannot be opened, while other things fail."""
     error, *reports = failed
 
     def replace(*_: Any) -> None:
@@ -131,7 +131,7 @@ def test_who_dies_while_it_is_brought_back_is_lost_once_more(
     lost.let_return(again, (2, 6))
     assert 1 in lost
     assert service.let == [(TaskName("worker", 1), start) for start in ((2, 5), (2, 6))]
-    # As often as restarts are allowed; then training begins again, or ends.
+    # As often as restarts are allowed; then training restarts, or ends.
     with pytest.raises(LostTaskError, match="killed"):
         fails_to_return(monkeypatch, lost, UnavailableError(message="gone"), died())
 

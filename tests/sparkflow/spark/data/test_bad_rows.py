@@ -1,4 +1,4 @@
-"""Every kind of input × everything that can be wrong × every door: an error or a stated count."""
+"""Every kind of input × everything that can be wrong × every way in: an error or a count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of bytes: pictures as they are in files, decoded where the graph runs."""
+"""Columns of bytes: image files, decoded where the graph runs."""
 
 import numpy as np
 import pytest
@@ -62,7 +62,7 @@ def test_jpegs_are_decoded_on_the_workers(pictures, tmp_path):
 
 
 def length_fn(features, labels, mode):
-    """Learns nothing: the loss of a batch is made of its bytes."""
+    """Learns nothing: the loss of a batch is computed from its bytes."""
     step = tf.train.get_or_create_global_step()
     parts = features["parts"]
     lengths = tf.strings.length(features["one"]) + tf.reduce_sum(

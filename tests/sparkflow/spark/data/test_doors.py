@@ -1,4 +1,4 @@
-"""The same awkward columns through every way that rows come: the same arrays, the same errors.
+"""The same awkward columns through every way in for rows: the same arrays, the same errors.
 
 `fit` and streams (Spark's SQL, Arrow, spool, feed), `fitOnParquet` (files, spool, feed),
 `transform` and `evaluate` (Arrow in Spark's Python workers), `tf.data`.
@@ -185,7 +185,7 @@ def _frame(spark: SparkSession, given: Mapping[str, tuple[str, list[Any]]]) -> D
 
 
 def _arrow(frame: DataFrame) -> pa.Table:
-    """Spark 3.5 has no `toArrow`."""
+    """Converts to Arrow, since Spark 3.5 has no `toArrow`."""
     return pa.Table.from_batches(frame._collect_as_arrow())
 
 
@@ -210,7 +210,7 @@ def _params(policy: str, fill: float = 7.0, vectors: str = "auto", **more: Any) 
 
 
 def _through_fit(prepared: PreparedRows) -> list[np.ndarray]:
-    """What Spark sends to the tasks, and on through the feed."""
+    """Returns what Spark sends to the tasks, after the feed."""
     table = _arrow(prepared.rows).combine_chunks()
     numbers = pa.array(np.arange(table.num_rows))
     (batch,) = table.append_column(ROW_NUMBER, numbers).to_batches()
@@ -235,7 +235,7 @@ def _through_files(spark: SparkSession, path: str, params: FitConfig) -> list[np
 def _through_transform(
     frame: DataFrame, row_format: RowFormat, fill: float | None, given: Any = GIVEN
 ) -> tuple[list[np.ndarray], list[Any]]:
-    """What a model is fed, and which rows of each input are invalid."""
+    """Returns what a model is fed, and which rows of each input are invalid."""
     inputs = tuple(
         ModelInput(each.name, each.kind, each.dtype, each.shape, ()) for each in row_format.features
     )
@@ -247,7 +247,7 @@ def _through_transform(
 
 
 def _names(row_format: RowFormat) -> list[str]:
-    """Of each component."""
+    """Returns the names of all components."""
     return [each.name for each in row_format.features for _ in each.components]
 
 
@@ -364,7 +364,7 @@ def _large(array: pa.Array) -> pa.Array:
 
 
 def _hidden_values(array: pa.Array) -> pa.Array:
-    """Null lists that have elements all the same, as Arrow allows."""
+    """Null lists that nevertheless have elements, as Arrow allows."""
     filled = array.fill_null(array[0])
     mask = array.is_null()
     return pa.ListArray.from_arrays(filled.offsets, filled.values, mask=mask)
@@ -428,7 +428,7 @@ def test_tf_data_has_the_same_arrays_of_valid_rows(name: str) -> None:
     if name == "pair":
         valid = valid.cast(pa.list_(pa.float32()))
     if name == "image":
-        return  # and takes no lists of lists
+        return  # nor does it support lists of lists
     dataset = tf.data.Dataset.from_arrow(pa.table({"x": _chunked(valid)}))
     following = dataset.batch(ROWS).make_one_shot_iterator().get_next()
     with tf.Session() as session:
@@ -459,7 +459,7 @@ def test_other_lengths_are_the_same_error(case: str) -> None:
 
 
 def test_numbers_that_whole_ones_cannot_hold_are_invalid() -> None:
-    """A NaN in place of a whole number was fed as the least of them."""
+    """A NaN instead of an integer used to be fed as the smallest integer."""
     for array in (
         pa.array([1.0, NAN, float("inf"), 1e30, 4.0]),
         pa.array([1, None, 2**63, 2**64 - 1, 4], pa.uint64()),

@@ -1,4 +1,4 @@
-"""Which rows are whose: every row once, as Spark's hash has it, and through JSON."""
+"""Which rows belong to whom: every row once, according to Spark's hash, and through JSON."""
 
 import json
 

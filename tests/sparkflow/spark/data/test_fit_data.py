@@ -1,4 +1,4 @@
-"""Whole fits: exact epochs and equal results, whichever way the rows take."""
+"""Whole fits: exact epochs and equal results, in whichever way rows arrive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole fits on tables and on folders named after values: each row once, and no other."""
+"""Whole fits on tables and on folders named after values: each row once, and no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real data of scikit-learn as DataFrames."""
+"""Real datasets of scikit-learn as DataFrames."""
 
 from collections.abc import Callable
 
@@ -12,8 +12,8 @@ from sklearn import datasets
 def frame(spark: SparkSession) -> Callable[[str], DataFrame]:
     """A function from `breast_cancer`, `iris` or `diabetes` to a cached DataFrame.
 
-    Its columns: `id`, `features` (vector), `label` (double), `weight` (6 where the first feature is
-    great, else 1).
+    Its columns: `id`, `features` (vector), `label` (double), `weight` (6 if the first feature is
+    large, else 1).
     """
     frames: dict[str, DataFrame] = {}
 

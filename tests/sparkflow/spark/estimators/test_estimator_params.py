@@ -1,4 +1,4 @@
-"""Parameters of the estimators: documented, checked when set, copied, and written as they are."""
+"""Parameters of the estimators: documented, checked when set, copied, and stored as specified."""
 
 from typing import Any
 

@@ -26,7 +26,7 @@ def constant_logits(values: Any) -> Any:
 
 
 def run(model_fn: Any, mode: str, labels: Any = None, weights: Any = None) -> Any:
-    """What the fetches of a spec are, after its step where there is one."""
+    """Returns the values of a spec's fetches, after its step if there is one."""
     with tf.Graph().as_default(), tf.Session() as session:
         given = None if labels is None else tf.constant(labels)
         spec = model_fn(
@@ -134,7 +134,7 @@ def test_a_step_goes_down_the_penalized_loss() -> None:
 def test_penalties_and_updates_of_the_network_take_part() -> None:
     def network(features: Any, mode: str) -> Any:
         weights = tf.get_variable("w", initializer=np.zeros((2, 1), np.float32))
-        counter = tf.get_variable("n", initializer=0.0)  # trained by its penalty alone
+        counter = tf.get_variable("n", initializer=0.0)  # trained only by its penalty
         tf.add_to_collection(tf.GraphKeys.REGULARIZATION_LOSSES, 4.0 * counter)
         moving = tf.get_variable("moving", initializer=1.0, trainable=False)
         tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, tf.assign_add(moving, 2.0))
@@ -147,7 +147,7 @@ def test_penalties_and_updates_of_the_network_take_part() -> None:
 
 
 def test_inputs_of_all_kinds_reach_the_networks() -> None:
-    """Odd names, scalars, images and sparse vectors; standardized as said."""
+    """Unusual names, scalars, images and sparse vectors; standardized as specified."""
     row_format = _format(
         Input("a b", "dense", "float32", ()),
         Input("a_b", "dense", "float32", (1, 2)),

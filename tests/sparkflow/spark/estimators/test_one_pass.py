@@ -1,4 +1,4 @@
-"""All metrics of an evaluation from sums: as pyspark.ml's evaluators define them."""
+"""All metrics of an evaluation from sums, as defined by pyspark.ml's evaluators."""
 
 import json
 from typing import Any
@@ -78,7 +78,7 @@ def test_numbers_are_judged_as_evaluators_judge_them(spark: SparkSession) -> Non
     rows = [tuple(map(float, each)) for each in zip(labels, predictions, weights, strict=True)]
     frame = spark.createDataFrame(rows, ["label", "prediction", "w"]).coalesce(1)
     found = sums.metrics()
-    # Spark's own takes weights for counts of rows, and differs a little where they are none.
+    # Spark's own treats weights as counts of rows, and differs slightly for other weights.
     mean = np.average(labels, weights=weights)
     spread = np.dot(weights, (labels - mean) ** 2)
     r2 = 1 - np.dot(weights, (labels - predictions) ** 2) / spread

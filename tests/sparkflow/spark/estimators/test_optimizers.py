@@ -1,4 +1,4 @@
-"""Optimizers, schedules, decay and clipping: what one step does, computed by hand."""
+"""Optimizers, schedules, decay and clipping: the effect of one step, computed by hand."""
 
 import math
 from typing import Any
@@ -18,7 +18,7 @@ START = np.array([[1.0, -2.0], [0.5, 3.0]], np.float32)
 
 
 def loss_step(stepping: Stepping) -> tuple[Any, list[Any]]:
-    """A step for a matrix, a bias (gradients 3 and 4 everywhere) and a table; and these."""
+    """Returns a step for a matrix, a bias (gradients 3 and 4 everywhere) and a table; and these."""
     matrix = tf.get_variable("kernel", initializer=tf.constant(START))
     bias = tf.get_variable("bias", initializer=tf.constant([1.0, 1.0]))
     table = tf.get_variable("embedding_weights", initializer=tf.constant(START))
@@ -45,7 +45,7 @@ def weights_after(stepping: Stepping, steps: int = 1) -> Any:
 def test_every_optimizer_steps_against_the_gradient(name: str) -> None:
     matrix, bias, _ = weights_after(Stepping(name, 0.01))[0]
     assert np.all(bias < 1)
-    if name != "Ftrl":  # which begins by forgetting the first values
+    if name != "Ftrl":  # which first forgets the initial values
         assert np.all(matrix < START)
 
 
@@ -148,7 +148,7 @@ def test_wrong_values_fail_when_they_are_set(params: Any, message: str) -> None:
 
 
 def test_a_linear_model_may_be_trained_by_each_of_them() -> None:
-    """The default schedule does not stand in the way of those that take none."""
+    """The default schedule does not prevent optimizers without schedules."""
     for name in OPTIMIZERS:
         SparkLinearClassifier(optimizer=name)._check_params(False)
     assert SparkLinearClassifier(optimizer="Ftrl").schedule_kind() == "constant"
@@ -156,7 +156,7 @@ def test_a_linear_model_may_be_trained_by_each_of_them() -> None:
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_updates_are_made_within_branches_as_well(name: str) -> None:
-    """As `sync` with empty batches and `gradientAccumulation` make them."""
+    """As in `sync` with empty batches and in `gradientAccumulation`."""
     decay = 2.0 if "weightDecay" in OPTIMIZERS[name] else 0.0
     stepping = Stepping(name, 0.01, weight_decay=decay, clip_norm=5.0)
     plain = weights_after(stepping)[0]

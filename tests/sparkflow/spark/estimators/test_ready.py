@@ -1,4 +1,4 @@
-"""Estimators without a graph of their own on real data, beside those of pyspark.ml and sklearn."""
+"""Ready-made estimators on real data, compared with those of pyspark.ml and sklearn."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -67,7 +67,7 @@ def test_a_linear_classifier_with_weights_is_the_logistic_regression_of_sklearn(
     predicted = model.transform(df)
     probability = columns(predicted, "probability")[:, 1]
     expected = of_sklearn(weight * factor)
-    # Without the one or the other it would be another model.
+    # Without either of them it would be a different model.
     others = [np.abs(of_sklearn(each) - expected).mean() for each in (weight, factor)]
     assert np.abs(probability - expected).mean() < 0.01 < min(others)
     assert model.numClasses == 2
@@ -90,7 +90,7 @@ def test_a_linear_classifier_with_weights_is_the_logistic_regression_of_sklearn(
 def test_a_linear_regressor_is_the_linear_regression_of_pyspark(
     frame: Frame, elastic_net: float
 ) -> None:
-    """With a penalty, too, that moves the solution: by a third with L1."""
+    """Also with a penalty that moves the solution: by a third with L1."""
     df = frame("diabetes")
     penalty = 10.0
     model = SparkLinearRegressor(
@@ -142,7 +142,7 @@ def test_a_deep_classifier_of_three_classes(frame: Frame, tmp_path: Path) -> Non
     )
     assert loaded.predict(one["features"].toArray().tolist()) == prediction[120]
 
-    # Class 1 is possible everywhere, class 2 wins if it is not next to impossible.
+    # Class 1 is always allowed; class 2 wins unless it is next to impossible.
     loaded.setThresholds([6.0, 0.0, 0.5])
     assert set(columns(loaded.transform(df), "prediction")) == {1.0}
     loaded.setThresholds([10.0, 1.0, 0.01])

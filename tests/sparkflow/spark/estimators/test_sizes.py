@@ -1,4 +1,4 @@
-"""How long and in what portions is trained where nobody says so."""
+"""The default number of epochs and batch size."""
 
 from typing import Any
 

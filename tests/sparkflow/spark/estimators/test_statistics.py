@@ -11,7 +11,7 @@ from sparkflow.spark.estimators.statistics import row_statistics
 def test_only_rows_that_train_count_but_all_labels_are_seen(spark: SparkSession) -> None:
     generator = np.random.default_rng(0)
     x = generator.normal(5, 2, size=(40, 3)).astype(np.float32)
-    x[:, 1] = 0.1  # never changes, but for rounding
+    x[:, 1] = 0.1  # constant, except for rounding
     age = generator.integers(20, 60, 40)
     validates = np.arange(40) % 4 == 0
     labels = np.arange(40) % 3.0

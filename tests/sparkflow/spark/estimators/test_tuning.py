@@ -1,4 +1,4 @@
-"""Our estimators inside pyspark.ml's: tuning, pipelines, one against the rest."""
+"""Our estimators inside pyspark.ml's: tuning, pipelines, OneVsRest."""
 
 from collections.abc import Callable, Iterator
 from multiprocessing.pool import ThreadPool
@@ -38,7 +38,7 @@ Frame = Callable[[str], DataFrame]
 
 @pytest.fixture(autouse=True)
 def closed_pools(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """pyspark.ml leaves its pools of threads to the garbage collector, which complains."""
+    """pyspark.ml leaves its thread pools to the garbage collector, which complains."""
     pools = []
 
     def pool(processes: int) -> Any:
@@ -58,7 +58,7 @@ def _accuracy(predicted: DataFrame) -> float:
 
 
 def network(features: Any, mode: str, params: dict[str, Any], num_classes: int) -> Any:
-    """What a user writes: no loss, no weights, no predictions."""
+    """A user's network: without loss, weights or predictions."""
     assert mode in ("train", "eval", "infer")
     scaled = (features - 3.5) / 2.0
     hidden = tf.layers.dense(scaled, params["units"], activation=tf.nn.relu)

@@ -1,4 +1,4 @@
-"""Wide and deep networks without Spark: which columns go where, and what is learnt of them."""
+"""Wide & deep networks without Spark: which columns go where, and what is learnt from them."""
 
 from dataclasses import replace
 from types import MappingProxyType
@@ -67,7 +67,7 @@ def features(changed: Any) -> dict[str, Any]:
 def train(
     estimator: Any, given: Any, steps: int, changed: Any = MappingProxyType({})
 ) -> tuple[dict[str, Any], Any]:
-    """The variables at the end, and predictions; `changed` are other features by name."""
+    """Returns the final variables, and predictions; `changed` are different features by name."""
     model_fn = estimator.model_fn_for(given)
     with tf.Graph().as_default() as graph, tf.Session(graph=graph) as session:
         tf.set_random_seed(1)
@@ -82,7 +82,7 @@ def train(
 
 
 def test_a_cross_learns_what_single_columns_cannot() -> None:
-    """1 where city and day agree in a way that is no sum: exclusive or."""
+    """1 if city and day agree in a way that is not a sum: exclusive or."""
     labels = [
         1.0 if (city == b"Oslo") != (day == 1) else 0.0
         for city, day in zip(CITIES, DAYS, strict=True)
@@ -134,7 +134,7 @@ def test_the_deep_part_learns_numbers() -> None:
 
 @pytest.mark.parametrize("linear", [False, True])
 def test_large_integers_are_numbers_as_exact_as_doubles_are(linear: bool) -> None:
-    """float32 cannot tell these apart before their mean is taken away."""
+    """float32 cannot distinguish these before their mean is subtracted."""
     where = {"wideCols": ["day"]} if linear else {"deepCols": ["day"]}
     estimator = SparkWideDeepRegressor(
         numericCols=["day"], learningRate=0.02, wideOptimizer="Adam", weightDecay=0.0, **where
@@ -157,7 +157,7 @@ LARGE = 1_700_000_000_000
         ({"standardization": False}, 500, 500, "number, integers of 500 values"),
         ({"categoricalCols": ["day"]}, 500, 500, "category of 500 values"),
         ({"numericCols": ["day"]}, 3, 500, "number (standardised)"),
-        # What is said of it makes sense of categories only.
+        # Settings that make sense only for categories.
         ({"hashBuckets": {"day": 900}}, 500, 500, "category of 500 values"),
         ({"embeddingDim": {"day": 4}}, 500, 500, "category of 500 values"),
         ({"crossCols": [["city", "day"]]}, 500, 500, "category of 500 values"),

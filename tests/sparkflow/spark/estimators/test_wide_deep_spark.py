@@ -1,4 +1,4 @@
-"""Texts, integers, lists and sparse vectors from DataFrames into estimators and their models."""
+"""Strings, integers, lists and sparse vectors from DataFrames into estimators and their models."""
 
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ ROWS = 240
 
 @pytest.fixture(scope="module")
 def flights(spark: SparkSession) -> DataFrame:
-    """Late where a carrier flies on a certain day; three carriers, four days."""
+    """Late if a carrier flies on a certain day; three carriers, four days."""
     generator = np.random.default_rng(0)
     rows = [
         (
@@ -74,7 +74,7 @@ def test_wide_and_deep_on_columns_of_all_kinds(flights: DataFrame, tmp_path: Pat
 
 @pytest.mark.nightly
 def test_sparse_vectors_stay_sparse_and_are_scaled(spark: SparkSession) -> None:
-    """A linear function of elements of very different sizes; most are not there."""
+    """A linear function of elements of very different sizes, most of which are missing."""
     generator = np.random.default_rng(1)
     weights = np.zeros(50)
     weights[[3, 17, 40]] = [2.0, 300.0, -0.05]

@@ -80,7 +80,7 @@ def parts() -> dict[str, list[npt.NDArray[Any]]]:
 
 
 def model_fn(features: Any, labels: Any, mode: str, weights: Any) -> Any:
-    """Takes every input once: a sum per row, in two outputs."""
+    """Uses every input once: a sum per row, in two outputs."""
     assert set(features) == {each.name for each in ROWS.features}
     assert features["image"].shape.as_list() == [None, 2, 2, 1]
     assert features["age"].dtype == tf.int64
@@ -111,7 +111,7 @@ def model_fn(features: Any, labels: Any, mode: str, weights: Any) -> Any:
 
 
 def output() -> npt.NDArray[Any]:
-    """What the model gives at first."""
+    """The output of the untrained model."""
     total = IMAGES.sum((1, 2, 3)) + AGES + (CITIES == b"yy") + COUNTS.sum(1) * 0.5
     total = total + [len(row) for row in IDS] + [0.25 * len(row) for row in TEXTS]
     total = total + [sum(row) for row in AMOUNTS]
@@ -119,7 +119,7 @@ def output() -> npt.NDArray[Any]:
 
 
 class Once:
-    """A source of one batch of the rows above."""
+    """A source with one batch of the rows above."""
 
     def __init__(self) -> None:
         tensors = [each for given in parts().values() for each in given]
@@ -151,7 +151,7 @@ def test_every_kind_of_input_trains_and_evaluates(cluster: LocalCluster) -> None
         cluster.server("worker", 0).resources.put("", name, Once())
     driver = DriverMaster(cluster.cluster, "t")
     error = output() - LABELS
-    # As tf.losses has it: divided by the number of elements with a weight that is not 0.
+    # As in tf.losses: divided by the number of elements with a non-zero weight.
     loss = (WEIGHTS[:, None] * error**2).sum() / error.size
     try:
         session = driver.create_session(evaluation.replica(0, 1))

@@ -1,4 +1,4 @@
-"""Groups of what a step changes on parameter servers, and steps that lack some of them."""
+"""Groups of changes by a step on parameter servers, and steps that lack some of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Digests: what they are blind to, and what they name where graphs differ."""
+"""Digests: what they ignore, and the differences between graphs that they name."""
 
 import json
 from collections.abc import Callable
@@ -102,6 +102,6 @@ def test_json_keeps_every_bit() -> None:
     kept = model(rate=1 / 3, big=np.array([np.inf, np.nan, -0.0, 1e-45], np.float32))
     back = GraphDigest.from_json(json.loads(json.dumps(kept.to_json())))
     assert back.scopes == kept.scopes
-    assert len(kept.constants["big"]) == 4  # few enough to be kept one by one
+    assert len(kept.constants["big"]) == 4  # few enough to be stored individually
     assert list(changed_constants(kept, back)) == []
     assert str(dict(back.constants)) == str(dict(kept.constants))

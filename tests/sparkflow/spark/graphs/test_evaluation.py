@@ -49,7 +49,7 @@ def model_fn(features: Any, labels: Any, mode: str) -> Any:
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
     metrics = {
         "accuracy": tf.metrics.accuracy(swapped, classes),
-        # Another shape than in TRAIN: they must be variables of their own.
+        # A different shape than in TRAIN: they must be separate variables.
         "auc": tf.metrics.auc(labels, tf.nn.softmax(logits)[:, 1], num_thresholds=9, name="auc"),
         "mean_label": tf.metrics.mean(labels),
     }
@@ -57,7 +57,7 @@ def model_fn(features: Any, labels: Any, mode: str) -> Any:
 
 
 class Batches:
-    """A source of these batches."""
+    """A source with these batches."""
 
     def __init__(self, batches: list[Batch]) -> None:
         self._batches = iter(batches)
@@ -142,7 +142,7 @@ def test_all_workers_rows_are_counted_together(cluster: LocalCluster, driver: Dr
     np.testing.assert_allclose(found["loss"], -wanted[np.arange(25), 1 - labels].mean(), rtol=1e-5)
     assert np.ndim(found["auc"]) == 0
 
-    # The second evaluation knows nothing of the first.
+    # The second evaluation does not include the first.
     shares = [batches(features[:3], labels[:3], 2), []]
     found = evaluated(cluster, opened, graph, shares)
     right = logits[:3].argmax(1) == 1 - labels[:3]

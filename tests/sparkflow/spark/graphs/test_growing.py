@@ -1,4 +1,4 @@
-"""The nodes that read and set tables that grow, run in a session."""
+"""The nodes that read and set growing tables, run in a session."""
 
 from __future__ import annotations
 

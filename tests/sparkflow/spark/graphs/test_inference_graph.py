@@ -1,4 +1,4 @@
-"""The graph that `transform` runs, as it is built."""
+"""The graph for `transform`, as it is built."""
 
 from typing import Any
 

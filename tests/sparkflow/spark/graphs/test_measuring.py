@@ -13,7 +13,7 @@ from sparkflow.spark.graphs.measuring import (
 
 
 def between(batch: Any, loss: Any) -> list[Any]:
-    """The operations that need the batch and lead to the loss."""
+    """Returns the operations between the batch and the loss."""
     reached, found = {batch.op.name}, []
     for op in loss.graph.get_operations():
         if any(each.op.name in reached for each in op.inputs):

@@ -1,4 +1,4 @@
-"""What a person is told whose model_fn is wrong: (program, the words that help)."""
+"""What users are told if their model_fn is wrong: (program, helpful words)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def step(loss: Any) -> Any:
 
 
 def build(body: Body, label: str = "float32") -> None:
-    """All that `fit` does with a model_fn before the first job, with labels of a dtype."""
+    """Does all that `fit` does with a model_fn before the first job, with labels of a dtype."""
 
     def model_fn(features: Any, labels: Any, mode: str, weights: Any) -> Any:
         return body(features, labels, mode)
@@ -75,7 +75,7 @@ def good(features: Any, labels: Any, mode: str, **more: Any) -> Any:
 
 
 def but(**more: Any) -> Body:
-    """The good one, but for some arguments of its EstimatorSpec, made of the prediction."""
+    """The valid model, except for some arguments of its EstimatorSpec, made of the prediction."""
     return lambda features, labels, mode: good(features, labels, mode, **more)
 
 

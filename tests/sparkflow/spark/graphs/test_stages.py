@@ -59,7 +59,7 @@ def test_no_such_stage(index: Any, kind: type[Exception], text: str) -> None:
 
 
 def layers(widths: list[int]) -> list[Any]:
-    """The operations of a model on the first stage."""
+    """The operations of a model for the first stage."""
     with tf.Graph().as_default() as graph, graph.device(variables_on_ps(1)):
         h = tf.placeholder(tf.float32, [None, widths[0]])
         for width in widths[1:]:
@@ -87,7 +87,7 @@ def test_a_model_is_divided_by_work_and_variables(widths: list[int], expected: l
 
 
 def pictures_and_words() -> tuple[list[Any], dict[str, Any]]:
-    """A large table that costs little, then four small convolutions that cost nearly all."""
+    """A large table that costs little, then four small convolutions that cost almost everything."""
     with tf.Graph().as_default() as graph, graph.device(variables_on_ps(1)):
         words = tf.placeholder(tf.float32, [None, 16, 16, 8])
         ids = tf.placeholder(tf.int64, [None])
@@ -139,7 +139,7 @@ def test_time_within_the_bound_of_memory(monkeypatch: pytest.MonkeyPatch) -> Non
         operations = layers(widths)
         divide(operations, 2, dict)
         found.append([stage_of(op) for op in operations if op.type == "MatMul"])
-    # Two large layers of three are more than a stage may read, whatever the last one takes.
+    # Two of three large layers are more than a stage may read, however long the last one takes.
     assert found == [[0, 0, 1], [0, 0, 1], [0, 1, 1]]
 
 

@@ -49,7 +49,7 @@ def test_computation_is_on_the_worker_and_variables_on_parameter_servers() -> No
     devices = {node.name: node.device for node in graph.graph_def.node}
     assert devices["layer/kernel"] == "/job:ps/task:0"
     assert devices["layer/kernel/Adam"] == "/job:ps/task:0"
-    # The kernel is larger than all others, so that they are on the other one.
+    # The kernel is larger than all others together, so these are on the other server.
     assert devices["layer/bias"] == devices["global_step"] == "/job:ps/task:1"
     assert {devices[name.partition(":")[0]] for name in (graph.loss, graph.weight)} == {
         "/job:worker"

@@ -1,4 +1,4 @@
-"""A Spark Connect server of the pip package's, and programs that are its clients."""
+"""A Spark Connect server from the pip package, and programs that are its clients."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ from support.tied import tied
 
 _SPARK_HOME = Path(pyspark.__file__).parent
 _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
-_START_S = 300.0  # a quarter of a minute on a quiet machine
+_START_S = 300.0  # 15 s on an idle machine
 
 Serve = Callable[[Path, Mapping[str, str]], contextlib.AbstractContextManager[str]]
 Run = Callable[..., dict[str, dict[str, Any]]]
@@ -33,7 +33,7 @@ def _free_port() -> int:
 
 @pytest.fixture(scope="session")
 def connect_server() -> Serve:
-    """A function of a folder and settings: a `with` block with a server, `local[4]` if not said."""
+    """Returns a function of a folder and settings: a server, by default with `local[4]`."""
     if not list((_SPARK_HOME / "jars").glob("spark-connect_*.jar")):
         pytest.skip("This pyspark brings no Connect server")
     return _serve
@@ -59,7 +59,7 @@ def _serve(folder: Path, settings: Mapping[str, str]) -> Iterator[str]:
         command += ["--conf", f"{name}={value}"]
     command += ["--class", _SERVER, "spark-internal"]
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(_SPARK_HOME)}
-    # The processes of a training are told apart from others' by their folder.
+    # The folder distinguishes the training processes from others.
     environment["SPARK_LOCAL_DIRS"] = str(folder / "local")
     log = (folder / "server.log").open("w")
     server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
@@ -81,7 +81,7 @@ def _serve(folder: Path, settings: Mapping[str, str]) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def run_client() -> Run:
-    """A function of a program, its server and arguments: what it printed, by step."""
+    """Returns a function of a program, its server and arguments: the output, by step."""
     return _run
 
 

@@ -1,9 +1,9 @@
-"""Run by test_elastic_training.py as a program of its own, because a process has one SparkContext.
+"""Run by test_elastic_training.py as a separate program, because a process has one SparkContext.
 
     python elastic_program.py FOLDER MASTER
 
-MASTER has one machine of one core. Another one comes, is lost, and training ends; a later fit goes
-on from its checkpoints. Prints one JSON object: what happened.
+MASTER has one machine with one core. Another one is added, is lost, and training ends; a later fit
+resumes from its checkpoints. Prints one JSON object: what happened.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ EPOCHS = 60
 
 
 def trainer(**params: Any) -> SparkTrainer:
-    """As many workers as there are machines, which are one or two."""
+    """Creates a trainer with as many workers as there are machines, which are one or two."""
     given = {
         "model_fn": linear,
         "numWorkers": (1, 2),
@@ -41,13 +41,13 @@ def trainer(**params: Any) -> SparkTrainer:
 
 
 def executors_of(group: int) -> list[int]:
-    """The executors that a machine has started."""
+    """Returns the executors that a machine has started."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             command = (process / "cmdline").read_bytes()
             stat = (process / "stat").read_text()
-        except OSError:  # it has ended meanwhile
+        except OSError:  # it has ended in the meantime
             continue
         of_group = int(stat[stat.rindex(")") + 2 :].split()[2]) == group
         if of_group and b"CoarseGrainedExecutorBackend" in command:
@@ -56,7 +56,7 @@ def executors_of(group: int) -> list[int]:
 
 
 class Script(Callback):
-    """Adds a machine at the end of the second epoch, and kills it when it trains."""
+    """Adds a machine at the end of the second epoch, and kills it once it trains."""
 
     def __init__(self, folder: Path, master: str, stack: contextlib.ExitStack) -> None:
         self._folder, self._master, self._stack = folder, master, stack
@@ -65,7 +65,7 @@ class Script(Callback):
         self.workers: list[int] = []
 
     def on_train_begin(self, run: Any) -> None:
-        """Keeps the run."""
+        """Stores the run."""
         self.run = run
 
     def on_epoch_end(self, epoch: int, metrics: Any) -> None:
@@ -76,11 +76,11 @@ class Script(Callback):
             found = machine(self._folder, 1, self._master, 1, memory="2g")
             self._group = self._stack.enter_context(found)
         elif not changes:
-            time.sleep(1)  # so that executors come before all epochs are over
+            time.sleep(1)  # so that executors are added before all epochs are over
         elif not self._killed:
             self._killed = True
             executors = executors_of(self._group)
-            os.killpg(self._group, signal.SIGKILL)  # the machine, which would start another one
+            os.killpg(self._group, signal.SIGKILL)  # the machine would start another one
             for pid in executors:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)

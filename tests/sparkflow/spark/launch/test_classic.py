@@ -28,7 +28,7 @@ def regression(features: Any, labels: Any, mode: str) -> Any:
 
 @pytest.fixture
 def no_barrier(spark: SparkSession) -> Iterator[SparkSession]:
-    """The shared session with the setting that has tasks start one by one."""
+    """The shared session with the setting that makes tasks start one by one."""
     settings: Any = spark.sparkContext._conf
     settings.set("spark.sparkflow.barrier", "false")
     yield spark

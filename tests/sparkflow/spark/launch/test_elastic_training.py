@@ -1,4 +1,4 @@
-"""Trainings whose number of workers changes while they run."""
+"""Trainings whose number of workers changes during the run."""
 
 import json
 import os
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.timeout(400), pytest.mark.usefixtures("child_processes
 
 
 def network(features: Any, labels: Any, mode: str) -> Any:
-    """A hidden layer and Adam, whose slots have to come along."""
+    """A hidden layer and Adam, whose slots must be preserved."""
     hidden = tf.layers.dense(features, 4, activation=tf.nn.tanh, name="hidden")
     prediction = tf.squeeze(tf.layers.dense(hidden, 1, name="out"), axis=[1])
     if mode == tf.estimator.ModeKeys.PREDICT:
@@ -42,7 +42,7 @@ def df(spark: SparkSession) -> DataFrame:
 
 
 def _slots(*counts: int) -> Callable[[], int]:
-    """For so many workers, one number after each epoch; the last one goes on."""
+    """Returns slots for these numbers of workers, one after each epoch, repeating the last."""
     left = list(counts)
     return lambda: left.pop(0) if len(left) > 1 else left[0]
 
@@ -50,7 +50,7 @@ def _slots(*counts: int) -> Callable[[], int]:
 def _fit(
     rows: DataFrame | str, workers: Any, slots: Callable[[], int] | None = None, **params: Any
 ) -> Any:
-    """Of a DataFrame, or of the Parquet files in a folder."""
+    """Fits a DataFrame, or the Parquet files in a folder."""
     given = {"numPs": 1, "batchSize": 8, "epochs": 4, "syncMode": "sync", "seed": 5}
     trainer = SparkTrainer(
         model_fn=network, numWorkers=workers, progress=False, **{**given, **params}
@@ -78,7 +78,7 @@ def test_one_then_three_then_two_workers_learn_what_three_do(df: DataFrame) -> N
 
 @pytest.fixture(scope="module")
 def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Row groups of 7 rows in two files; some rows cannot be trained on, some validate."""
+    """Row groups of 7 rows in two files; some rows are invalid, some are for validation."""
     path = tmp_path_factory.mktemp("rows")
     x = np.random.default_rng(0).normal(size=(103, 3))
     for number, part in enumerate(np.array_split(np.arange(103), 2)):
@@ -183,7 +183,7 @@ def test_a_machine_that_comes_and_is_lost_with_dynamic_allocation(tmp_path: Path
     assert found["resized"] == [[1, 2]]
     assert found["restarts"] == 1
     assert found["started"].startswith("an ordinary stage")
-    # The epochs of the later fit are those that the first one had not made.
+    # The later fit makes the epochs that the first one had not made.
     assert found["resumed"] is not None
     assert found["epochs"] == [60, 65, 65]
     assert found["steps"][1] == found["steps"][2]

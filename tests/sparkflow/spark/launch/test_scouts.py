@@ -1,4 +1,4 @@
-"""What has dynamic allocation look for executors."""
+"""What makes dynamic allocation request executors."""
 
 import threading
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""The predictions of a model are the same by every way out of it, in values and in shape."""
+"""The predictions of a model are the same in every export format, in values and in shape."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +17,7 @@ from sparkflow.spark.estimators.heads import Objective, classifier_model_fn
 from sparkflow.spark.graphs.inference_graph import build_inference_graph
 from sparkflow.spark.graphs.model_fn import ModelInputs
 
-# MLflow and what it needs warn of each other's old names.
+# MLflow and its dependencies warn of each other's deprecated names.
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(300)]
 
 ROWS = np.float32([[1.0, 2.0], [-3.0, 0.5], [0.25, -1.0]])
@@ -33,7 +33,7 @@ def _logits(width: int) -> Any:
 
 
 def _one_number(features: Any, mode: str) -> Any:
-    """A model_fn of a user who knows of one probability only."""
+    """A user's model_fn that computes only one probability."""
     r = tf.squeeze(_logits(1)(features, mode), [1])
     found = {
         "probability": tf.sigmoid(r),

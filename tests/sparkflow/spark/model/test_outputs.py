@@ -1,4 +1,4 @@
-"""The columns that predictions become."""
+"""The columns that hold predictions."""
 
 from inspect import signature
 
@@ -89,7 +89,7 @@ def test_lists_become_dense_vectors(rows: int) -> None:
     value = np.arange(rows * 2.0).reshape(rows, 2)
     made = to_vectors(to_arrow(value, OutputColumn("a", "a", "array<double>", True)))
     assert made.type == VECTOR
-    if takes_arrow():  # and compares with its own names, and which fields may be null
+    if takes_arrow():  # and compares with its own names, and nullability
         given = {"timezone": "UTC"} if "timezone" in signature(to_arrow_type).parameters else {}
         assert str(VECTOR) == str(to_arrow_type(VectorUDT.sqlType(), **given))
     expected = [{"type": 1, "size": None, "indices": None, "values": row} for row in value.tolist()]

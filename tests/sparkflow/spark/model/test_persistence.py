@@ -1,4 +1,4 @@
-"""Models in files: alone, in pipelines and after tuning, in a fresh process."""
+"""Models in files: single, in pipelines and after tuning, loaded in a fresh process."""
 
 import os
 import subprocess
@@ -55,7 +55,7 @@ def test_a_model_comes_back_as_it_was(
     assert loaded.history == model.history
     assert loaded.history.loss == [2.0, 1.0]
     assert loaded.inference_model.signature == mixed.signature
-    # Without Spark, in a process that has never seen what made it.
+    # Without Spark, in a process without the code that created it.
     program = (
         "import sys; from sparkflow.export import InferenceModel\n"
         f"model = InferenceModel.load({path!r})\n"
@@ -122,7 +122,7 @@ def test_a_model_in_a_pipeline_and_after_tuning(
 
 
 def test_files_go_through_hadoop(spark: SparkSession, tmp_path: Path) -> None:
-    """As they do where the path is not one of this machine."""
+    """As if the path were not on this machine."""
     source, found = tmp_path / "source", tmp_path / "found"
     source.mkdir()
     found.mkdir()
@@ -137,7 +137,8 @@ def test_files_go_through_hadoop(spark: SparkSession, tmp_path: Path) -> None:
         download(spark, target, ["graph.pb", "c"], found)
     assert read_model_file(spark, target) == b"{}"
     assert read_model_file(spark, f"{target}/nowhere") is None
-    # Another model's files have other names; those of the first one go when it is complete.
+    # Another model's files have different names; those of the first one are deleted when it is
+    # complete.
     (source / "graph.pb").rename(source / "graph-0123abcd.pb")
     upload(spark, source, target)
     names = {each.name for each in (tmp_path / "new/target").iterdir() if each.name[0] != "."}

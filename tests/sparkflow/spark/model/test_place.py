@@ -1,4 +1,4 @@
-"""Where a model runs in a Python worker."""
+"""The device and threads on which a model runs in a Python worker."""
 
 import pytest
 
@@ -59,4 +59,4 @@ def test_gpus_that_nobody_sees(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_threads_are_those_of_the_task_unless_somebody_says_more() -> None:
     assert _place("cpu", None).threads == 3
-    assert _place("cpu", None, {"OMP_NUM_THREADS": "2"}).threads == 0  # read by who starts threads
+    assert _place("cpu", None, {"OMP_NUM_THREADS": "2"}).threads == 0  # read elsewhere

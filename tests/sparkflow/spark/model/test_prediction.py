@@ -38,7 +38,7 @@ def model() -> InferenceModel:
 
 
 class Watched:
-    """A predictor that keeps how many rows it was run on."""
+    """A predictor that records how many rows it was run on."""
 
     def __init__(self, predictor: Predictor) -> None:
         self._predictor = predictor
@@ -146,4 +146,4 @@ def test_a_model_is_loaded_once_per_process_and_place(model: InferenceModel) -> 
     assert predictor_for("once", Place("/device:CPU:0"), load) is not first
     for index in range(4):
         predictor_for(f"other {index}", Place(), load)
-    assert predictor_for("once", Place(), load) is not first  # the oldest ones go
+    assert predictor_for("once", Place(), load) is not first  # the oldest ones are dropped

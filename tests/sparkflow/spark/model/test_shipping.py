@@ -1,4 +1,4 @@
-"""A model's files on their way to the executors, and what is left of them."""
+"""A model's files sent to the executors, and what is left of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_model_is_sent_once(spark: SparkSession, classifier: InferenceModel) -
 def test_files_of_models_that_are_gone_are_removed(
     spark: SparkSession, classifier: InferenceModel
 ) -> None:
-    # Each model that had transformed left a file of its size on the driver's disk.
+    # Each model that had transformed used to leave a file of its size on the driver's disk.
     context: Any = spark.sparkContext
     rows = spark.createDataFrame([([1.0, 2.0, 3.0],)], "features array<double>")
     folder = Path(context._temp_dir)
@@ -44,7 +44,7 @@ def test_files_of_models_that_are_gone_are_removed(
 
     model = None
     ship_others()
-    # The DataFrame needs it.
+    # The DataFrame still needs it.
     assert (folder / made).exists()
     assert len(predicted.collect()) == 1
     predicted = None

@@ -1,4 +1,4 @@
-"""`SparkTrainerModel` on DataFrames: columns, policies, streams, and how it travels."""
+"""`SparkTrainerModel` on DataFrames: columns, policies, streams, and how it is sent."""
 
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ MIXED_SCHEMA = (
 
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
-    """Vectors, dense and sparse, in Parquet files, and arrays and scalars beside them."""
+    """Vectors, dense and sparse, in Parquet files, together with arrays and scalars."""
     vectors = [Vectors.dense(1, 2, 3), Vectors.sparse(3, {0: 4.0}), Vectors.dense(-1, 1, 0)] * 4
     data = [(i, v, v.toArray().tolist(), *map(float, v.toArray())) for i, v in enumerate(vectors)]
     path = str(tmp_path_factory.mktemp("rows") / "parquet")
@@ -126,14 +126,14 @@ def test_rows_with_nulls(classifier: InferenceModel, rows: DataFrame) -> None:
 def test_vectors_are_the_same_whoever_makes_them(
     classifier: InferenceModel, rows: DataFrame, monkeypatch: pytest.MonkeyPatch, policy: str
 ) -> None:
-    """From Spark 4.1 on Python gives vectors, before that the JVM makes them of arrays."""
+    """From Spark 4.1 on Python returns vectors, before that the JVM converts arrays to them."""
     if policy != "error":
         rows = rows.withColumn("b", F.when(F.col("id") % 5 != 3, F.col("b")))
     model = SparkTrainerModel(classifier).setFeaturesCol(["a", "b", "c"]).setHandleInvalid(policy)
     model.setInferenceBatchSize(2)
 
     def seen(found: DataFrame) -> list[Any]:
-        """What Python, and what functions of the JVM get of them."""
+        """Returns what Python and functions of the JVM get of them."""
         columns = [F.col(name) for name in ("probability", "rawPrediction")]
         numbers = [F.when(each.isNotNull(), vector_to_array(each)) for each in columns]
         sizes = [F.unwrap_udt(each).getField("type") for each in columns] if is_new else []
@@ -212,7 +212,7 @@ def test_a_model_travels_once_and_runs_once_per_row(
 def test_rows_go_to_python_as_rows(
     classifier: InferenceModel, rows: DataFrame, features: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = rows if features == "features" else rows.drop("features")  # no vectors there
+    given = rows if features == "features" else rows.drop("features")  # without vectors
     SparkTrainerModel(classifier).setFeaturesCol(features).transform(given).explain()
     plan = capsys.readouterr().out
     assert plan.index("ArrowEvalPython") < plan.index("ColumnarToRow") < plan.index("FileScan")

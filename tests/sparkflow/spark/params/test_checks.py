@@ -1,4 +1,4 @@
-"""Parameters that do not go together are found before any job."""
+"""Incompatible parameters are found before any job."""
 
 from __future__ import annotations
 

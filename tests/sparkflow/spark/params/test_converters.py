@@ -1,4 +1,4 @@
-"""Single values: what is taken, as what it is kept, and what is said of others."""
+"""Single values: which are accepted, how they are stored, and the errors for others."""
 
 import math
 from typing import Any

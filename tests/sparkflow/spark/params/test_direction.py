@@ -1,4 +1,4 @@
-"""Which way metrics get better."""
+"""Whether a metric should be minimized or maximized."""
 
 from __future__ import annotations
 

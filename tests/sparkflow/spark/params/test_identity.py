@@ -1,4 +1,4 @@
-"""Which parameters make another training of it."""
+"""Which parameters make it a different training."""
 
 from sparkflow.spark.params import table
 from sparkflow.spark.params.identity import PLACEMENT, deciding, placement

@@ -1,4 +1,4 @@
-"""What a person is told who misspells a parameter, or gives it something else: (call, words)."""
+"""What users are told who misspell a parameter or pass a wrong value: (call, words)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A parameter is added as CONTRIBUTING says it: by a row of a table, and by nothing else.
+"""A parameter is added as CONTRIBUTING describes it: by a row of a table, and nothing else.
 
-A program of its own, since a class has its Params for as long as a process lives: it adds a row to
-a table before anything is made of it, runs the generator, and takes what that writes in place of
-the files.
+This is a separate program, since a class has its Params for the lifetime of a process: it adds a
+row to a table before anything is derived from it, runs the generator, and uses its output instead
+of the files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is written from the tables of parameters is what they say."""
+"""What is generated from the tables of parameters matches them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Run by test_seed_programs.py as a program of its own, because a process has one SparkContext.
+"""Run by test_seed_programs.py as a separate program, because a process has one SparkContext.
 
     python seed_programs.py MASTER FOLDER
 
-The programs that distributed TensorFlow 1 is taught with, on a `SparkCluster` whose rows are those
-of a DataFrame. Prints one JSON object: what each found.
+The programs used to teach distributed TensorFlow 1, on a `SparkCluster` with the rows of a
+DataFrame. Prints one JSON object: the result of each.
 """
 
 import json
@@ -89,14 +89,14 @@ def between_graph(rows):
 
 
 def kill_an_executor(folder):
-    """Kills the JVM that is above a task's process."""
+    """Kills the JVM above a task's process."""
     for executor in executors(folder).values():
         os.kill(executor, signal.SIGKILL)
         return
 
 
 def survive(cluster, rows, folder):
-    """What a lost executor ends, and that the cluster can be made again with its rows."""
+    """What ends when an executor is lost; the cluster can be created again with its rows."""
     kill_an_executor(folder)
     deadline = time.monotonic() + WAIT_S
     while cluster.is_running and time.monotonic() < deadline:

@@ -22,7 +22,7 @@ WAIT_S = 60
 
 @pytest.fixture(params=["local", "exchanged"])
 def way(request, monkeypatch):
-    """Files of this machine, and the exchange by which rows reach executors elsewhere."""
+    """Files on this machine, and the exchange by which rows reach remote executors."""
     if request.param == "exchanged":
         for module in (cluster_dataset, spark_cluster):
             monkeypatch.setattr(module, "is_local", lambda df: False)
@@ -78,7 +78,7 @@ def test_in_graph_replicas_train_on_their_shares(cluster, df, way):
     assert rows.num_batches == (10, 10)
     with tf.device(tf.train.replica_device_setter(cluster=cluster.spec)):
         w = tf.get_variable("w", [3, 1], initializer=tf.zeros_initializer())
-    assert not cluster.is_running  # to count servers needs none
+    assert not cluster.is_running  # counting does not need servers
     losses = []
     for task in range(len(rows)):
         features, labels = on_worker(rows, task)
@@ -159,10 +159,10 @@ def test_more_workers_than_rows(cluster, df, way):
 
 
 def between_graph():
-    """The function `counted`, which is pickled by value: the tasks cannot import this module."""
+    """The function `counted`, pickled by value, since the tasks cannot import this module."""
 
     def counted(rows, steps):
-        """A between-graph program: what each worker saw, by a session of its own server."""
+        """A between-graph program: returns what each worker read in a session on its own server."""
         import json
         import os
 
@@ -203,7 +203,7 @@ def test_functions_of_the_tasks_have_their_shares(spark, df, way, child_processe
     found = cluster.run(counted, rows, 1000)
     assert [len(each) for each in found] == [50, 50]
     assert sorted(chain(*found)) == list(range(100))
-    # Inside other arguments, too.
+    # Also inside other arguments.
     assert cluster.run(lambda given: len(given["of"][0]), {"of": [rows]}) == [2, 2]
     rows.close()
     rows.close()

@@ -1,4 +1,4 @@
-"""The process that a function of the user's runs in, without Spark around it."""
+"""The process that runs a user's function, without Spark around it."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What `SparkCluster.dataset` takes in place of a DataFrame, and what it refuses."""
+"""What `SparkCluster.dataset` accepts instead of a DataFrame, and what it rejects."""
 
 import pytest
 

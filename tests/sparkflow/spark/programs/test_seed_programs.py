@@ -1,4 +1,4 @@
-"""The programs of distributed TensorFlow 1 on each kind of cluster that Spark brings itself."""
+"""The programs of distributed TensorFlow 1 on each kind of cluster that is part of Spark."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Programs of the user's own on a cluster that Spark's executors host."""
+"""Users' own programs on a cluster hosted by Spark's executors."""
 
 import os
 import signal
@@ -78,7 +78,7 @@ def test_only_who_has_the_token_gets_in(cluster):
 
 
 def process_of(task, processes):
-    """The process of a task, by what its environment says."""
+    """Returns the process of a task, found by its environment."""
     for process in processes:
         if f"SPARKFLOW_TASK={task}".encode() in Path(f"/proc/{process}/environ").read_bytes():
             return process

@@ -1,4 +1,4 @@
-"""The process that serves TensorBoard: what it is told, and what it answers."""
+"""The process that serves TensorBoard: its requests and its answers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""TensorBoard beside a program: its address, its end, and what is said where it does not start.
+"""TensorBoard next to a program: its address, its end, and the message if it does not start.
 
-The tests bring a TensorBoard of a few lines along; `TENSORBOARD_PATH=folder` of a real one has it
-asked in its place.
+The tests include a TensorBoard of a few lines; `TENSORBOARD_PATH=folder` with a real one tests that
+instead.
 """
 
 import logging

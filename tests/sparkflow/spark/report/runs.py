@@ -14,7 +14,7 @@ from sparkflow.spark.control.recorder import HistoryRecorder
 
 
 class Clock:
-    """Time that passes when told to."""
+    """A clock that advances when told to."""
 
     def __init__(self, now: float = 1000.0) -> None:
         self.now = now
@@ -70,7 +70,7 @@ class FakeRun:
 
 
 def whole_run(clock: Clock, callback: Callback, losses: Sequence[float] = (4.0, 2.0)) -> FakeRun:
-    """A run from its first wait to its good end."""
+    """Simulates a run from its first wait to its successful end."""
     run = FakeRun(clock, callback)
     callback.on_waiting("waiting for 2 of 2 tasks")
     clock.now += 1

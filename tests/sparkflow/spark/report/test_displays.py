@@ -27,14 +27,14 @@ FIGURES = MetricsSnapshot(
 
 
 class Terminal(io.StringIO):
-    """A stream that says that it is a terminal."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
 class ClosedPipe(Terminal):
-    """A terminal that went away."""
+    """A terminal that was closed."""
 
     def write(self, text: str) -> int:
         raise BrokenPipeError(32, "Broken pipe")
@@ -45,7 +45,7 @@ class ClosedPipe(Terminal):
 
 @pytest.fixture
 def show_on(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[TextIO], None]]:
-    """Has stderr be another stream; pytest puts its own there between set-up and call."""
+    """Replaces stderr by another stream; pytest sets its own between set-up and call."""
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setattr(displays, "_shell", lambda: None)

@@ -1,4 +1,4 @@
-"""What only reports does not end a training."""
+"""Failures in reporting do not end training."""
 
 import logging
 from typing import Any

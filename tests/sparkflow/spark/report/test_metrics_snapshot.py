@@ -1,4 +1,4 @@
-"""The figures that all displays show."""
+"""The metrics that all displays show."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Where MLflow is told that rows come from."""
+"""The sources of rows that MLflow is told."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sparkflow.spark.report.mlflow_dataset import TrainingRows, _entity
 
-# MLflow and what it needs warn of each other's old names.
+# MLflow and its dependencies warn of each other's deprecated names.
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(300)]
 
 

@@ -1,4 +1,4 @@
-"""Runs of MLflow, in a database of its own."""
+"""Runs of MLflow, in a separate database."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +13,7 @@ from sparkflow.export.signature import Output, Signature
 from sparkflow.spark.report.mlflow_reporter import MlflowReporter, require_mlflow
 from tests.sparkflow.spark.report.runs import Clock, FakeRun, whole_run
 
-# MLflow and what it needs warn of each other's old names.
+# MLflow and its dependencies warn of each other's deprecated names.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
@@ -68,7 +68,7 @@ def test_fits_are_children_of_the_active_run_in_all_threads(mlflow: Any) -> None
 
     with mlflow.start_run() as parent:
         fit()
-        with ThreadPoolExecutor(2) as pool:  # as CrossValidator has it
+        with ThreadPoolExecutor(2) as pool:  # as in CrossValidator
             for each in [pool.submit(fit) for _ in range(2)]:
                 each.result()
         assert mlflow.active_run().info.run_id == parent.info.run_id

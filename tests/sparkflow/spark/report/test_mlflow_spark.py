@@ -1,4 +1,4 @@
-"""MLflow beside Spark: what a run says of its rows, `spark_udf`, and autologging."""
+"""MLflow with Spark: what a run records about its rows, `spark_udf`, and autologging."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from sparkflow.export import InferenceModel
 from sparkflow.export.mlflow import save_model
 from sparkflow.spark import SparkLinearClassifier, SparkTrainerModel
 
-# MLflow and what it needs warn of each other's old names.
+# MLflow and its dependencies warn of each other's deprecated names.
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.timeout(600),
@@ -44,7 +44,7 @@ def test_a_fit_says_where_its_rows_are_from_and_is_registered(
     assert [(tag.key, tag.value) for tag in given.tags] == [("mlflow.data.context", "training")]
     (version,) = mlflow.search_model_versions(filter_string="name = 'main.ml.linear'")
     assert version.run_id == ours.info.run_id
-    # What MLflow itself saw of the fit; ours is below that run.
+    # What MLflow itself recorded of the fit; our run is below that.
     (seen,) = [run for run in found if run is not ours]
     assert seen.data.tags["estimator_class"].endswith("SparkLinearClassifier")
     assert seen.data.params["epochs"] == "1"
@@ -52,7 +52,7 @@ def test_a_fit_says_where_its_rows_are_from_and_is_registered(
     assert model.history.steps
 
 
-@pytest.mark.usefixtures("own_temporary_files")  # where it keeps the model
+@pytest.mark.usefixtures("own_temporary_files")  # where it stores the model
 def test_a_udf_of_mlflow_gives_what_transform_gives(
     spark: SparkSession, classifier: InferenceModel, mixed: InferenceModel, tmp_path: Path
 ) -> None:

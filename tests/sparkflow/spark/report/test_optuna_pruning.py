@@ -12,11 +12,11 @@ optuna = pytest.importorskip("optuna")
 
 
 RATES = (0.01, 500.0, 0.1)
-"""Of the trials. Two threads may draw the same enqueued trial from SQLite (Optuna 5.0)."""
+"""The trials' rates. Two threads may draw the same enqueued trial from SQLite (Optuna 5.0)."""
 
 
 class _Trial:
-    """Keeps what it is told, and is pruned at a value."""
+    """Records what it is told, and is pruned at a value."""
 
     def __init__(self, limit: float) -> None:
         self.limit = limit

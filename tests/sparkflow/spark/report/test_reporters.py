@@ -1,4 +1,4 @@
-"""What is seen of a real training, on `local[4]`."""
+"""The reports of a real training, on `local[4]`."""
 
 import itertools
 import threading
@@ -33,7 +33,7 @@ def _model_fn(features: Any, labels: Any, mode: str) -> Any:
 
 
 class _Descriptions(Callback):
-    """Reads what Spark's UI would show of the jobs."""
+    """Reads what Spark's UI would show for the jobs."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._store: Any = spark.sparkContext._jsc.sc().statusStore()  # type: ignore[attr-defined]
@@ -52,7 +52,7 @@ class _Descriptions(Callback):
         self.while_running = self.read()
 
 
-# MLflow and what it needs warn of each other's old names.
+# MLflow and its dependencies warn of each other's deprecated names.
 @pytest.mark.filterwarnings("ignore")
 def test_a_fit_is_seen_everywhere(
     spark: SparkSession, mlflow: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
@@ -105,7 +105,7 @@ def test_a_fit_is_seen_everywhere(
     expected = model.inference_model.predictor()(np.float32([[1, 2], [3, 4]]))["prediction"]
     np.testing.assert_allclose(found, expected)
 
-    # What it was submitted with, or already the figures.
+    # The initial description, or already the metrics.
     ours = [text for text in descriptions.while_running if text.startswith("SparkTrainer")]
     assert any("workers" in text or "epoch" in text or "waiting" in text for text in ours)
     assert any(

@@ -1,4 +1,4 @@
-"""TensorBoard's directory, as its own reader would find it."""
+"""TensorBoard's directory, as found by its own reader."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""Run by test_object_store.py as a program of its own, for a JVM takes its environment along.
+"""Run by test_object_store.py as a separate program, since a JVM inherits its environment.
 
-Trains on Parquet files of an S3 server, with checkpoints and event files there: in peace, and with
-"cut" printed again and again, which has the test cut all connections to the server. Prints what
-came of it as JSON.
+Trains on Parquet files on an S3 server, with checkpoints and event files there: undisturbed, and
+repeatedly printing "cut", which makes the test cut all connections to the server. Prints the
+outcome as JSON.
 """
 
 import io
@@ -20,7 +20,7 @@ from support.spark_models import linear
 
 
 class Cuts(Callback):
-    """Asks for a cut at every few steps that become known, and at every checkpoint."""
+    """Requests a cut every few steps, and at every checkpoint."""
 
     def __init__(self) -> None:
         self.cuts = 0
@@ -76,7 +76,7 @@ def main() -> None:
             {
                 "calm": calm,
                 "cut": cut,
-                "again": fit("cut"),  # what has ended is taken from its checkpoint
+                "again": fit("cut"),  # what is complete is read from its checkpoint
                 "cuts": cutting.cuts,
                 "checkpoints": cutting.checkpoints,
                 "events": len(system.list_directory("s3a://bucket/cut-logs")),

@@ -1,6 +1,6 @@
 """Checkpoints, models, event files, TFRecords and Parquet on servers like Google's and Azure's.
 
-They are real servers over HTTP (emulators that others wrote), killed, slow and cut off in between;
+These are real servers over HTTP (third-party emulators), killed, slowed down and cut off;
 `test_object_store.py` does the same with S3, and trains there.
 """
 
@@ -77,7 +77,7 @@ def test_files_are_there_whole_or_not_at_all(store: ObjectStore) -> None:
     tf.gfile.MakeDirs(f"{folder}/deep/er")
     with tf.gfile.GFile(f"{folder}/deep/er/b.txt", "w") as file:
         file.write("two\n")
-        # Not before its last byte; but pyarrow makes an empty one on Azure when it is opened.
+        # Not before its last byte; but on Azure pyarrow creates an empty one when it is opened.
         assert tf.gfile.Exists(f"{folder}/deep/er/b.txt") == store.root.startswith("abfs")
     assert tf.gfile.Glob(f"{folder}/*.txt") == [f"{folder}/a.txt"]
     tf.gfile.Copy(f"{folder}/a.txt", f"{folder}/d.txt")
@@ -86,7 +86,7 @@ def test_files_are_there_whole_or_not_at_all(store: ObjectStore) -> None:
         system.read_file(f"{folder}/c.txt")
     tf.gfile.DeleteRecursively(folder)
     assert not tf.gfile.Exists(folder)
-    # A folder that is there by its files alone.
+    # A folder that exists only through its files.
     whole.write_whole(f"{store.root}/other/x", b"x")
     tf.gfile.DeleteRecursively(f"{store.root}/other")
     assert not tf.gfile.Exists(f"{store.root}/other")
@@ -109,7 +109,7 @@ def test_a_checkpoint_is_the_old_one_or_the_new_one(store: ObjectStore, how: str
     except (OpError, OSError) as error:
         last, said = 1, str(error)
     assert "/run" in said
-    assert (last == 1) == (how == "refuse")  # all others ask again
+    assert (last == 1) == (how == "refuse")  # all others retry
     assert time.monotonic() - began < MOST_S
     store.link.restore()
     for step in (last, 3, 4):
@@ -157,7 +157,7 @@ def save(name):
 """
 
 
-@pytest.mark.timeout(3600)  # of ten deletions on Azurite one takes seven seconds
+@pytest.mark.timeout(3600)  # on Azurite, one in ten deletions takes seven seconds
 @pytest.mark.parametrize(
     "any_store",
     [
@@ -178,7 +178,7 @@ def test_a_model_survives_the_death_of_who_saves_another_over_it(
     def died() -> bool:
         folder = f"{any_store.root}/model{len(values)}"
         write_model(folder, InClosure(before), is_data_file)
-        # As one who died before has left it.
+        # As left by a previous writer that died.
         whole.write_through(whole.partial_name(f"{folder}/{MODEL_FILE}"), b"")
         whole.write_through(f"{folder}/graph-01234567.pb", b"")
         return any_store.kills(len(values), writer, f"model{len(values)}")
@@ -189,12 +189,12 @@ def test_a_model_survives_the_death_of_who_saves_another_over_it(
             values.append(saved(f"{root}/model{len(values)}"))
     assert set(values) == {1.0, 2.0}
     assert (values[0], values[-1]) == (1.0, 2.0)
-    # A later piece is a later moment, but for what the network puts together: an undisturbed save
-    # to S3 took 81 to 96 pieces.
+    # A later piece is a later moment, except for what the network merges: an undisturbed save to S3
+    # took 81 to 96 pieces.
     first_new, last_old = values.index(2.0), len(values) - 1 - values[::-1].index(1.0)
     assert last_old - first_new < len(values) / 4
-    # Nothing is left of those who died, nor of the first model, once somebody has saved again. All
-    # have died by now, because Azure keeps what they were deleting on lease for a minute.
+    # Nothing is left of the dead writers, nor of the first model, after another save. All have died
+    # by now, because Azure keeps a lease on what they were deleting for a minute.
     for number in range(len(values) + 1):
         folder = f"{root}/model{number}"
         write_model(folder, InClosure(last), is_data_file)
@@ -204,13 +204,13 @@ def test_a_model_survives_the_death_of_who_saves_another_over_it(
 
 
 def saved_files(value: float, folder: Path, taken: Collection[str]) -> dict[str, bytes]:
-    """The files of a model with names that are not taken."""
+    """Returns the files of a model with unused names."""
     model(value).save(folder, taken=taken)
     return files_of_model(folder)
 
 
 def saved(folder: str) -> float:
-    """The value that the variable of the model in a folder has."""
+    """Returns the value of the variable of the model in a folder."""
     files = {name: system.read_file(f"{folder}/{name}") for name in system.list_directory(folder)}
     value: float = InferenceModel.from_files(files).variables["v"][0]
     return value
@@ -256,14 +256,14 @@ def test_models_events_records_and_tables(store: ObjectStore, how: str) -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         records = tf.data.TFRecordDataset(f"{store.root}/r.tfrecord").make_one_shot_iterator()
         assert session.run(records.get_next()) == b"record"
-    # Not by `tf.data`: what seeks in a file of gs: holds Python's lock, which the link needs, too.
+    # Not by `tf.data`: seeking in a file of gs: holds the GIL, which the link needs, too.
     files_there, path, _ = system.resolve(f"{store.root}/rows.parquet")
     assert isinstance(files_there, system.ArrowFiles)
     assert pq.read_table(path, filesystem=files_there._system).equals(table)
 
 
 def model(value: float = 1.0) -> InferenceModel:
-    """A model with one variable that has this value twice."""
+    """A model with one variable that contains this value twice."""
     with tf.Graph().as_default() as graph:
         x = tf.placeholder(tf.float32, [None, 2], name="x")
         tf.identity(x * tf.get_variable("v", [2]), name="y")
@@ -274,7 +274,7 @@ def model(value: float = 1.0) -> InferenceModel:
 
 
 def test_other_threads_go_on_while_a_file_is_read(store: ObjectStore) -> None:
-    """pyarrow held Python's lock until the server of `gs:` answered, as long as that took."""
+    """pyarrow used to hold the GIL until the server of `gs:` answered, however long that took."""
     whole.write_whole(f"{store.root}/a", b"x" * 1000)
     store.link.delay(1.0)
     longest, last, done = 0.0, time.monotonic(), threading.Event()

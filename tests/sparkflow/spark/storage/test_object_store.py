@@ -1,4 +1,4 @@
-"""Checkpoints, event files, TFRecords and Parquet on a real S3 server, which breaks in between."""
+"""Checkpoints, event files, TFRecords and Parquet on a real S3 server, which fails temporarily."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_checkpoint_survives_that_the_server_is_away(store: ObjectStore, how: 
     except (OpError, OSError) as error:
         last, said = 1, str(error)
     assert "bucket/run" in said
-    assert how == "cut" or last == 1  # a cut connection may do: pyarrow asks again
+    assert how == "cut" or last == 1  # a cut connection may succeed: pyarrow retries
     assert time.monotonic() - started < MOST_S
     store.link.restore()
     found = where.latest()

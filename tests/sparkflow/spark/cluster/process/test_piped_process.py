@@ -1,4 +1,4 @@
-"""A process behind pipes, with modules of Python's own in it."""
+"""A process behind pipes that runs modules of Python's standard library."""
 
 import os
 import queue
@@ -19,7 +19,7 @@ def test_what_is_written_is_read_and_what_is_said_comes_back():
     process = PipedProcess(NAME, "json.tool", os.environ, lambda out: said.append(out.read()))
     process.write(b'{"a":')
     process.write(b" 1}")
-    process.end()  # its input ends, and so does it
+    process.end()  # its input ends, and so does the process
     assert process.wait() == 0
     assert said == [b'{\n    "a": 1\n}\n']
     assert process.lines == []

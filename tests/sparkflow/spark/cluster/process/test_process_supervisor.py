@@ -1,4 +1,4 @@
-"""What becomes of a task whose child process ends, without processes."""
+"""What happens to a task whose child process ends, tested without processes."""
 
 import queue
 import threading

@@ -1,4 +1,4 @@
-"""Which sessions start their tasks in a barrier stage, and what dynamic allocation can give."""
+"""Which sessions start their tasks in a barrier stage, and what dynamic allocation can provide."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who gets which GPU, and what is said where two tasks have the same or one sees none."""
+"""Which task gets which GPU, and the messages if two tasks share one or one sees none."""
 
 import pytest
 

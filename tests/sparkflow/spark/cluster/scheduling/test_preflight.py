@@ -1,4 +1,4 @@
-"""What settings are refused, with which numbers."""
+"""Which settings are rejected, with which numbers."""
 
 import pytest
 

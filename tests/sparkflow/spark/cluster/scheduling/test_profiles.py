@@ -1,4 +1,4 @@
-"""What tasks with resources of their own take together; with Spark in `test_resources`."""
+"""The total resources of tasks with their own profiles; with Spark, see `test_resources`."""
 
 from typing import Any
 
@@ -26,7 +26,8 @@ def test_servers_are_apart_where_there_are_profiles() -> None:
 def test_cores_of_all_tasks() -> None:
     layout = ClusterLayout(2, 3, num_stages=2)
     assert _profiles({"cpus": 4}, {}).cpus(layout, {}) == 6 * 4 + 2
-    # A role that is asked for without cores takes one; one that is not, what the settings say.
+    # A role requested without cores takes one; one that is not requested takes what settings
+    # specify.
     assert _profiles({"gpu": 1}, {}).cpus(layout, {"spark.task.cpus": "3"}) == 6 + 2 * 3
     assert _profiles({"gpu": 1}, {"cpus": 2}).cpus(layout, {}) == 6 + 2 * 2
 

@@ -53,7 +53,7 @@ def test_fits_wait_for_each_other_in_turn() -> None:
     assert first.runs.wait(20)
     second = Fit(ledger, 2)
     assert second.waits.wait(20)
-    third = Fit(ledger, 1)  # would fit, but comes after the second
+    third = Fit(ledger, 1)  # would fit, but is queued after the second
     assert third.waits.wait(20)
     assert not second.runs.is_set()
     assert not third.runs.is_set()
@@ -73,7 +73,7 @@ def test_fits_wait_for_each_other_in_turn() -> None:
 
 
 class Asking:
-    """Spark, which takes its time to say how many slots there are."""
+    """A Spark that is slow to report its number of slots."""
 
     def __init__(self, then: int = 4) -> None:
         self.asked, self.answer = threading.Event(), threading.Event()
@@ -102,7 +102,7 @@ def test_who_comes_while_another_one_asks_how_many_there_are(
     counted = threading.Semaphore(0)
     second = Fit(ledger, wanted, lambda: counted.release() or 4)
     assert counted.acquire(timeout=20)
-    with ledger._changed:  # it waits by now, or is about to
+    with ledger._changed:  # it is waiting by now, or about to
         assert second.texts == []
     spark.answer.set()
     assert first.runs.wait(20)

@@ -1,4 +1,4 @@
-"""What one fit knows of itself and of those before it, without a cluster."""
+"""What a fit knows about itself and earlier fits, tested without a cluster."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _recovery(rig: Any, state: FitState) -> WorkerRecovery:
 
 @pytest.fixture
 def interrupted(rig: Any, tmp_path: Path) -> Any:
-    """A fit that was interrupted once, and has left a checkpoint that says so."""
+    """A fit that was interrupted once, and left a checkpoint that records it."""
     rig = rig.but(sync_mode="async", epochs=1, checkpoint_dir=str(tmp_path), num_ps=1)
     result = rig.but(callbacks=(CrashOnce(rig),), restarts=True).train()
     assert len(result.history.restarts) == 1
@@ -48,7 +48,7 @@ def interrupted(rig: Any, tmp_path: Path) -> Any:
 
 def test_what_interrupted_an_earlier_fit_does_not_count_in_this_one(interrupted: Any) -> None:
     state = _state(interrupted)
-    assert len(state.history.restarts) == 1  # the history is of both
+    assert len(state.history.restarts) == 1  # the history includes both
     assert state.restarts == []
     assert _recovery(interrupted, state).may_lose_one()
     state.on_restart("an executor was lost")
@@ -71,8 +71,9 @@ def test_a_worker_that_came_back_and_a_loss_are_both_in_the_history(interrupted:
 
 
 def test_every_restart_stays_known_and_is_counted_once(rig: Any) -> None:
-    # A worker that was lost while the others went on was noted by the run, not by an attempt's end:
-    # it was forgotten at the next one, or, out of a checkpoint, taken for that one.
+    # The loss of a worker while the others continued was recorded by the run, not by the end of an
+    # attempt: it was forgotten at the next attempt, or, when read from a checkpoint, mistaken for
+    # it.
     plan = rig.plan()
     state = FitState(plan, Credentials("token"), Callbacks())
     state._recorder.add_restart("worker task 1 was lost, the others went on")

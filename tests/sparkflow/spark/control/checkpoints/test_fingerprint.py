@@ -1,4 +1,4 @@
-"""A checkpoint tells its own training from another one."""
+"""A checkpoint distinguishes its own training from others."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MODES = ["async", "sync", "ssp", "allreduce"]
 
 
 def slower(rig: Any) -> Any:
-    """The model of the rig with another learning rate, on the same lines of code."""
+    """The model of the rig with a different learning rate, on the same lines of code."""
     return rig.but(params={"optimizer": lambda: tf.train.MomentumOptimizer(0.005, 0.9)})
 
 
@@ -72,7 +72,7 @@ def test_another_training_is_refused_and_named(
         assert f"{'finished' if finished else 'unfinished'} training" in str(caught.value), what
         assert "resume='never'" in str(caught.value), what
         assert sorted(tmp_path.rglob("*")) == before, what
-    # The training itself may still go on, or is there.
+    # The original training may continue, or is complete.
     rig.but(**control).train()
 
 
@@ -179,7 +179,7 @@ def test_never_leaves_what_is_there_to_later_fits_too(rig: Any, tmp_path: Path) 
 
 
 def busy(features: Any, labels: Any, mode: str, params: Any) -> Any:
-    """Everything that could have a name that changes from call to call."""
+    """A model with everything whose name could change from call to call."""
     hidden = tf.layers.batch_normalization(tf.layers.dense(features, 4), training=mode == "train")
     hidden = tf.layers.dropout(hidden, training=mode == "train")
     hidden = tf.cond(tf.reduce_sum(hidden) > 0, lambda: hidden * 2.0, lambda: hidden)
@@ -275,7 +275,7 @@ def test_parameters_are_compared_by_name() -> None:
 def test_for_how_many_tasks_a_graph_was_built_is_no_other_training(
     rig: Any, workers: int, stages: int, finished: bool
 ) -> None:
-    """Elastic workers and modelParallel say nothing of what is learnt; placement is the same."""
+    """Elastic workers and modelParallel do not affect what is learnt; placement is the same."""
 
     def built(workers: int, stages: int) -> Fingerprint:
         layout = ClusterLayout.of(1, workers, "async", stages)

@@ -1,4 +1,4 @@
-"""Snapshots on their way between processes."""
+"""Snapshots transferred between processes."""
 
 import numpy as np
 

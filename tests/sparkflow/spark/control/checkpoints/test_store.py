@@ -1,4 +1,4 @@
-"""Checkpoints on disk: complete or passed over."""
+"""Checkpoints on disk: complete, or ignored."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_damaged_ones_are_passed_over_with_a_warning(
     assert found.snapshot.step == 12
     assert "checkpoint-000002-step-13 is ignored" in caplog.text
     assert reason in caplog.text
-    # It keeps its number for itself, and what was left behind goes with the next one.
+    # Its number stays in use, and leftovers are removed with the next one.
     assert where.write(SNAPSHOT).endswith("checkpoint-000003-step-12")
     left = {"checkpoint-000002-step-13"} if damage is not unfinish else set()
     assert left <= set(where.names())
@@ -172,7 +172,7 @@ def test_damaged_ones_are_passed_over_with_a_warning(
 
 @pytest.mark.parametrize("file", [MANIFEST, "tensors-00000.safetensors"])
 def test_whatever_byte_is_damaged_no_other_values_are_read(tmp_path: Path, file: str) -> None:
-    """Every byte changed in two ways, and cuts at every length: found, or without effect."""
+    """All bytes are changed in two ways, and all lengths are cut: detected, or without effect."""
     where = store(tmp_path)
     path = Path(where.write(SNAPSHOT)) / file
     good = path.read_bytes()
@@ -198,7 +198,7 @@ def test_notes_are_kept_as_they_are(tmp_path: Path) -> None:
 def test_checkpoints_of_the_first_version_are_read_and_it_is_said(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As sparkflow wrote them before 2026-11-23: sizes only, and no checksum of the manifest."""
+    """Checkpoints from before 2026-11-23: they have only sizes, and no checksum of the manifest."""
     path = Path(store(tmp_path).write(SNAPSHOT))
     manifest = manifest_of(path)
     del manifest["notes"]
@@ -275,7 +275,7 @@ def test_an_object_store_has_files_only_when_they_are_complete(
 def test_pyarrow_reaches_object_stores_by_their_uri(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A folder behind pyarrow's interface stands for a bucket."""
+    """A folder behind pyarrow's interface simulates a bucket."""
 
     def elsewhere(uri: str) -> tuple[Any, str]:
         assert uri.startswith("s3://bucket/")
@@ -319,7 +319,7 @@ def test_failures_are_told_and_three_in_a_row_end_training(
 
 
 class FakeHadoop:
-    """What `HadoopFiles` uses of Hadoop's FileSystem, over the local disk."""
+    """The part of Hadoop's FileSystem that `HadoopFiles` uses, over the local disk."""
 
     class Path:
         def __init__(self, path: str) -> None:
@@ -404,7 +404,7 @@ class FakeJvm:
 
 
 class Py4JJavaError(Exception):
-    """As py4j raises it: what was thrown, and a text with its stack."""
+    """Py4j's error: the exception, and a text with its stack trace."""
 
     __module__ = "py4j.protocol"
 

@@ -1,4 +1,4 @@
-"""Tables that grow as arrays: what fits, what is missing, other numbers of shards."""
+"""Growing tables as arrays: what fits, what is missing, different numbers of shards."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def table(shards: int = 1, dim: int = 2, dtype: Any = float32, slots: Any = ("m"
 
 
 def shard(keys: Any, rows: int, clock: int = 9) -> dict[str, Any]:
-    """A shard whose rows are made of their ids; the first `rows` have one."""
+    """A shard whose rows are computed from their ids; only the first `rows` ids have one."""
     ids = np.array(keys, np.int64)
     values = np.concatenate([[0], ids[:rows] % 1000]).astype(np.float32)
     return {
@@ -45,7 +45,7 @@ def shard(keys: Any, rows: int, clock: int = 9) -> dict[str, Any]:
 
 
 def of(count: int, keys: Any) -> list[dict[str, Any]]:
-    """Shards as trainings have them: each id where its hash puts it, the last one waits."""
+    """Shards as in training: each id in the shard of its hash, the last one without a row yet."""
     ids = np.array(keys, np.int64)
     place = shards_of(ids, count)
     return [shard(ids[place == each], max((place == each).sum() - 1, 0)) for each in range(count)]

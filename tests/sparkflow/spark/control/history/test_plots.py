@@ -1,4 +1,4 @@
-"""The picture of a history."""
+"""Plots of a history."""
 
 from collections.abc import Iterator
 from typing import Any

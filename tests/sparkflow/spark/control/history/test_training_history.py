@@ -1,4 +1,4 @@
-"""What a history says of its entries, epochs, validation and waiting."""
+"""What a history contains about its entries, epochs, validation and waiting."""
 
 import copy
 import json
@@ -35,7 +35,7 @@ def test_a_step_over_the_end_of_an_epoch_belongs_to_the_one_that_it_begins_in() 
     history = TrainingHistory(rows_per_epoch=6)
     for before, loss in ((0, 1.0), (4, 2.0), (8, 3.0)):
         history.count_epoch(before, loss, 4, 0.0, 0.0)
-    history.count_epoch(12, 9.0, 0, 0.0, 0.0)  # a step without rows opens no epoch
+    history.count_epoch(12, 9.0, 0, 0.0, 0.0)  # a step without rows starts no epoch
     assert history.epoch_rows == [8, 4]
     assert history.epoch_loss == [1.5, 3.0]
 
@@ -44,7 +44,7 @@ def test_rates_are_those_of_all_workers() -> None:
     history = _history()
     assert history.rows_per_second == 4.0
     assert history.wait_share == pytest.approx(1 / 6)
-    # 0.5 s of the 2 workers' 1 s, then of their 2 s.
+    # 0.5 s of the two workers' 1 s, then of their 2 s.
     assert history.epoch_wait_share == [0.25, 0.125]
     assert TrainingHistory().rows_per_second == 0.0
     assert TrainingHistory().wait_share == 0.0
@@ -55,7 +55,7 @@ def test_a_history_survives_json() -> None:
     history.validation.append({"step": 4.0, "time": 3.0, "loss": 0.5, "accuracy": 1.0})
     history.restarts.append({"step": 2, "time": 1.5, "reason": "executor lost"})
     assert TrainingHistory.from_dict(json.loads(json.dumps(history.to_dict()))) == history
-    # Of a newer version, with something that this one does not know.
+    # Written by a newer version, with an entry unknown to this one.
     assert TrainingHistory.from_dict({**history.to_dict(), "later": 1}) == history
 
 
@@ -84,7 +84,7 @@ def test_frames_have_a_line_per_entry_and_per_epoch() -> None:
 
 
 def test_what_a_history_is_made_of_stays_as_it_was() -> None:
-    """Two attempts may begin with one snapshot, and the first of them has gone on meanwhile."""
+    """Two attempts may start from the same snapshot, after the first of them has continued."""
     history = TrainingHistory(rows_per_epoch=4)
     history.count_epoch(0, 1.0, 4, 0.1, 0.0)
     history.restarts.append({"step": 1})

@@ -1,4 +1,4 @@
-"""What people read of a history."""
+"""Human-readable views of a history."""
 
 from sparkflow.spark.control.history.training_history import TrainingHistory
 

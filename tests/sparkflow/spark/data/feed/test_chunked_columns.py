@@ -1,4 +1,4 @@
-"""Rows copied from several places."""
+"""Rows copied from several chunks."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ PLAN = FeedPlan(NARROW, batch_size=4, order=PERMUTED, shuffle=False, seed=1)
 
 
 def _words(number: int) -> list[str]:
-    """As many words as the number modulo 4."""
+    """Returns the number modulo 4 as a number of words."""
     return [f"w{number}-{place}" for place in range(number % 4)]
 
 
@@ -72,14 +72,14 @@ _COLUMNS: dict[str, Any] = {
 
 
 def _batch(numbers: list[int], row_format: RowFormat = FORMAT, **more: Any) -> pa.RecordBatch:
-    """The rows with these numbers, of the types that Spark sends."""
+    """Returns the rows with these numbers, with the types that Spark sends."""
     columns = {name: _COLUMNS[name](numbers) for name in [each.name for each in row_format.inputs]}
     columns["row_number"] = pa.array(numbers, pa.int64())
     return pa.RecordBatch.from_pydict(columns | more)
 
 
 _opened = contextlib.ExitStack()
-"""What a test has opened."""
+"""Everything that a test has opened."""
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +89,7 @@ def _closed() -> Iterator[None]:
 
 
 def _empty_feed(tmp_path: Path, plan: FeedPlan, worker: int = 0) -> tuple[WorkerFeed, RowSpool]:
-    """A worker's feed, and the spool that tells it of what it takes."""
+    """Returns a worker's feed, and the spool that reports to it what it receives."""
     worker_feed = WorkerFeed(plan, worker)
     spool = RowSpool(plan.row_format, [str(tmp_path)], worker_feed.take)
     for each in (worker_feed, spool):
@@ -100,7 +100,7 @@ def _empty_feed(tmp_path: Path, plan: FeedPlan, worker: int = 0) -> tuple[Worker
 def _feed(
     tmp_path: Path, plan: Any, *batches: pa.RecordBatch, worker: int = 0
 ) -> tuple[WorkerFeed, RowSpool]:
-    """A worker's feed that has taken these batches, and the spool that holds them."""
+    """Returns a worker's feed that has received these batches, and the spool that holds them."""
     worker_feed, spool = _empty_feed(tmp_path, plan, worker)
     spool.take(batches)
     return worker_feed, spool

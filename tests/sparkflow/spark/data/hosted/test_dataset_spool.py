@@ -1,4 +1,4 @@
-"""Rows of several datasets that come through one task."""
+"""Rows of several datasets that arrive in one task."""
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,7 @@ DATASETS = [travelling("one", "float32", 3, 1), travelling("two", "int64", 2, 0)
 
 
 def batch(*rows):
-    """Rows as (dataset, x, number); those of one are null in the columns of the other."""
+    """Rows as (dataset, x, number); rows of one dataset are null in the columns of the other."""
     columns = {DATASET_COLUMN: pa.array([index for index, _, _ in rows], pa.int32())}
     for index, each in enumerate(DATASETS):
         for place, field in enumerate(each.row_format.schema, 1):
@@ -34,7 +34,7 @@ def batch(*rows):
 
 
 def chunks(told, name):
-    """What the files hold that were told of a dataset."""
+    """Returns the contents of the files that were reported for a dataset."""
     found = []
     for message in told:
         if message.get("dataset") == name and "chunk" in message:

@@ -1,4 +1,4 @@
-"""What a worker's process hosts, as datasets that graphs find."""
+"""The rows that a worker's process hosts, as datasets that graphs find."""
 
 from dataclasses import replace
 from itertools import chain

@@ -1,4 +1,4 @@
-"""The hosted rows of a process, made with the first of them."""
+"""The hosted rows of a process, created with the first of them."""
 
 from __future__ import annotations
 

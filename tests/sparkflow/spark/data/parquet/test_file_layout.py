@@ -1,4 +1,4 @@
-"""What a file has of a table, on its way to a worker and applied there."""
+"""Which parts of a table a file has, sent to a worker and applied there."""
 
 from __future__ import annotations
 

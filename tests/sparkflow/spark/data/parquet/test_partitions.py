@@ -1,4 +1,4 @@
-"""Columns of folders' names: values, nulls, escapes, types, as Spark has them."""
+"""Columns in folders' names: values, nulls, escapes and types, as in Spark."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_rows_have_the_values_of_their_folders(
                 tmp_path / f"day={day}" / f"shop={shop.replace('%', '%25').replace('/', '%2F')}"
             )
             folder.mkdir(parents=True)
-            # The folder's name counts, whatever the file has.
+            # The folder's name takes precedence over the file.
             pq.write_table(pa.table({"x": [1, 2, 3], "day": ["?"] * 3}), folder / "1.parquet")
     share = _share(tmp_path, ("x", "int64"), ("day", "int64"), ("shop", "string"))
     days = [0, (datetime.date(2026, 11, 23) - datetime.date(1970, 1, 1)).days]

@@ -321,7 +321,7 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
 def test_tables_of_other_formats_are_refused_by_name(
     tmp_path: Path, log: str, name: str, below: bool
 ) -> None:
-    """At the table's own path, and at that of a folder which has the table in it."""
+    """At the table's own path, and at that of a folder that contains the table."""
     table = tmp_path / "lake" / "table"
     (table / log).parent.mkdir(parents=True)
     (table / log).write_text("{}")

@@ -1,4 +1,4 @@
-"""Whether a digest of Parquet files tells their content from another one."""
+"""Whether a digest of Parquet files distinguishes their content from others."""
 
 from __future__ import annotations
 

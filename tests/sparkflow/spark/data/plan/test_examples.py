@@ -29,7 +29,7 @@ def test_rows_as_a_batch_of_them_is_fed(spark: SparkSession) -> None:
     with prepare_rows(df, trainer.config(False)) as prepared:
         some, every = example_rows(prepared, 2), example_rows(prepared, 100)
     wanted = [part for each in prepared.format.inputs for part in each.components]
-    # Every component, in order: a missing or moved one is seen, also where it holds texts.
+    # Every component, in order: a missing or moved one is noticed, also among strings.
     assert [tf.as_dtype(each.dtype) for each in some] == [dtype for dtype, _ in wanted]
     assert [each.ndim for each in some] == [len(shape) for _, shape in wanted]
     assert len(some[0]) == 2

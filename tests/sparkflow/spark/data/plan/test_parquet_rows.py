@@ -38,7 +38,7 @@ LABEL = RowFormat(
 def test_classes_are_numbers_whatever_the_labels_are(
     tmp_path: Path, labels: list[Any], counted: dict[Any, int], statistics: bool
 ) -> None:
-    """Decimals and dates cannot travel to the workers as JSON."""
+    """Decimals and dates cannot be sent to the workers as JSON."""
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"label": labels}), path, write_statistics=statistics)
     files = read_footers(str(path))
@@ -59,7 +59,7 @@ def test_classes_are_numbers_whatever_the_labels_are(
 def test_statistics_are_of_the_rows_that_train(
     spark: SparkSession, tmp_path: Path, given: dict[str, Any], mean: float, rows: int
 ) -> None:
-    """An estimator that standardizes looks at what the workers train on, not at its NaNs."""
+    """An estimator that standardizes considers the rows that workers train on, not their NaNs."""
     columns = {
         "x": [1.0, float("nan"), 2.0, 3.0],
         "label": [0.0, 1.0, 0.0, 1.0],

@@ -1,4 +1,4 @@
-"""Where rows go."""
+"""The placement of rows."""
 
 import logging
 from dataclasses import replace
@@ -23,7 +23,7 @@ LAYOUT = ClusterLayout(num_ps=2, num_workers=3)
 
 
 def _uneven(spark: SparkSession, sizes: list[int]) -> PreparedRows:
-    """Rows in partitions of these sizes; every fifth one validates if there are 100 or more."""
+    """Rows in partitions of these sizes; every fifth is for validation if there are 100 or more."""
     parts = [[(part, place) for place in range(size)] for part, size in enumerate(sizes)]
     rdd = spark.sparkContext.parallelize(parts, len(sizes)).flatMap(lambda rows: rows)
     df = spark.createDataFrame(rdd, "part int, place int")

@@ -1,4 +1,4 @@
-"""What leaves Spark: every kind of input, whatever is wrong with the rows, weights, validation."""
+"""What leaves Spark: every kind of input, everything wrong with rows, weights, validation."""
 
 import math
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def params(**given: Any) -> FitConfig:
 
 
 class Unsupervised(TrainerParams):
-    """What a trainer knows whose model_fn takes features alone."""
+    """The parameters of a trainer whose model_fn takes only features."""
 
     def takes_labels(self) -> bool:
         return False
@@ -37,7 +37,7 @@ class Unsupervised(TrainerParams):
 def prepared(
     df: DataFrame, validation: DataFrame | None = None, **given: Any
 ) -> tuple[PreparedRows, list[Row]]:
-    """What was prepared, and the rows in their order."""
+    """Returns what was prepared, and the rows in their order."""
     with prepare_rows(df, params(**given), validation) as found:
         rows = found.rows.collect()
         assert sum(found.partition_rows.values()) == len(rows)
@@ -146,7 +146,7 @@ def test_vectors_of_both_forms_in_one_column(df: DataFrame, form: str) -> None:
 
 
 def test_thin_rows_of_a_dense_column(df: DataFrame) -> None:
-    # A quarter of all elements is stored, by the only dense row.
+    # The only dense row stores a quarter of all elements.
     found, rows = prepared(df, featuresCol="mixed")
     assert found.format.features[0].kind == "dense"
     np.testing.assert_array_equal(
@@ -316,7 +316,7 @@ def test_weights(df: DataFrame) -> None:
         classWeights="balanced",
         validationIndicatorCol="validates",
     )
-    # Of the three rows that train, two have label 0: 3 / (2 * 2), and 3 / (2 * 1).
+    # Of the three training rows, two have label 0: 3 / (2 * 2), and 3 / (2 * 1).
     assert [row.weight for row in rows] == [0.75, 1.5, 0.75, 0.75]
     assert found.format.weight == one("weight", "dense", "float32", ())
     _, rows = prepared(df, featuresCol="flat", labelCol="real", classWeights={"1.5": 2})

@@ -1,4 +1,4 @@
-"""Aggregates that come with a job, or cost one."""
+"""Aggregates that come with a job, or need their own."""
 
 from pyspark.sql import Column, SparkSession, functions as F
 

@@ -1,4 +1,4 @@
-"""What the schema says of inputs: found columns, kinds, shapes, and errors. Runs no Spark."""
+"""What the schema determines about inputs: columns, kinds, shapes, and errors. Runs no Spark."""
 
 from typing import Any
 

@@ -41,7 +41,7 @@ def _rows(spark: SparkSession, rows: int = 41) -> DataFrame:
 
 
 def _fed(spooled: SpooledRows) -> list[tuple[list[float], list[float]]]:
-    """The first feature of the rows that train and validate, by worker, in their order."""
+    """Returns the first feature of training and validation rows, by worker, in order."""
     placed = spooled.place(LAYOUT)
     messages = [row[MESSAGE_COLUMN] for row in placed.df.collect()]
     assert messages[0] is None  # the parameter server's
@@ -87,7 +87,7 @@ def test_workers_get_what_an_exchange_would_have_given_them(
         assert (spooled.prepared.num_rows, spooled.prepared.num_validation_rows) == (30, 11)
         assert spooled.prepared.num_classes == 7
         assert open_row_files() == len(spooled.files) > 0
-        # Whoever is killed now leaves nothing.
+        # If something is killed now, nothing is left.
         local = Path(str(spark.conf.get("spark.local.dir")))
         assert list(local.rglob("sparkflow-rows-*")) == []
         found = _fed(spooled)

@@ -1,4 +1,4 @@
-"""What the first rows say of all, without Spark."""
+"""What the first rows imply about all, tested without Spark."""
 
 from __future__ import annotations
 

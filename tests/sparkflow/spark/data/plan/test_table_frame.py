@@ -1,4 +1,4 @@
-"""Rows of files as a DataFrame, with what layouts say of them."""
+"""Rows of files as a DataFrame, as defined by their layouts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_all_rows_come_once_with_spark_types(spark: SparkSession, tmp_path: Path
 
 
 def test_vectors_are_those_of_spark_ml(spark: SparkSession, tmp_path: Path) -> None:
-    """Also where the table is not written by Spark, which says what a column is in the footer."""
+    """Also if the table is not written by Spark, whose footers describe the columns."""
     lists = {"indices": pa.list_(pa.int32()), "values": pa.list_(pa.float64())}
     kind = pa.struct({"type": pa.int8(), "size": pa.int32(), **lists})
     stored = [

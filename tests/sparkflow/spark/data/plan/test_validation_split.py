@@ -1,4 +1,4 @@
-"""How rows are chosen to validate: what is refused before any row is looked at, and the shares."""
+"""How validation rows are chosen: what is rejected before reading rows, and the shares."""
 
 from dataclasses import replace
 
@@ -56,7 +56,7 @@ def test_only_integers_can_be_stratified(spark: SparkSession, given: str | None)
 
 
 def test_shares_of_rows(spark: SparkSession) -> None:
-    """400 rows, of which 100 are equal to three others each; a tenth is of class 1."""
+    """400 rows, 100 of which are each equal to three others; a tenth belongs to class 1."""
     label = Source("y", ("y",), SCALAR, "int64", DENSE, (), role="label")
     chosen = {
         "content": drawn(["x"], 0.3, 3, CONTENT),
@@ -68,7 +68,7 @@ def test_shares_of_rows(spark: SparkSession) -> None:
         "if(id < 100, id div 4, id) AS x", "int(id % 10 = 0) AS y"
     )
     found = frame.select("*", *(each.alias(name) for name, each in chosen.items())).toPandas()
-    # Equal rows are on one side, but where they are drawn one by one.
+    # Equal rows are on the same side, unless they are drawn one by one.
     assert len(found[["x", "content"]].drop_duplicates()) == 325
     assert len(found[["x", "single"]].drop_duplicates()) > 325
     assert 80 <= found.content.sum() <= 160

@@ -1,4 +1,4 @@
-"""Class weights, as far as no row is needed for them."""
+"""Class weights, as far as they need no rows."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Times and decimals as numbers in SQL, whatever the session's zone, and the same of Arrow's."""
+"""Times and decimals as numbers in SQL, whatever the session's time zone, and the same in Arrow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 @pytest.fixture
 def berlin(spark: SparkSession) -> Iterator[SparkSession]:
-    """A session in a zone with summer time."""
+    """A session in a time zone with daylight saving time."""
     before = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
     yield spark
@@ -40,7 +40,7 @@ def test_units_are_told() -> None:
 def test_the_zone_of_the_session_moves_nothing(berlin: SparkSession) -> None:
     steps = random.Random(3)
     moments = [_EPOCH + timedelta(microseconds=steps.randrange(-(2**55), 2**55)) for _ in range(50)]
-    # Half past two does not exist on the first of these days, and comes twice on the second one.
+    # 2:30 does not exist on the first of these days, and occurs twice on the second one.
     moments += [datetime(2026, m, d, 2, 30, tzinfo=timezone.utc) for m, d in ((3, 29), (10, 25))]
     moments += [datetime(1, 1, 2, tzinfo=timezone.utc), datetime(9999, 12, 30, tzinfo=timezone.utc)]
     counts = [(each - _EPOCH) // timedelta(microseconds=1) for each in moments]

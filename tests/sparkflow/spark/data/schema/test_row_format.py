@@ -1,4 +1,4 @@
-"""What a row consists of: the columns of its file, and the tensors of a batch of it."""
+"""The contents of a row: the columns of its file, and the tensors of its batch."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The rules by which Arrow's columns become inputs, as `transform` asks for them."""
+"""The rules by which Arrow's columns become inputs, as used by `transform`."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -33,7 +33,7 @@ class Decoded:
 
 
 def decode(columns: InputColumns, arrays: list[Any], fill: float) -> Decoded:
-    """As with `handleInvalid` fill, but what was filled is said."""
+    """As with `handleInvalid` fill, but also returns what was filled."""
     (filled,) = RowSchema((columns,), NANS, fill).decode(arrays)
     (found,) = RowSchema((columns,), NANS).decode(arrays)
     assert filled.invalid is None
@@ -56,7 +56,7 @@ def _vectors(*rows: Any) -> list[pa.Array]:
 
 
 def _dense(arrays: list[np.ndarray]) -> list[Any]:
-    """What a SparseTensor says, as lists."""
+    """The values of a SparseTensor, as lists."""
     indices, values, shape = arrays
     full = np.zeros(shape, values.dtype)
     full[tuple(indices.T)] = values
@@ -206,7 +206,7 @@ def test_many_columns_without_nulls() -> None:
     ],
 )
 def test_times_and_decimals_are_whole_numbers(array: pa.Array, expected: list[Any]) -> None:
-    """What int64 cannot hold is invalid, as a null is."""
+    """Values that int64 cannot hold are invalid, like nulls."""
     wanted = _columns("dense", "int64", (), SCALARS)
     (found,) = RowSchema((wanted,), fill=77.0).decode([array])
     assert found.elements.tolist() == [77 if value is None else value for value in expected]

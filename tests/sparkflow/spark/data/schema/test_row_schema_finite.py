@@ -1,4 +1,4 @@
-"""Which numbers are none, or are infinite."""
+"""Which values are NaN or infinite."""
 
 import numpy as np
 import pytest

@@ -143,7 +143,7 @@ sys.stdin.read()
 
 
 def test_folders_go_with_a_process_that_is_killed(tmp_path: Path) -> None:
-    # They stayed where the driver's Python and its JVM were killed while rows were written.
+    # They used to stay if the driver's Python and its JVM were killed while rows were written.
     places = [tmp_path / "a disk", tmp_path / "another"]
     for each in places:
         each.mkdir()

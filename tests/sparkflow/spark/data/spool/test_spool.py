@@ -1,4 +1,4 @@
-"""Files of a task's rows: where they are made, what happens when there is no room."""
+"""Files of a task's rows: where they are created, what happens if there is no space."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _batch(rows: int) -> pa.RecordBatch:
 
 @pytest.mark.parametrize("refuses", [NOTHING, NON_FINITE])
 def test_a_negative_weight_is_refused_and_a_negative_feature_is_not(refuses: str) -> None:
-    """In local sessions nobody else looks at the rows; they were trained with."""
+    """In local sessions nothing else checks the rows; they used to be trained on."""
     weight = Input("weight", DENSE, "float32", ())
     weighted = RowFormat(FORMAT.features, None, weight, named=False)
     columns = {"features": [-1.0, -2.0], "weight": [1.0, 0.0], "row_number": [0, 1]}
@@ -70,7 +70,7 @@ def test_chunks_grow_so_that_the_first_one_is_there_soon(
 def test_a_file_has_no_name_while_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A task that was killed in the middle of a chunk left it on the disk.
+    # A task that was killed while writing a chunk used to leave it on the disk.
     new_file, seen = pa.ipc.new_file, []
 
     def see(*args: Any) -> Any:
@@ -90,7 +90,7 @@ def test_a_spool_that_nobody_closes_says_so_and_frees_its_files(tmp_path: Path) 
         assert open_row_files() == before + 1
         gc.collect()
 
-    gc.collect()  # of tests before
+    gc.collect()  # garbage of earlier tests
     before = open_row_files()
     with pytest.warns(ResourceWarning, match="unclosed file"):
         make_and_drop()

@@ -1,4 +1,4 @@
-"""Which columns of a table can be read, and how a file has them."""
+"""Which columns of a table can be read, and how a file stores them."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq

@@ -1,4 +1,4 @@
-"""Tables that the library deltalake writes, and logs that it cannot write, as others do."""
+"""Tables that the library deltalake writes, and logs of others that it cannot write."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DTYPES = {"string": "string", "double": "float32", "float": "float32"}
 
 
 def share_of(files: ParquetFiles, *names: str, workers: int = 1, worker: int = 0) -> ParquetShare:
-    """What a worker is told, as it is told."""
+    """What a worker receives, after serialization."""
     kinds = {name: str(files.schema.field(name).type) for name in names}
     inputs = tuple(
         InputColumns(Input(name, DENSE, DTYPES.get(kind, "int64"), ()), SCALARS, (name,))
@@ -133,7 +133,7 @@ def test_deletes_updates_and_changes_of_the_schema(tmp_path: Path) -> None:
 
 
 def _log(folder: Path, schema: list[Any], adds: list[Any], **protocol: Any) -> str:
-    """A table of one version, written by hand."""
+    """Writes a table of one version by hand."""
     (folder / "_delta_log").mkdir(parents=True)
     configuration = protocol.pop("configuration", {})
     partitions = protocol.pop("partitions", [])
@@ -162,7 +162,7 @@ def _field(name: str, kind: str, **metadata: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_mapped_columns_have_other_names_in_files(tmp_path: Path, mode: str) -> None:
-    """A renamed column, one that was dropped and made anew, and one that older files lack."""
+    """A renamed column, one that was dropped and created again, and one that older files lack."""
     ids = {"col-1": 1, "col-3": 3, "col-5": 5}
     for name, columns in (("a", {"col-1": [1, 2], "col-3": [5.0, 6.0]}), ("b", {"col-5": [7]})):
         table = pa.table(columns)
@@ -253,7 +253,7 @@ def test_deletion_vectors_are_applied(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_deleted_rows_are_of_the_file_in_their_folder(tmp_path: Path) -> None:
-    """Spark names files alike in all folders; they stay where Hive's table becomes one of Delta."""
+    """Spark names files alike in all folders; they stay when a Hive table becomes a Delta table."""
     adds: list[dict[str, Any]] = []
     for folder in ("p=a b%2F", "q/p=a b%2F", "p=2"):
         (tmp_path / folder).mkdir(parents=True)
@@ -284,7 +284,7 @@ def test_deleted_rows_are_of_the_file_in_their_folder(tmp_path: Path) -> None:
 
 
 def test_files_elsewhere_are_found_under_the_names_that_they_have(tmp_path: Path) -> None:
-    """A shallow clone's log has URIs of another table's files."""
+    """A shallow clone's log contains URIs of files of another table."""
     (tmp_path / "a%20 b").mkdir()
     pq.write_table(pa.table({"x": [1]}), tmp_path / "a%20 b" / "a.parquet")
     (tmp_path / "t").mkdir()

@@ -66,7 +66,7 @@ def _rows(**columns: Any) -> pa.Table:
 
 @pytest.fixture
 def evolved(catalog: Any) -> Any:
-    """Columns renamed, widened, added, dropped and made anew; a partition that came later."""
+    """Columns renamed, widened, added, dropped and created again; a partition added later."""
     from pyiceberg.types import DoubleType, LongType
 
     first = _rows(x=pa.array([1, 2, 3], pa.int32()), name=["a b", "b", "c"], old=[7.0, 7.0, 7.0])
@@ -143,7 +143,7 @@ def test_the_current_snapshot_has_the_columns_of_now(evolved: Any) -> None:
 
 @pytest.mark.parametrize("scheme", ["gs", "file"])
 def test_characters_of_locations_stand_for_themselves(scheme: str) -> None:
-    """Folders are named after values, escaped; object stores and pyarrow would look for others."""
+    """Folders are named after escaped values; object stores and pyarrow would look for others."""
     where = "bucket/name=a%2Fb c+?#ä/1.parquet"
     uri = iceberg._plain(f"{scheme}://{'/' if scheme == 'file' else ''}{where}")
     assert open_location(uri)[1].lstrip("/") == where
@@ -156,7 +156,7 @@ def test_values_of_hidden_partitions_are_in_the_files(catalog: Any, tmp_path: Pa
     table = catalog.create_table("ns.t", schema=_rows(x=[1, 2], at=times).schema)
     with table.update_spec() as change:
         change.add_field("at", DayTransform(), "day")
-    for place in range(2):  # which pyiceberg writes with another package only
+    for place in range(2):  # which pyiceberg writes only with another package
         path = f"{tmp_path}/{place}.parquet"
         pq.write_table(_rows(x=[1, 2], at=times).slice(place, 1), path)
         table.add_files([f"file://{path}"])
@@ -166,7 +166,7 @@ def test_values_of_hidden_partitions_are_in_the_files(catalog: Any, tmp_path: Pa
 
 
 def test_files_that_were_added_know_columns_by_name(catalog: Any, tmp_path: Path) -> None:
-    """Files of Hive: no numbers, and the partition's column in the folder's name alone."""
+    """Files of Hive: no field ids, and the partition's column only in the folder's name."""
     table = catalog.create_table(
         "ns.t", schema=pa.schema([("x", pa.int64()), ("day", pa.date32()), ("more", pa.int64())])
     )
@@ -189,7 +189,7 @@ def _spec() -> Any:
 
 
 def test_deleted_rows_are_left_out(catalog: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    """pyiceberg writes no position deletes, so the plan of the scan is given one."""
+    """pyiceberg does not write position deletes, so one is added to the scan's plan."""
     schema = pa.schema([("x", pa.int64())])
     table = catalog.create_table("ns.t", schema=schema)
     table.append(_rows(x=list(range(10))))

@@ -1,4 +1,4 @@
-"""What is taken for which kind of table, and what is said of what is none."""
+"""Which path is recognised as which kind of table, and the errors for others."""
 
 import os
 import subprocess

@@ -112,7 +112,7 @@ def _parsed(record: bytes) -> Example:
 
 def test_a_failed_write_leaves_nothing(registered: SparkSession, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    # One partition: Spark does not wait for other tasks before it has the write tidied up.
+    # One partition: Spark does not wait for other tasks before it aborts the write.
     ids = registered.range(0, 100, 1, 1)
     bad = ids.select(
         F.when(F.col("id") < 99, F.col("id"))

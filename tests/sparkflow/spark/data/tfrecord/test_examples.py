@@ -1,4 +1,4 @@
-"""Records to columns and back, without Spark; protobuf's own Example is the oracle."""
+"""Converts records to columns and back, without Spark; protobuf's own Example is the reference."""
 
 from typing import Any
 
@@ -86,7 +86,7 @@ def test_features_of_no_kind_are_null() -> None:
 
 
 def test_numbers_that_are_not_packed_are_read() -> None:
-    # What old writers made: one tag per number; and a list that comes in two parts.
+    # As written by old writers: one tag per number; and a list split into two parts.
     floats = b"\x0d" + np.float32(1.5).tobytes() + b"\x0d" + np.float32(2.5).tobytes()
     value = b"\x12" + bytes([len(floats)]) + floats
     twice = b"\x1a\x03\x0a\x01\x07" + b"\x1a\x03\x0a\x01\x08"

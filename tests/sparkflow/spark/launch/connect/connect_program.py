@@ -1,4 +1,4 @@
-"""Run by test_connect.py as a program of its own: a process is either a client or has a JVM.
+"""Run by test_connect.py as a separate program: a process is either a client or has a JVM.
 
     python connect_program.py REMOTE FOLDER
 
@@ -46,7 +46,7 @@ def classifier_fn(features: Any, labels: Any, mode: str) -> Any:
 
 
 def processes(folder: Path) -> list[int]:
-    """Training processes, and those that lead trainings, whose environment names the folder."""
+    """Returns processes that train or lead trainings and have the folder in their environment."""
     return training_processes(folder, b"sparkflow.spark.launch.connect")
 
 
@@ -73,13 +73,13 @@ def learns(df: Any, folder: Path) -> dict[str, Any]:
 
 
 def wide(features: Any, labels: Any, mode: str) -> Any:
-    """A linear model beside 6 MB of variables that it adds the mean of."""
+    """A linear model with 6 MB of variables, to which it adds their mean."""
     beside = tf.get_variable("beside", [1_500_000], tf.float32, tf.ones_initializer())
     return linear(tf.concat([features, features[:, :1] * tf.reduce_mean(beside)], 1), labels, mode)
 
 
 def large(df: Any, folder: Path) -> dict[str, Any]:
-    """More than travels with a query, in a fit, a transformation and a saved model."""
+    """More data than fits into a query, in a fit, a transformation and a saved model."""
     model = trainer(model_fn=wide, epochs=10, syncMode="sync").fit(df)
     found = model.transform(df).select("label", "prediction").toPandas()
     path = str(folder / "large")
@@ -158,7 +158,7 @@ def interrupted(df: Any, folder: Path) -> dict[str, Any]:
 
 
 class Watch(Callback):
-    """Reads the variables at the first steps and ends training after some hundred."""
+    """Reads the variables at the first steps, and ends training after some hundreds."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[int, int]] = []
@@ -167,12 +167,12 @@ class Watch(Callback):
         self.times: list[float] = []
 
     def on_train_begin(self, run: Any) -> None:
-        """Keeps the run."""
+        """Stores the run."""
         self.run = run
         self.heard.append("begin")
 
     def on_steps(self, update: Any) -> None:
-        """Looks, and stops."""
+        """Reads the variables, and stops."""
         self.times.append(time.monotonic())
         self.seen.append((update.first_step, update.num_steps))
         if not self.values:
@@ -181,12 +181,12 @@ class Watch(Callback):
             self.run.stop("enough")
 
     def on_train_end(self, history: Any) -> None:
-        """Counts."""
+        """Counts the call."""
         self.heard.append("end")
 
 
 class Quiet(Callback):
-    """Reads the variables at the end of each epoch, when no step is under way."""
+    """Reads the variables at the end of each epoch, when no step is running."""
 
     needs_epochs = True
 
@@ -194,7 +194,7 @@ class Quiet(Callback):
         self.values: list[Any] = []
 
     def on_train_begin(self, run: Any) -> None:
-        """Keeps the run."""
+        """Stores the run."""
         self.run = run
 
     def on_epoch_end(self, epoch: int, metrics: Any) -> None:
@@ -211,7 +211,7 @@ class Failing(Callback):
 
 
 def live(df: Any, folder: Path) -> dict[str, Any]:
-    """Training would go on for hours if the callback were not heard."""
+    """Training would continue for hours if the callback were ignored."""
     watch = Watch()
     model = trainer(epochs=1_000_000, callbacks=[watch]).fit(df)
     history = model.history
@@ -249,14 +249,14 @@ def callback_fails(df: Any, folder: Path) -> dict[str, Any]:
 
 
 def exact(df: Any, folder: Path) -> dict[str, Any]:
-    """All slots are the training's, so callbacks hear of it at the end."""
+    """Training uses all slots, so callbacks are called at the end."""
     watch = Watch()
     model = trainer(numWorkers=3, epochs=2, callbacks=[watch]).fit(df)
     return {"steps": model.history.steps, "heard": watch.heard}
 
 
 def beside(df: Any, folder: Path) -> dict[str, Any]:
-    """Two fits of two tasks each, on four slots."""
+    """Two concurrent fits of two tasks each, on four slots."""
     losses: list[float] = []
 
     def fit() -> None:
@@ -275,7 +275,7 @@ def beside(df: Any, folder: Path) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _taken(session: Any, slots: int) -> Iterator[Callable[[], None]]:
-    """Has other tasks take slots, until the function is called that it gives."""
+    """Occupies slots with other tasks until the yielded function is called."""
 
     def hold(batches: Any) -> Any:
         for each in batches:
@@ -295,7 +295,7 @@ def _taken(session: Any, slots: int) -> Iterator[Callable[[], None]]:
 
 
 def elastic(df: Any, folder: Path) -> dict[str, Any]:
-    """One worker while others have two of four slots, then as many as there may be: two."""
+    """One worker while others occupy two of four slots, then the maximum: two."""
     given = {"numPs": 0, "epochs": 15, "syncMode": "sync", "seed": 3, "batchSize": 25}
     fixed = trainer(**given).fit(df)
     heard: list[Any] = []
@@ -312,7 +312,7 @@ def elastic(df: Any, folder: Path) -> dict[str, Any]:
                 if not epoch:
                     free()
                 if self.run.num_workers == 1:
-                    time.sleep(1)  # so that slots are looked for before all epochs are over
+                    time.sleep(1)  # so that the search for slots starts before all epochs are over
 
         model = trainer(**{**given, "numWorkers": (1, 2)}, callbacks=[Frees()]).fit(df)
     apart = {
@@ -330,7 +330,7 @@ def elastic(df: Any, folder: Path) -> dict[str, Any]:
 
 
 def _ends_machine_of(task: str, folder: Path) -> None:
-    """Kills the executor of a task, and the standalone worker that would start another one."""
+    """Kills the executor of a task, and the standalone worker that would start a new one."""
     pid = next(p for p in processes(folder) if f"SPARKFLOW_TASK={task}\0" in _read(p, "environ"))
     found = []
     for name in ("CoarseGrainedExecutorBackend", "deploy.worker.Worker"):
@@ -347,7 +347,7 @@ def _read(pid: int, name: str) -> str:
 
 
 def executor_lost(df: Any, folder: Path) -> dict[str, Any]:
-    """A machine of one slot is lost for good, and the slots that stay are just enough."""
+    """A machine with one slot is lost for good, and the remaining slots are just enough."""
 
     class Kill(Callback):
         def __init__(self) -> None:
@@ -366,7 +366,7 @@ def executor_lost(df: Any, folder: Path) -> dict[str, Any]:
 
     kill = Kill()
     began = time.monotonic()
-    # So many that the first steps are heard of before the last: 400 end too soon on a busy machine.
+    # Enough for the first steps to be reported before the last: 400 end too soon on a busy machine.
     model = trainer(numPs=0, epochs=2000, syncMode="sync", callbacks=[kill]).fit(df)
     return {
         "heard": [each for each in kill.heard if each != "steps"],
@@ -376,7 +376,7 @@ def executor_lost(df: Any, folder: Path) -> dict[str, Any]:
 
 
 def machine_comes_and_goes(df: Any, folder: Path) -> dict[str, Any]:
-    """Two slots, then three; then the machine of a worker is lost for good."""
+    """Two slots, then three; then a worker's machine is lost for good."""
     given = {"numPs": 0, "epochs": 90, "syncMode": "sync", "seed": 3, "batchSize": 25}
     given |= {"startTimeout": 200.0}
     master = df.sparkSession.conf.get("spark.master")
@@ -394,7 +394,7 @@ def machine_comes_and_goes(df: Any, folder: Path) -> dict[str, Any]:
                 if not epoch:
                     stack.enter_context(machine(folder, 7, master, 1))
                 if heard == [1]:
-                    time.sleep(1)  # so that slots are looked for before all epochs are over
+                    time.sleep(1)  # so that the search for slots starts before all epochs are over
                 elif heard == [1, 2]:
                     heard.append("kills")
                     _ends_machine_of("worker 1", folder)
@@ -414,7 +414,7 @@ def machine_comes_and_goes(df: Any, folder: Path) -> dict[str, Any]:
 
 
 def two_workers(df: Any, folder: Path) -> dict[str, Any]:
-    """What `machine_comes_and_goes` is compared with."""
+    """The reference for `machine_comes_and_goes`."""
     given = {"numPs": 0, "epochs": 90, "syncMode": "sync", "seed": 3, "batchSize": 25}
     model = trainer(**given).fit(df)
     variables = {k: v.ravel().tolist() for k, v in model.inference_model.variables.items()}

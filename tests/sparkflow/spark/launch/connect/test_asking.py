@@ -1,4 +1,4 @@
-"""A task's question over gRPC, as it travels."""
+"""A task's questions over gRPC, as they are sent."""
 
 import json
 from collections.abc import Iterator
@@ -101,7 +101,7 @@ class Session:
 def test_the_directory_of_a_meeting_goes_with_its_job(tmp_path: Path) -> None:
     directory = tmp_path / "meeting"
     publish(str(directory), TOKEN, "host:1")
-    end_meeting(Session(fails=True), str(directory))  # which is no error of the training
+    end_meeting(Session(fails=True), str(directory))  # which does not fail the training
     assert directory.exists()
     for _ in range(2):
         end_meeting(Session(), str(directory))

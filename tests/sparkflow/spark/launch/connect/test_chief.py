@@ -1,4 +1,4 @@
-"""The process that leads, as its Spark task sees it."""
+"""The process that leads, as seen by its Spark task."""
 
 import json
 import os
@@ -14,7 +14,7 @@ WAIT_S = 60
 
 def test_it_is_heard_of_again_and_again_else_it_would_be_killed(tmp_path: Path) -> None:
     work = tmp_path / "work"
-    os.mkfifo(work)  # it waits there, for nobody writes
+    os.mkfifo(work)  # it blocks there, since nobody writes
     heard: queue.Queue[Any] = queue.Queue()
 
     def read(stdout: IO[bytes]) -> None:

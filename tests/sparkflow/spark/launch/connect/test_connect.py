@@ -1,6 +1,6 @@
 """Spark Connect, against a real server from the pip package.
 
-The client is a program of its own, and so is the server.
+The client and the server are separate programs.
 """
 
 from collections.abc import Iterator
@@ -65,7 +65,7 @@ def test_models_that_do_not_travel_with_a_query(remote: str, folder: Path, run_c
 def test_a_server_that_asks_for_a_token_behind_tls(
     tmp_path: Path, connect_server: Any, run_client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As hosted Spark has it: what ends TLS is not the server."""
+    """As in hosted Spark: TLS is terminated in front of the server."""
     settings = {"spark.connect.authenticate.token": "secret"}
     with (
         connect_server(tmp_path, settings) as plain,
@@ -180,7 +180,7 @@ def test_fits_beside_each_other_on_slots_that_are_just_enough(
 ) -> None:
     step = run_client(_PROGRAM, remote, folder, "beside")["beside"]
     assert "failed" not in step, step["failed"]
-    # Of each a process that leads and two workers.
+    # Each fit has a leading process and two workers.
     assert step["processes"] == 6
     assert max(step["losses"]) < 0.01
 
@@ -228,7 +228,7 @@ def test_a_machine_comes_and_another_one_is_lost(
     assert len(step["restarts"]) == 1
     assert step["epochs"] == 90
     fixed = run_client(_PROGRAM, remote, folder, "two_workers")["two_workers"]
-    # From the first epoch on, for in the end all is learnt that there is.
+    # From the first epoch on; in the end everything that can be learnt is learnt.
     np.testing.assert_allclose(step["losses"], fixed["losses"], rtol=1e-3, atol=1e-9)
     for variable, value in fixed["variables"].items():
         np.testing.assert_allclose(step["variables"][variable], value, rtol=1e-5, atol=1e-6)

@@ -1,4 +1,4 @@
-"""Which tasks lead, wait and end in a training on Spark Connect, with a chief that is a fake."""
+"""Which tasks lead, wait and end in a training on Spark Connect, with a fake chief."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ ADDRESS = "10.0.0.1:7"
 
 @dataclass
 class Context:
-    """As much of Spark's as is asked for here."""
+    """The part of Spark's TaskContext that is used here."""
 
     partition: int
     attempt: int = 0
@@ -40,7 +40,7 @@ class Context:
 
 @dataclass
 class Stage:
-    """The tasks of an ordinary stage, one after the other."""
+    """The tasks of an ordinary stage, one after another."""
 
     directory: str
     monkeypatch: pytest.MonkeyPatch
@@ -48,7 +48,7 @@ class Stage:
     while_trained: Any = lambda: None
 
     def run(self, partition: int, attempt: int = 0) -> list[str]:
-        """The parts that a task's rows are of."""
+        """Returns the partitions of a task's rows."""
         context = Context(partition, attempt)
         self.monkeypatch.setattr(pyspark.TaskContext, "get", lambda: context)
         job = JobConfig(
@@ -94,7 +94,7 @@ def test_a_task_that_begins_anew_after_training_ends_at_once(stage: Stage) -> No
     assert stage.run(0) == ["values"]
     assert stage.trained == [0, 1]
     assert stage.run(1, attempt=1) == []
-    assert stage.run(1) == []  # as Spark counts where the rows of the stage are lost
+    assert stage.run(1) == []  # as when Spark counts after losing the stage's rows
     assert stage.trained == [0, 1]
 
 

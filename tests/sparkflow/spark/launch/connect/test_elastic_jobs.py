@@ -1,4 +1,4 @@
-"""One job after the other with another number of workers, without Spark."""
+"""Consecutive jobs with different numbers of workers, without Spark."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from sparkflow.spark.params.config import FitConfig
 @pytest.mark.parametrize(
     ("slots", "workers"),
     [
-        (5, 2),  # of the five two are servers', and one is left to ask by
+        (5, 2),  # two of the five are servers', and one is reserved for questions
         (4, 1),
-        (3, 1),  # the least number of workers needs it
+        (3, 1),  # the minimum number of workers needs it
         (2, 0),
         (0, 0),
     ],
@@ -41,7 +41,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class Trained:
-    """As much of a `Training` as is looked at."""
+    """The parts of a `Training` that are used."""
 
     plan: Planned
     callbacks: Callbacks
@@ -60,7 +60,7 @@ class Restarts(Callback):
 
 
 class Rig:
-    """Jobs that end as the test says, and slots that it counts."""
+    """Jobs that end when the test says so, and slots that it counts."""
 
     def __init__(self, *ends: Any, slots: Any = ()) -> None:
         self.ends, self.slots = list(ends), list(slots)
@@ -99,7 +99,7 @@ class Rig:
         return end
 
     def run(self) -> list[Any]:
-        """How many workers each job had."""
+        """Returns the number of workers of each job."""
         self.outcome = self.jobs.run()
         return [each.workers for each in self.made]
 
@@ -122,7 +122,7 @@ def _look(end: Any) -> Any:
 def test_workers_are_added_where_a_look_finds_room_and_no_look_is_made_with_the_most() -> None:
     rig = Rig(_look(paused(10)), END, slots=[7])
     assert rig.run() == [1, 3]
-    assert rig.counted == [1]  # beside the one that runs; not again when it has ended
+    assert rig.counted == [1]  # in addition to the running one; not again after it has ended
     assert rig.replay.wants_pause
     assert rig.made[0].look is not None
     assert rig.made[1].look is rig.made[1].pause_after_s is None
@@ -140,7 +140,7 @@ def test_a_look_that_finds_nothing_does_not_end_the_run() -> None:
 
 def test_jobs_that_end_by_themselves_for_a_look_do_so_less_and_less_often() -> None:
     rig = Rig(paused(5), paused(9), paused(12), END, slots=[1, 0, 2])
-    # With fewer slots than the least those that there were go on.
+    # With fewer slots than the minimum, the current workers continue.
     assert rig.run() == [1, 1, 1, 2]
     assert rig.counted == [0, 0, 0]
     times = [each.pause_after_s / FIRST_PAUSE_S for each in rig.made]
@@ -161,7 +161,7 @@ def test_after_a_loss_as_many_go_on_as_there_are_slots_for() -> None:
     last = rig.made[-1]
     assert last.lost == [("an executor was lost", 14)]
     assert last.left.step == 10
-    assert last.changes == (first,)  # with how long it took, which the lost run knew
+    assert last.changes == (first,)  # with its duration, which the lost run knew
     assert rig.restarts.reasons == ["an executor was lost"]
 
 

@@ -1,4 +1,4 @@
-"""How free slots are counted, with a session whose tasks are those that the test says."""
+"""How free slots are counted, with a session whose tasks are set by the test."""
 
 import contextlib
 import queue
@@ -24,11 +24,11 @@ def held(executor: str, *times: tuple[float, float]) -> list[Held]:
     [
         ([], 0),
         (held("a", (0, 2), (0.5, 2.5), (1, 3)), 3),
-        # One slot, three tasks: each begins when the one before has ended.
+        # One slot, three tasks: each begins when the previous one has ended.
         (held("a", (0, 2), (2, 2), (2.1, 2.2)), 1),
-        # Clocks of machines have nothing to do with each other.
+        # Clocks of different machines are unrelated.
         (held("a", (0, 2), (2, 4)) + held("b", (1000, 1002), (1001, 1003)), 3),
-        # A new executor takes its time; its slots are there all the same.
+        # A new executor is slow to start, but its slots count.
         (held("a", (0, 2)) + held("b", (9, 11), (9.5, 11.5)) + held("a", (2, 2)), 3),
     ],
 )
@@ -37,7 +37,7 @@ def test_slots_that_tasks_had_at_the_same_time(slots: list[Held], count: int) ->
 
 
 class Session:
-    """Its tasks give these rows, then the query ends, fails, or goes on until it is cancelled."""
+    """Its tasks return these rows; then the query ends, fails, or continues until cancelled."""
 
     def __init__(self, rows: Sequence[Held], end: Exception | str = "") -> None:
         self.rows, self.end = rows, end

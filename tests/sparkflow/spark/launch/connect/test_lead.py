@@ -1,4 +1,4 @@
-"""What the chief is told survives pickling, and replicas keep what is their own."""
+"""The chief's instructions survive pickling, and replicas keep their own parts."""
 
 import pickle
 from typing import Any

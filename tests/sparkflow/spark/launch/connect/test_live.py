@@ -1,4 +1,4 @@
-"""The client's side of a training that runs elsewhere, with a query and a chief that are fakes."""
+"""The client's side of a training that runs elsewhere, with a fake query and a fake chief."""
 
 import json
 import queue
@@ -37,7 +37,7 @@ WAIT_S = 30
 
 
 class Plan:
-    """As much of a plan as is looked at."""
+    """The parts of a plan that are used."""
 
     class config:
         in_step = False
@@ -126,7 +126,7 @@ def test_callbacks_hear_each_event_once_and_the_history_grows() -> None:
 
 
 class Values(Callback):
-    """Reads the variables in every method that tells of progress."""
+    """Reads the variables in every method that reports progress."""
 
     def on_train_begin(self, run: Any) -> None:
         self.run, self.found = run, []
@@ -136,7 +136,7 @@ class Values(Callback):
 
 
 class Finished(LiveQuery):
-    """A query that has ended, before its client has asked for the last events."""
+    """A query that has ended before its client has requested the last events."""
 
     def __init__(self, *parts: tuple[str, int, bytes]) -> None:
         self._parts = list(parts)
@@ -238,7 +238,7 @@ def test_a_run_that_ends_for_another_number_of_workers_gives_its_variables_to_th
     assert (found.step, found.changes) == (4, ({"step": 2},))
     np.testing.assert_array_equal(unpack(found.left).shared["slot"], [1])
     assert callback.found == [np.float32([7])]
-    assert replay.outcome is None  # the variables of the next run are others
+    assert replay.outcome is None  # the variables of the next run are different
     replay.wants_pause = True
     assert replay.asked()["pause"] is True
 
@@ -264,7 +264,7 @@ class Session:
 
 
 class Query:
-    """Gives rows as the test lets it."""
+    """Yields rows when the test allows it."""
 
     def __init__(self) -> None:
         self.sparkSession = Session()
@@ -278,7 +278,7 @@ class Query:
 
 
 class Chief:
-    """Tells what the test says, one answer per question."""
+    """Gives the test's answers, one per question."""
 
     def __init__(self) -> None:
         self.answers: queue.Queue[Any] = queue.Queue()
@@ -331,7 +331,7 @@ def test_a_query_that_does_not_end_after_the_outcome_is_left(
     monkeypatch.setattr(live, "_LOOK_S", 0.01)
     query = Query()
     query.rows.put((ADDRESS, 0, b"host:1"))
-    query.rows.put(("values", 0, b"v"))  # of which more comes, however long nothing does
+    query.rows.put(("values", 0, b"v"))  # the beginning of more, however long nothing follows
     last = [("values", 1, b"w"), (COMPLETE, 0, b"")]
     later = threading.Timer(0.2, lambda: [query.rows.put(each) for each in last])
     later.start()
@@ -433,7 +433,7 @@ def test_a_query_that_fails_is_spark_s_failure(chief: Chief) -> None:
 def test_an_interrupt_ends_the_query_wherever_it_comes(
     chief: Chief, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # So that most of the time is spent where CPython 3.11 lets interrupts pass by a `try`.
+    # Maximizes the time in code where CPython 3.11 may let interrupts bypass a `try`.
     monkeypatch.setattr(live, "_LOOK_S", 0.0)
     for _ in range(5):
         query = Query()

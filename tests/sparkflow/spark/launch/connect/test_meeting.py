@@ -1,4 +1,4 @@
-"""Tasks and the chief meet by a file."""
+"""Tasks and the chief find each other by a file."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def test_an_address_is_found_until_the_end(tmp_path: Path) -> None:
     directory = str(tmp_path / "a" / "meeting")
     assert not is_published(directory)
     publish(directory, "a token", "10.0.0.1:7")
-    assert is_published(directory)  # as a stage finds it that Spark begins anew
+    assert is_published(directory)  # as it appears to a stage that Spark restarts
     assert find(directory, "a token", 0.0) == "10.0.0.1:7"
     tell_over(directory, "a token")
     assert find(directory, "a token", 0.0) == OVER

@@ -1,4 +1,4 @@
-"""When the chief ends a run for its client to look for slots."""
+"""When the chief ends a run so that its client can look for slots."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _schedule(*done: int, in_step: bool = True) -> Schedule:
 
 
 class Rig:
-    """A client that says what the test says, and a clock."""
+    """A client controlled by the test, and a clock."""
 
     def __init__(self, after_s: float | None = None, in_step: bool = True, **given: Any) -> None:
         self.wanted, self.now_s = False, 100.0
@@ -43,7 +43,7 @@ class Rig:
 def test_a_run_ends_between_segments_when_the_client_wants_it() -> None:
     rig = Rig()
     assert not rig.ends(_schedule(3, 3))
-    assert rig.remembered == ["a snapshot"]  # for a loss
+    assert rig.remembered == ["a snapshot"]  # in case of a loss
     rig.wanted = True
     assert rig.ends(_schedule(5, 5))
 
@@ -70,7 +70,7 @@ def test_the_history_knows_each_change_once_and_how_long_it_took() -> None:
     rig = Rig(changes=[first, second])
     history = TrainingHistory(resized=[dict(first)])
     rig.pausing.begins(history)
-    rig.now_s += 50  # a restart in the same job, whose history is of before the change
+    rig.now_s += 50  # a restart in the same job, with the history from before the change
     again = TrainingHistory()
     rig.pausing.begins(again)
     noted = {"step": 9, "workers": 2, "before": 3, "pause_s": 7.0}

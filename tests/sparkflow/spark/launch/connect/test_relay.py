@@ -1,4 +1,4 @@
-"""What the chief keeps for its client, and what the client asks; without Spark and gRPC."""
+"""What the chief stores for its client, and the client's requests; without Spark and gRPC."""
 
 import json
 import threading
@@ -19,7 +19,7 @@ WAIT_S = 30
 
 
 class Run:
-    """A run that can be stopped and asked."""
+    """A run that can be stopped and queried."""
 
     total_steps = 7
 
@@ -35,7 +35,7 @@ class Run:
 
 
 class Context:
-    """That of a question whose client waits, until it does not."""
+    """The context of a request whose client waits, until it does not."""
 
     waits = True
 
@@ -80,7 +80,7 @@ def test_steps_that_nobody_has_got_are_joined(relay: Relay) -> None:
     assert (first["losses"], first["rows"], first["waited_s"]) == ([4, 3, 2], [5, 5, 5], 1.5)
     assert (first["number"], other["number"]) == (3, 4)
     assert other["worker"] == 1
-    relay.on_steps(steps(1, 8.0, worker=1))  # the client may know the ones before
+    relay.on_steps(steps(1, 8.0, worker=1))  # the client may already have the previous ones
     assert [each["losses"] for each in poll(relay, acknowledged=4)] == [[8]]
 
 

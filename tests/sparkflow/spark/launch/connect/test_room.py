@@ -1,4 +1,4 @@
-"""How a client looks for slots, with a session whose queries do what the test says."""
+"""How a client looks for slots, with a session whose queries are controlled by the test."""
 
 import contextlib
 import threading
@@ -17,7 +17,7 @@ TOO_FEW = RuntimeError("[SPARK-24819]: Barrier execution mode does not allow")
 
 
 class Session:
-    """Has so many free slots of so many; a query waits until there are as many as it needs."""
+    """Has some free slots out of a total; a query waits until there are as many as it needs."""
 
     def __init__(self, free: int, in_all: int = 4) -> None:
         self.free, self.in_all = free, in_all
@@ -79,7 +79,7 @@ def test_slots_are_free_or_in_use_or_not_there() -> None:
     assert require_slots(Session(free=3), LAYOUT)
     busy = Session(free=2)
     assert not require_slots(busy, LAYOUT)
-    assert len(busy.cancelled) == 1  # the query does not go on
+    assert len(busy.cancelled) == 1  # the query does not continue
     with pytest.raises(TooFewSlotsError, match="numWorkers=2 and numPs=0 need 3 task slots"):
         require_slots(Session(free=2, in_all=2), LAYOUT)
 

@@ -1,4 +1,4 @@
-"""Run by test_locked_in.py: a Connect client whose server's Python workers are locked in.
+"""Run by test_locked_in.py: a Connect client of a server whose Python workers are locked in.
 
     python locked_program.py REMOTE FOLDER [STEP...]
 
@@ -24,7 +24,7 @@ from sparkflow.spark import Callback, SparkTrainer, SparkTrainerModel, SparkTrai
 
 
 def model_fn(features: Any, labels: Any, mode: str, params: Any, weights: Any) -> Any:
-    """Two classes; wide where the model is to be larger than what travels with a query."""
+    """Two classes; with a wide layer if the model should be larger than a query can carry."""
     hidden = tf.layers.dense(features, params.get("width", 4), tf.nn.relu, name="hidden")
     logits = tf.layers.dense(hidden, 2, name="logits")
     if mode == tf.estimator.ModeKeys.PREDICT:
@@ -37,7 +37,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: Any, weights: Any) -
 
 
 def rows(session: Any) -> Any:
-    """300 rows that are the same in every session."""
+    """Returns 300 rows that are the same in every session."""
     x = F.array(*((F.col("id") * k % 17 / 17.0).cast("float") for k in (1, 3, 7)))
     df = session.range(0, 300, 1, 3).select(x.alias("x"))
     label = (F.col("x")[0] > F.col("x")[1]).cast("bigint")
@@ -45,20 +45,20 @@ def rows(session: Any) -> Any:
 
 
 def trainer(**params: Any) -> SparkTrainer:
-    """One worker, in step, so that the same is learnt each time."""
+    """One worker, synchronous, so that training is reproducible."""
     given = {"model_fn": model_fn, "batchSize": 32, "epochs": 3, "syncMode": "sync"}
     return SparkTrainer(**{**given, "progress": False, **params})
 
 
 class Notes(Callback):
-    """What callbacks hear."""
+    """Records callbacks."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
         self.said: list[str] = []
 
     def on_waiting(self, text: str) -> None:
-        """Keeps it."""
+        """Stores the text."""
         self.said.append(text)
 
     def on_validation(self, metrics: Any) -> None:
@@ -75,7 +75,7 @@ class Notes(Callback):
 
 
 def denied(df: Any, folder: Path) -> dict[str, Any]:
-    """What becomes of the launch with processes."""
+    """The outcome of launching with processes."""
     try:
         trainer(inProcess="never").fit(df)
     except Exception as error:
@@ -109,7 +109,7 @@ def trains(df: Any, folder: Path) -> dict[str, Any]:
 
 
 def elastic(df: Any, folder: Path) -> dict[str, Any]:
-    """One to three workers, of which there can be one."""
+    """One to three workers, of which only one is possible."""
     model = trainer(numWorkers=(1, 3), batchSize=11).fit(df)
     return {"variables": {k: v.tolist() for k, v in model.inference_model.variables.items()}}
 
@@ -137,7 +137,7 @@ def everything(df: Any, folder: Path) -> dict[str, Any]:
 
 
 def interrupted(df: Any, folder: Path) -> dict[str, Any]:
-    """Ctrl-C once the first checkpoint is there."""
+    """Ctrl-C once the first checkpoint exists."""
     directory = folder / "endless"
 
     def interrupt() -> None:

@@ -1,4 +1,4 @@
-"""One worker inside its Spark task learns what one in processes of its own does."""
+"""One worker inside its Spark task learns the same as one in separate processes."""
 
 import logging
 from collections.abc import Callable
@@ -20,7 +20,7 @@ ROWS = 120
 
 
 def classifier(features: Any, labels: Any, mode: str, params: Any, weights: Any) -> Any:
-    """Two layers with dropout, an embedding of nothing, Adam: random ops, slots and metrics."""
+    """Two layers with dropout, an embedding of zeros, Adam: random ops, slots and metrics."""
     hidden = tf.layers.dense(features, 8, tf.nn.relu, name="hidden")
     if mode == tf.estimator.ModeKeys.TRAIN:
         hidden = tf.nn.dropout(hidden, keep_prob=0.9)
@@ -145,7 +145,7 @@ def test_checkpoints_are_gone_on_from_bit_for_bit(df: DataFrame, tmp_path: Path)
     assert second.history.steps == 32
     for name, value in whole.items():
         np.testing.assert_array_equal(second.inference_model.variables[name], value, err_msg=name)
-    # Processes go on from what a task has left, and find nothing to do.
+    # Processes resume from what a task has left, and find nothing to do.
     third = trainer(epochs=4, inProcess=False, **saved).fit(df)
     assert third.history.resumed["finished"]
 

@@ -1,7 +1,7 @@
-"""Spark Connect with Python workers that may open no socket and start no process.
+"""Spark Connect with Python workers that may not open sockets or start processes.
 
-A seccomp filter has it so, by night also a network without interfaces, see `support.locked_daemon`.
-The classic session of the other tests trains what these results are compared with.
+A seccomp filter enforces it, in nightly tests also a network without interfaces, see
+`support.locked_daemon`. The classic session of other tests trains the reference results.
 """
 
 import contextlib
@@ -93,7 +93,7 @@ def test_one_worker_learns_the_same_without_a_network(
     assert "they may open no socket (" in found["two"].get("text", ""), found["two"]
     reason = "Operation not permitted" if "filter" in locked_by else "unreachable"
     _assert_as_elsewhere(found["trains"], spark, reason)
-    # The steps of three workers, by the one that there may be.
+    # The steps of three workers, made by the only possible one.
     step = found["elastic"]
     assert "failed" not in step, step["failed"]
     ordinary = _program().trainer(numWorkers=3, inProcess=False, batchSize=11)

@@ -1,4 +1,4 @@
-"""What fails beside the training ends it."""
+"""Failures outside of training end it."""
 
 from typing import Any
 

@@ -38,7 +38,7 @@ COUNT = 20
 
 @pytest.fixture(autouse=True)
 def no_row_file_stays_open() -> Iterator[None]:
-    """Spark's Python worker serves other tasks afterwards, and may not collect garbage for long."""
+    """Spark's Python worker is reused for other tasks, and may not collect garbage for long."""
     gc.collect()
     assert open_row_files() == 0
     gc.disable()
@@ -112,7 +112,7 @@ def test_a_task_that_spark_runs_again_knows_whose_checkpoints_are_its_own(tmp_pa
     assert [each["step"] for each in anew.history["restarts"]] == [0]
     assert anew.history["steps"] == 4
     own = _train(attempt=2, epochs=2, checkpoint_dir=str(tmp_path), resume="never")
-    # What the first loss was is in the checkpoint already.
+    # The first loss is already in the checkpoint.
     assert [each["step"] for each in own.history["restarts"]] == [0, 4]
     assert own.history["resumed"] is None
 
