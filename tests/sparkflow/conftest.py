@@ -1,4 +1,4 @@
-"""Models that were never trained, as inference needs no training, and an MLflow of our own."""
+"""Untrained models, since inference needs no training, and a separate MLflow."""
 
 import tempfile
 import warnings
@@ -47,7 +47,7 @@ def classifier() -> InferenceModel:
 
 @pytest.fixture(scope="module")  # other modules reset all sessions of the process
 def mixed() -> InferenceModel:
-    """Inputs of every kind, and a lookup table that has to be filled."""
+    """Inputs of every kind, and a lookup table that must be initialized."""
     inputs = (
         Input("age", "dense", "float32", (), ("age:0",)),
         Input("id", "dense", "int64", (), ("id:0",)),
@@ -102,7 +102,7 @@ def mixed() -> InferenceModel:
 
 @pytest.fixture(scope="session")
 def mlflow_database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Path]]:
-    """MLflow with a database, which takes seconds to make."""
+    """MLflow with a database, whose creation takes seconds."""
     folder = tmp_path_factory.mktemp("mlflow")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -118,7 +118,7 @@ def mlflow_database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[
 def own_temporary_files(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Lets a test leave temporary files: in a directory that pytest removes."""
+    """Allows a test to leave temporary files: in a directory that pytest removes."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("temporary")))
 
 
@@ -126,7 +126,7 @@ def own_temporary_files(
 def mlflow(
     mlflow_database: tuple[Any, Path], request: pytest.FixtureRequest, own_temporary_files: None
 ) -> Iterator[Any]:
-    """MLflow with an experiment for this test; it leaves the files that it loads models from."""
+    """MLflow with an experiment for this test; it leaves the files from which it loads models."""
     mlflow, folder = mlflow_database
     name = request.node.name
     location = (folder / name).as_uri()

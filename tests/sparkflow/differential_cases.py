@@ -1,10 +1,10 @@
-"""Runs one case with any module that has TensorFlow 1's interface, and writes down the answer.
+"""Runs one case with any module that has TensorFlow 1's interface, and records the answer.
 
 Used by `scripts/generate_differential_golden.py` with TensorFlow and by `test_differential.py` with
-sparkflow, so that both are asked the same. Imports neither.
+sparkflow, so that both answer the same questions. Imports neither.
 """
 
-# ruff: noqa: S102, S307  (what is run are the repository's own cases)
+# ruff: noqa: S102, S307  (the code that is run is the repository's own cases)
 
 import builtins
 from typing import Any
@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 KEPT = 8
-"""How many elements of an array are written down; two sums stand for the others."""
+"""The number of recorded elements of an array; two sums represent the others."""
 
 
 def split(text: str) -> list[str]:
-    """The cases of a family: one a line, or blocks of lines after a line `---`."""
+    """The cases of a family: one per line, or blocks of lines after a line `---`."""
     cases = []
     first, *blocks = text.split("\n---\n")
     cases += [line for line in first.splitlines() if line.strip() and line[0] != "#"]
@@ -27,7 +27,7 @@ def split(text: str) -> list[str]:
 def answer(
     tf: Any, preamble: str, case: str, with_respect_to: Any = (), second_order: bool = False
 ) -> dict[str, Any]:
-    """What the case gives: dtypes, values and gradients, or the exception."""
+    """Returns the result of a case: dtypes, values and gradients, or the exception."""
     when = "building"
     try:
         with tf.Graph().as_default():
@@ -60,7 +60,7 @@ def answer(
 
 
 def kind(tf: Any, error: Exception) -> str:
-    """The first of the exception's classes that Python or `tf.errors` offers."""
+    """Returns the first of the exception's classes that Python or `tf.errors` provides."""
     for each in type(error).__mro__:
         if hasattr(builtins, each.__name__) or hasattr(tf.errors, each.__name__):
             return each.__name__
@@ -92,7 +92,7 @@ def _gradients(
     real = [t for t in flat if isinstance(t, tf.Tensor) and t.dtype.base_dtype.is_floating]
     gradients = {}
     if real and with_respect_to:
-        # Half floats would add up rounding; the sum of squares weighs every element.
+        # Half floats would accumulate rounding errors; the sum of squares weighs every element.
         squares = tf.add_n([tf.reduce_sum(tf.square(tf.cast(t, tf.float64))) for t in real])
         for name in with_respect_to:
             (slope,) = tf.gradients(squares, names[name])

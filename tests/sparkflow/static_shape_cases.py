@@ -1,14 +1,15 @@
-"""Programs whose static shapes hang on arithmetic with sizes, and what any module makes of them.
+"""Programs whose static shapes depend on arithmetic with sizes, and their results in any module.
 
-Every consumer (an op that takes a shape, a size, an axis, ...) meets every way to compute its
-argument, from tensors whose shape is known, known in part, known by rank, or not at all. All of
-them are fed with the same array, so that what is inferred can be held against what a step gives.
+Every consumer (an op that takes a shape, a size, an axis, ...) is combined with every way to
+compute its argument, from tensors with a known shape, a partly known one, a known rank, or none.
+All of them are fed with the same array, so that the inferred shape can be compared with that of a
+step.
 
 Used by `scripts/generate_static_shapes_golden.py` with TensorFlow and by `test_static_shapes.py`
 with sparkflow. Imports neither.
 """
 
-# ruff: noqa: S307, E501  (what is evaluated are the repository's own cases, one a line)
+# ruff: noqa: S307, E501  (the expressions are the repository's own cases, one per line)
 
 from typing import Any
 
@@ -22,7 +23,7 @@ SOURCES: dict[str, Any] = {
     "rank": None,
 }
 
-# Scalars made of `x` and its shape `s`.
+# Scalars computed from `x` and its shape `s`.
 SCALARS = """
 s[1]
 s[-1]
@@ -140,7 +141,7 @@ tf.cond(tf.constant(False), lambda: s * 2, lambda: s)
 tf.reduce_max([s, [1, 1, 1]], 0)
 """.strip().splitlines()
 
-# What takes a scalar `n`.
+# Consumers of a scalar `n`.
 OF_SCALARS = """
 tf.zeros([n, 2])
 tf.zeros([s[0], n])
@@ -233,7 +234,7 @@ tf.gradients(tf.reduce_sum(tf.tile(x, [1, n, 1])), x)[0]
 tf.edit_distance(tf.sparse.from_dense([[n]]), tf.sparse.from_dense([[n]]))
 """.strip().splitlines()
 
-# What takes an axis `n`: meets only scalars that are 0, 1 or 2 at run time.
+# Consumers of an axis `n`: only combined with scalars that are 0, 1 or 2 at run time.
 OF_AXES = """
 tf.expand_dims(x, n)
 tf.concat([x, x], n)
@@ -262,7 +263,7 @@ tf.size(s[1:]) - 1
 tf.placeholder_with_default(1, [])
 """.strip().splitlines()
 
-# What takes a vector `v`.
+# Consumers of a vector `v`.
 OF_VECTORS = """
 tf.zeros(v)
 tf.ones(v, tf.int32)
@@ -305,7 +306,7 @@ GROUPS: dict[str, tuple[list[str], str, list[str]]] = {
 
 
 def built(tf: Any, consumer: str, name: str, argument: str, source: str) -> tuple[Any, str]:
-    """What the consumer gives, and its static shape or the class of the error."""
+    """Returns the consumer's result, and its static shape or the class of the error."""
     names: dict[str, Any] = {"tf": tf, "np": np}
     tensor = tf.get_default_graph().get_tensor_by_name(f"{source}:0")
     names |= {"x": tensor, "s": tf.shape(tensor)}
@@ -323,7 +324,7 @@ def built(tf: Any, consumer: str, name: str, argument: str, source: str) -> tupl
 
 
 def hidden(tf: Any, consumer: str, name: str, argument: str) -> Any:
-    """The same program with its argument, and the shape of `x`, known in a step only."""
+    """The same program, but the argument and the shape of `x` are known only at run time."""
     tensor = tf.get_default_graph().get_tensor_by_name("rank:0")
     names: dict[str, Any] = {"tf": tf, "np": np, "x": tensor, "s": tf.shape(tensor)}
     value = eval(argument, names)
@@ -334,17 +335,17 @@ def hidden(tf: Any, consumer: str, name: str, argument: str) -> Any:
 
 
 def kind(error: Exception) -> str:
-    """The class of an error."""
+    """Returns the class of an error."""
     return type(error).__name__
 
 
 def written(shape: Any) -> str:
-    """A static shape as text: `2,?,3`, `?` for an unknown rank is `unknown`."""
+    """Returns a static shape as text: `2,?,3`, `?` for an unknown size; `unknown` without rank."""
     if shape.ndims is None:
         return "unknown"
     return "(" + ",".join("?" if size is None else str(size) for size in shape.as_list()) + ")"
 
 
 def with_sources(tf: Any) -> dict[Any, Any]:
-    """Makes the placeholders in the default graph and gives what to feed them."""
+    """Creates the placeholders in the default graph and returns their feeds."""
     return {tf.placeholder(tf.float32, shape, name): FED for name, shape in SOURCES.items()}

@@ -1,4 +1,4 @@
-"""`tf.app` and `tf.flags` in programs of their own: flags are global to a process."""
+"""`tf.app` and `tf.flags` in separate programs: flags are global to a process."""
 
 import subprocess
 import sys

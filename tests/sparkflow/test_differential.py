@@ -1,4 +1,4 @@
-"""What TensorFlow 1 answers to the same lines of Python: values, dtypes, gradients, errors."""
+"""TensorFlow 1's answers to the same lines of Python: values, dtypes, gradients, errors."""
 
 import importlib.util
 import json
@@ -16,18 +16,19 @@ pytestmark = pytest.mark.usefixtures("plans_at_once")
 GOLDEN = Path(__file__).parents[1] / "golden" / "differential"
 
 CANCELLED = 1e-7
-"""What may be left of float32 numbers near 1 that cancel out."""
+"""What may remain of float32 numbers near 1 that cancel out."""
 
-# CI compiles the kernels of every so many-th case, the nights those of all.
+# CI compiles the kernels of one in this many cases, nightly tests those of all.
 EVERY = 8
 
-# What TensorFlow's assertions find and our static shapes tell before: that weights do not fit
-# values whose shape only we know, or that sparse tensors of known shapes do not fit together.
+# Errors that TensorFlow's assertions detect and our static shapes detect earlier: weights that do
+# not fit values whose shape only we know, or sparse tensors of known shapes that do not fit
+# together.
 _EARLIER = re.compile(r"_at_(top_)?k\b.*weights=|sparse_concat\(")
 
 
 def is_earlier(entry: dict[str, Any], ours: dict[str, Any]) -> bool:
-    """Whether the same is refused, by the shapes instead of an assertion."""
+    """Whether the same is rejected, by the shapes instead of an assertion."""
     return (
         entry.get("raises") == "InvalidArgumentError"
         and ours == {"raises": "ValueError", "when": "building"}
@@ -59,7 +60,7 @@ def load() -> list[Any]:
 def test_answers_as_tensorflow_does(
     header: dict[str, Any], entry: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:
-    if "tempfile" in header["preamble"]:  # its cases make directories and leave them
+    if "tempfile" in header["preamble"]:  # its cases leave directories behind
         request.getfixturevalue("own_temporary_files")
     ours = cases.answer(
         tf, header["preamble"], entry["case"], header["with_respect_to"], header["second_order"]
@@ -81,7 +82,7 @@ def compare(ours: dict[str, Any], golden: dict[str, Any]) -> None:
     exact = {key: golden[key] for key in golden if key not in ("first", "sums", "static")}
     assert {key: ours.get(key) for key in exact} == exact
     if "static" in golden:
-        # We may know more of a shape than TensorFlow, never something else.
+        # We may know more of a shape than TensorFlow, but nothing contradictory.
         assert tf.TensorShape(ours["shape"]).is_compatible_with(shape_of(ours["static"]))
     if "first" not in golden:
         return

@@ -20,7 +20,7 @@ LIBRARY = {
 
 
 def fake_java(folder, version):
-    """A program called `java` that says it has this version; its folder."""
+    """Creates a program called `java` that reports this version; returns its folder."""
     program = folder / "bin" / "java"
     program.parent.mkdir(parents=True)
     program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2026' >&2\n")

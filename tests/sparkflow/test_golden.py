@@ -1,6 +1,6 @@
 """What TensorFlow 1 builds, prints and computes for the same lines of Python."""
 
-# ruff: noqa: S102, S307  (what is run are our own golden files)
+# ruff: noqa: S102, S307  (the code that is run is our own golden files)
 
 import builtins
 import json
@@ -44,7 +44,8 @@ def check(array: Any, golden: dict[str, Any]) -> None:
     assert list(array.shape) == golden["shape"]
     np.testing.assert_allclose(numbers[:6], golden["first"], rtol=2e-5, atol=1e-6)
     sums = [numbers.sum(), (numbers * np.arange(1, numbers.size + 1)).sum()]
-    # What cancels out to nearly 0 still carries the rounding of float32, each element its own.
+    # Values that cancel out to nearly 0 still contain float32 rounding errors, each element its
+    # own.
     noise = 2e-7 * numbers.size**2 + 2e-6 * np.abs(numbers).sum() * numbers.size
     np.testing.assert_allclose(sums, golden["sums"], rtol=2e-5, atol=noise)
 

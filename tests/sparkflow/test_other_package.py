@@ -15,7 +15,7 @@ PACKAGE = Path(sparkflow.__file__).parent
 
 @pytest.fixture
 def folder(tmp_path):
-    """A copy of what `import sparkflow` needs, in a folder named so."""
+    """A copy of what `import sparkflow` needs, in a folder of that name."""
     target = tmp_path / "sparkflow"
     shutil.copytree(PACKAGE, target, ignore=shutil.ignore_patterns("__pycache__"))
     return target
@@ -37,7 +37,7 @@ def test_files_beside_ours_are_told_and_ours_work(folder):
 
 @pytest.mark.parametrize("module", ["sparkflow.spark", "sparkflow.export"])
 def test_a_front_end_that_is_not_ours_is_an_error(folder, module):
-    (folder / "__init__.py").write_text("")  # as theirs is
+    (folder / "__init__.py").write_text("")  # like theirs
     done = run(folder, f"import {module}")
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]

@@ -82,7 +82,7 @@ def test_no_public_function_is_undocumented():
 
 
 def test_every_op_type_the_front_end_names_is_registered():
-    """A misspelt op type would fail only when somebody calls the function."""
+    """A misspelt op type would fail only when the function is called."""
     found = set()
     for path in PACKAGE.rglob("*.py"):
         for call in ast.walk(ast.parse(path.read_text())):
@@ -101,7 +101,7 @@ def name_of(function: ast.expr) -> str:
 
 
 def texts(argument: ast.expr) -> set[str]:
-    """The texts an argument may be: itself, or those a condition chooses from."""
+    """Returns the possible strings of an argument: itself, or those a condition chooses from."""
     if isinstance(argument, ast.IfExp):
         return texts(argument.body) | texts(argument.orelse)
     if isinstance(argument, ast.Constant) and isinstance(argument.value, str):

@@ -1,4 +1,4 @@
-"""`tf.raw_ops`: every op by its own name and the names of its arguments, as TensorFlow has them."""
+"""`tf.raw_ops`: every op by its name and its arguments' names, as in TensorFlow."""
 
 import importlib.util
 import json

@@ -1,9 +1,9 @@
-"""Small programs whose answers and refusals are TensorFlow 2.21's version 1 interface's.
+"""Small programs with the answers and errors of TensorFlow 2.21's version 1 interface.
 
-Each row is one expression over the tensors of `names`; what is expected was read from TensorFlow.
+Each row is an expression over the tensors of `names`; expected values come from TensorFlow.
 """
 
-# ruff: noqa: S307, E501  (what is evaluated are the rows below, one a line)
+# ruff: noqa: S307, E501  (the expressions are the rows below, one per line)
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ import sparkflow as tf
 
 
 def names():
-    """Tensors whose sizes are known in part, and what feeds them."""
+    """Returns tensors whose sizes are partly known, and their feeds."""
     made = {
         "x": tf.placeholder(tf.float32, [None, 3], "x"),
         "y": tf.placeholder(tf.float32, [None, None, 4], "y"),
@@ -63,7 +63,7 @@ SHAPES = [
         "(2, 2)",
         (2, 2),
     ),
-    # TensorFlow takes the shape of the first branch for that of both, which is wrong here.
+    # TensorFlow uses the shape of the first branch for both, which is wrong here.
     (
         "tf.cond(t, lambda: tf.SparseTensor([[0, 0]], [1], [2, 2]), lambda: tf.SparseTensor([[0, 1]], [2], [2, 5]))",
         "(2, ?)",

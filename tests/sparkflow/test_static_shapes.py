@@ -14,9 +14,9 @@ GOLDEN = json.loads(
     (Path(__file__).parents[1] / "golden" / "static_shapes.json").read_text(encoding="utf-8")
 )
 LESS = {("tf.squeeze(s[1:2])", "rank")}
-"""[n] of an `n` of unknown rank: TensorFlow tells its length where it is read as a shape."""
+"""[n] for an `n` of unknown rank: TensorFlow infers its length when it is read as a shape."""
 EVERY = 8
-"""CI looks at every so many-th consumer, the nights at all."""
+"""CI tests one in this many consumers, nightly tests all."""
 
 _spec = importlib.util.spec_from_file_location(
     "static_shape_cases", Path(__file__).with_name("static_shape_cases.py")
@@ -65,7 +65,7 @@ def test_static_shapes(consumer: str, name: str, arguments: list[str]) -> None:
 
 
 def run(session: Any, tensor: Any, feeds: Any) -> Any:
-    """The tensor's value, None where a step refuses it."""
+    """Returns the tensor's value; None if a step rejects it."""
     try:
         return session.run(tensor, feeds)
     except tf.errors.InvalidArgumentError:
@@ -73,10 +73,10 @@ def run(session: Any, tensor: Any, feeds: Any) -> Any:
 
 
 def fits(ours: str, expected: str, argument: str) -> bool:
-    """Whether our shape has all that TensorFlow's has; we may know more of it."""
+    """Whether our shape has everything that TensorFlow's has; ours may be more specific."""
     if ours == expected or expected in ("unknown", "value None"):
         return True
-    if expected.endswith("Error"):  # we may take dtypes that TensorFlow does not mix
+    if expected.endswith("Error"):  # we may accept dtypes that TensorFlow does not mix
         return ours.endswith("Error") or "int64" in argument or "to_float" in argument
     if not (ours.startswith("(") and expected.startswith("(")):
         return False

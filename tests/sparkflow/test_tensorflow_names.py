@@ -1,4 +1,4 @@
-"""TensorFlow's public names, members and parameters: here, or answered with what to use instead.
+"""TensorFlow's public names, members and parameters: available, or answered with an alternative.
 
 `tests/golden/names/public.json` is TensorFlow's list, see `scripts/generate_names_golden.py`.
 """
@@ -18,10 +18,10 @@ NAMES = json.loads(GOLDEN.read_text())
 
 
 def found(path):
-    """What stands under a dotted path.
+    """Returns the value of a dotted path.
 
     Raises:
-        AttributeError: Nothing does; the text is that of the first part that is missing.
+        AttributeError: There is none; the text is that of the first missing part.
     """
     item = tf
     for part in path.split("."):
@@ -56,7 +56,7 @@ def test_a_name_that_is_not_here_says_what_to_use_instead(name):
 
 
 def test_every_such_answer_is_of_use():
-    """A pattern that nothing matches, or that names something that is here, is out of date."""
+    """A pattern that matches nothing, or that names something available, is out of date."""
     listed = [name for name in NAMES if name not in set(HERE)]
     unused = [
         pattern
@@ -79,13 +79,13 @@ TYPE_PROTOCOL = {
     *("experimental_as_proto", "experimental_from_proto", "experimental_type_proto"),
     *("is_subtype_of", "most_specific_common_supertype"),
 }
-"""What tracing of TensorFlow 2's functions asks types; nothing is traced here."""
+"""What tracing of TensorFlow 2's functions requests of types; nothing is traced here."""
 WITHOUT = {
     "*": {"experimental_payloads", "param_shapes", "param_static_shapes"},
     "*DType": TYPE_PROTOCOL,
     "*Spec": TYPE_PROTOCOL,
     "TensorShape": TYPE_PROTOCOL,
-    # What files of datasets hold would be ours alone: TFRecordWriter and cache(filename) write.
+    # The format of dataset files would be only ours: TFRecordWriter and cache(filename) write.
     "data.*": {"fingerprint", "load", "save", "snapshot", "ragged_batch"},
     "GradientTape": {"batch_jacobian"},
     # The C objects behind a graph and its nodes.
@@ -97,13 +97,13 @@ WITHOUT = {
         "serialize_to_string",
     },
     "test.*": {"captureWritesToStream", "evaluate_if_both_tensors", "is_abstract"},
-    # unittest's, until Python 3.11.
+    # Those of unittest, until Python 3.11.
     "test.TestCase": {
         *("failIf", "failIfAlmostEqual", "failIfEqual", "failUnless", "failUnlessAlmostEqual"),
         *("failUnlessEqual", "failUnlessRaises"),
     },
 }
-"""Members of TensorFlow's classes that are left out, by pattern of the class."""
+"""Members of TensorFlow's classes that are missing, by pattern of the class."""
 
 
 def left_out(name, member):
@@ -111,7 +111,7 @@ def left_out(name, member):
 
 
 def assigned(kind):
-    """What `__init__` and its like assign, of a class and its bases."""
+    """Returns the attributes that `__init__` and the like of a class and its bases assign."""
     text = ""
     for base in kind.__mro__:
         if base.__module__.startswith("sparkflow"):
@@ -161,15 +161,15 @@ OTHERWISE = {
     "function": "functions run as Python; other options are accepted",
     "tf.function": "likewise",
 }
-"""Why parameters of some functions are not TensorFlow 2.21's."""
+"""Why parameters of some functions differ from TensorFlow 2.21's."""
 
 
 OF_OPTIMIZERS = [f"{name}.apply_gradients" for name in CLASSES if name.endswith("Optimizer")]
-"""TensorFlow 2.21 has an option there for its strategies."""
+"""TensorFlow 2.21 has an option here for its strategies."""
 
 
 def test_parameters_are_tensorflows_or_there_is_a_reason():
-    """All of TensorFlow's, in its order, and ours behind them; in `PARAMETERS` what is not."""
+    """All of TensorFlow's in its order, followed by ours; `PARAMETERS` lists the exceptions."""
     differ = sorted(set(different()) - PARAMETERS - {*OF_OPTIMIZERS})
     assert differ == []
     assert sorted(PARAMETERS - set(different())) == []
@@ -218,4 +218,4 @@ PARAMETERS = {
     "saved_model.signature_def_utils.build_signature_def",
     *("train.MonitoredTrainingSession", "train.assert_global_step"),
 }
-"""Functions that lack options which TensorFlow has got since 1.15, or have one more of ours."""
+"""Functions that lack options added to TensorFlow after 1.15, or that have one of ours."""

@@ -1,4 +1,4 @@
-"""Integers of users, and that whoever asks for one refuses the same values."""
+"""Integers passed by users: all functions that take one reject the same values."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def test_a_fused_network_is_its_cell_over_time_and_can_run_backwards():
 
 
 def _renamed(cell):
-    """The cell with the variables of the top scope instead of those below `rnn`."""
+    """Returns the cell with the variables of the top scope instead of those below `rnn`."""
 
     class Renamed(rnn.RNNCell):
         state_size = cell.state_size

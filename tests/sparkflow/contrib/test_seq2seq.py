@@ -52,7 +52,7 @@ def test_training_with_attention(mechanism):
     assert sizes.tolist() == [3, 4]
     assert (logits[0, 3] == 0).all()
     np.testing.assert_array_equal(ids, logits.argmax(-1))
-    # A finished sequence's weights stay in the history; the others sum up to 1 within its length.
+    # A finished sequence's weights stay in the history; the others add up to 1 within its length.
     np.testing.assert_allclose(weights.sum(-1), 1, rtol=1e-5)
     assert (weights[:, 0, 2] == 0).all()
 

@@ -228,7 +228,7 @@ def test_columns_of_tables(tmp_path):
 
 
 def test_files_of_tables_with_a_log_are_refused(tmp_path):
-    """By the function, and by the op where the paths are known only when it runs."""
+    """By the function, and by the op if the paths are known only at run time."""
     import pyarrow as pa
     from pyarrow import parquet
 

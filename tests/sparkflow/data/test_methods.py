@@ -1,4 +1,4 @@
-"""Methods of datasets that were functions of `tf.data.experimental` first."""
+"""Methods of datasets that used to be functions of `tf.data.experimental`."""
 
 import collections
 

@@ -1,4 +1,4 @@
-"""Everything that methods of datasets ask for by name is registered when the package is there."""
+"""Everything that dataset methods look up by name is registered when the package is imported."""
 
 import re
 from pathlib import Path

@@ -146,7 +146,7 @@ def test_complex_results_need_their_gradients(session):
     y = tf.complex(x, 2.0 * x)
     with pytest.raises(TypeError, match="must set grad_ys"):
         tf.gradients(y, x)
-    seed = tf.constant(3.0 + 4.0j, tf.complex64)  # of the real part 3, of the imaginary part 4
+    seed = tf.constant(3.0 + 4.0j, tf.complex64)  # 3 for the real part, 4 for the imaginary part
     assert session.run(tf.gradients(y, x, grad_ys=seed)) == [1.0 * 3.0 + 2.0 * 4.0]
 
 

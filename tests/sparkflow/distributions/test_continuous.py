@@ -7,7 +7,7 @@ from scipy import stats
 import sparkflow as tf
 
 AT = np.array([[0.1, 0.35], [0.6, 0.9]])
-"""Points in the support of all of them."""
+"""Points in the support of all distributions."""
 
 
 def real(values):
@@ -24,7 +24,7 @@ CASES = {
     "Exponential": (lambda d: d.Exponential(real([0.5, 4])), stats.expon(scale=[2, 0.25])),
     "Beta": (lambda d: d.Beta(real([2.5, 4]), [1.5, 2]), stats.beta([2.5, 4], [1.5, 2])),
 }
-"""What is made of `tf.distributions`, and the same of scipy."""
+"""Distributions of `tf.distributions`, and the same of scipy."""
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Distributions of classes, counts and shares against scipy.stats."""
+"""Distributions of classes, counts and fractions against scipy.stats."""
 
 import numpy as np
 import pytest

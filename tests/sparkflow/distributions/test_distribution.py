@@ -1,4 +1,4 @@
-"""Samples of tf.distributions have the moments that the distributions say they have."""
+"""Samples of tf.distributions have the moments that the distributions report."""
 
 import numpy as np
 import pytest

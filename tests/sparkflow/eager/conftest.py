@@ -6,7 +6,7 @@ from sparkflow.graph.default_stack import default_graphs
 
 @pytest.fixture
 def eager():
-    """Eager execution for one test; the default graph is as it was afterwards."""
+    """Eager execution for one test; afterwards the default graph is restored."""
     kept, default_graphs.implicit = default_graphs.implicit, None
     tf.enable_eager_execution()
     try:

@@ -1,6 +1,6 @@
-"""What TensorFlow answers in graphs, eager execution answers, too: golden cases of functions."""
+"""Eager execution gives the same answers as TensorFlow in graphs: golden cases of functions."""
 
-# ruff: noqa: S102, S307  (what is run are our own golden files)
+# ruff: noqa: S102, S307  (the code that is run is our own golden files)
 
 import importlib.util
 import json
@@ -25,9 +25,9 @@ NOT_EAGERLY = (
     "Print",
     "get_variable",
 )
-"""What has no meaning where nothing is built."""
+"""Cases without meaning if no graph is built."""
 EVERY = 3
-"""One case in so many runs here: they all run in graphs."""
+"""One in this many cases runs here: all of them run in graphs."""
 
 _spec = importlib.util.spec_from_file_location(
     "differential_cases", Path(__file__).parents[1] / "differential_cases.py"

@@ -1,4 +1,4 @@
-"""Eager execution: the functions of graphs compute at once."""
+"""Eager execution: the functions of graphs compute immediately."""
 
 import gc
 import threading

@@ -1,4 +1,4 @@
-"""Values of eager ops of one's own stay as they are, whatever memory they share."""
+"""Values of user-defined eager ops never change, whatever memory they share."""
 
 import numpy as np
 import pytest

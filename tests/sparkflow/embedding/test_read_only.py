@@ -1,4 +1,4 @@
-"""Tables that only read: one that others train, and that of a trained model."""
+"""Read-only tables: one that others train, and that of a trained model."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def fixed(name="clicks", dim=2, **kwargs):
 
 
 def fill(session, table, keys, rows):
-    """Gives a fixed table these ids and rows, with zeros for all others."""
+    """Assigns these ids and rows to a fixed table, with zeros for all others."""
     held = {each.op.name: each for each in tf.global_variables()}
     rows = np.asarray(rows, table.dtype.as_numpy_dtype).reshape(-1, table.dim)
     zeros = np.zeros((1, table.dim), rows.dtype)

@@ -8,7 +8,7 @@ from sparkflow_runtime.testing.local_cluster import LocalCluster
 
 DIM = 8
 BIG = 1 << 45
-"""Ids are multiples of it: no dense table has such rows."""
+"""Ids are multiples of it: no dense table could have such rows."""
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_training_is_that_of_a_dense_table(name, shards):
     start = tf.get_variable("start", [12, DIM], trainable=False)
     dense = tf.get_variable("dense", initializer=tf.zeros([12, DIM]))
     optimizers = OPTIMIZERS[name](), OPTIMIZERS[name]()
-    if name in ("adam", "nadam"):  # of a dense table other rows' moments decay too
+    if name in ("adam", "nadam"):  # in a dense table the moments of other rows decay, too
         optimizers = optimizers[0], tf.contrib.opt.LazyAdamOptimizer(0.1)
     slope = tf.range(1.0, DIM + 1)
     trains = [
@@ -203,7 +203,7 @@ def test_initialising_again_forgets_the_ids():
         session.run(rows)
         session.run(table.initializer)
         assert session.run(table.size()) == 0
-        assert len(np.unique(session.run(rows), axis=0)) == 1  # shards have the same to start from
+        assert len(np.unique(session.run(rows), axis=0)) == 1  # all shards start from the same rows
 
 
 @pytest.mark.parametrize(("saved", "restored"), [(1, 1), (3, 2), (2, 3)])

@@ -1,4 +1,4 @@
-"""`add_metrics`, and what canned models parse."""
+"""`add_metrics`, and parsing for canned models."""
 
 import numpy as np
 import pytest

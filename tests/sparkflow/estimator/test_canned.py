@@ -1,4 +1,4 @@
-"""Canned estimators: their numbers by hand, keys, names, signatures."""
+"""Canned estimators: their results computed by hand, keys, names, signatures."""
 
 import numpy as np
 import pytest

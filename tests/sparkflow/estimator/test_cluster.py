@@ -1,4 +1,4 @@
-"""`train_and_evaluate` by processes that TF_CONFIG gives their tasks."""
+"""`train_and_evaluate` in processes with tasks assigned by TF_CONFIG."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def free_addresses(count):
 
 
 def started(stack, cluster, task_type, directory):
-    """A task that is ended with the stack at the latest."""
+    """Starts a task that is ended with the stack at the latest."""
     config = {"cluster": cluster, "task": {"type": task_type, "index": 0}}
     process = subprocess.Popen(
         [sys.executable, str(PROGRAM), str(directory)],
@@ -60,6 +60,6 @@ def test_chief_worker_ps_and_evaluator_train_one_model(tmp_path):
     loss, step = re.fullmatch(r"loss=(\S+) step=(\d+)\nevaluator is done\n", said[2]).groups()
     assert float(loss) < 1e-3
     assert int(step) >= 200
-    # The worker may have begun one more step when the chief had saved its last.
+    # The worker may have begun one more step after the chief had saved its last one.
     last = tf.train.load_variable(str(tmp_path), "global_step")
     assert int(step) <= last <= int(step) + 1

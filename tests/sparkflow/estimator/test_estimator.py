@@ -1,4 +1,4 @@
-"""`Estimator`: training that goes on, evaluation, prediction, export, wrong use."""
+"""`Estimator`: resumed training, evaluation, prediction, export, wrong use."""
 
 import functools
 import os
@@ -169,7 +169,7 @@ def test_a_model_starts_from_the_weights_of_another(tmp_path):
 
 
 class Rows:
-    """What an estimator knows a dataset by."""
+    """The methods by which an estimator recognises a dataset."""
 
     output_types = (tf.float32, tf.float32)
 

@@ -10,7 +10,7 @@ Y = np.arange(5) * 10
 
 
 def taken(input_fn):
-    """What is given until the end."""
+    """Returns all values until the end."""
     found = []
     with tf.Graph().as_default():
         tensors = input_fn()

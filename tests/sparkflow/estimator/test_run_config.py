@@ -1,4 +1,4 @@
-"""`RunConfig`: defaults, what TF_CONFIG says, copies."""
+"""`RunConfig`: defaults, values from TF_CONFIG, copies."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Runs a saved model in TensorFlow, which loads it as TensorFlow Serving does.
+"""Runs a saved model in TensorFlow, which loads it like TensorFlow Serving.
 
     PYTHON_WITH_TENSORFLOW tensorflow_program.py VERSION_FOLDER FEEDS.json
 

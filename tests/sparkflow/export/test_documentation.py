@@ -1,4 +1,4 @@
-"""The example of docs/spark_model.md runs as it stands there."""
+"""The example of docs/spark_model.md runs unchanged."""
 
 import re
 from pathlib import Path

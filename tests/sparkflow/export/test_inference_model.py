@@ -80,7 +80,7 @@ def test_a_strange_model_reaches_only_what_is_allowed(
     signature = Signature.of_features("x:0", 2, (Output("prediction", "y:0", "float32", (1,)),))
     model = InferenceModel.build(graph.as_graph_def(), {}, signature)
     model.save(tmp_path)
-    InferenceModel.load(tmp_path)  # this program made it
+    InferenceModel.load(tmp_path)  # created by this program
     monkeypatch.setattr(reach, "_ours", set())
     for load in (
         lambda *allowed: InferenceModel.load(tmp_path, *allowed),
@@ -145,7 +145,7 @@ def described(files: Mapping[str, bytes]) -> dict[str, Any]:
 
 
 def of_before(model: InferenceModel, folder: Path) -> None:
-    """The files as sparkflow wrote them before 2026-11-23."""
+    """Returns the files as written by sparkflow before 2026-11-23."""
     folder.mkdir()
     description = {**described(model.to_files()), "format_version": 2}
     del description["files"]
@@ -275,6 +275,6 @@ def test_a_model_that_predicted_is_copied_and_pickled(graph_def: GraphDef) -> No
     model.predict(x)
     for other in (copy.copy(model), pickle.loads(pickle.dumps(model))):  # noqa: S301
         np.testing.assert_allclose(other.predict(x)["prediction"], x @ WEIGHTS + BIAS)
-        other.close()  # its own only
+        other.close()  # only its own
     np.testing.assert_allclose(model.predict(x)["prediction"], x @ WEIGHTS + BIAS)
     model.close()

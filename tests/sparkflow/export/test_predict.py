@@ -1,4 +1,4 @@
-"""`InferenceModel.predict`: inputs of every kind, as people have them."""
+"""`InferenceModel.predict`: inputs of every kind, in the forms that users have."""
 
 import decimal
 import subprocess
@@ -20,7 +20,7 @@ BAG = ("bag/i:0", "bag/v:0", "bag/s:0")
 
 @pytest.fixture(scope="module")
 def model() -> InferenceModel:
-    """An age, words that a table counts, and a sparse bag."""
+    """An age, words counted by a table, and a sparse bag."""
     graph = tf.Graph()
     with graph.as_default():
         age = tf.placeholder(tf.float32, [None], name="age")

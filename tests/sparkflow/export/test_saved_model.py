@@ -1,7 +1,7 @@
 """Models as TensorFlow's SavedModel, read back here and in TensorFlow itself.
 
-`tests/golden/saved_model/texts.json` has what TensorFlow 2.21 computed. With
-`TENSORFLOW_PYTHON=/path/to/python` of an environment with TensorFlow it is asked again.
+`tests/golden/saved_model/texts.json` contains results of TensorFlow 2.21. With
+`TENSORFLOW_PYTHON=/path/to/python` of an environment with TensorFlow they are computed again.
 """
 
 import json

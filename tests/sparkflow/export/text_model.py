@@ -1,4 +1,4 @@
-"""A wide and deep model of texts with weights that anybody can compute, and rows for it."""
+"""A wide & deep model of strings with weights that are easy to compute, and rows for it."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ ROWS: dict[str, Any] = {
 
 
 def text_model() -> InferenceModel:
-    """Numbers, a sparse vector, a text and lists of texts; two classes."""
+    """Numbers, a sparse vector, a string and lists of strings; two classes."""
     inputs = (
         Input("age", "dense", "float32", (), ("age:0",)),
         Input("bag", "sparse", "float32", (4,), ("bag/i:0", "bag/v:0", "bag/s:0")),

@@ -1,4 +1,4 @@
-"""What TensorFlow 2.21 cannot be asked about columns: tables from checkpoints, ranges, training."""
+"""Questions about columns beyond TensorFlow 2.21: tables from checkpoints, ranges, training."""
 
 import numpy as np
 import pytest

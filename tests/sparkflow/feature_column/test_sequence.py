@@ -1,4 +1,4 @@
-"""Columns of sequences, beside what `scripts/differential/feature_column.py` compares."""
+"""Columns of sequences, in addition to `scripts/differential/feature_column.py`."""
 
 import numpy as np
 import pytest

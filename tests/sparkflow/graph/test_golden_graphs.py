@@ -1,4 +1,4 @@
-"""Graphs that TensorFlow wrote: control flow of both kinds, TensorArrays, resource variables."""
+"""Graphs written by TensorFlow: control flow of both kinds, TensorArrays, resource variables."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def graph_def_of(program: str) -> Any:
 
 
 def array(written: Any) -> np.ndarray[Any, Any]:
-    """A value of the JSON file."""
+    """Returns a value of the JSON file."""
     dtype, shape, elements = written
     return np.array(elements, dtype).reshape(shape)
 
 
 def add_gradients(graph: tf.Graph) -> None:
-    """What the reader of `differentiable` adds."""
+    """Adds what the reader of `differentiable` adds."""
     x, z = (graph.get_tensor_by_name(name) for name in ("x:0", "z:0"))
     (dx,) = tf.gradients(z, x)
     tf.identity(dx, "dx")

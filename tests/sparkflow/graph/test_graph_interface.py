@@ -1,4 +1,4 @@
-"""TensorFlow's own ways to add nodes and to ask graphs and operations what they are."""
+"""TensorFlow's own ways to add nodes and to inspect graphs and operations."""
 
 import threading
 from pathlib import Path
@@ -60,7 +60,7 @@ def test_attributes_are_as_tensorflow_gives_them(graph):
 
 
 def test_nothing_of_ours_reads_attributes_in_tensorflows_form():
-    """`attr` gives what kernels and rules use; texts that are bytes would compare unequal."""
+    """`attr` returns the values for kernels and rules; strings as bytes would compare unequal."""
     found = [
         f"{path}:{number}"
         for package in PACKAGES

@@ -1,4 +1,4 @@
-"""What a tensor of a graph knows and refuses before anything runs."""
+"""What a tensor of a graph knows and rejects before anything runs."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Supervisors: defaults, managed sessions, services, what the chief alone may do."""
+"""Supervisors: defaults, managed sessions, services, what only the chief may do."""
 
 import threading
 
@@ -56,7 +56,7 @@ def test_a_managed_session_initialises_saves_and_restores(tmp_path):
     class Saver(tf.train.Saver):
         def save(self, *args, **kwargs):
             path = super().save(*args, **kwargs)
-            if path.endswith("-3"):  # not the one of step 0 that is still on its way
+            if path.endswith("-3"):  # not that of step 0, which may still be in progress
                 saved.set()
             return path
 

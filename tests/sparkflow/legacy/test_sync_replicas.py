@@ -1,4 +1,4 @@
-"""Synchronous replicas: the same numbers as one process, backups, stale gradients, ends."""
+"""Synchronous replicas: the same results as one process, backups, stale gradients, ends."""
 
 import threading
 from contextlib import ExitStack, suppress
@@ -41,7 +41,7 @@ class Model:
 
 
 def alone():
-    """The values after the steps of one process with all the data."""
+    """Returns the values after the steps of one process with all the data."""
     with tf.Graph().as_default():
         model = Model()
         with tf.Session() as session:
@@ -71,7 +71,7 @@ def in_threads(*functions):
 
 
 def test_two_replicas_compute_what_one_process_does():
-    """They begin each step together, so that none takes the token of the other one's step."""
+    """They begin each step together, so that neither takes the token for the other's step."""
     seen, together = {}, threading.Barrier(2, timeout=DEADLINE_S)
 
     def worker(task):
@@ -81,7 +81,7 @@ def test_two_replicas_compute_what_one_process_does():
             )
             with tf.device(setter):
                 model = Model(lambda opt: tf.train.SyncReplicasOptimizer(opt, 2, 2))
-            # No spare tokens: nobody may be a step ahead of the data.
+            # No spare tokens: no replica may be a step ahead of the data.
             hook = model.optimizer.make_session_run_hook(task == 0, num_tokens=0)
             with tf.train.MonitoredTrainingSession(
                 cluster.target("worker", task),
@@ -103,7 +103,7 @@ def test_two_replicas_compute_what_one_process_does():
 
 
 def test_a_backup_worker_s_gradient_is_dropped():
-    """Two of three are aggregated; the third comes when its step is over."""
+    """Two of three are aggregated; the third arrives after its step."""
     with LocalCluster(num_ps=1, num_workers=3) as cluster, ExitStack() as stack:
         replicas = []
         for task in range(3):
@@ -156,7 +156,7 @@ def test_a_backup_worker_s_gradient_is_dropped():
 
 
 def test_a_replica_that_is_killed_while_it_waits_takes_no_token():
-    """Its run is parked at the parameter server, in no thread: nothing of it is left there."""
+    """Its run is parked at the parameter server, without a thread: nothing of it stays there."""
     with LocalCluster(num_ps=1, num_workers=2, processes=True) as cluster, tf.Graph().as_default():
         with tf.device("/job:ps/task:0"):
             tokens = tf.FIFOQueue(-1, [tf.int64], [[]], shared_name="tokens")
@@ -177,7 +177,7 @@ def test_a_replica_that_is_killed_while_it_waits_takes_no_token():
                 except tf.errors.OpError as error:
                     failed.append(error)
 
-            for number in range(3):  # so that they know the step, and call it over the channel
+            for number in range(3):  # so that they know the step, and run it over the channel
                 for session in sessions:
                     session.run(put, {given: [number]})
                     assert session.run(taken) == number
@@ -249,7 +249,7 @@ def test_where_things_are():
 
 
 def test_the_chief_takes_one_mean_after_the_other():
-    """Threads that wait beside each other would wake once for each variable and step."""
+    """Threads that wait concurrently would wake once for each variable and step."""
     weights = [tf.Variable(np.ones([2], np.float32), name=f"w{i}") for i in range(4)]
     table = tf.Variable(np.ones([4, 2], np.float32))
     step = tf.train.get_or_create_global_step()

@@ -1,4 +1,4 @@
-"""Metrics of many classes, batch after batch, against scikit-learn."""
+"""Metrics of many classes, accumulated over batches, against scikit-learn."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Counts of right and wrong answers, batch after batch, against scikit-learn."""
+"""Counts of right and wrong answers, accumulated over batches, against scikit-learn."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ WEIGHTS = RNG.integers(1, 4, (3, 40)).astype(np.float32)
 
 
 def streamed(metric, weights=None, **others):
-    """What the metric says after each batch, and its update operation."""
+    """Returns the metric's value after each batch, and its update operation."""
     with tf.Graph().as_default(), tf.Session() as session:
         labels, predictions = (tf.placeholder(tf.bool, [None]) for _ in "lp")
         factor = None if weights is None else tf.placeholder(tf.float32, [None])

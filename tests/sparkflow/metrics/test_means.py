@@ -13,7 +13,7 @@ WEIGHTS = RNG.integers(0, 3, LABELS.shape).astype(np.float32)
 
 
 def final(build, *streams, dtype=tf.float32):
-    """The value of a metric after all batches, which is what its last update gave."""
+    """Returns the value of a metric after all batches, checked against that of its last update."""
     with tf.Graph().as_default(), tf.Session() as session:
         inputs = [tf.placeholder(dtype, stream.shape[1:]) for stream in streams]
         value, update = build(*inputs)

@@ -1,4 +1,4 @@
-"""What the comparison with TensorFlow does not reach: unknown ranks, late weights, eagerness."""
+"""What the comparison with TensorFlow does not cover: unknown ranks, late weights, eager mode."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def test_predictions_outside_of_0_and_1_are_refused():
 
 
 def test_the_area_is_that_of_ranks():
-    """By Mann and Whitney: how often a positive is above a negative."""
+    """By Mann and Whitney: how often a positive example ranks above a negative one."""
     random = np.random.RandomState(0)
     labels, scores = random.randint(0, 2, 300), random.rand(300)
     pairs = scores[labels == 1][:, None] - scores[labels == 0][None]

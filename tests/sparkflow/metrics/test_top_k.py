@@ -27,7 +27,7 @@ def final(metric, *args, **others):
 
 
 def found_by_hand(k, class_id=None):
-    """How many of the best are labels, how many are taken, and how many labels there are."""
+    """Returns the numbers of the best that are labels, of those taken, and of labels."""
     hits = taken = wanted = 0
     for labels, classes in zip(LABELS, best(k), strict=True):
         labels, classes = set(labels.tolist()), set(classes.tolist())

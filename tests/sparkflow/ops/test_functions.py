@@ -1,4 +1,4 @@
-"""Functions that are one node each: that they reach the right op with the right arguments."""
+"""Functions of one node each: they add the right op with the right arguments."""
 
 import math
 

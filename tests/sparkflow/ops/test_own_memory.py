@@ -1,6 +1,6 @@
-"""Ops of one's own may return whatever memory they like: nothing that was read changes afterwards.
+"""User-defined ops may return any memory: nothing that was read changes afterwards.
 
-Each op is compared with one that does the same and copies, which no planner can misunderstand, on
+Each op is compared with one that does the same but copies, which no planner can misunderstand, in
 every way that a graph can run.
 """
 
@@ -63,14 +63,14 @@ class ReadOnly(_Square):
 
 
 class Sometimes(_Square):
-    """Which memory it is depends on the values."""
+    """Which memory is returned depends on the values."""
 
     def compute(self, xp, x):
         return x if x[0, 0] > 0 else -x
 
 
 class Largest(_Square):
-    """Where the view begins depends on the values."""
+    """The start of the view depends on the values."""
 
     def compute(self, xp, x):
         row = int(np.argmax(x[:, 0]))
@@ -102,7 +102,7 @@ class Halves(_Square):
 
 
 class Delayed(_Square):
-    """The input of the step before: it keeps a reference between steps."""
+    """The input of the previous step: it keeps a reference between steps."""
 
     stateful = True
 
@@ -138,7 +138,7 @@ OPS = [
 
 
 def copying(op):
-    """The same op with outputs of its own."""
+    """Returns the same op with its own outputs."""
     if op is Delayed:
         members = {"kept": staticmethod(np.copy), "aliases": frozenset()}
     else:
@@ -157,12 +157,12 @@ def own_registry(monkeypatch):
 
 
 def first(made):
-    """One tensor in which every output counts."""
+    """Returns one tensor that depends on every output."""
     return made[0] + 10.0 * made[1] if isinstance(made, tuple | list) else made
 
 
 def products(own, x):
-    """Its input lives in the plan's memory, and dies before the output does."""
+    """Its input lives in the plan's memory, and is released before the output."""
     seen = own(tf.matmul(x, x))
     with tf.control_dependencies(list(seen) if isinstance(seen, tuple) else [seen]):
         later = tf.matmul(tf.matmul(tf.matmul(x, x + 1.0), x), x)
@@ -183,7 +183,7 @@ def updates(own, x):
 
 
 def fetched_directly(own, x):
-    """What is fetched is not to change in later steps."""
+    """Fetched values must not change in later steps."""
     v = tf.get_variable("w", initializer=np.ones((4, 4), np.float32))
     seen = first(own(v))
     with tf.control_dependencies([seen]):
@@ -191,7 +191,7 @@ def fetched_directly(own, x):
 
 
 def loop(own, x):
-    """In the body of a loop, whose variables it hands on."""
+    """In the body of a loop, whose variables it passes on."""
     return tf.while_loop(
         lambda i, a, b: i < 4,
         lambda i, a, b: (i + 1, first(own(b)) + 0.0 * a, first(own(a * 0.5 + b))),
@@ -200,7 +200,7 @@ def loop(own, x):
 
 
 def loop_of_variable(own, x):
-    """A loop that is given a variable's value and hands it on, before the variable changes."""
+    """A loop that receives a variable's value and passes it on, before the variable changes."""
     v = tf.get_variable("u", initializer=np.arange(16, dtype=np.float32).reshape(4, 4))
     _, seen = tf.while_loop(
         lambda i, a: i < 2, lambda i, a: (i + 1, first(own(a))), [tf.constant(0), v.read_value()]
@@ -212,7 +212,7 @@ def loop_of_variable(own, x):
 
 
 def branches(own, x):
-    """In a branch that hands on a variable's value, and one that changes the variable itself."""
+    """In a branch that passes on a variable's value, and one that changes the variable itself."""
     v = tf.get_variable("t", initializer=np.arange(16, dtype=np.float32).reshape(4, 4))
     read = first(own(v))
 
@@ -241,7 +241,7 @@ GRAPHS = [products, updates, fetched_directly, loop, loop_of_variable, branches,
 
 
 def steps(build, op, run, target=""):
-    """What four steps give; the values fetched in each are looked at after the last one."""
+    """Returns the values of four steps, read only after the last one."""
     with tf.Graph().as_default(), tf.name_scope(op.__name__):
         tf.set_random_seed(1)
         x = tf.placeholder(tf.float32, [4, 4])
@@ -271,7 +271,7 @@ _wanted = {}
 
 
 def compare(build, op, run, target="", placed=None):
-    """Steps made in some way are those of the copying op, made plainly in one process."""
+    """Compares steps run in some way with those of the copying op, run plainly in one process."""
     found = steps(placed or build, op, run, target)
     if (build, op) not in _wanted:
         _wanted[build, op] = steps(build, copying(op), plainly)
@@ -304,7 +304,7 @@ def worker(cluster):
 @pytest.mark.parametrize("op", OPS, ids=lambda each: each.__name__)
 @pytest.mark.parametrize("build", GRAPHS, ids=lambda each: each.__name__)
 def test_nor_on_another_task(build, op, worker):
-    """Variables on a parameter server, which lends them to a worker of another name."""
+    """Variables on a parameter server, which lends them to a worker with a different name."""
 
     def placed(own, x):
         with tf.device("/job:worker/task:0"):
@@ -316,7 +316,7 @@ def test_nor_on_another_task(build, op, worker):
 
 
 def test_what_a_fold_gives_is_not_the_ops_own_memory():
-    """Two nodes whose op fills one array anew each time."""
+    """Two nodes whose op fills the same array each time."""
     buffer = np.zeros((4, 4), np.float32)
 
     class Filling(_Square):
@@ -384,7 +384,7 @@ def test_a_queue_keeps_the_value_that_was_put_in():
 
 
 def test_printing_hands_on_what_it_was_given(capfd):
-    """tf.Print gives its input on: the plan must not use that memory for something else."""
+    """tf.Print passes on its input: the plan must not reuse that memory."""
     x = np.random.RandomState(0).rand(64, 64).astype(np.float32)
     with tf.Graph().as_default(), tf.Session() as session:
         fed = tf.placeholder(tf.float32, [64, 64])

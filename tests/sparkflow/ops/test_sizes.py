@@ -1,4 +1,4 @@
-"""Arguments that are computed, or left out in part, where most programs write numbers."""
+"""Arguments that are computed, or partly omitted, where most programs have numbers."""
 
 import numpy as np
 import pytest

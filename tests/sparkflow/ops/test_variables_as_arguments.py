@@ -1,4 +1,4 @@
-"""A function that decides by whether an argument is a tensor takes a variable for one, too."""
+"""Functions that check whether an argument is a tensor also accept a variable."""
 
 import numpy as np
 import pytest

@@ -83,7 +83,7 @@ def test_closing_the_session_ends_who_waits(pool):
     blocked = pool.submit(wait)
     assert started.wait(DEADLINE_S)
     session.close()
-    # Either it waits by now, or it finds the session closed.
+    # It is waiting by now, or finds the session closed.
     with pytest.raises((tf.errors.CancelledError, RuntimeError)):
         blocked.result(DEADLINE_S)
 

@@ -1,6 +1,6 @@
-"""Ragged tensors against what TensorFlow computes, in sessions, loops of feeds, eager execution."""
+"""Ragged tensors against TensorFlow's results, in sessions, loops of feeds, eager execution."""
 
-# ruff: noqa: S102, S307  (what is run are our own golden files)
+# ruff: noqa: S102, S307  (the code that is run is our own golden files)
 
 import json
 from pathlib import Path
@@ -40,7 +40,7 @@ def plain(value):
 
 
 def close(value):
-    """Numbers as they compare: the last digits of floats may differ."""
+    """Converts numbers for comparison: the last digits of floats may differ."""
     if isinstance(value, list):
         return [close(each) for each in value]
     return pytest.approx(value, rel=1e-5, nan_ok=True) if isinstance(value, float) else value

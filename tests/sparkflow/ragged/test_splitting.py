@@ -1,4 +1,4 @@
-"""Strings in parts, against Python's own `split` and bytes."""
+"""Splitting strings, against Python's own `split` and bytes."""
 
 import pytest
 

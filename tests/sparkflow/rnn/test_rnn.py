@@ -1,4 +1,4 @@
-"""What the golden cases of `rnn` do not show: both runners agree, wrappers, training, servers."""
+"""What the golden cases of `rnn` do not cover: both runners agree, wrappers, training, servers."""
 
 import numpy as np
 import pytest

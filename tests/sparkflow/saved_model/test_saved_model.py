@@ -46,7 +46,7 @@ def test_models_of_tensorflow_in_a_scope(graph):
 
 
 def saved(tmp_path, build, init):
-    """A saved model with an asset, as another program would have written it."""
+    """A saved model with an asset, as written by another program."""
     (tmp_path / "words").write_text("one\ntwo\n")
     folder = str(tmp_path / "model")
     with tf.Graph().as_default(), tf.Session() as session:

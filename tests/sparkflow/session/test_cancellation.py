@@ -1,4 +1,4 @@
-"""Steps over many tasks end everywhere, whatever ends them and whatever they wait for."""
+"""Steps over many tasks end everywhere, for whatever reason and whatever they wait for."""
 
 import threading
 import time
@@ -58,7 +58,7 @@ KINDS = [blocked_dequeue, blocked_enqueue, blocked_gradient, blocked_dataset]
 
 
 def step_over_all_tasks(kind):
-    """A fetch on worker 0 that takes from worker 2, which takes from worker 1, which is blocked."""
+    """A fetch on worker 0 that needs worker 2, which needs worker 1, which is blocked."""
     with tf.device("/job:ps/task:0"):
         item = kind()
     with tf.device("/job:worker/task:1"):
@@ -136,7 +136,7 @@ def test_a_failure_on_one_task_ends_all_and_is_what_the_user_sees(cluster, kind)
 
 @pytest.fixture
 def parked(monkeypatch):
-    """Is set once a run is parked at another task, where it holds no thread."""
+    """An event set once a run is parked at another task, where it holds no thread."""
     event = threading.Event()
     park = PartedRun._park
 
@@ -151,7 +151,7 @@ def parked(monkeypatch):
 
 
 def step_at_one_task(kind):
-    """A fetch of a parameter server, which waits for nothing but the op."""
+    """A fetch on a parameter server that waits only for the op."""
     with tf.device("/job:ps/task:0"):
         return kind()
 

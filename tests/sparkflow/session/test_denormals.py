@@ -1,4 +1,4 @@
-"""What runs a step takes denormal numbers for zeros, whatever computes it (ADR 0070)."""
+"""Steps treat denormal numbers as zeros, whatever computes them (ADR 0070)."""
 
 import platform
 

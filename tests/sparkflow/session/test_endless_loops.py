@@ -1,4 +1,4 @@
-"""A loop that never ends is ended: by the time of its step, its session, and who asked for it."""
+"""An endless loop is ended by its step's time limit, by its session, and by its client."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ from sparkflow_runtime.testing.local_cluster import LocalCluster
 
 WAIT_S = 20
 SHORT_S = 5
-"""A step that was told to end has ended after this; the others are given up after ten seconds."""
+"""The time in which a step must end when told to; others are given up after ten seconds."""
 
 
 def of_python(x):
@@ -51,7 +51,7 @@ KINDS = [of_python, of_kernels, of_variable_shapes, in_a_branch, in_a_loop, in_a
 
 
 class Asked:
-    """A step in a thread of its own."""
+    """A step in a separate thread."""
 
     def __init__(self, session, fetch, feeds, options=None):
         self.error = None
@@ -75,7 +75,7 @@ class Asked:
 
 
 def is_at_rest():
-    """Whether no thread of this process computes any more."""
+    """Whether no thread of this process is computing any more."""
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         before = time.process_time()

@@ -1,7 +1,7 @@
-"""Fetches of variables that the same run updates, against TensorFlow 2.21's answers.
+"""Fetches of variables that the same run updates, against the answers of TensorFlow 2.21.
 
-The expected values were printed by `tensorflow.compat.v1` with reference variables, where it gave
-the same in each of 60 runs; `raced` marks those for which it did not. A variable is 10 before.
+The expected values were printed by `tensorflow.compat.v1` with reference variables, if they were
+the same in each of 60 runs; comments with "raced" mark the others. A variable is 10 before.
 """
 
 import numpy as np
@@ -57,7 +57,7 @@ MODES = ["in process", "two devices", "grpc", "callable", "traced", "loop", "no 
 
 @pytest.fixture(params=MODES)
 def mode(request, cluster, monkeypatch):
-    """Runs fetches in one way: gives the device of variables and the function."""
+    """Runs fetches in one way: returns the device of variables and the function."""
     device, target, config = "", "", None
     if request.param == "two devices":
         device, config = "/cpu:1", tf.ConfigProto(device_count={"CPU": 2})
@@ -82,7 +82,7 @@ def mode(request, cluster, monkeypatch):
             with tf.device(device):
                 v = tf.get_variable("v", initializer=np.full(3, 10.0, np.float32))
             fetches = build(v)
-            for _ in range(count):  # by the program, and by its plan
+            for _ in range(count):  # by the program, and then by its plan
                 session.run(tf.global_variables_initializer())
                 yield [np.squeeze(x).tolist() for x in run(session, fetches) if x is not None]
         if target:

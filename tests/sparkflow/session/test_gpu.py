@@ -1,4 +1,4 @@
-"""Training on a GPU: on a stand-in, which runs the same launches on the CPU, and on a real card."""
+"""Training on a GPU: on a stand-in that runs the same launches on the CPU, and on a real GPU."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def plans(monkeypatch):
-    """The plans that are made for a GPU."""
+    """Records the plans created for a GPU."""
     made = []
     plan = CardCompiler.plan
 
@@ -57,7 +57,7 @@ def batches(steps):
 
 
 def train(device, optimizer, steps=STEPS):
-    """The losses and the variables after the last step."""
+    """Returns the losses, and the variables after the last step."""
     graph, x, labels, loss, step, start, variables = network(device, optimizer)
     with tf.Session(graph=graph) as session:
         session.run(start)
@@ -140,7 +140,7 @@ def test_a_trace_of_a_step_on_a_gpu(folder):
 
 
 def loop(rng):
-    """The gradient of a loop: plans of functions, arrays kept for the way back."""
+    """The gradient of a loop: plans of functions, arrays saved for the gradient."""
     weights = tf.Variable(rng.normal(size=(8, 8)).astype(np.float32))
     start = [tf.constant(0), tf.constant(rng.normal(size=(6, 8)).astype(np.float32))]
     _, last = tf.while_loop(
@@ -167,7 +167,7 @@ def layer_norm(rng):
 
 
 def pieces(rng):
-    """What convolutional networks consist of besides, and their gradients."""
+    """Other parts of convolutional networks, and their gradients."""
     images = tf.Variable(rng.normal(size=(2, 6, 6, 4)).astype(np.float32))
     filters = tf.Variable(rng.normal(size=(3, 3, 4, 1)).astype(np.float32))
     x = tf.pad(images, [[0, 0], [1, 1], [1, 1], [0, 0]], "REFLECT")
@@ -208,7 +208,7 @@ def test_other_graphs_on_a_card_are_those_on_the_cpu(make):
 
 
 def train_pictures(device, pool):
-    """The losses of a small convolutional network, without feeds."""
+    """Returns the losses of a small convolutional network, without feeds."""
     rng = np.random.default_rng(0)
     with tf.Graph().as_default(), tf.device(device):
         pictures = tf.constant(rng.normal(size=(2, 6, 6, 1)).astype(np.float32))

@@ -236,7 +236,7 @@ def test_several_threads_may_run_one_session():
 
 
 class CountingClient:
-    """Counts what a session asks of the runtime."""
+    """Counts a session's requests to the runtime."""
 
     def __init__(self, inner):
         self.inner = inner

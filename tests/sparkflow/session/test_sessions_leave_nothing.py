@@ -1,4 +1,4 @@
-"""Sessions on a cluster, one after the other: neither they nor its tasks keep anything of them."""
+"""Consecutive sessions on a cluster: neither they nor its tasks keep anything of them."""
 
 from __future__ import annotations
 
@@ -64,6 +64,6 @@ def test_nothing_is_kept_of_a_session(cluster: LocalCluster) -> None:
         {kind: count - before[kind] for kind, count in after.items()}
         for before, after in itertools.pairwise(samples)
     ]
-    # What grows once, as caches do, has not grown in both halves.
+    # What grows only once, like caches, has not grown in both halves.
     first, again = ({kind for kind, count in each.items() if count >= SESSIONS} for each in grown)
     assert first & again == set()

@@ -1,4 +1,4 @@
-"""Several sessions at once on one cluster: what they share, what is their own, who is asked."""
+"""Concurrent sessions on one cluster: what they share, what is their own, which tasks are used."""
 
 import threading
 
@@ -28,7 +28,7 @@ def _fresh(cluster):
 
 
 def counters():
-    """One variable per parameter server and what adds to both."""
+    """One variable per parameter server, and an operation that adds to both."""
     made = []
     for ps in (0, 1):
         with tf.device(f"/job:ps/task:{ps}"):
@@ -103,7 +103,7 @@ def test_reset_drops_the_named_containers_on_all_tasks_and_closes_sessions(clust
     tf.Session.reset(target, ["experiment"], config)
     with pytest.raises(tf.errors.AbortedError, match="not known here"):
         sess.run(kept)
-    assert other.run(kept) == [0, 0]  # Sessions of other masters go on, as in TensorFlow,
+    assert other.run(kept) == [0, 0]  # Sessions of other masters continue, as in TensorFlow,
     for variable in dropped:
         with pytest.raises(tf.errors.FailedPreconditionError):  # without what was dropped.
             other.run(variable)
@@ -171,7 +171,7 @@ def test_two_clients_of_one_session_cannot_extend_it_at_once(cluster):
 
 
 def test_a_broken_channel_is_not_said_to_be_a_lost_task(cluster):
-    """Whoever runs the step may be the task at the other end, and live."""
+    """The task at the other end may be the one that runs the step, and be alive."""
     ps, _, worker, other = cluster.servers
     with tf.device("/job:ps/task:0"):
         queue = tf.FIFOQueue(10, [tf.float32], [[]], shared_name="waited for")
@@ -201,6 +201,6 @@ def test_a_broken_channel_is_not_said_to_be_a_lost_task(cluster):
 
 
 def channels_from(server, asker):
-    """The tensor channels that another task has opened to a server."""
+    """The tensor channels from another task to a server."""
     channels = list(server.worker.answering._channels)
     return [each for each in channels if each.wire.task == asker.task]

@@ -1,6 +1,6 @@
-"""Ops that wait for others of their own step, or beside others that fail.
+"""Ops that wait for others in their step, or run alongside others that fail.
 
-The answers are TensorFlow 2.21's. Every test has a time, so that what waits for ever fails.
+The answers are those of TensorFlow 2.21. Every test has a time limit, to detect endless waits.
 """
 
 import threading
@@ -29,7 +29,7 @@ MODES = ["in process", "two devices", "remote", "elsewhere", "callable", "traced
 
 
 class Place:
-    """Where a test runs: the device of queues, and how a session runs fetches."""
+    """The place of a test: the device of queues, and how a session runs fetches."""
 
     def __init__(self, mode, cluster):
         self.mode = mode
@@ -242,7 +242,7 @@ CASES = [
     beside_variables,
 ]
 SPOILED = (up_to, an_accumulator, a_sparse_accumulator)
-"""After one run their queue is closed, or what is applied again is stale."""
+"""After one run their queue is closed, or a repeated gradient is stale."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
@@ -430,7 +430,7 @@ def test_an_op_of_one_s_own_may_wait():
     first, second = threading.Event(), threading.Event()
 
     class Meeting(Op):
-        """Waits for the other node of its kind."""
+        """Waits for the other node of its type."""
 
         outputs = "y: int32"
         attrs: ClassVar = {"leads": bool_attr()}

@@ -1,4 +1,4 @@
-"""`tf.test.TestCase` as tests of TensorFlow 1's time use it."""
+"""`tf.test.TestCase` as used by tests written for TensorFlow 1."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ import sparkflow as tf
 
 
 class Case(tf.test.TestCase):
-    """Its methods are called by the tests below; `run_case` runs one as unittest does."""
+    """Its methods are called by the tests below; `run_case` runs one like unittest."""
 
     __test__ = False
 

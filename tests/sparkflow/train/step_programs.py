@@ -1,7 +1,7 @@
-"""Training steps as programs build them: each gives a loss and what a step runs.
+"""Training steps as programs build them: each returns a loss and what a step runs.
 
-All take features [n, 3] and labels [n], and use the optimizers, conditions, updates beside the
-optimizer's and orders between them that programs written for TensorFlow 1 have.
+All take features [n, 3] and labels [n], and use the optimizers, conditions, updates in addition to
+the optimizer's and orders between them that programs written for TensorFlow 1 have.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sparkflow as tf
 Program = Callable[[Any, Any], tuple[Any, Any]]
 PROGRAMS: Final[dict[str, Program]] = {}
 RANDOM: Final = {"dropout", "dropout_in_a_loop"}
-"""They draw other numbers on every worker."""
+"""They draw different numbers on every worker."""
 SKIPPING: Final = {"update_in_a_branch", "update_in_nested_branches", "update_in_a_case"}
 """They make no update in some steps. With backup workers, such a step may come first."""
 
@@ -32,7 +32,7 @@ _BY_DAY: Final = (
 
 
 def by_day() -> list[Any]:
-    """Names of all programs for `pytest.mark.parametrize`; most run by night only."""
+    """Names of all programs for `pytest.mark.parametrize`; most run only in nightly tests."""
     return [
         name if name in _BY_DAY else pytest.param(name, marks=pytest.mark.nightly)
         for name in PROGRAMS

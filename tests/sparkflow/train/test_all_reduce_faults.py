@@ -1,4 +1,4 @@
-"""Collectives between processes: results over any transport, and what survivors learn."""
+"""Collectives between processes: results over any transport, and the errors of survivors."""
 
 import threading
 
@@ -22,14 +22,14 @@ TIMEOUT_S = 60.0
 
 
 class Workers:
-    """A session of its own for each worker, used in threads side by side."""
+    """A separate session for each worker, used in concurrent threads."""
 
     def __init__(self, cluster, count):
         self.cluster = cluster
         self.count = count
 
     def run(self, call):
-        """What the call gives, or the error it raises, on each worker."""
+        """Runs the call on all workers; returns each result, or the error raised."""
         results = [None] * self.count
 
         def run(worker):
@@ -75,7 +75,7 @@ def test_large_tensors_between_processes_step_after_step(workers):
             session.run(tf.global_variables_initializer())
             found = []
             for _ in range(steps):
-                # Others may read what the last run left, while this rank goes on.
+                # Others may read what the last run left while this rank continues.
                 found.append(session.run([mean, total[:5], total[-5:]]))
                 session.run(advance)
             return found
@@ -106,7 +106,7 @@ def test_a_worker_that_is_killed_ends_the_others(workers):
     for error in (first, second):
         assert isinstance(error, UnavailableError | AbortedError)
         assert "instance 1 of group 1" in error.message
-        # By itself, or by way of the other one, who noticed it first.
+        # Directly, or through the other one, which noticed it first.
         assert "/job:worker/replica:0/task:2" in error.message
 
 

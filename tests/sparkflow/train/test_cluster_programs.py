@@ -1,4 +1,4 @@
-"""What distributed programs of TensorFlow 1 do with a cluster, its tasks in this process."""
+"""How distributed programs of TensorFlow 1 use a cluster, with its tasks in this process."""
 
 import threading
 
@@ -115,7 +115,7 @@ def test_branches_and_loops_run_on_the_task_they_are_pinned_to(cluster):
         )
         chosen = tf.cond(n > 2, lambda: product + v, lambda: product - v)
     slope = tf.gradients(chosen, v)[0]
-    with tf.device("/job:worker/task:0"):  # what was recorded is elsewhere: so is its gradient
+    with tf.device("/job:worker/task:0"):  # what was recorded is elsewhere, and so is its gradient
         second = tf.gradients(slope, v)[0]
     with session(cluster) as sess:
         sess.run(v.initializer)

@@ -1,4 +1,4 @@
-"""`file:` before a path of this host changes nothing but the paths that are given back."""
+"""`file:` before a local path changes only the paths that are returned."""
 
 import os
 

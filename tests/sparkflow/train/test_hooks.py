@@ -1,4 +1,4 @@
-"""Hooks one by one, driven by hand and by a session; the timer they share."""
+"""Hooks one by one, called directly and by a session; the timer they share."""
 
 import json
 import logging as python_logging
@@ -66,7 +66,7 @@ def test_the_timer_by_seconds(monkeypatch):
     timer.update_last_triggered_step(1)
     assert not timer.should_trigger_for_step(2)
     now[0] += 1.0
-    assert not timer.should_trigger_for_step(1)  # never twice at one step
+    assert not timer.should_trigger_for_step(1)  # never twice at the same step
     assert timer.should_trigger_for_step(2)
     assert timer.update_last_triggered_step(2) == (1.0, 1)
 

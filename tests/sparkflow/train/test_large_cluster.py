@@ -1,6 +1,6 @@
-"""64 workers and 12 parameter servers in one process train as a single one does.
+"""64 workers and 12 parameter servers in one process train like a single one.
 
-Each pair is a call that waits for tensors: 16 servers would need all threads that a process has.
+Each pair is a call that waits for tensors: 16 servers would need all threads of a process.
 """
 
 import threading
@@ -19,7 +19,7 @@ WAIT_S = 300
 
 
 def data():
-    """Per worker and step one batch of ROWS rows."""
+    """Returns a batch of ROWS rows per worker and step."""
     random = np.random.RandomState(7)
     inputs = random.rand(STEPS, NUM_WORKERS, ROWS, NUM_PS).astype(np.float32)
     labels = inputs.sum(axis=-1, keepdims=True) + 0.1
@@ -27,7 +27,7 @@ def data():
 
 
 def model(optimizer):
-    """A linear model with one weight per parameter server; one step and what it trains."""
+    """A linear model with one weight per parameter server; returns a step and what it trains."""
     x = tf.placeholder(tf.float32, [None, NUM_PS])
     y = tf.placeholder(tf.float32, [None, 1])
     weights = [
@@ -52,10 +52,10 @@ def train_alone():
 
 
 def train_on(cluster, make_optimizer, in_step=False):
-    """Between-graph training in one thread per worker; what the weights and the step are then.
+    """Between-graph training in one thread per worker; returns the final weights and step.
 
-    `in_step`, none begins a step before all have done the last one: a worker that is ahead takes
-    the tokens of others.
+    With `in_step`, no worker begins a step before all have completed the last one: a worker that is
+    ahead takes the tokens of others.
     """
     inputs, labels = data()
     errors, values = [], []
@@ -93,7 +93,7 @@ def train_on(cluster, make_optimizer, in_step=False):
             initialised.set()
             together.abort()
 
-    starting = threading.Semaphore(4)  # 64 at once wait for one another more than they work.
+    starting = threading.Semaphore(4)  # 64 at once would mostly wait for one another.
     initialised, together = threading.Event(), threading.Barrier(NUM_WORKERS)
     threads = [threading.Thread(target=work, args=(index,)) for index in range(NUM_WORKERS)]
     for thread in threads:
@@ -108,7 +108,7 @@ def train_on(cluster, make_optimizer, in_step=False):
 def cluster():
     with assert_nothing_left(60), LocalCluster(NUM_PS, NUM_WORKERS) as made:
         yield made
-        assert_idle(made.servers, 90)  # Where closing took too long, the lease ends a session.
+        assert_idle(made.servers, 90)  # If closing took too long, the lease ends a session.
 
 
 @pytest.fixture(autouse=True)

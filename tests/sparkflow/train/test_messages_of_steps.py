@@ -1,4 +1,4 @@
-"""How many messages the steps of programs with parameter servers take, as guides write them."""
+"""The number of messages in steps of programs with parameter servers, as written in guides."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(not (available() and SharedArena.available()), r
 
 STEPS = 12
 LEARNING = 4
-"""So many steps ask where variables are, in a session that is new."""
+"""The number of steps in a new session that ask where variables are."""
 Optimizer = Callable[[Any], Any]
 
 
@@ -41,7 +41,7 @@ def synchronous(step: Any) -> Any:
 
 @pytest.fixture
 def frames(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """What tasks sent each other, by kind."""
+    """Counts the messages between tasks by kind."""
     seen: Counter[str] = Counter()
 
     def noting(kind: type) -> None:

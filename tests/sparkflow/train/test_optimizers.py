@@ -1,4 +1,4 @@
-"""Every optimizer against its formula written in plain numpy, dense and with repeated rows."""
+"""Every optimizer against its formula in plain numpy, dense and with repeated rows."""
 
 import numpy as np
 import pytest

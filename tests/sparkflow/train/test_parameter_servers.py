@@ -1,4 +1,4 @@
-"""Variables on parameter servers: how they are spread, saved, and updated by many at once."""
+"""Variables on parameter servers: how they are distributed, saved, and updated concurrently."""
 
 import itertools
 import threading
@@ -28,7 +28,7 @@ def _fresh(cluster):
 
 
 def loads(strategy):
-    """Megabytes per ps of a network with one large embedding, dense layers and their biases."""
+    """Returns MB per ps for a network with one large embedding, dense layers and their biases."""
     setter = tf.train.replica_device_setter(NUM_PS, ps_strategy=strategy)
     with tf.Graph().as_default(), tf.device(setter):
         tf.get_variable("embedding", [100_000, 64])
@@ -50,7 +50,7 @@ def test_greedy_placement_balances_what_turns_do_not():
     drawn = loads(tf.contrib.training.RandomStrategy(NUM_PS, seed=1))
     np.testing.assert_allclose(turns.sum(), balanced.sum())
     np.testing.assert_allclose(drawn.sum(), balanced.sum())
-    # The embedding has 24.4 MB alone; the other 9.7 are shared by the other two.
+    # The embedding alone has 24.4 MB; the other 9.7 MB are shared by the other two.
     np.testing.assert_allclose(balanced, [24.4, 5.1, 4.5], atol=0.06)
     np.testing.assert_allclose(turns, [28.4, 3.6, 2.0], atol=0.1)
 
@@ -88,7 +88,7 @@ def test_parts_are_spread_initialised_saved_and_restored(cluster, tmp_path, part
         np.testing.assert_allclose(session.run(weights.as_tensor()), start * 0.8, rtol=1e-6)
         session.run(train)
         np.testing.assert_array_equal(session.run(weights.as_tensor()), expected)
-    with tf.Graph().as_default():  # as one piece
+    with tf.Graph().as_default():  # in one piece
         whole = tf.get_variable("w", [10, 8])
         with tf.Session() as session:
             tf.train.Saver([whole]).restore(session, path)
@@ -121,7 +121,7 @@ def test_updates_of_small_variables_that_arrive_are_one_call(cluster, monkeypatc
 
 
 def add_from_sessions(targets, turns):
-    """Every session adds 1 to everything in every turn; what is there in the end."""
+    """Every session adds 1 to everything several times; returns the final values."""
     ids = np.array([1, 3, 3, 5])
 
     def build():

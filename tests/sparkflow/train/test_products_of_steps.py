@@ -1,7 +1,7 @@
-"""Training steps multiply matrices in machine code: threads of numpy's BLAS would spin beside ours.
+"""Training steps multiply matrices in machine code: numpy's BLAS threads would compete with ours.
 
-A stack of heads that lie beside each other once went to numpy, which made an encoder layer slower
-on two threads than on one.
+A stack of adjacent heads used to go to numpy, which made an encoder layer slower on two threads
+than on one.
 """
 
 import numpy as np

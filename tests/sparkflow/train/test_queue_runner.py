@@ -119,7 +119,7 @@ def test_what_cannot_be(session):
 
 
 def elsewhere(capacity):
-    """A queue at a parameter server, filled by ops there."""
+    """A queue on a parameter server, filled by ops there."""
     with tf.device("/job:ps/task:0"):
         count = tf.Variable(0, trainable=False, name="count")
         queue = tf.FIFOQueue(capacity, tf.int32, [[]], name="q")
@@ -147,12 +147,12 @@ def test_a_queue_of_another_task_is_filled_until_it_is_stopped(capacity, how):
         coord.join(threads, stop_grace_period_secs=60)
         if how != "session":
             last = session.run(count)
-            assert session.run(count) == last  # nobody goes on
+            assert session.run(count) == last  # nothing continues
             session.close()
 
 
 def test_a_session_of_another_kind_runs_each_step_itself(session):
-    """As of a debugger, which looks at each."""
+    """Like that of a debugger, which inspects each step."""
     calls = []
 
     class Watched(tf.Session):

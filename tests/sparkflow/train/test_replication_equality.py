@@ -1,6 +1,6 @@
-"""Replicas with sessions of their own, in every mode that equals one process on all batches.
+"""Replicas with their own sessions, in every mode that equals one process on all batches.
 
-Each replica is a thread with a graph and a session on its worker, as a program between graphs is.
+Each replica is a thread with a graph and a session on its worker, as in between-graph programs.
 """
 
 import threading
@@ -70,7 +70,7 @@ def values(session):
 
 
 class Replicas:
-    """Trains `shards[i]`, lists of batches, on replica i; keeps the shared variables' values."""
+    """Trains `shards[i]`, lists of batches, on replica i; stores the shared variables' values."""
 
     def __init__(self, optimizer_of, strategy_of, shards, num_ps=1, average=False):
         self._optimizer_of, self._strategy_of = optimizer_of, strategy_of
@@ -136,7 +136,7 @@ def local_sgd(rows, index, count):
 
 
 def batches_of(sizes, seed=0):
-    """Per replica the batches with these numbers of rows, and the batches of all together."""
+    """Returns batches with these numbers of rows per replica, and those of all together."""
     random = np.random.default_rng(seed)
     shards = [
         [

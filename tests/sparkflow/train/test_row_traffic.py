@@ -1,4 +1,4 @@
-"""What crosses between tasks where tables of rows are on parameter servers, counted in bytes."""
+"""The bytes exchanged between tasks if tables of rows are on parameter servers."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def _fresh(cluster):
 
 @pytest.fixture
 def sent(monkeypatch):
-    """The arrays that every step sends, as (destination's job, array)."""
+    """Records the arrays that every step sends, as (destination's job, array)."""
     found = []
     send = Step.send
 
@@ -42,7 +42,7 @@ def sent(monkeypatch):
 
 
 def rows_to(found, job):
-    """How many rows of the table's width went to this job."""
+    """Returns the number of rows of the table's width sent to this job."""
     arrays = [each for to, each in found if to == job and each.ndim > 1]
     return sum(each.size // COLUMNS for each in arrays)
 
@@ -84,7 +84,7 @@ def whole(session, variable):
 
 
 def trained(target, optimizer, partitioner, strategy):
-    """The table before and after three steps; the graph is the default one."""
+    """Returns the table before and after three steps; the graph is the default one."""
     weights = table(partitioner)
     asked = tf.placeholder(tf.int64, [None, None])
     found = tf.nn.embedding_lookup(weights, asked, partition_strategy=strategy)
@@ -124,7 +124,7 @@ def test_only_distinct_rows_travel_and_training_is_the_same(
     monkeypatch.setattr(pipeline, "PASSES", others)
     same_start, same_end = there()
     np.testing.assert_array_equal(start, same_start)
-    if name == "sgd":  # subtracts the sum of rows, not one row after the other
+    if name == "sgd":  # which subtracts the sum of rows, not one row after another
         np.testing.assert_allclose(end, same_end, rtol=1e-5, atol=1e-6)
     else:
         np.testing.assert_array_equal(end, same_end)

@@ -1,4 +1,4 @@
-"""Hooks in step loops: they see what they would see run by run, as often as they need to."""
+"""Hooks in step loops: they see what they would see in single runs, as often as they need."""
 
 import math
 import threading
@@ -49,7 +49,7 @@ class Unknown(tf.train.SessionRunHook):
 
 @pytest.fixture
 def loops(monkeypatch):
-    """The numbers of steps of the loops that were started."""
+    """Records the numbers of steps of the loops that were started."""
     started_with = []
     start = BaseSession._start_loop
 
@@ -62,7 +62,7 @@ def loops(monkeypatch):
 
 
 def monitored(folder, steps, more, by_steps):
-    """What a run with all hooks leaves behind: events, checkpoints, the log, the variables."""
+    """Returns what a run with all hooks leaves: events, checkpoints, the log, the variables."""
     with tf.Graph().as_default():
         tf.set_random_seed(1)
         x = tf.data.Dataset.range(steps).make_one_shot_iterator().get_next()
@@ -189,7 +189,7 @@ def test_hooks_by_seconds_end_a_loop_in_time(tmp_path):
         result = tf.train.run_loop(session, train)
         assert session.should_stop()
     assert result.reason == "stop"
-    # The last one is of the step at which the loop ended.
+    # The last one is for the step at which the loop ended.
     assert saved[0] == 0
     assert 0 < saved[1] < saved[2] == result.num_steps
 
@@ -279,7 +279,7 @@ def test_limits_of_hooks():
 
 
 def test_workers_that_share_a_step_counter_stop_where_runs_would(cluster):
-    """Between-graph replication: each worker's loop ends by the count that all make together."""
+    """Between-graph replication: each worker's loop ends by the count of all workers."""
     results, errors = {}, []
 
     def work(task):
@@ -290,7 +290,7 @@ def test_workers_that_share_a_step_counter_stop_where_runs_would(cluster):
                 ):
                     step = tf.train.get_or_create_global_step()
                     data = tf.data.Dataset.range(1, 10000).make_one_shot_iterator().get_next()
-                    # The parameter server waits for the worker, as it does for gradients.
+                    # The parameter server waits for the worker, as for gradients.
                     train = tf.assign_add(step, tf.minimum(data, 1), use_locking=True)
                     hook = tf.train.StopAtStepHook(last_step=200)
                 with tf.train.MonitoredTrainingSession(
@@ -313,6 +313,6 @@ def test_workers_that_share_a_step_counter_stop_where_runs_would(cluster):
         thread.join(WAIT_S)
     assert not errors
     counts = [done for done, _ in results.values()]
-    # A worker may begin some steps before it hears that the other made the last one.
+    # A worker may begin some steps before it learns that the other one made the last step.
     assert 200 <= sum(counts) < 220
     assert max(last for _, last in results.values()) == sum(counts)

@@ -1,6 +1,6 @@
-"""Steps of every kind with every strategy, in programs between graphs that read their own data.
+"""Steps of every kind with every strategy, in between-graph programs that read their own data.
 
-Each replica has as many batches as it makes steps: whatever else reads one ends it too early.
+Each replica has as many batches as steps: any additional read ends it too early.
 """
 
 import threading
@@ -58,7 +58,7 @@ def data():
 
 
 def in_threads(call):
-    """What the call gives for both replicas, side by side; raises what one of them does."""
+    """Runs the call for both replicas concurrently; raises an error of either."""
     results, errors = [None, None], []
 
     def run(index):
@@ -100,7 +100,7 @@ def alone(build):
 
 
 def replicated(cluster, strategy, build):
-    """The trained variables and the step, as both replicas see them in the end."""
+    """Returns the trained variables and the step, as both replicas see them at the end."""
     all_reduce = strategy == "all-reduce"
     ended, initialised = threading.Barrier(2), threading.Event()
 
@@ -114,7 +114,7 @@ def replicated(cluster, strategy, build):
             with made.scope():
                 _, train_op = build(*data())
             is_chief = all_reduce or index == 0
-            if not is_chief:  # else it would look again after half a minute
+            if not is_chief:  # otherwise it would check again only after half a minute
                 initialised.wait(DEADLINE_S)
             with tf.train.MonitoredTrainingSession(
                 cluster.target("worker", index),
@@ -153,7 +153,7 @@ def test_replicas_make_their_steps(cluster, strategy, name):
 
 
 def accumulating(x, y):
-    """Batch normalisation whose updates are each made of two batches."""
+    """Batch normalisation in which each update is computed from two batches."""
     normal = tf.layers.batch_normalization(x, training=True)
     loss = tf.reduce_mean(tf.square(linear(normal) - y))
     optimizer = tf.train.GradientAccumulationOptimizer(tf.train.AdamOptimizer(0.05), 2)
@@ -175,8 +175,8 @@ def test_replicas_accumulate_beside_batch_normalisation(cluster, strategy):
 def test_the_chief_of_sync_replicas_reads_no_batch_of_its_own(cluster):
     """TensorFlow's own synchronous optimizer, under the control dependencies of a batch.
 
-    The replicas begin each step together: one that is ahead may take the other's token of a
-    step, and whoever is left alone at the end waits for a gradient that nobody computes.
+    The replicas begin each step together: one that is ahead may take the other's token for a
+    step, and the one left alone at the end would wait for a gradient that nobody computes.
     """
     together, initialised = threading.Barrier(2, timeout=DEADLINE_S), threading.Event()
 
@@ -212,7 +212,7 @@ def test_the_chief_of_sync_replicas_reads_no_batch_of_its_own(cluster):
 
 
 def test_moving_averages_may_differ_where_the_copies_are_compared(cluster):
-    """Each worker moves its own averages: only what optimizers update has to be equal."""
+    """Each worker updates its own averages: only what optimizers update must be equal."""
 
     def replica(index):
         with tf.Graph().as_default(), tf.device(f"/job:worker/task:{index}"):

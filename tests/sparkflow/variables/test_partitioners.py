@@ -20,7 +20,7 @@ def test_no_part_is_larger_than_asked_unless_a_row_is(shape, most):
     assert set(others) <= {1}
     row = 4 * math.prod(shape[1:])
     assert math.ceil(shape[0] / parts) * row <= max(most, row)
-    if parts > 1:  # and one part less would not do
+    if parts > 1:  # with one part less there would be
         assert math.ceil(shape[0] / (parts - 1)) * row > most or row > most
 
 

@@ -1,4 +1,4 @@
-"""Variables behind handles; what is expected is what TensorFlow 2.21's version 1 gives."""
+"""Resource variables; expected values are those of TensorFlow 2.21's version 1 interface."""
 
 import numpy as np
 import pytest

@@ -143,7 +143,7 @@ def test_partitioned_variables_are_found_again_without_their_partitioner():
         assert tf.get_variable("w") is made
         with pytest.raises(ValueError, match="specified shape"):
             tf.get_variable("w", [5, 2])
-    for reuse in (tf.AUTO_REUSE, False):  # TensorFlow asks for reuse=True itself
+    for reuse in (tf.AUTO_REUSE, False):  # TensorFlow itself requires reuse=True
         with (
             tf.variable_scope("a", reuse=reuse),
             pytest.raises(ValueError, match="No partitioner was provided"),

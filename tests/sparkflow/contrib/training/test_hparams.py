@@ -1,4 +1,4 @@
-"""Hyperparameters: what text is read as, and what is no value of their type."""
+"""Hyperparameters: how text is parsed, and which values do not fit their type."""
 
 import json
 from typing import Any

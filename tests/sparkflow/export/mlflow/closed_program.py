@@ -2,7 +2,7 @@
 
     python -I -S closed_program.py FOLDER MODEL
 
-The folder, with the packages that may be imported, stands for the site-packages of an environment.
+The folder, with the packages that may be imported, replaces an environment's site-packages.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What a logged model carries."""
+"""The contents of a logged model."""
 
 import zipfile
 from importlib.metadata import version

@@ -1,4 +1,4 @@
-"""The loader that lies beside a model's code."""
+"""The loader stored next to a model's code."""
 
 import runpy
 import sys

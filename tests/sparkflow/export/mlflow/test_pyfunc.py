@@ -1,4 +1,4 @@
-"""What a model of MLflow takes where nobody checks the signature."""
+"""What a model of MLflow accepts if nobody checks the signature."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Models that MLflow keeps: loaded elsewhere, registered, served."""
+"""Models stored by MLflow: loaded elsewhere, registered, served."""
 
 import contextlib
 import json
@@ -23,16 +23,16 @@ from sparkflow.export import InferenceModel, Output, Signature
 from sparkflow.export.mlflow import log_model, save_model
 from sparkflow.graph.nodes import reach
 
-# MLflow and what it needs warn of each other's old names.
+# MLflow and its dependencies warn of each other's deprecated names.
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(300)]
 
 
 def _elsewhere(model: Path, folder: Path) -> dict[str, Any]:
-    """The predictions for the model's example, in a process with its requirements only.
+    """Returns the predictions for the model's example, in a process with only its requirements.
 
     Args:
         model: The model.
-        folder: Is filled with links to what pip would install, at the versions that are here.
+        folder: Filled with links to what pip would install, in the versions installed here.
     """
     folder.mkdir()
     done: set[str] = set()
@@ -110,7 +110,7 @@ def test_ops_that_reach_are_allowed_by_the_models_configuration(
     model = InferenceModel.build(graph.as_graph_def(), {}, signature)
     save_model(model, tmp_path / "asks")
     save_model(model, tmp_path / "says", allowed_ops=["ReadFile"])
-    monkeypatch.setattr(reach, "_ours", set())  # as in another process
+    monkeypatch.setattr(reach, "_ours", set())  # as in a different process
     with pytest.raises(Exception, match=r"allowed_ops=\['ReadFile'\]"):
         mlflow.pyfunc.load_model(str(tmp_path / "asks"))
     given = {"allowed_ops": ["ReadFile"]}
@@ -181,7 +181,7 @@ def test_a_model_is_served_on_loopback(mixed: InferenceModel, tmp_path: Path) ->
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-        # MLflow starts uvicorn by its name.
+        # MLflow starts uvicorn by name.
         env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
     )
     try:
@@ -207,7 +207,7 @@ def _wait_for(url: str, server: "subprocess.Popen[bytes]") -> None:
                 if answer.status == 200:
                     return
         except OSError:
-            time.sleep(0.2)  # it is another program: there is nothing else to wait for
+            time.sleep(0.2)  # a different program: there is nothing else to wait for
 
 
 def _post(url: str, body: Any) -> Any:

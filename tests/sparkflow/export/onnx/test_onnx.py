@@ -1,4 +1,4 @@
-"""Converted graphs in onnxruntime, beside our own numbers."""
+"""Converted graphs in onnxruntime, compared with our own results."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -259,7 +259,7 @@ def test_onnxruntime_computes_the_same(name: str) -> None:
     model = _model(shape, dtype, build)
     made = to_onnx(model)
     generator = np.random.default_rng(0)
-    for rows in (3, 1):  # the batch is of any size
+    for rows in (3, 1):  # the batch size is not fixed
         size = (rows, *shape)
         x = (
             generator.integers(0, 7, size)

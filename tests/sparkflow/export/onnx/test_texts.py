@@ -1,4 +1,4 @@
-"""Models of texts in onnxruntime: hashes and crosses are made before, the rest is converted."""
+"""Models of strings in onnxruntime: hashes and crosses are computed before it, the rest in it."""
 
 import json
 from dataclasses import replace
@@ -19,7 +19,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 
 def _numbers() -> InferenceModel:
-    """The model of texts without the prediction that is a text."""
+    """The model of strings without the prediction that is a string."""
     model = text_model()
     return replace(model, signature=replace(model.signature, outputs=model.signature.outputs[:2]))
 
@@ -133,7 +133,7 @@ def test_texts_that_are_computed_from_others_in_many_ways() -> None:
     with graph.as_default():
         words = tf.placeholder(tf.string, [None], name="words")
         text = words
-        for _ in range(40):  # as many paths as two to the power of that
+        for _ in range(40):  # there are two to the power of that many paths
             text = tf.strings.lower(tf.string_join([text, text[:1] + text[1:2]]))
         number = tf.strings.length(text, name="length")
     signature = Signature(

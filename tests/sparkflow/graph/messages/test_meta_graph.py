@@ -36,7 +36,7 @@ def test_collections_of_every_kind_come_back(tmp_path, as_text):
     assert "odd" not in message.collection_def
     with tf.Graph().as_default() as graph:
         saver = tf.train.import_meta_graph(path)
-        assert isinstance(saver, tf.train.Saver)  # a new one: none came with the graph
+        assert isinstance(saver, tf.train.Saver)  # a new one: the graph had none
         assert tf.get_collection("numbers") == [3, 4]
         assert tf.get_collection("reals") == [0.5]
         assert tf.get_collection("texts") == [b"a"]

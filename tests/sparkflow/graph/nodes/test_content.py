@@ -1,4 +1,4 @@
-"""Digests of nodes: what counts, and what does not."""
+"""Digests of nodes: what they include, and what they ignore."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every op that reaches beyond a step, at every place of a graph, at every door."""
+"""Every op that reaches beyond a step, at every place of a graph, through every way in."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DENIED = tf.errors.PermissionDeniedError
 
 
 def reaching() -> Iterator[Op]:
-    """Those that reach something whatever their attributes are not given."""
+    """Yields ops that reach something even with default attributes."""
     for op in sorted(registry.all_ops(), key=lambda each: each.op_type):
         known = {name: attr.default for name, attr in op.signature.attrs.items()}
         if op.reaches is None or (op.reaches and op.reach(known) != frozenset()):
@@ -40,7 +40,7 @@ def test_there_are_such_ops() -> None:
 
 
 def node_of(op: Op) -> NodeDef:
-    """A node whose files would have a name that nobody has fed."""
+    """Returns a node whose files have a name that was not fed."""
     return NodeDef(name="reaches", op=op.op_type, input=["path"] * len(op.signature.inputs))
 
 
@@ -95,7 +95,7 @@ def two_functions_deep(node: NodeDef) -> GraphDef:
 
 
 def by_an_attribute_of_a_function(node: NodeDef) -> GraphDef:
-    """A function that is given to a function, as `f` of `outer[f=inner]`."""
+    """A function passed to a function, as `f` of `outer[f=inner]`."""
     message = called_by_name(node)
     message.node[0].op = "PartitionedCall"
     outer = message.node[0].attr["f"].func

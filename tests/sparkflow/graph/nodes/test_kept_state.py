@@ -1,4 +1,4 @@
-"""What others put into variables, queues and readers counts, where a node reads a file by them."""
+"""If a node reads file names from variables, queues or readers, whoever writes to these counts."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ DENIED = tf.errors.PermissionDeniedError
 
 @pytest.fixture(autouse=True)
 def _stranger(monkeypatch):
-    """As if this process had made no graph before."""
+    """Makes this process forget the graphs that it built."""
     monkeypatch.setattr(reach, "_ours", set())
     monkeypatch.setattr(reach, "_changers", set())
 
 
 def read_of_a_variable(content: str, name: str = "v"):
-    """The program's own: the variable holds one name."""
+    """The program's own: the variable contains one name."""
     variable = tf.get_variable(name, initializer=content, use_resource=True)
     tf.identity(tf.read_file(variable), name="read")
 
@@ -59,7 +59,7 @@ def test_what_the_program_keeps_is_not_what_a_strange_graph_puts_there(build):
         build("mine.txt")
         mine = graph.as_graph_def()
         tokens = [node for node in mine.node if node.op.startswith("PyFunc")]
-    # The same nodes, but for what is put into what they read.
+    # The same nodes, except for what is written to the state that they read.
     theirs = GraphDef()
     theirs.CopyFrom(mine)
     for node in theirs.node:
@@ -83,7 +83,7 @@ def test_a_part_of_a_program_passes_and_one_with_another_writer_does_not(build):
     part = tf.graph_util.extract_sub_graph(mine, [reaching.name])
     with tf.Graph().as_default():
         tf.import_graph_def(part)
-    # A second node finds the same state by its name, from within another scope.
+    # A second node finds the same state by name, from a different scope.
     holder = next(n for n in mine.node if n.name == "v")
     theirs = GraphDef()
     theirs.CopyFrom(mine)

@@ -1,4 +1,4 @@
-"""Graphs that come from elsewhere reach no more than the program says."""
+"""Graphs from elsewhere reach no more than the program allows."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ DENIED = tf.errors.PermissionDeniedError
 
 @pytest.fixture(autouse=True)
 def _stranger(monkeypatch):
-    """As if another process had made the graphs, unless a test says `remembered`."""
+    """Pretends that another process built the graphs, unless a test uses `remembered`."""
     monkeypatch.setattr(reach, "_ours", set())
     monkeypatch.setattr(reach, "_changers", set())
 
 
 def strange(build) -> GraphDef:
-    """The message of a graph, as another process would have written it."""
+    """Returns the message of a graph, as written by another process."""
     with tf.Graph().as_default() as graph:
         build()
         message = graph.as_graph_def()
@@ -42,7 +42,7 @@ def inside_a_function():
 
 
 def hosted_rows():
-    """Rows of a `SparkCluster.dataset`, whose text may say which files they are in."""
+    """Rows of a `SparkCluster.dataset`, whose description may name the files."""
     tf.raw_ops.SparkflowHostedDataset(
         source='{"files": {"files": [{"path": "/etc/passwd"}]}}',
         output_types=[tf.float32],
@@ -94,7 +94,7 @@ def test_a_function_with_the_name_of_an_op_does_not_hide_the_op():
 
 def test_two_functions_of_one_name_are_refused():
     message = strange(inside_a_branch)
-    for function in list(message.library.function):  # as if the first were not there
+    for function in list(message.library.function):  # as if the first did not exist
         message.library.function.add().CopyFrom(function)
         message.library.function[-1].ClearField("node_def")
     with tf.Graph().as_default(), pytest.raises(DENIED, match="more than one function"):
@@ -196,7 +196,7 @@ def test_savers_save_and_restore_what_is_fed_and_nothing_else(tmp_path, sharded)
         names = saver.saver_def
         saved = session.run(names.save_tensor_name, {names.filename_tensor_name: path})
         assert saved == path.encode()
-        # Whatever else runs the nodes, nobody has said which file.
+        # Other runs of the nodes do not specify the file.
         with pytest.raises(tf.errors.InvalidArgumentError, match="feed"):
             session.run(names.save_tensor_name)
     assert not [name for name in os.listdir(tmp_path) if name.startswith("unasked")]
@@ -245,7 +245,7 @@ def test_long_chains_and_circles_end():
 
 
 def test_a_strange_graph_may_not_call_the_programs_own_functions_that_reach_files():
-    """It names them; what they do is in no message."""
+    """It names them, but no message contains their definition."""
     with tf.Graph().as_default():
         inside_a_branch()
         theirs = tf.get_default_graph().as_graph_def()
@@ -264,7 +264,7 @@ def test_a_strange_graph_may_not_call_the_programs_own_functions_that_reach_file
 
 
 def test_a_reader_of_names_is_not_the_programs_reader_of_files(tmp_path):
-    """Readers are found by shared names; one that reaches nothing must find none that does."""
+    """Readers are found by shared names; one that reaches nothing must not find one that does."""
     (tmp_path / "file").write_text("secret\n")
 
     def theirs():

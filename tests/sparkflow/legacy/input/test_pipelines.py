@@ -16,7 +16,7 @@ def graph():
 
 
 def run_all(fetches):
-    """What the fetches give until the data end."""
+    """Returns the fetched values until the data end."""
     found = []
     with tf.Session() as session:
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])

@@ -1,4 +1,4 @@
-"""What failed checks and prints say; when they fail is in golden/differential/checks.json."""
+"""The output of failed checks and prints; when they fail is in golden/differential/checks.json."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What tests of loops share: a graph each, and whether loops ran in machine code."""
+"""Shared by tests of loops: a graph per test, and whether loops ran in machine code."""
 
 from collections.abc import Iterator
 
@@ -16,5 +16,5 @@ def graph() -> Iterator[None]:
 
 @pytest.fixture
 def native_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The numbers of turns that loops made in machine code."""
+    """Records the numbers of iterations of loops in machine code."""
     return spied_runs(monkeypatch)

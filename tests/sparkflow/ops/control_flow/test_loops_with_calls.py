@@ -1,4 +1,4 @@
-"""Loops whose turns look rows up, search, draw: calls of machine code that ops say they are."""
+"""Loops whose iterations look rows up, search, draw: ops that provide calls of machine code."""
 
 from collections.abc import Callable
 from typing import Any
@@ -101,7 +101,7 @@ def test_an_index_that_there_is_not_is_told_as_ever(
 
 
 def test_what_was_drawn_by_a_loop_that_python_repeats_is_drawn_again() -> None:
-    """The list has more elements than there was room for, so that Python takes over once."""
+    """The list has more elements than there was room for, so Python takes over once."""
 
     def drawn(count: int) -> Any:
         numbers = tf.TensorArray(tf.float32, 0, dynamic_size=True, element_shape=[])
@@ -159,7 +159,7 @@ def test_branches_in_turns_and_their_gradients(name: str, native_runs: list[int]
 
 
 def test_a_gradient_that_is_pythons_reads_what_branches_recorded(native_runs: list[int]) -> None:
-    """The gradient of a part has a determinant, which is left to Python."""
+    """The gradient of one part has a determinant, which Python computes."""
     table = tf.placeholder(tf.float32, TABLE.shape), TABLE
     start = tf.placeholder(tf.float32, [2, 3]), TABLE[2:4] * 0.5
 
@@ -174,4 +174,4 @@ def test_a_gradient_that_is_pythons_reads_what_branches_recorded(native_runs: li
     limit, feed = turns_and(table, start)
     fetches = with_gradients(loop(turn, limit, start[0]), table[0], start[0])
     compare((fetches, feed), [0, 1, 2, 5])
-    assert len(native_runs) == 8  # of sixteen: those forward
+    assert len(native_runs) == 8  # of sixteen: the forward ones

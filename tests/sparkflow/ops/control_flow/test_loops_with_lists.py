@@ -1,4 +1,4 @@
-"""Loops whose turns read and write tensor arrays, in machine code from first to last turn."""
+"""Loops whose iterations read and write tensor arrays, completely in machine code."""
 
 import random
 import threading
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 
 
 def rows(count: int, *shape: int, dtype: type = np.float32) -> tuple[Any, Any]:
-    """A placeholder for so many rows, and what it is fed with."""
+    """A placeholder for this many rows, and its feed."""
     array = np.random.default_rng(count).uniform(-1, 1, (count, *shape)).astype(dtype)
     return tf.placeholder(tf.as_dtype(dtype), array.shape), array
 

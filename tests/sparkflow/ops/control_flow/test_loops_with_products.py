@@ -1,4 +1,4 @@
-"""Loops whose turns multiply matrices, in machine code from first to last turn."""
+"""Loops whose iterations multiply matrices, completely in machine code."""
 
 import itertools
 import random
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 
 
 def matrix(*shape: int, dtype: type = np.float32, seed: int = 0) -> tuple[Any, Any]:
-    """A placeholder and what it is fed with."""
+    """A placeholder and its feed."""
     array = np.random.default_rng(seed).uniform(-0.5, 0.5, shape).astype(dtype)
     return tf.placeholder(tf.as_dtype(dtype), list(shape)), array
 
@@ -44,7 +44,7 @@ def recurrent(rows: int, units: int, dtype: type = np.float32, turned: bool = Fa
 )
 def test_sizes(rows: int, units: int, dtype: type, native_runs: list[int]) -> None:
     compare(recurrent(rows, units, dtype), [0, 1, 7])
-    assert len(native_runs) >= 6  # there and back, thrice
+    assert len(native_runs) >= 6  # forward and backward, three times
 
 
 @pytest.mark.parametrize("units", [3, 40, 70])
@@ -60,7 +60,7 @@ def test_products_that_several_threads_share(native_runs: list[int]) -> None:
 
 @pytest.fixture
 def packed_runs(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Of each run in machine code, whether factors were packed before its first turn."""
+    """Records for runs in machine code whether factors were packed before the first iteration."""
     runs: list[bool] = []
     begin = _Run.begin
 
@@ -77,7 +77,7 @@ def packed_runs(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 def test_factors_that_stay_are_packed_once(turned: bool, packed_runs: list[bool]) -> None:
     compare(recurrent(20, 70, turned=turned), [0, 1, 5], rtol=1e-3)
     assert packed_runs
-    assert all(packed_runs)  # those of gradients, too, which have the factor of a tape
+    assert all(packed_runs)  # including those of gradients, which have the factor from a tape
 
 
 def test_factors_that_change_are_not_packed(packed_runs: list[bool]) -> None:

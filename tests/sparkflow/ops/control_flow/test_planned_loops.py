@@ -1,4 +1,4 @@
-"""Loops as users write them, planned and in machine code, beside programs that know no shapes."""
+"""Loops as users write them, planned and in machine code, compared with programs without shapes."""
 
 import random
 from collections.abc import Callable
@@ -120,7 +120,7 @@ def test_a_loop_that_never_ends_is_cancelled(plans_at_once: None, native_runs: l
         for _ in range(2):
             with pytest.raises(tf.errors.DeadlineExceededError):
                 session.run(y, {x: [1, 2]}, options=tf.RunOptions(timeout_in_ms=300))
-    assert not native_runs  # none came to its end
+    assert not native_runs  # none completed
 
 
 def test_a_failing_turn_names_its_node(plans_at_once: None) -> None:

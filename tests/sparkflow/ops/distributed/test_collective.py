@@ -1,4 +1,4 @@
-"""`collective_ops` between the devices of one session, and what they refuse."""
+"""`collective_ops` between the devices of one session, and what they reject."""
 
 import numpy as np
 import pytest

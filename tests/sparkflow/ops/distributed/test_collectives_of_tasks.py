@@ -1,4 +1,4 @@
-"""`collective_ops` between tasks, whatever else these take from each other: nothing, too."""
+"""`collective_ops` between tasks, whatever else these exchange, including nothing."""
 
 from __future__ import annotations
 

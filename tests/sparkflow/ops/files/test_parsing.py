@@ -8,7 +8,7 @@ from sparkflow_runtime.protos.example_pb2 import SequenceExample
 
 
 def message(context=None, **lists):
-    """Whole numbers in the context; lists of steps, each of whole numbers or of texts."""
+    """Integers in the context; lists of steps, each of integers or strings."""
     made = SequenceExample()
     for key, values in (context or {}).items():
         made.context.feature[key].int64_list.value.extend(values)

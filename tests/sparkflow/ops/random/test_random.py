@@ -1,4 +1,4 @@
-"""Random tensors: seeds, shapes, ranges, and what flows through samples."""
+"""Random tensors: seeds, shapes, ranges, and gradients through samples."""
 
 import numpy as np
 import pytest

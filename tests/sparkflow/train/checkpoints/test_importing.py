@@ -1,4 +1,4 @@
-"""Graphs from files, with the savers that came with them."""
+"""Graphs from files, with their savers."""
 
 import pytest
 

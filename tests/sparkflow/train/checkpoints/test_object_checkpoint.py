@@ -25,7 +25,7 @@ class Net(tf.Module):
 
 
 class Program:
-    """A network, its optimizer and step counter, in a graph of their own."""
+    """A network, its optimizer and step counter, in a separate graph."""
 
     def __init__(self, target="", restored=None):
         with tf.Graph().as_default() as self.graph:
@@ -208,7 +208,7 @@ def test_values_come_back_at_once_in_eager_execution(tmp_path):
     other, fresh = Net(), tf.train.AdamOptimizer(0.1)
     checkpoint = tf.train.Checkpoint(net=other)
     checkpoint.restore(path)
-    checkpoint.optimizer = fresh  # restored when it is set, its slots when they are made
+    checkpoint.optimizer = fresh  # restored when it is set, its slots when they are created
     step(other, fresh)
     np.testing.assert_allclose(other.w.numpy(), net.w.numpy(), rtol=1e-6)
     np.testing.assert_allclose(

@@ -50,7 +50,7 @@ def test_variables_come_back_without_being_initialised(tmp_path):
 
 
 def test_nodes_have_the_names_and_types_of_tensorflow(graph):
-    """The list that TensorFlow's Saver makes of two variables."""
+    """The nodes that TensorFlow's Saver creates for two variables."""
     tf.Variable(1.0, name="a")
     tf.Variable(2.0, name="b")
     saver = tf.train.Saver()
@@ -118,7 +118,7 @@ def test_only_the_newest_are_kept(tmp_path):
         for step in range(4):
             saver.save(session, f"{tmp_path}/x", step)
         assert saver.last_checkpoints == [f"{tmp_path}/x-2", f"{tmp_path}/x-3"]
-        saver.save(session, f"{tmp_path}/x", 2)  # the same again becomes the newest
+        saver.save(session, f"{tmp_path}/x", 2)  # saving the same again makes it the newest
         assert saver.last_checkpoints == [f"{tmp_path}/x-3", f"{tmp_path}/x-2"]
     state = tf.train.get_checkpoint_state(str(tmp_path))
     assert list(state.all_model_checkpoint_paths) == saver.last_checkpoints

@@ -14,7 +14,7 @@ def test_the_newest_checkpoint_that_exists(tmp_path):
     assert tf.train.latest_checkpoint(tmp_path) is None
     assert tf.train.get_checkpoint_state(tmp_path) is None
     tf.train.update_checkpoint_state(tmp_path, f"{tmp_path}/x-2", [f"{tmp_path}/x-1"])
-    assert tf.train.latest_checkpoint(tmp_path) is None  # the file says so, but it is gone
+    assert tf.train.latest_checkpoint(tmp_path) is None  # the file names one that no longer exists
     touch(tmp_path / "x-2.index")
     assert tf.train.latest_checkpoint(tmp_path) == f"{tmp_path}/x-2"
     state = tf.train.get_checkpoint_state(tmp_path)

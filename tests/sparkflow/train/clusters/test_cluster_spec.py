@@ -1,4 +1,4 @@
-"""Clusters by job and index, from each of the forms that they come in."""
+"""Clusters by job and index, from each of their forms."""
 
 from typing import Any
 

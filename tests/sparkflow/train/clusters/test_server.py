@@ -174,11 +174,11 @@ def test_a_servers_options_are_the_defaults_of_its_sessions(how, monkeypatch, re
         later = threading.Timer(0.4, session.run, [enqueue])
         later.start()
         assert session.run(queue.dequeue()) == 3.0
-        later.join()  # its answer may come later than what it gave
+        later.join()  # its answer may arrive later than its result
 
 
 def cluster_of(*servers):
-    """The tasks of servers that were started alone."""
+    """The tasks of servers that were started individually."""
     jobs = {}
     for server in servers:
         given = server.server_def
@@ -189,7 +189,7 @@ def cluster_of(*servers):
 
 @pytest.fixture
 def alone(request):
-    """Makes servers that know no task but themselves."""
+    """Creates servers that know only their own task."""
 
     def make(job, task):
         server = tf.train.Server({job: {task: "localhost:0"}}, job, task)
@@ -218,7 +218,7 @@ def test_a_session_may_bring_the_cluster_that_its_servers_were_not_told(how, alo
                 session.run(total.initializer)
                 assert session.run([second, total.assign_add(second)])[0] == 7.0
                 assert session.run(total) == 8.0
-        with tf.Session(servers[0].target) as session:  # the next one brings none
+        with tf.Session(servers[0].target) as session:  # the next session does not pass one
             assert len(session.list_devices()) == 1
 
 

@@ -11,7 +11,7 @@ import sparkflow as tf
 
 
 def rates(make: Callable[[tf.Tensor], tf.Tensor], steps: list[int]) -> list[float]:
-    """What a schedule gives at some steps."""
+    """Returns the values of a schedule at some steps."""
     with tf.Graph().as_default():
         step = tf.placeholder(tf.int64, [])
         rate = make(step)

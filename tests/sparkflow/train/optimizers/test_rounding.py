@@ -1,4 +1,4 @@
-"""Variables stored as bfloat16: updates in float32, rounded once, by chance or to the nearest."""
+"""Variables stored as bfloat16: updates in float32, rounded once, stochastically or to nearest."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def values(seed=0):
 
 
 def trained(optimizer, dtype, sparse, resource, steps=60, rounding=None):
-    """The losses of some steps, and the global variables after them."""
+    """Returns the losses of some steps, and the global variables after them."""
     tf.reset_default_graph()
     tf.set_random_seed(3)
     table = tf.get_variable(
@@ -76,7 +76,7 @@ def test_rows_without_a_gradient_stay(sparse):
 
 
 def small_steps(rounding, seed=1):
-    """Where 1,000 steps of 1/1000 take ones, 256 of them; a bfloat16 after 1 is 1 + 1/128."""
+    """Makes 1,000 steps of 1/1000 from 256 ones; the next bfloat16 after 1 is 1 + 1/128."""
     tf.reset_default_graph()
     tf.set_random_seed(seed)
     table = tf.get_variable("table", initializer=tf.ones([256, 4], tf.bfloat16))
@@ -182,7 +182,7 @@ def test_gradients_of_many_batches_are_added_up(dtype, sparse):
 
 @pytest.mark.parametrize("resource", [False, True], ids=["reference", "resource"])
 def test_averages_of_variables_move(resource):
-    """By a thousandth of the distance a step, which is less than their last place."""
+    """By a thousandth of the distance per step, which is less than their last place."""
     tf.set_random_seed(1)
     table = tf.get_variable(
         "table", initializer=tf.ones([64, 4], tf.bfloat16), use_resource=resource

@@ -1,6 +1,6 @@
-"""What replicas do when others are slow, dead or gone: sessions on one cluster, without threads.
+"""What replicas do if others are slow, dead or gone: sessions on one cluster, without threads.
 
-Where a replica would wait for another one, a time limit of 0 has it fail at once.
+If a replica would wait for another one, a time limit of 0 makes it fail immediately.
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ def cluster():
 
 
 class Program:
-    """One replica that trains `w`, from 0 on and with a gradient of -1 and a rate of 1."""
+    """One replica that trains `w` from 0, with a gradient of -1 and a rate of 1."""
 
     def __init__(self, cluster, index, strategy_of, name):
         setter = tf.train.replica_device_setter(
@@ -56,11 +56,11 @@ class Program:
 
 @pytest.fixture
 def programs(cluster, request):
-    """Makes both replicas of a strategy."""
+    """Creates both replicas of a strategy."""
     made = []
 
     def make(strategy_of):
-        # A scope of its own, so that nobody meets what an earlier test left on the server.
+        # A separate scope, so that no test finds what an earlier one left on the server.
         name = "".join(c if c.isalnum() else "_" for c in request.node.name)
         made.extend(Program(cluster, index, strategy_of, name) for index in range(2))
         return made
@@ -199,7 +199,7 @@ def test_accumulating_no_batches_makes_no_sense():
 
 
 def average_gradients(tower_grads):
-    """As TensorFlow's tutorial for several GPUs writes it."""
+    """As in TensorFlow's tutorial for several GPUs."""
     average_grads = []
     for grad_and_vars in zip(*tower_grads, strict=True):
         grads = [tf.expand_dims(grad, 0) for grad, _ in grad_and_vars]

@@ -1,4 +1,4 @@
-"""Workers with copies of their own against one process on the same global batches."""
+"""Workers with their own copies against one process on the same global batches."""
 
 import threading
 
@@ -48,7 +48,7 @@ def build_loss(features, labels, seed=0):
 
 
 def batches_of(sizes, seed=3):
-    """Per step, per worker: features and labels."""
+    """Returns features and labels per step and worker."""
     random = np.random.default_rng(seed)
     return [
         [
@@ -73,7 +73,7 @@ def train_in_one_process(make_optimizer, batches):
 
 
 def on_workers(count, call):
-    """What the call gives, or the error it raises, on each worker, side by side."""
+    """Runs the call on all workers concurrently; returns each result, or the error raised."""
     results = [None] * count
 
     def run(worker):
@@ -104,7 +104,7 @@ def train_on_workers(cluster, make_optimizer, batches, **options):
         )
         with strategy.scope():
             step = tf.train.get_or_create_global_step()
-            # Other initial values on every worker: those of worker 0 count.
+            # Different initial values on every worker: those of worker 0 are used.
             loss = build_loss(features, labels, seed=10 * index)
             train_op = make_optimizer().minimize(loss, global_step=step)
         equal = strategy.fingerprints()

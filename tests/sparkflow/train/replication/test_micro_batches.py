@@ -24,7 +24,7 @@ Y = _random.random((ROWS, 1), np.float32)
 
 Place = Callable[[int], Any]
 Build = Callable[[Any, Any, Any, Place], Any]
-"""From features, ids, labels and a way to name stages to the loss."""
+"""Maps features, ids, labels and a way to name stages to the loss."""
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def stage_of(op: Any) -> int | None:
 
 
 def cut(tensor: Any) -> list[Any]:
-    """Parts of unequal sizes, which their static shapes leave open."""
+    """Parts of unequal sizes, which are unknown in their static shapes."""
     parts = tf.split(tensor, SIZES)
     return [tf.placeholder_with_default(each, [None, *each.shape[1:]]) for each in parts]
 
@@ -105,7 +105,7 @@ def cut(tensor: Any) -> list[Any]:
 def train(
     build: Build, update: Callable[[Any], Any], target: str, staged: bool, steps: int = 4
 ) -> tuple[list[float], dict[str, Any], Any]:
-    """Losses, variables, and the partitions by stage."""
+    """Returns losses, variables, and the partitions by stage."""
 
     def device_of(op: Any) -> str:
         is_variable = op.type in ("VariableV2", "VarHandleOp", "Variable")
@@ -160,7 +160,7 @@ def test_they_learn_what_one_process_learns(
 
 
 def test_stages_take_turns_as_zb_h1_has_it(cluster: LocalCluster) -> None:
-    """F forward, B what earlier stages wait for, W gradients of weights, S sent to a stage."""
+    """F: forward, B: what earlier stages wait for, W: gradients of weights, S: sent to a stage."""
     _, _, partitions = train(dense, minimize, cluster.target("worker", 0), staged=True, steps=1)
     orders = {}
     for partition in partitions:
@@ -177,7 +177,7 @@ def test_stages_take_turns_as_zb_h1_has_it(cluster: LocalCluster) -> None:
 
 
 def turn_of(node: Any) -> str:
-    """What a node is for, and of which part; nothing for what is for no part."""
+    """Returns the purpose of a node, and its micro-batch; "" if it belongs to none."""
     if node.op == "_SendBundle" and b"worker" in node.attr["destination"].s:
         return f"S/{node.name}"
     if node.op != "MatMul":

@@ -76,7 +76,7 @@ def train_in_one_process(optimizer, batches):
 
 
 class Replicas:
-    """Trains `shards[i]` on worker i in synchronous mode and keeps what came out."""
+    """Trains `shards[i]` on worker i in synchronous mode, and stores the results."""
 
     def __init__(self, optimizer, shards, num_ps=2):
         count = len(shards)

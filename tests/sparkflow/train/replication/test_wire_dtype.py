@@ -1,4 +1,4 @@
-"""Variables that travel as 16-bit floats: what crosses between tasks, and what comes out."""
+"""Variables sent as 16-bit floats: what is exchanged between tasks, and the results."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def _fresh(cluster):
 
 @pytest.fixture
 def sent(monkeypatch):
-    """The dtypes of the arrays of several numbers that steps send."""
+    """Records the dtypes of arrays of several numbers that steps send."""
     found = []
     send = Step.send
 

@@ -41,7 +41,7 @@ def test_runs_that_end_are_not_late_however_many_there_are(coord, monkeypatch):
     run = late.begin()
 
     def wait(self, grace_s):
-        """As if so long had passed, in which one run has ended and another one begun."""
+        """Simulates that this time has passed, while one run has ended and another begun."""
         nonlocal run
         waits.append(grace_s)
         late.end(run)

@@ -22,7 +22,7 @@ def _graph():
 
 
 class Recorder(tf.train.SessionRunHook):
-    """Writes down what it is called for."""
+    """Records its calls."""
 
     def __init__(self, calls, name="hook", **asks):
         self.calls = calls
@@ -230,9 +230,9 @@ def test_an_exception_in_a_queue_runner_reaches_the_loop():
 
 
 def maker_that_fails(error):
-    """What is made by a queue runner beside another queue, as tokens of synchronous replicas are.
+    """The work of a queue runner that fills a second queue, like tokens of synchronous replicas.
 
-    The runner raises the error in its first life, and makes a number in the second one.
+    The runner raises the error in its first life, and produces a number in the second one.
     """
     left = [error, np.int32(7)]
 
@@ -271,7 +271,7 @@ def test_a_run_that_waits_for_what_a_failed_queue_runner_makes_is_ended(monkeypa
     item = maker_that_fails(tf.errors.InvalidArgumentError(None, None, "no more"))
     session = monitored_session()
     with pytest.raises(tf.errors.InvalidArgumentError, match="no more"):
-        run(session, item)  # also where nobody closes the session
+        run(session, item)  # even if nobody closes the session
     with pytest.raises(tf.errors.InvalidArgumentError, match="no more"):
         session.close()
 
@@ -469,7 +469,7 @@ def test_tasks_that_are_not_up_yet_are_waited_for(monkeypatch):
 
 
 def test_a_task_lost_by_a_thread_makes_a_new_session():
-    """The run's own error is only what follows from the loss."""
+    """The run's own error is only a consequence of the loss."""
     _, add = counter()
     coords = []
 

@@ -1,4 +1,4 @@
-"""`run_loop`: what it runs is what `Session.run` runs step by step, however it ends."""
+"""`run_loop`: it runs the same as `Session.run` step by step, however it ends."""
 
 import signal
 import threading
@@ -160,7 +160,7 @@ def test_a_stopped_loop_has_whole_steps_only(kind, cluster):
         result = tf.train.run_loop(session, [first, second], on_update=listen, stop=stop)
         assert result.reason == "stop"
         assert result.num_steps > 0
-        # Neither parameter server did a step more than the other.
+        # Neither parameter server made more steps than the other.
         assert session.run(tf.global_variables()) == [result.num_steps] * 2
 
 
@@ -226,7 +226,7 @@ def test_what_cannot_be_run_or_fetched():
             tf.train.run_loop(session, add, 1, fetches=handle)
         with pytest.raises(TypeError, match="stop must be a function"):
             tf.train.run_loop(session, add, 1, stop=3)
-        # An operation among the fetches gives None, as it does for `Session.run`.
+        # An operation among the fetches returns None, as for `Session.run`.
         assert tf.train.run_loop(session, add, 2, [add.op, add]).values == [None, 2]
     with pytest.raises(TypeError, match=r"run_loop needs a tf\.Session"):
         tf.train.run_loop(object(), add, 1)
@@ -285,7 +285,7 @@ def test_closing_the_session_ends_its_loops(cluster):
 
 
 def test_a_loop_outlives_nobody(cluster):
-    """A client that goes away without a word ends its loop on the master."""
+    """A client that disappears silently ends its loop on the master."""
     add = counter()
     session = started(cluster.target("worker", 0))
     loop = tf.train.start_loop(session, add)
@@ -320,7 +320,7 @@ def test_towers_between_parameter_servers(cluster):
     with started(cluster.target("worker", 1)) as session:
         updates = []
         result = tf.train.run_loop(session, train, None, [*sums, *train], on_update=updates.append)
-        # The data of the first worker end first: all end with them.
+        # The first worker's data end first, which ends the loop.
         assert (result.num_steps, result.reason) == (40, "data")
         assert session.run(variables) == [1560.0, 1560.0]
         columns = [
