@@ -1,4 +1,4 @@
-"""What all tests share: marks, skips without a GPU, examples that are the same in every run."""
+"""Shared by all tests: marks, skips without a GPU, examples that are the same in every run."""
 
 import functools
 import gc
@@ -23,7 +23,7 @@ settings.load_profile("same")
 
 @functools.cache
 def _why_no_gpu() -> str | None:
-    """Returns the reason why GPU tests cannot run here, or None where they can."""
+    """Returns the reason why GPU tests cannot run here; None if they can."""
     try:
         import cupy
     except ImportError:
@@ -40,22 +40,22 @@ _NOT_FAST = re.compile(
     r"|support\.deaths|sparkflow_runtime\.codegen|plans_at_once|support\.plans|cuda|fake_cupy|onnx",
     re.IGNORECASE,
 )
-"""What test files have in them that start Spark, servers or processes, or compile kernels."""
+"""Contents of test files that start Spark, servers or processes, or compile kernels."""
 
 _SAMPLE_OF = 32
 """`--fast` takes every eighth row of a table with more rows than this."""
 
 
 _MUCH = 2
-"""So many collections of the second generation: some 14,000 objects."""
+"""The number of collections of the second generation: some 14,000 objects."""
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[object]:
-    """Looks for no garbage while tests are collected, and leaves them out later: a million objects.
+    """Disables garbage collection while tests are collected; later ignores their million objects.
 
-    Of 12.8 s of processor time that collecting takes in each process, it was 3.6 s. Afterwards,
-    half a second each time, and tests ask for it often (2026-11-28).
+    It took 3.6 s of the 12.8 s of processor time for collecting in each process. Afterwards it
+    would take half a second each time, and tests often collect garbage (2026-11-28).
     """
     gc.disable()
     try:
@@ -67,7 +67,7 @@ def pytest_collection() -> Iterator[object]:
 
 @pytest.fixture(scope="module", autouse=True)
 def garbage_of_the_module() -> Iterator[None]:
-    """Frees what a file of tests has left, where it is much, and leaves the rest out later."""
+    """Frees what a file of tests has left, if it is much, and excludes the rest later."""
     yield
     if gc.get_count()[2] >= _MUCH:
         gc.collect()
@@ -76,21 +76,21 @@ def garbage_of_the_module() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def temporary_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Keeps temporary files of tests and of their processes among those of the test run."""
+    """Puts temporary files of tests and of their processes into the directory of the test run."""
     with own_directory(tmp_path_factory.mktemp("temporary", numbered=False)) as folder:
         yield folder
 
 
 @pytest.fixture(scope="module", autouse=True)
 def nothing_is_left(temporary_directory: Path) -> Iterator[None]:
-    """Fails where a file of tests has left a temporary file or directory."""
+    """Fails if a file of tests has left a temporary file or directory."""
     yield
     assert taken_left(temporary_directory) == []
 
 
 @pytest.fixture(scope="session", autouse=True)
 def runtime_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keeps the user's own token of the tests apart from that of the user's programs."""
+    """Separates the user token of the tests from that of the user's programs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
         yield
@@ -98,9 +98,9 @@ def runtime_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
 
 @pytest.fixture
 def ctrl_c() -> Iterator[None]:
-    """Has SIGINT raise KeyboardInterrupt, for tests that send it to this process.
+    """Makes SIGINT raise KeyboardInterrupt, for tests that send it to this process.
 
-    A shell has what it starts in the background ignore it, and pyspark leaves a handler behind.
+    Shells make background processes ignore it, and pyspark leaves a handler behind.
     """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
@@ -109,7 +109,7 @@ def ctrl_c() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def own_ops_of_the_test() -> Iterator[None]:
-    """Forgets the ops that a test has registered: others of its process count the ops there are."""
+    """Removes the ops that a test has registered: other tests in its process count all ops."""
     registry = sys.modules.get("sparkflow_runtime.ops.registry")
     before = set() if registry is None else set(registry._OPS)
     yield
@@ -120,7 +120,7 @@ def own_ops_of_the_test() -> Iterator[None]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Lets every test run what later steps of a kind run: `--plans-at-once`."""
+    """Adds options; with `--plans-at-once`, every test runs what later steps of a kind run."""
     parser.addoption(
         "--fast",
         action="store_true",
@@ -154,13 +154,13 @@ class _Records(logging.Handler):
 
 @pytest.fixture(autouse=True)
 def no_plan_fails(request: pytest.FixtureRequest) -> Iterator[list[logging.LogRecord]]:
-    """Fails a test in which a plan could not be made, which otherwise only costs speed.
+    """Fails a test in which a plan could not be created, which otherwise only costs speed.
 
-    Gives what was logged of that: a test that expects it clears the list.
+    Yields the log records about it: a test that expects it clears the list.
     """
     if request.config.getoption("--plans-at-once"):
         request.getfixturevalue("plans_at_once")
-    if request.config.getoption("--fast"):  # no plan: what is compiled otherwise is only faster
+    if request.config.getoption("--fast"):  # no plans: compiled code is only faster
         request.getfixturevalue("monkeypatch").setattr(specialise, "SIGHTINGS", sys.maxsize)
     failures = _Records()
     log = logging.getLogger(specialise.__name__)
@@ -173,13 +173,13 @@ def no_plan_fails(request: pytest.FixtureRequest) -> Iterator[list[logging.LogRe
 
 @pytest.fixture
 def plans_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has the first step with any shapes run their plan, as elsewhere a later one does."""
+    """Makes the first step with any shapes run their plan, which otherwise a later one does."""
     monkeypatch.setattr(specialise, "SIGHTINGS", 1)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def aliases_are_said(request: pytest.FixtureRequest) -> Iterator[None]:
-    """With `--check-aliases`, holds every kernel of every session to what its op says."""
+    """With `--check-aliases`, checks every kernel of every session against its op's traits."""
     if not request.config.getoption("--check-aliases"):
         yield
         return
@@ -201,7 +201,7 @@ def aliases_are_said(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With `--fast`, leaves out files by their text: they are not even imported."""
+    """With `--fast`, skips files by their text: they are not even imported."""
     if not config.getoption("--fast") or collection_path.suffix != ".py":
         return None
     return _NOT_FAST.search(collection_path.read_text()) is not None or None
@@ -209,7 +209,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects by mark
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks every test that uses the `spark` fixture, so that none is forgotten by `-m`."""
+    """Marks every test that uses the `spark` fixture, so that `-m` selects all of them."""
     if config.getoption("--fast"):
         items[:] = _sample(items)
     if config.getoption("--beside-faults"):
@@ -242,7 +242,7 @@ def _beside_faults(items: list[pytest.Item]) -> list[pytest.Item]:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skips a test marked `gpu` where no GPU can be used, and says why."""
+    """Skips a test marked `gpu` if no GPU can be used, with the reason."""
     if item.get_closest_marker("gpu") is not None:
         reason = _why_no_gpu()
         if reason is not None:
@@ -251,9 +251,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """In one of several processes, tells the first one less of a test: `support.messages`.
+    """In one of several processes, reports less of a test to the first one: `support.messages`.
 
-    With `-x` nothing is left out, since the end of a run is decided by what has been told.
+    With `-x` nothing is left out, since reports determine the end of a run.
     """
     if not hasattr(item.config, "workerinput") or item.config.getoption("maxfail"):
         return None
@@ -265,7 +265,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """Where a recorded answer differs, says which functions and ops it is about."""
+    """If a recorded answer differs, reports which functions and ops it involves."""
     outcome = yield
     report = outcome.get_result()
     parameters = getattr(getattr(item, "callspec", None), "params", None)

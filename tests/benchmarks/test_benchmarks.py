@@ -59,7 +59,7 @@ def test_parameter_servers_are_compared_with_bare_sockets():
     assert (ours, goal) == ("run auto", "≤ 60 µs")
     assert reached.endswith((", met", ", missed"))
     for who in ("sparkflow, run auto", "sparkflow, loop auto"):
-        _, rate, _ = found[who]  # the last case's
+        _, rate, _ = found[who]  # of the last case
         assert rate.endswith(" examples/s")
     assert "bare unix socket" in found
     if importlib.util.find_spec("tensorflow") is None:
@@ -67,7 +67,7 @@ def test_parameter_servers_are_compared_with_bare_sockets():
 
 
 def test_no_two_cases_of_parameter_servers_have_one_name():
-    """Their tables are kept by it."""
+    """The names are the keys of their tables."""
     code = "import parameter_servers as p; [print(r.text) for g in p.GROUPS for r in g.values()]"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=BENCHMARKS, capture_output=True, text=True, check=True
@@ -120,7 +120,7 @@ def test_a_timeline_of_a_step_shows_every_kernel():
     assert names.count("MatMul") >= 5
     _, taken, busy = kernels[names.index("MatMul")]
     assert float(taken) > 0
-    assert float(busy) > 0  # of all threads; late ones make the kernel take longer
+    assert float(busy) > 0  # for all threads; late ones make the kernel take longer
 
 
 def test_executor_says_what_was_reached_of_each_goal():
@@ -222,11 +222,11 @@ def test_peers_are_compared_in_one_table():
 
 
 def test_programs_are_compared_in_the_same_table():
-    """A loop, gradients alone, an optimizer and what is only computed; not how fast they are."""
+    """A loop, gradients alone, an optimizer and a pure computation; not their speed."""
     cases = ["branch", "rows_gradient", "mlp_16", "clusters"]
     arguments = ["--round-s", "0.001", "--threads", "1", "--competitors", "sparkflow", "torch"]
     found = rows(run("programs", *arguments, "--cases", *cases).stdout)
-    assert len(found) == len(cases) + 2  # with the heading and its line
+    assert len(found) == len(cases) + 2  # including the heading and its line
     threads, ours, *_ = found["while_loop, 100 turns with a branch"]
     assert threads == "1"
     assert ours.endswith("±0%")
@@ -236,7 +236,7 @@ def test_single_ops_are_compared():
     arguments = ["--round-s", "0.001", "--threads", "1", "--competitors", "sparkflow", "torch"]
     match = "matrix_band_part: lower|string_length|cumsum over axis 2.*gradient"
     found = rows(run("single_ops", *arguments, "--match", match).stdout)
-    assert len(found) == 3 + 2  # with the heading and its line
+    assert len(found) == 3 + 2  # including the heading and its line
     threads, ours, *_ = found["string_length, 10,000"]
     assert threads == "1"
     assert ours.endswith("±0%")
@@ -288,7 +288,7 @@ serve(make, "software")
 
 
 def compared(tmp_path, *cases):
-    """What `peers.compare_all` does with the cases above: its end, and what it has recorded."""
+    """Runs `peers.compare_all` with the cases above; returns its end, and what it has recorded."""
     script, recorded = tmp_path / "competitor_of_test.py", tmp_path / "RESULTS.md"
     script.write_text(COMPETITOR)
     program = (
@@ -326,7 +326,7 @@ def test_who_fails_in_a_case_is_left_out_of_it_and_takes_part_in_the_next(tmp_pa
     ]
     assert f"- failed: {'; '.join(reasons)}\n" in recorded
     assert all(reason in done.stderr for reason in reasons)
-    assert "Traceback" in done.stderr  # the competitor's own, once
+    assert "Traceback" in done.stderr  # the competitor's own traceback, once
     assert recorded.strip() in done.stdout
 
 

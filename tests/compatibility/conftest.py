@@ -1,4 +1,4 @@
-"""These tests run the plans that elsewhere come with a later step."""
+"""These tests run the plans that otherwise run only in a later step."""
 
 import pytest
 

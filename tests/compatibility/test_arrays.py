@@ -254,7 +254,7 @@ class MeshGridTest(tf.test.TestCase):
 
 
 class StridedSliceChecker:
-    """Slices a tensor and the numpy array alike and compares."""
+    """Slices a tensor and the numpy array in the same way and compares."""
 
     def __init__(self, test, x, tensor_type=tf.int32, check_type_infer=True):
         self.test = test

@@ -31,7 +31,7 @@ def test_a_section_has_each_kind_of_change_once_and_in_order() -> None:
 
 
 def test_nothing_is_said_twice() -> None:
-    """A rebase that met a conflict once left two entries in both of two sections."""
+    """A rebase with a conflict once left two entries in both of two sections."""
     entries = re.findall(r"^- .*(?:\n {2,}\S.*)*", TEXT, re.MULTILINE)
     assert len(entries) > 150
     assert [each for each in entries if entries.count(each) > 1] == []

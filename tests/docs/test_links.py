@@ -1,4 +1,4 @@
-"""Pages, docstrings and comments name only what is there: files, headings, decisions."""
+"""Pages, docstrings and comments name only what exists: files, headings, decisions."""
 
 import functools
 import re
@@ -27,7 +27,7 @@ NAMED = re.compile(
     r"(?<![\w./@:-])((?:docs|tests|scripts|examples|benchmarks|docker|runtime|sparkflow)"
     r"/[\w./-]*[\w-]\.(?:md|py|pyi|sh|json|npz|png|svg|ipynb|txt|toml))\b"
 )
-"""A file of the repository, named from its root."""
+"""A file of the repository, named relative to its root."""
 
 ELSEWHERE = re.compile(
     r"\b[Dd]esign,? \(?D\d+|\bD\d+ (?:of the design|asks|had|is)\b"
@@ -43,7 +43,7 @@ def line_of(text: str, position: int) -> int:
 
 
 def without_code(text: str) -> str:
-    """The page with its code blanked out, which has no links; lines keep their numbers."""
+    """Returns the page with its code blanked out, which has no links; lines keep their numbers."""
     blank = functools.partial(re.sub, r"[^\n]", " ")
     text = re.sub(r"^```.*?^```", lambda m: blank(m[0]), text, flags=re.DOTALL | re.MULTILINE)
     return re.sub(r"`[^`\n]*`", lambda m: " " * len(m[0]), text)
@@ -51,7 +51,7 @@ def without_code(text: str) -> str:
 
 @functools.cache
 def headings(path: Path) -> set[str]:
-    """The anchors of a page, as GitHub makes them."""
+    """Returns the anchors of a page, as created by GitHub."""
     found: dict[str, int] = {}
     anchors = set()
     text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
@@ -107,7 +107,7 @@ def test_files_that_are_named_are_there():
 
 
 def is_made(path: str) -> bool:
-    """Whether a file is no part of the repository because a program of ours writes it."""
+    """Whether a file is not in the repository because one of our programs writes it."""
     return "/output/" in path
 
 

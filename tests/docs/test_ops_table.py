@@ -1,4 +1,4 @@
-"""docs/ops.md says what the registry says."""
+"""docs/ops.md matches the registry."""
 
 import importlib.util
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The pictures of docs/architecture.md show what is there."""
+"""The pictures of docs/architecture.md match the code."""
 
 import re
 import runpy
@@ -26,7 +26,7 @@ def test_the_layers_are_drawn():
 
 
 def test_the_way_of_a_row_is_told_and_drawn_with_all_its_files():
-    """If not: say it in docs/architecture.md, and draw it in scripts/draw_architecture.py."""
+    """If not: describe it in docs/architecture.md, and draw it in scripts/draw_architecture.py."""
     measure = runpy.run_path(str(ROOT / "scripts/measure_house.py"))
     paths = import_graph.modules()
     data = "sparkflow.spark.data."

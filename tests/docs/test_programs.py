@@ -1,4 +1,4 @@
-"""Every page with Python blocks has a test that runs them, and commands say what they need."""
+"""Every page with Python blocks has a test that runs them; commands state what they require."""
 
 import re
 from pathlib import Path
@@ -25,7 +25,7 @@ SHELL = re.compile(r"^```(?:bash|sh)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 def test_pages_that_run_an_example_install_what_it_imports() -> None:
-    """`examples/` draw and have data of packages that the extra `spark` does not bring."""
+    """`examples/` draw with packages, and use their data, that are not in the extra `spark`."""
     running = {}
     for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
         text = page.read_text(encoding="utf-8")

@@ -1,6 +1,6 @@
-"""The records of what was decided and of what changed are in order.
+"""The records of decisions and of changes are in order.
 
-Several people write them at once, and a merge may put two of one number or heading side by side.
+Several people write them at once, and a merge may leave two with the same number or heading.
 """
 
 import re

@@ -39,14 +39,14 @@ def test_the_navigation_leads_to_pages_that_are_there():
 
 
 def test_the_repository_s_address_is_said_in_pyproject_alone():
-    """Where it changes, a search and replace in that file is all."""
+    """If it changes, a search and replace in that file is enough."""
     pytest.importorskip("tomllib", reason="Python 3.11 has it")
     address = HOOKS.repository()
     text = (ROOT / "pyproject.toml").read_text()
     urls = text.partition("[project.urls]")[2].partition("\n[")[0].split('"')[1::2]
     assert urls[0] == address
     assert all(url.startswith(address) for url in urls)
-    assert f"]({address}/blob/main/" in text  # of the README's links where it is shown elsewhere
+    assert f"]({address}/blob/main/" in text  # for the README's links where it is shown elsewhere
     tracked = subprocess.run(
         ["git", "grep", "-lF", address],  # noqa: S607  (on PATH)
         cwd=ROOT,
@@ -76,7 +76,7 @@ def test_every_public_name_is_in_the_reference():
 
 @pytest.mark.parametrize("page", [*PAGES, *HOOKS.ROOT_PAGES])
 def test_lists_read_the_same_on_the_site(page):
-    """Markdown in Python wants a blank line before a list, and four blanks below an item's line."""
+    """Python's Markdown requires a blank line before a list, and four blanks below an item."""
     path = ROOT / page if page in HOOKS.ROOT_PAGES else DOCS / page
     wrong = []
     code, before = False, ""

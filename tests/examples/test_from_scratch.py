@@ -1,4 +1,4 @@
-"""The whole idea in one file: its gradients, its cut, and that it trains inside of Spark."""
+"""The whole idea in one file: its gradients, its cut, and training inside of Spark."""
 
 import importlib.util
 import queue
@@ -21,7 +21,7 @@ def scratch() -> Any:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["from_scratch"] = module  # dataclasses look their module up
+    sys.modules["from_scratch"] = module  # dataclasses look up their module
     spec.loader.exec_module(module)
     return module
 

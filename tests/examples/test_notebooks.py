@@ -1,4 +1,4 @@
-"""The notebooks of `examples/`, executed from top to bottom in a kernel of their own."""
+"""The notebooks of `examples/`, executed from top to bottom in a new kernel."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 
 
 def _outputs(notebook: Any, kind: str) -> list[str]:
-    """What cells put out, as MIME type `kind`."""
+    """Returns the output of cells with MIME type `kind`."""
     return [
         output["data"][kind]
         for cell in notebook.cells
@@ -42,7 +42,7 @@ def test_a_notebook_is_kept_without_outputs(path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(600)
-# What jupyter_client and zmq warn of is theirs.
+# The warnings are those of jupyter_client and zmq.
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(

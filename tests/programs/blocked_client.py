@@ -5,7 +5,7 @@ import sys
 
 import sparkflow as tf
 
-# Shells start background jobs, and with them these tests, with the signal ignored.
+# Shells start background jobs, and therefore these tests, with the signal ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with tf.device("/job:ps/task:0"):
     item = tf.FIFOQueue(1, tf.float32, [[]], shared_name="q").dequeue()

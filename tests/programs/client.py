@@ -3,7 +3,7 @@
 `client.py HOST:PORT`, where a server of the cluster listens.
 """
 
-# ruff: noqa: UP031  (as programs of TensorFlow 1's time are written)
+# ruff: noqa: UP031  (as programs were written for TensorFlow 1)
 
 import sys
 

@@ -1,10 +1,10 @@
-"""Keeps pytest, which looks for doctests, from importing the programs: that would run them."""
+"""Keeps pytest, which looks for doctests, from importing the programs, which would run them."""
 
 from pathlib import Path
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Leaves out every module that is no test."""
+    """Skips every module that is not a test."""
     is_program = collection_path.suffix == ".py" and collection_path.stem[:5] not in (
         "test_",
         "conft",

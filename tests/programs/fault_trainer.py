@@ -1,9 +1,9 @@
-"""A trainer that runs until a file appears, whichever of its tasks die meanwhile.
+"""A trainer that runs until a file appears, even if its tasks die.
 
-Every step adds one to `steps_seen` beside the global step, so both say the same for ever.
+Every step adds one to `steps_seen` as well as to the global step, so both must stay equal.
 """
 
-# ruff: noqa: UP031  (as programs of TensorFlow 1's time are written)
+# ruff: noqa: UP031  (as programs were written for TensorFlow 1)
 
 import os
 import signal

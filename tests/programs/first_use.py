@@ -1,10 +1,10 @@
-"""Threads that use kernels of every kind for the first time, all at once; numpy says what is right.
+"""Threads that use kernels of every kind for the first time, concurrently; compared with numpy.
 
     python first_use.py SEED THREADS [own|shared|servers]
 
-Each thread goes through all kinds in an order of its own: with a graph and a session of its own
-(`own`), with one session for all (`shared`), or with a session on one of two servers of this
-process (`servers`). Prints "right" at the end.
+Each thread goes through all kinds in its own order: with its own graph and session (`own`), with
+one session for all (`shared`), or with a session on one of two servers of this process (`servers`).
+Prints "right" at the end.
 """
 
 import faulthandler
@@ -31,7 +31,7 @@ def products(dtype):
 
     def build():
         a, b = tf.constant(A.astype(dtype)) * 1, tf.constant(B.astype(dtype)) * 1
-        fed = tf.placeholder_with_default(np.ones((), dtype), [])  # nothing is folded
+        fed = tf.placeholder_with_default(np.ones((), dtype), [])  # prevents constant folding
         a, b = a * fed, b * fed
         forms = [
             tf.matmul(a, b),
@@ -106,7 +106,7 @@ def loops():
 
 
 def rows():
-    """Rows gathered, summed, told apart."""
+    """Rows gathered, summed, and made distinct."""
     table = tf.placeholder_with_default(A, A.shape)
     ids = tf.placeholder_with_default(IDS, IDS.shape)
     looked_up = tf.nn.embedding_lookup(table, ids)
@@ -118,7 +118,7 @@ def rows():
 
 
 def drawn():
-    """Random numbers of a seed of their own."""
+    """Random numbers with their own seed."""
     drawn = tf.random.stateless_uniform([1000], [1, 2]), tf.random.stateless_normal([1000], [1, 2])
     return [tf.reduce_all((drawn[0] >= 0) & (drawn[0] < 1)), tf.size(drawn[1])], [True, 1000]
 
@@ -135,9 +135,9 @@ OPTIMIZERS = {
 
 
 def train(name, target, number):
-    """Some steps of a small model; the loss must fall as it does for everybody.
+    """Runs some steps of a small model; the loss must decrease as in any other thread.
 
-    Sessions on one server share variables of the same name, so each thread has names of its own.
+    Sessions on one server share variables with the same name, so each thread uses its own names.
     """
     with tf.Graph().as_default(), tf.name_scope(f"thread{number}"):
         weights = tf.Variable(np.zeros((2, 1), np.float32))
@@ -153,7 +153,7 @@ def train(name, target, number):
 
 
 def check(session, fetches, right):
-    """Runs twice: the first use, and the plan."""
+    """Runs twice: first use, then the plan."""
     for _ in range(2):
         for found, wanted in zip(session.run(fetches), right, strict=True):
             np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=2e-4)
@@ -178,7 +178,7 @@ def main():
 
     def work(number):
         tasks = [*range(len(KINDS)), *OPTIMIZERS]
-        random.Random(seed * 100 + number // 2).shuffle(tasks)  # two threads each do the same
+        random.Random(seed * 100 + number // 2).shuffle(tasks)  # shared by two threads
         target = targets[number % len(targets)]
         losses = {}
         ready.wait()

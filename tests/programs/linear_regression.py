@@ -3,7 +3,7 @@
 The distributed trainer of TensorFlow 1's how-to, one process per task, with its own data.
 """
 
-# ruff: noqa: UP031  (as programs of TensorFlow 1's time are written)
+# ruff: noqa: UP031  (as programs were written for TensorFlow 1)
 
 import numpy as np
 

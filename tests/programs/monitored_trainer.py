@@ -1,6 +1,6 @@
 """A trainer with MonitoredTrainingSession between a parameter server and workers."""
 
-# ruff: noqa: UP031  (as programs of TensorFlow 1's time are written)
+# ruff: noqa: UP031  (as programs were written for TensorFlow 1)
 
 import argparse
 
@@ -49,7 +49,7 @@ def main(_):
         save_summaries_steps=None,
         save_summaries_secs=None,
         hooks=hooks,
-        # A worker that is late does not wait for one that has made all steps and gone.
+        # A late worker does not wait for one that has made all steps and ended.
         config=tf.ConfigProto(device_filters=["/job:ps", "/job:worker/task:%d" % FLAGS.task_index]),
     ) as mon_sess:
         while not mon_sess.should_stop():

@@ -1,6 +1,6 @@
-"""A trainer between graphs with MonitoredTrainingSession, in any mode of replication."""
+"""A between-graph trainer with MonitoredTrainingSession, in any mode of replication."""
 
-# ruff: noqa: UP031  (as programs of TensorFlow 1's time are written)
+# ruff: noqa: UP031  (as programs were written for TensorFlow 1)
 
 import argparse
 
@@ -77,7 +77,7 @@ def main(_):
         master=server.target,
         is_chief=(FLAGS.task_index == 0),
         hooks=hooks,
-        # The other worker may have made all steps and be gone before this one begins.
+        # The other worker may have made all steps and ended before this one begins.
         config=tf.ConfigProto(device_filters=["/job:ps", "/job:worker/task:%d" % FLAGS.task_index]),
     ) as mon_sess:
         while not mon_sess.should_stop():

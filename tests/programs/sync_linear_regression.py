@@ -3,7 +3,7 @@
 The twin of linear_regression.py: one update per step from the gradients of all workers.
 """
 
-# ruff: noqa: UP031  (as programs of TensorFlow 1's time are written)
+# ruff: noqa: UP031  (as programs were written for TensorFlow 1)
 
 import numpy as np
 
@@ -47,8 +47,8 @@ def main(unused_argv):
         chief_queue_runner = optimizer.get_chief_queue_runner()
         init_tokens_op = optimizer.get_init_tokens_op(0)
         init_op = tf.global_variables_initializer()
-    # Workers begin each step together: one that is ahead may take the token of another one, gives
-    # two of the step's gradients, and the other is alone in the end.
+    # Workers begin each step together: one that is ahead may take the other's token and contribute
+    # two of the step's gradients, which leaves the other alone in the end.
     with tf.device("/job:ps/task:0"):
         ready = [
             tf.FIFOQueue(num_workers, tf.bool, [()], shared_name="ready_for_%d" % task)

@@ -1,4 +1,4 @@
-"""Clients that end in the middle of a step, each a process of its own."""
+"""Clients that end in the middle of a step, each in a separate process."""
 
 import signal
 from pathlib import Path
@@ -28,4 +28,4 @@ def test_the_step_of_a_client_that_ends_is_ended_on_every_task(number):
             assert client.end() == -number
         assert_no_steps(cluster.servers)
         if number == signal.SIGINT:
-            assert_idle(cluster.servers)  # It had the time to close its session.
+            assert_idle(cluster.servers)  # It had time to close its session.

@@ -1,4 +1,4 @@
-"""Pulls, pushes and fetches through a proxy that damages what passes: no number is wrong."""
+"""Pulls, pushes and fetches through a proxy that damages traffic: no result is wrong."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -74,7 +74,7 @@ FAULTS: list[Fault] = [
 
 
 class Program:
-    """Variables on a parameter server, read and changed by a worker, and a session of a client."""
+    """Variables on a parameter server, read and changed by a worker, and a client's session."""
 
     def __init__(self, stack: ExitStack) -> None:
         cluster = stack.enter_context(LocalCluster(1, 1, transport="tcp"))
@@ -114,15 +114,15 @@ class Program:
             self._total += 1
 
     def look(self) -> None:
-        """After a step that failed: all variables have what they had, or what was pushed."""
-        for _ in range(5):  # what came twice may end the other channel only now
+        """Checks after a failed step that all variables have old values, or what was pushed."""
+        for _ in range(5):  # duplicates may end the other channel only now
             with suppress(tf.errors.OpError):
                 found = self._session.run(self._read, options=OPTIONS)
                 break
         self._total = self._check(found, 1, [self._total, self._total + 1])
 
     def _check(self, found: Any, factor: float, totals: list[int]) -> int:
-        """Which of the totals these numbers are of."""
+        """Returns which of the totals these numbers match."""
         for total in totals:
             wanted = [factor * (np.arange(size, dtype=np.float32) + total) for size in SIZES]
             if all(map(np.array_equal, found, wanted)):
@@ -132,21 +132,21 @@ class Program:
 
 @pytest.fixture
 def program(monkeypatch: pytest.MonkeyPatch) -> Iterator[Program]:
-    for module in (peers, client_side):  # a handshake that was damaged is tried again at once
+    for module in (peers, client_side):  # a damaged handshake is retried immediately
         monkeypatch.setattr(module, "RETRY_S", 0.0)
     with ExitStack() as stack:
         made = Program(stack)
-        for kind in 20 * KINDS:  # what is run often goes over the client's channel
+        for kind in 20 * KINDS:  # repeated runs use the client's channel
             made.step(kind)
         yield made
 
 
 def spoilt(program: Program, link: FaultyLink, kind: str) -> bool | None:
-    """Runs steps until a piece was spoilt; whether one failed, None where none was spoilt."""
+    """Runs steps until a piece is damaged; returns whether one failed, None if none was damaged."""
     for _ in range(8):
         try:
             program.step(kind)
-        except tf.errors.OpError:  # of the channel, or of the handshake of the next one
+        except tf.errors.OpError:  # of the channel, or of the next one's handshake
             link.restore()
             program.look()
             return True
@@ -165,7 +165,7 @@ def test_no_number_is_wrong(program: Program, faults: int) -> None:
         assert number < 4 * faults
         fault = FAULTS[number % len(FAULTS)]
         link = program.links[number // 3 % 2]
-        program.look()  # opens what the last fault closed
+        program.look()  # reopens what the last fault closed
         link.spoil(partial(fault, rng), spared=rng.randrange(4))
         outcomes.append(spoilt(program, link, KINDS[number % 3]))
     assert outcomes.count(True) > faults // 3

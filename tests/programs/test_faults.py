@@ -1,4 +1,4 @@
-"""Tasks that start late, die and come back, each a process of its own."""
+"""Tasks that start late, die and come back, each in a separate process."""
 
 import signal
 from collections.abc import Iterator
@@ -33,11 +33,11 @@ class Cluster:
         return self._stack.enter_context(Program(TRAINER, *arguments))
 
     def stop(self) -> None:
-        """Lets the workers end."""
+        """Makes the workers end."""
         self._stop_file.touch()
 
     def saved_step(self) -> int:
-        """The step of the last checkpoint; 0 where there is none."""
+        """Returns the step of the last checkpoint; 0 if there is none."""
         last = tf.train.latest_checkpoint(str(self._model))
         return 0 if last is None else int(last.rpartition("-")[2])
 
@@ -49,14 +49,14 @@ def cluster(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Cluster]
 
 
 def step_of(worker: Program) -> int:
-    """A step that the worker tells from now on."""
+    """Returns the next step that the worker reports."""
     return int(worker.wait_for(r"^step (\d+)")[1])
 
 
 def ends_right(worker: Program) -> int:
-    """The global step at the worker's end, which the model's own count agrees with.
+    """Returns the global step at the worker's end, after comparing it with the model's own count.
 
-    Asynchronous steps of another worker may be half done when values are read or saved.
+    Asynchronous steps of another worker may be incomplete when values are read or saved.
     """
     found = worker.wait_for(r"^end (\d+) (\d+)")
     assert abs(int(found[1]) - int(found[2])) <= 4
@@ -92,7 +92,7 @@ def test_a_parameter_server_that_died_is_restored_from_the_checkpoint(cluster, k
     workers = [cluster.start("worker", index, *kind) for index in (0, 1)]
     for worker in workers:
         step_of(worker)
-    while not cluster.saved_step():  # the first one may be of step 0
+    while not cluster.saved_step():  # the first one may be for step 0
         step_of(workers[0])
     last = step_of(workers[0])
     ps.kill()

@@ -1,4 +1,4 @@
-"""Processes whose threads come to every kind of kernel at the same moment, for the first time."""
+"""Processes whose threads use every kind of kernel concurrently, for the first time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOW = ("own", "shared", "servers")
 
 @pytest.fixture(scope="module")
 def warm_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where kernels are found that an earlier process of this module compiled."""
+    """The folder with kernels compiled by an earlier process of this module."""
     return tmp_path_factory.mktemp("kernels")
 
 
@@ -47,7 +47,7 @@ def test_it_is_right_every_time(seed: int, how: str, tmp_path: Path, warm_folder
 
 @pytest.mark.nightly
 def test_processes_compile_into_one_folder(tmp_path: Path) -> None:
-    """All find nothing, compile the same and write it at once."""
+    """None finds anything; all compile the same and write it concurrently."""
     environment = {**os.environ, "SPARKFLOW_KERNEL_CACHE": str(tmp_path / "kernels")}
     command = [sys.executable, str(PROGRAM), "0", "2", "own"]
     children = [subprocess.Popen(command, env=environment) for _ in range(4)]

@@ -1,4 +1,4 @@
-"""The programs of the documents, each task a process of its own."""
+"""The programs of the documentation, each task in a separate process."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ DEADLINE_S = 120
 
 @contextmanager
 def started(program: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A program that runs until it ends, or until the block does."""
+    """Runs a program until it ends, or until the block does."""
     process = subprocess.Popen(
         [sys.executable, str(HERE / program), *arguments],
         stdout=subprocess.PIPE,
@@ -44,7 +44,7 @@ def finished(process: subprocess.Popen[str]) -> str:
 
 
 def cluster_run(program: str, *arguments: str) -> list[str]:
-    """What two workers print that share one parameter server."""
+    """Returns what two workers print that share one parameter server."""
     ps, *workers = [f"localhost:{port}" for port in free_ports(3)]
     hosts = [f"--ps_hosts={ps}", f"--worker_hosts={','.join(workers)}"]
     tasks = [("worker", 0), ("worker", 1)]
@@ -100,7 +100,7 @@ REPLICATION_STEPS = 12
 
 
 def replicated(mode: str) -> list[tuple[list[float], int]]:
-    """What each worker of the program has learned at the end, and the steps made."""
+    """Returns what each worker of the program has learned at the end, and the steps made."""
     outputs = cluster_run("replicated_trainer.py", f"--mode={mode}", f"--steps={REPLICATION_STEPS}")
     words = [output.split() for output in outputs]
     assert [each[:3] for each in words] == [["worker", f"{i}", "stopped:"] for i in range(2)]
@@ -121,7 +121,7 @@ def in_numpy(period: int, steps: int) -> list[float]:
     return [float(value) for value in copies[0][:, 0]]
 
 
-# With local SGD the hook that stops sees the global step move a step late.
+# With local SGD the hook that stops training sees the global step one step late.
 @pytest.mark.parametrize(
     ("mode", "period", "steps"),
     [("sync", 1, REPLICATION_STEPS), ("local_sgd", 4, REPLICATION_STEPS + 1)],

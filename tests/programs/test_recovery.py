@@ -1,4 +1,4 @@
-"""MonitoredSessions go on when the tasks of their cluster die and come back at their ports."""
+"""MonitoredSessions continue when the tasks of their cluster die and come back at their ports."""
 
 import threading
 
@@ -14,13 +14,13 @@ WAIT_S = 120
 
 
 class Trainer:
-    """One replica in a thread of this process, whose master is the worker's; the chief kills."""
+    """One replica in a thread of this process, with the worker as its master; the chief kills."""
 
     def __init__(self, cluster, index, folder, sync, kills):
         self.error = None
         self.sessions = 0
         self.step = 0
-        self.others_ready = lambda: False  # the test says who must be there before anybody dies
+        self.others_ready = lambda: False  # the test defines which tasks must exist before one dies
         self._kills = kills
         self._thread = threading.Thread(
             target=self._run, args=(cluster, index, folder, sync), daemon=True
@@ -93,7 +93,7 @@ def test_training_goes_on_when_tasks_die_and_come_back(tmp_path, dies, sync):
         if dies != "ps":
             kills.append(KillAt(cluster, "worker", 0, step=15, restart=True))
         chief = Trainer(cluster, 0, str(tmp_path), sync, kills)
-        other = Trainer(cluster, 1, str(tmp_path), sync, kills)  # goes on until they are done
+        other = Trainer(cluster, 1, str(tmp_path), sync, kills)  # continues until they are done
         chief.others_ready = lambda: other.sessions > 0
         for trainer in (chief, other):
             trainer.join()

@@ -1,4 +1,4 @@
-"""Thousands of connections of strangers keep nobody out, and cost a bounded amount."""
+"""Thousands of connections of strangers do not lock anybody out, and cost a bounded amount."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = [
 
 DESCRIPTORS = 1024
 REACHED_S = 5.0
-"""On a machine that does much else; docs/reliability.md has what was measured."""
+"""On a busy machine; measurements are in docs/reliability.md."""
 MEMORY_MIB = 200
 TASK = "/job:local/replica:0/task:0"
 SAY = {
@@ -40,7 +40,7 @@ SAY = {
     "channel": handshake.preamble(),
     "hello": next(handshake.dialler(Self("/job:worker/replica:0/task:1", 1, "guessed"), TASK)),
 }
-"""What strangers say when they are connected, by name."""
+"""What strangers send when they are connected, by name."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,10 @@ class Guarded:
     """A server in a process with few descriptors.
 
     Attributes:
-        process: The server's.
-        target: For sessions.
-        channel_port: Of its tensor channels.
-        credentials: Of its peers.
+        process: The server's process.
+        target: The target for sessions.
+        channel_port: The port of its tensor channels.
+        credentials: The credentials of its peers.
     """
 
     process: subprocess.Popen[str]
@@ -72,7 +72,7 @@ class Guarded:
         return resident, peak, descriptors, threads
 
     def session(self) -> float:
-        """How long a new session and its first step take, in seconds."""
+        """Returns the duration of a new session and its first step, in seconds."""
         started = time.monotonic()
         with tf.Graph().as_default():
             two = tf.constant(1.0) + 1.0
@@ -81,7 +81,7 @@ class Guarded:
         return time.monotonic() - started
 
     def channel(self) -> float:
-        """How long a new tensor channel takes over TCP."""
+        """Returns the duration of opening a new tensor channel over TCP."""
         me = Self(
             "/job:worker/replica:0/task:0",
             incarnation=1,
@@ -99,7 +99,7 @@ class Guarded:
                     timeout_s=60.0,
                 )
                 break
-            except tf.errors.UnavailableError:  # cut off with the strangers before its first word
+            except tf.errors.UnavailableError:  # cut off before its first message
                 assert time.monotonic() - started < REACHED_S
         opened.socket.close()
         return time.monotonic() - started
@@ -132,7 +132,7 @@ def guarded(folder: Path | None = None) -> Iterator[Guarded]:
 def measured(
     server: Guarded, port: int, count: int, said: bytes, comes_back: bool = False
 ) -> dict[str, float]:
-    """How long peers take beside a crowd, and what the crowd costs the server."""
+    """Measures the durations for peers next to a crowd, and the server's costs."""
     resident, *_ = server.costs()
     found: dict[str, float] = {}
     with crowd(("127.0.0.1", port), count, said, comes_back):
@@ -188,7 +188,7 @@ def test_ten_thousand_strangers_at_ports_with_tls(tmp_path: Path, how: str) -> N
 @pytest.mark.nightly
 @pytest.mark.parametrize("where", ["grpc", "channel"])
 def test_strangers_who_come_back_at_once(server: Guarded, where: str) -> None:
-    """Where channels are beset, tensors of new peers go by gRPC: so sessions are what counts."""
+    """If channels are besieged, tensors of new peers use gRPC: so sessions are measured."""
     port = server.grpc_port if where == "grpc" else server.channel_port
     with crowd(("127.0.0.1", port), 2000, SAY["http"], comes_back=True):
         took = [server.session() for _ in range(5)]

@@ -1,4 +1,4 @@
-"""What is saved over what, for `test_deaths.py`: for every format that sparkflow writes and reads.
+"""Saving over existing files, for `test_deaths.py`: every format that sparkflow writes and reads.
 
 The old state is 1, the new one 2.
 """
@@ -23,31 +23,31 @@ logging.disable()
 
 
 class Case:
-    """Saves numbers."""
+    """A format that saves numbers."""
 
     def save(self, folder: Path, number: int) -> None:
-        """Writes what has this number."""
+        """Writes a state with this number."""
         raise NotImplementedError
 
     def load(self, folder: Path) -> int:
-        """The number of what is there."""
+        """Returns the number of the existing state."""
         raise NotImplementedError
 
     def before(self, folder: Path) -> None:
-        """The old state."""
+        """Creates the old state."""
         self.save(folder, 1)
 
     def change(self, folder: Path) -> None:
-        """The new one."""
+        """Creates the new one."""
         self.save(folder, 2)
 
     def state(self, folder: Path) -> str:
-        """What is there, or how it is refused."""
+        """Returns what is there, or how it is rejected."""
         return str(self.load(folder))
 
 
 class SaverOverTheSameName(Case):
-    """`Saver.save` of one name, with graph and state file; read by way of the state file."""
+    """`Saver.save` under one name, with graph and state file; read through the state file."""
 
     sharded = False
 
@@ -74,7 +74,7 @@ class ShardedSaver(SaverOverTheSameName):
 
 
 class SaverThatKeepsOne(SaverOverTheSameName):
-    """Each checkpoint has a name of its own; the older one is deleted."""
+    """Each checkpoint has its own name; the older one is deleted."""
 
     def save(self, folder, number):
         with tf.Graph().as_default(), tf.Session() as session:
@@ -103,7 +103,7 @@ class Shards(Case):
 
 
 class TrainerCheckpoints(Case):
-    """The store of `SparkTrainer`, which keeps one."""
+    """The store of `SparkTrainer`, which keeps one checkpoint."""
 
     def save(self, folder, number):
         values = {"v": np.full(1000, number, np.float32)}
@@ -172,7 +172,7 @@ class TextMetaGraph(MetaGraph):
 
 
 class SavedModel(Case):
-    """A saved model, which is never written over another: there is none, or it is whole."""
+    """A saved model, which is never overwritten: it does not exist, or is complete."""
 
     def before(self, folder):
         (folder / "words").write_text("a\nb\n")
@@ -182,7 +182,7 @@ class SavedModel(Case):
         if exported.exists():
             if (exported / "saved_model.pb").exists():
                 return
-            tf.gfile.DeleteRecursively(str(exported))  # as TensorFlow demands of its users
+            tf.gfile.DeleteRecursively(str(exported))  # as TensorFlow requires of its users
         with tf.Graph().as_default(), tf.Session() as session:
             x = tf.placeholder(tf.float32, [None], name="x")
             y = x * tf.get_variable("v", initializer=float(number))
@@ -196,7 +196,7 @@ class SavedModel(Case):
             try:
                 tf.saved_model.loader.load(session, ["serve"], str(folder / "exported"))
             except OSError:
-                return 1  # there is none
+                return 1  # it does not exist
             return int(session.run("v:0"))
 
 

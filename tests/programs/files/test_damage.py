@@ -1,7 +1,7 @@
 """Every byte of every file changed, and every cut: the same is read, or an error names the file.
 
 The files of models, of trainers' checkpoints, of V2 checkpoints, tensors and streams have such
-tests beside those of their modules; here are those of graphs, saved models and state files.
+tests next to those of their modules; these are for graphs, saved models and state files.
 """
 
 from collections.abc import Callable
@@ -80,7 +80,7 @@ def test_no_damage_gives_another_message(make: Callable[[Path], Any], tmp_path: 
 
 
 def test_what_other_programs_write_again_is_read(tmp_path: Path) -> None:
-    """Their protobuf keeps the marks, which it does not know, together at the end."""
+    """Their protobuf collects the marks, which are unknown to it, at the end."""
     meta_graph(tmp_path)()
     message = tf.MetaGraphDef.FromString((tmp_path / "a.meta").read_bytes())
     message.meta_info_def.meta_graph_version = "another"

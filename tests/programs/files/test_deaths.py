@@ -1,4 +1,4 @@
-"""Saving over what is there, with a death at every call: the old state is left, or the new one."""
+"""Saving over existing files, with a death at every call: the old state is left, or the new one."""
 
 import re
 from pathlib import Path
@@ -9,8 +9,8 @@ from support.deaths import deaths
 
 PROGRAM = Path(__file__).with_name("saving_program.py")
 _STAYS = re.compile(r"\.partial$|^model-1\.")
-"""Beside a file that is replaced: goes an hour later. And an older checkpoint, where the state file
-did not speak of it any more when the process died that would have deleted it."""
+"""Next to a file that is replaced: deleted an hour later. And an older checkpoint, if the state
+file no longer named it when the process died that would have deleted it."""
 CASES = re.findall(r"^        (\w+),$", PROGRAM.read_text(), re.MULTILINE)
 
 
@@ -25,8 +25,8 @@ def test_a_death_at_any_call_leaves_the_old_state_or_the_new_one(case: str, tmp_
     assert states[-1] == "2"
     assert states == sorted(states), "the new state goes again"
     assert len(found) > 3
-    # What the dead have left is gone when the next one has saved; a checkpoint that died has kept
-    # its number, and of the files of models the names change.
+    # Leftovers of dead processes are gone after the next one has saved; a checkpoint that died
+    # keeps its number, and the names of model files change.
     clean = {shape_of(name) for name in found[-1].files}
     for each in found:
         left = {shape_of(name) for name in each.files} - clean

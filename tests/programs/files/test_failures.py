@@ -1,7 +1,7 @@
-"""Saving over what is there, with a failure at every call: the old state is left, or the new one.
+"""Saving over existing files, with a failure at every call: the old state is left, or the new one.
 
-Unlike a death, a failure is followed by cleaning up, which must not take away what is complete: a
-disk may say that it is full after a file has its name, and Ctrl-C comes at any moment.
+Unlike a death, a failure is followed by a clean-up, which must not remove what is complete: a disk
+may report that it is full after a file has its name, and Ctrl-C may come at any moment.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ assert _spec is not None
 assert _spec.loader is not None
 _program = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_program)
-logging.disable(logging.NOTSET)  # which the program turned off
+logging.disable(logging.NOTSET)  # which the program disabled
 CASES = _program.CASES
 CALLS = ("fsync", "rename", "replace", "link", "mkdir")
 
 
 class Failing:
-    """Lets the call of one number fail: with a full disk, or after it was done with Ctrl-C."""
+    """Makes the call with this number fail: by a full disk, or by Ctrl-C after it is done."""
 
     def __init__(self, number: int, is_interrupt: bool) -> None:
         self.number = number
@@ -39,7 +39,7 @@ class Failing:
         self._is_interrupt = is_interrupt
 
     def around(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """What is called instead."""
+        """Returns the function to be called instead."""
 
         def instead(*args: Any, **kwargs: Any) -> Any:
             self.count += 1

@@ -1,9 +1,8 @@
-"""Bytes changed and cut that others made: only errors that say what is wrong.
+"""Files of others with bytes changed or cut: only errors that say what is wrong.
 
 Checksums do not help here: images, sounds and TensorFlow's meta graphs have none, and entries of a
-checkpoint may be wrong behind correct ones. What is read may differ. What is raised is an
-`OpError`; for meta graphs, as in TensorFlow, also an `OSError` (no message) or a `ValueError` (no
-graph).
+checkpoint may be wrong with correct ones. What is read may differ. Errors are an `OpError`; for
+meta graphs, as in TensorFlow, also an `OSError` (not a message) or a `ValueError` (not a graph).
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ def bundle_header(folder: Path) -> tuple[bytes, Reader]:
 
 
 def _entry_of(folder: Path, key: bytes) -> tuple[bytes, Reader]:
-    """One entry of a checkpoint's index, written again with checksums that are right."""
+    """Returns one entry of a checkpoint's index, rewritten with correct checksums."""
     with tf.Graph().as_default(), tf.Session() as session:
         tf.get_variable("v", initializer=[1.0, 2.0, 3.0])
         session.run(tf.global_variables_initializer())
@@ -98,7 +97,7 @@ def _entry_of(folder: Path, key: bytes) -> tuple[bytes, Reader]:
 
 
 def _changes(good: bytes) -> Iterator[bytes]:
-    """Single ones, all of them or a thousand, and some at several places at once."""
+    """Yields single changes, all of them or a thousand, and some in several places at once."""
     choose = random.Random(0)
     single = list(damages(good))
     yield from choose.sample(single, min(len(single), 1000))

@@ -1,4 +1,4 @@
-"""Gradients one defines oneself: registered, overridden, custom_gradient, and of py_func."""
+"""User-defined gradients: registered, overridden, custom_gradient, and for py_func."""
 
 import numpy as np
 

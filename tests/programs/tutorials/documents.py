@@ -1,4 +1,4 @@
-"""What the documents of distributed TensorFlow show, in one process with local servers."""
+"""The examples in distributed TensorFlow's documentation, in one process with local servers."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""The nearest neighbour's class by L1 distance, one test point a run."""
+"""The class of the nearest neighbour by L1 distance, one test point per run."""
 
 import numpy as np
 

@@ -1,8 +1,8 @@
-"""Programs as TensorFlow 1's tutorials write them, each run as a script of its own.
+"""Programs written like TensorFlow 1's tutorials, each run as a separate script.
 
-What they print is kept in `tests/golden/programs`. Where TensorFlow's 2.21 `compat.v1` still runs
-the program, it prints the same; only random numbers drawn by seed differ, so programs print no
-more of those than what training makes of them.
+Their output is recorded in `tests/golden/programs`. If TensorFlow 2.21's `compat.v1` still runs the
+program, it prints the same; only random numbers drawn by seed differ, so programs print no more of
+those than what training makes of them.
 """
 
 import os
@@ -22,12 +22,12 @@ NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d*(?:e[-+]?\d+)?")
 
 
 def printed_by(program: str, folder: Path, temporary: Path) -> str:
-    """What a program prints that runs in an empty folder.
+    """Returns what a program prints when run in an empty folder.
 
     Args:
         program: Its name.
         folder: The folder.
-        temporary: For its temporary files, which it leaves.
+        temporary: The folder for its temporary files, which it leaves.
     """
     done = subprocess.run(
         [sys.executable, str(HERE / f"{program}.py")],
@@ -47,14 +47,14 @@ def printed_by(program: str, folder: Path, temporary: Path) -> str:
 
 
 def text_and_numbers(printed: str) -> tuple[list[str], list[float]]:
-    """The lines without their fractions, however those are padded, and the fractions."""
+    """Returns the lines without their fractions, however those are padded, and the fractions."""
     lines = [" ".join(NUMBER.sub("#", line).split()) for line in printed.splitlines()]
     return lines, [float(number) for number in NUMBER.findall(printed)]
 
 
 @pytest.fixture(scope="module")
 def running(request, tmp_path_factory):
-    """What the chosen programs print, two of which run at a time."""
+    """The output of the chosen programs, two of which run at a time."""
     chosen = [
         item.callspec.params["program"]
         for item in request.session.items

@@ -161,7 +161,7 @@ def test_no_damage_of_an_index_gets_further_than_an_error(tmp_path, position):
         found = BundleReader(str(tmp_path / "x")).read("v")
     except (DataLossError, NotFoundError):
         return
-    np.testing.assert_array_equal(found, np.arange(3.0))  # padding of the footer
+    np.testing.assert_array_equal(found, np.arange(3.0))  # damage of the footer's padding
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_a_full_disk_leaves_the_checkpoint_before(tmp_path, monkeypatch, number,
 
     def fails(descriptor):
         calls.append(descriptor)
-        if len(calls) == fails_at:  # the first is the data's, the second the index's
+        if len(calls) == fails_at:  # the first is that of the data, the second that of the index
             raise OSError(number, os.strerror(number))
         sync(descriptor)
 
@@ -218,7 +218,7 @@ def test_what_ends_an_overwriting_leaves_the_old_checkpoint_or_the_new_one(
 
 
 def test_readers_never_see_a_mixture(tmp_path):
-    """One thread writes over the checkpoint all the time, the others read both tensors."""
+    """One thread overwrites the checkpoint all the time, the others read both tensors."""
     prefix = str(tmp_path / "x")
 
     def value(number):
@@ -310,7 +310,7 @@ def test_keys_of_parts_are_those_of_tensorflow():
 
 
 def test_entries_that_checksums_vouch_for_but_nobody_wrote(tmp_path: Path) -> None:
-    """Whoever makes an index can make its checksums: every byte of the entries is changed."""
+    """Whoever creates an index can create its checksums: every byte of the entries is changed."""
     prefix = f"{tmp_path}/model"
     write_bundle(
         prefix,

@@ -44,7 +44,7 @@ def test_reads_again_where_another_checkpoint_has_come(tmp_path):
 
     def read(reader):
         if not seen:
-            save(prefix, w=np.ones(3, np.float32))  # while the first is being read
+            save(prefix, w=np.ones(3, np.float32))  # while the first one is being read
             seen.append(reader)
             raise NotFoundError(message="the data file has gone")
         return reader.read("w")

@@ -27,7 +27,7 @@ def test_no_damage_goes_unseen():
             _, sealed = open_json(bad, "f")
         except DataLossError:
             continue
-        assert not sealed  # its first line is damaged; who knows that there was one refuses it
+        assert not sealed  # its first line is damaged; readers that expect a seal reject it
 
 
 def test_files_without_a_seal_are_known_as_such():

@@ -28,7 +28,7 @@ def test_other_programs_read_over_the_marks_and_keep_them():
     sealed = seal_message(message().SerializeToString(), FILES)
     read = GraphDef.FromString(sealed)
     assert list(read.node) == list(message().node)
-    # Unknown fields come last when a program writes what it has read: then there is no seal.
+    # Unknown fields are last in what a program writes after reading: then there is no seal.
     read.node[0].name = "changed"
     opened = open_message(read.SerializeToString(), "f")
     assert GraphDef.FromString(opened.content).node[0].name == "changed"

@@ -32,7 +32,7 @@ def reader(tmp_path, data):
 
 @pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 5000])
 def test_every_pair_is_found_and_no_other(tmp_path, count):
-    # Keys with long common beginnings; so many that there are several blocks.
+    # Keys with long common prefixes, enough for several blocks.
     pairs = {f"layer/{n // 7}/weights_{n}".encode(): bytes([n % 256]) * 99 for n in range(count)}
     table = reader(tmp_path, encode_table(pairs))
     assert dict(table) == pairs
@@ -55,7 +55,7 @@ def test_damage_is_told_or_harmless(tmp_path):
             found = dict(reader(tmp_path, bad))
         except (DataLossError, UnimplementedError):
             continue
-        assert found == pairs  # in bytes of the footer that nothing is read of
+        assert found == pairs  # in bytes of the footer that are not read
 
 
 def test_what_is_no_table_is_told_apart(tmp_path):
@@ -67,7 +67,7 @@ def test_what_is_no_table_is_told_apart(tmp_path):
 
 def test_compressed_blocks_are_refused(tmp_path):
     data = bytearray(encode_table({b"a": b"b"}))
-    end = data.index(b"ab") + 2 + 8  # the block's byte of compression, behind its restarts
+    end = data.index(b"ab") + 2 + 8  # the block's compression byte, after its restarts
     assert data[end] == 0
     data[end] = 1
     data[end + 1 : end + 5] = masked_crc32c(bytes(data[: end + 1])).to_bytes(4, "little")

@@ -1,4 +1,4 @@
-"""nvcc takes the generated CUDA C, without a warning, for the cards that we mean to run on."""
+"""nvcc accepts the generated CUDA C, without a warning, for the supported GPUs."""
 
 import shutil
 import subprocess
@@ -30,7 +30,7 @@ BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 
 
 def every_function(dtype):
-    """All functions, of rows that broadcast, with all sorts of reductions of what they give."""
+    """All functions, of rows that broadcast, with all kinds of reductions of their results."""
     unary = sorted(ARITHMETIC - {*COMPARISONS, *TESTS, *LOGIC, *BINARY, "where", "cast"})
     found = [Instruction(name, (0,), dtype) for name in unary]
     found += [Instruction(name, (0, 1), dtype) for name in BINARY]
@@ -101,7 +101,7 @@ def test_nvcc_takes_the_sources(tmp_path):
         path = tmp_path / f"transposition{size_bytes}.cu"
         path.write_text(TranspositionProgram(size_bytes).source(wide=size_bytes == 8))
         files.append(path)
-    # Positions and arguments that a kernel happens not to use are no fault.
+    # Positions and arguments that a kernel happens not to use are no error.
     allowed = "-diag-suppress=177,550"
     command = [NVCC, "-cubin", "-arch=sm_90", "-Werror=all-warnings", allowed, "-Xptxas=-O1"]
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Which node an error names, and as which class it arrives."""
+"""Which node an error names, and its class."""
 
 from collections.abc import Callable
 
@@ -61,7 +61,7 @@ def test_a_kernel_that_succeeds_is_left_alone() -> None:
 
 
 def failing(lines: int) -> Callable[[], None]:
-    """A function that fails in its line of that number."""
+    """A function that fails in its line with that number."""
     scope: dict[str, Callable[[], None]] = {}
     body = ["def run():", *["    pass"] * (lines - 2), "    raise ValueError('here')"]
     exec("\n".join(body), scope)  # noqa: S102  (as the compiler runs what it generates)

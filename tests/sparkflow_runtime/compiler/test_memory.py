@@ -7,7 +7,7 @@ from sparkflow_runtime.device.host_memory import ALIGNMENT_BYTES
 
 
 def peak(lives: list[Life]) -> int:
-    """The most that is needed at one position."""
+    """Returns the maximum memory needed at one position."""
     ends = range(max((life.end for life in lives), default=-1) + 1)
     return max(
         (sum(aligned(life) for life in lives if life.begin <= at <= life.end) for at in ends),

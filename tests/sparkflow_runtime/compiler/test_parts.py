@@ -1,4 +1,4 @@
-"""Where a partition can be left, and what its parts give each other."""
+"""Where a partition can be suspended, and what its parts pass to each other."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def found(context: KernelContext, name: str) -> Queue:
 
 
 class Going:
-    """Runs parts, as far as they go."""
+    """Runs parts, as far as possible."""
 
     def __init__(self, parts: Parts, **args: Any) -> None:
         self.parts = parts

@@ -1,4 +1,4 @@
-"""What plans do: where values live, what is copied, and which node an error names."""
+"""What plans do: where values are stored, what is copied, and which node an error names."""
 
 import contextlib
 import itertools
@@ -45,7 +45,7 @@ def state(context: KernelContext, name: str) -> Any:
 
 
 def run(nodes: Sequence[Node], *args: Any, context: KernelContext | None = None) -> list[Any]:
-    """The results of the plan, which agree with the interpreter's."""
+    """Returns the results of the plan, after comparing them with the interpreter's."""
     plan, program = planned(nodes, *args, context=context)
     results = dict(zip(program.results, plan(None, *args), strict=True))
     return [results[index] for index in range(len(results))]
@@ -133,8 +133,8 @@ def test_the_memory_of_a_training_step() -> None:
     with without_machine_code():
         plan, _ = planned(mlp_step(), X, LABELS, context=mlp_context())
     hidden, small = 8 * 16 * 4, 64
-    # In the middle of the way back: Relu's output, the gradients of it and of its input; those of
-    # the second layer's weights (192) and biases; the loss.
+    # In the middle of the backward pass: Relu's output, the gradients of it and of its input; those
+    # of the second layer's weights (192) and biases; the loss.
     assert plan.block_bytes == 3 * hidden + 192 + 2 * small
 
 
@@ -142,7 +142,7 @@ def test_the_memory_of_a_training_step() -> None:
 def test_fused_kernels_take_less_memory_for_a_training_step() -> None:
     plan, _ = planned(mlp_step(), X, LABELS, context=mlp_context())
     hidden, small = 8 * 16 * 4, 64
-    # The gradient of Relu overwrites what it reads; that of the bias is made with it.
+    # Relu's gradient overwrites what it reads; the bias's is computed with it.
     assert plan.block_bytes == 2 * hidden + 192 + 4 * small
 
 
@@ -182,7 +182,7 @@ def test_a_kernel_overwrites_what_only_it_reads() -> None:
         fetch("d"),
     ]
     in_place, _ = planned(nodes, w)
-    assert in_place.block_bytes == 32 * 32 * 4  # c lies where a lay
+    assert in_place.block_bytes == 32 * 32 * 4  # c is stored where a was
     np.testing.assert_allclose(in_place(None, w)[0], np.tanh(w) @ np.tanh(w), rtol=1e-6)
 
 
@@ -269,7 +269,7 @@ def test_a_steady_step_takes_no_memory_but_for_what_is_fetched(name: str) -> Non
     finally:
         tracemalloc.stop()
     fetched = sum(np.asarray(each).nbytes for each in results)
-    assert peak - fetched < 4096  # what Python itself needs; the largest array is 16 KiB
+    assert peak - fetched < 4096  # needed by Python itself; the largest array is 16 KiB
 
 
 # ------------------------------------------------------------------------------ aliases
@@ -547,7 +547,7 @@ def test_what_is_handed_on_as_it_is_calls_no_kernel() -> None:
     assert [each.node.op for each in plan.calls.values()] == ["_SendBundle"]
     for added in (0, 1):
         held = context.resources.get("", "v", Variable)
-        held.array = held.array + np.float32(added)  # another array, as after an assignment
+        held.array = held.array + np.float32(added)  # a new array, as after an assignment
         step = FakeStep()
         plan(step, x)
         assert step.sent["give"][0] is x

@@ -1,4 +1,4 @@
-"""Which products of matrices go where they are needed, and that nothing else changes by it."""
+"""Which products of matrices are fused into their targets, and that nothing else changes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -55,7 +55,7 @@ def ops(nodes: Sequence[Node]) -> list[str]:
 
 
 def check(nodes: Sequence[Node], expected: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The ops there are then, and that the plan gives the same, on any number of threads."""
+    """Checks the resulting ops, and that the plan gives the same, on any number of threads."""
     assert ops(joined(nodes)) == expected
     found = []
     for least, count in ((1 << 60, 1), (1, 1), (1, 2), (1, 5)):
@@ -143,7 +143,7 @@ def test_control_edges_stay() -> None:
 
 
 def steps(join: bool, monkeypatch: pytest.MonkeyPatch, late: bool = False) -> list[Any]:
-    """A training step with a large variable, some times; its variables and what it fetched."""
+    """Runs several training steps with a large variable; returns its variables and fetches."""
     with monkeypatch.context() as patch, tf.Graph().as_default(), tf.Session() as session:
         if not join:
             patch.setattr(products, "join_products", lambda nodes, known, copied: (nodes, known))
@@ -153,7 +153,7 @@ def steps(join: bool, monkeypatch: pytest.MonkeyPatch, late: bool = False) -> li
         h = tf.tanh(tf.matmul(x, w))
         loss = tf.reduce_sum(tf.square(h + tf.matmul(x, w)))
         optimizer = tf.train.GradientDescentOptimizer(1e-4)
-        if late:  # the gradient reads what an update before it changes
+        if late:  # the gradient reads what a previous update changes
             ((gradient, _),) = optimizer.compute_gradients(loss)
             first = tf.assign_add(w, gradient * 1e-3)
             with tf.control_dependencies([first]):
@@ -188,11 +188,11 @@ def test_a_product_does_not_pass_an_update_of_what_it_reads() -> None:
     scaled += [node("late", "Neg", "s", after=["more"]), node("m", "Mul", "a", "late")]
     scaled += [node("sum", "Add", "m", "b")]
     made = joined(scaled)
-    assert "_ScaledProduct" not in ops(made)  # the number comes after the update of w
+    assert "_ScaledProduct" not in ops(made)  # the scale comes after the update of w
 
 
 def number_of_a_changed_variable(a: Any, b: Any) -> Any:
-    """A product times what a variable held, added to one that is made after its update."""
+    """A product times a variable's old value, added to one computed after the update."""
     number = tf.get_variable("number", initializer=np.float32(2))
     scaled = tf.matmul(a, b) * tf.identity(number)
     with tf.control_dependencies([scaled]):
@@ -203,7 +203,7 @@ def number_of_a_changed_variable(a: Any, b: Any) -> Any:
 
 
 def updated(a: Any, b: Any) -> Any:
-    """A variable that a product is applied to, and a product after that."""
+    """A variable that a product is applied to, and a later product."""
     w = tf.get_variable("w", initializer=np.ones((160, 160), np.float32))
     update = tf.raw_ops.ApplyGradientDescent(var=w, alpha=0.1, delta=tf.matmul(a, b))
     with tf.control_dependencies([update]):
@@ -211,7 +211,7 @@ def updated(a: Any, b: Any) -> Any:
 
 
 def sum_with_an_updated_variable(a: Any, b: Any) -> Any:
-    """The sum reads the variable when another update came."""
+    """The sum reads the variable after another update."""
     w, update, late = updated(a, b)
     with tf.control_dependencies([late]):
         other = tf.assign(w, tf.zeros([160, 160]))

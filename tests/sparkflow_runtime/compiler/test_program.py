@@ -31,7 +31,7 @@ from support.interpreter import interpret
 
 
 class Array(np.ndarray):
-    """An array that can be referred to weakly."""
+    """An array that supports weak references."""
 
 
 class Probe(Op):
@@ -123,7 +123,7 @@ def test_dead_values_are_freed_at_once(probe: type[Probe]) -> None:
     probe.function = staticmethod(step)
     chain = [node(f"n{i + 1}", "TestProbe", f"n{i}") for i in range(6)]
     program(arg("n0", 0), *chain, fetch("n6")).run(None, [np.zeros(3)])
-    # Of all that was made only the input of the running node lives.
+    # Of all results only the input of the running node is alive.
     assert alive == [0, 1, 1, 1, 1, 1]
     assert not any(ref() is not None for ref in made)
 
@@ -267,7 +267,7 @@ def test_every_kernel_is_called_where_no_shape_is_known_but_for_constants() -> N
         fetch("sum"),
     ]
     compiled = compile_partition(nodes, replace(context(), observe=observe))
-    assert called == ["one"]  # the value is there before any step
+    assert called == ["one"]  # its value exists before any step
     called.clear()
     assert compiled.run(None, [np.float32(2)]) == (3,)
     assert called == ["x", "v", "set", "read", "sum", "fetch0"]

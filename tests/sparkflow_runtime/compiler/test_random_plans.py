@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("plans_at_once")
 
 
 class Way:
-    """One way to run a random program, with variables of its own."""
+    """One way to run a random program, with its own variables."""
 
     def __init__(self, program: RandomProgram, bind: Callable[[KernelContext], Run]) -> None:
         self.program = program
@@ -40,7 +40,7 @@ class Way:
         self.fetched: list[tuple[Any, Any]] = []
 
     def step(self, args: Sequence[Any], factor: float) -> Outcome:
-        """What comes of a step whose variables begin as the initial values times a factor."""
+        """Runs a step whose variables begin as the initial values times a factor."""
         for name, value in self.program.variables.items():
             variable = self.context.resources.get("", name, Variable)
             variable.array[...] = value * np.float32(factor)
@@ -50,7 +50,7 @@ class Way:
         return Outcome(results, self.program.state(self.context))
 
     def check_fetched(self) -> None:
-        """Nothing that was fetched ever changes."""
+        """Checks that nothing that was fetched ever changes."""
         for now, then in self.fetched:
             np.testing.assert_array_equal(now, then)
 
@@ -109,7 +109,7 @@ def planned(nodes: Sequence[Node], with_machine_code: bool) -> Callable[[KernelC
 
 
 def as_users_feed(array: Any, choose: random.Random) -> Any:
-    """The same numbers, lying in memory in one of the ways in which users have them."""
+    """Returns the same numbers, in one of the memory layouts that users have."""
     if not array.ndim:
         return choose.choice([array, array[()]])
     way = choose.randrange(5)

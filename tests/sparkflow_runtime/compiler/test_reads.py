@@ -12,7 +12,7 @@ V = [variable("v", (2, 2)), placeholder("x", (2, 2)), const("shape", 4)]
 @pytest.mark.parametrize(
     ("nodes", "copied"),
     [
-        # Used up before the update.
+        # Used only before the update.
         ([node("r", "Identity", "v"), node("y", "Neg", "r"), node("u", "AssignAdd", "v", "x")], []),
         # Not updated at all.
         ([node("r", "Identity", "v"), node("y", "Neg", "r")], []),
@@ -32,7 +32,7 @@ V = [variable("v", (2, 2)), placeholder("x", (2, 2)), const("shape", 4)]
             ],
             [("r", 0)],
         ),
-        # What is computed from it is no view.
+        # What is computed from it is not a view.
         ([node("r", "Neg", "v"), node("u", "AssignAdd", "v", "x"), node("y", "Neg", "r")], []),
         # The update is of another variable.
         (
@@ -44,7 +44,7 @@ V = [variable("v", (2, 2)), placeholder("x", (2, 2)), const("shape", 4)]
             ],
             [],
         ),
-        # A reference handed on is the same variable.
+        # A reference passed on is the same variable.
         (
             [
                 node("u", "AssignAdd", "v", "x"),

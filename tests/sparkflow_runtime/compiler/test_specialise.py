@@ -19,7 +19,7 @@ def program() -> Program:
 
 
 class Plans:
-    """Plans that are only told apart, and what they were asked for."""
+    """Plans that are only identified, and the requests for them."""
 
     def __init__(self) -> None:
         self.asked: list[Signature] = []
@@ -131,7 +131,7 @@ def test_without_a_code_generator_there_are_plans_too(plans_at_once: None) -> No
     np.testing.assert_allclose(z, np.tanh(-x), rtol=1e-6)
     assert compiled.statistics is not None
     assert compiled.statistics.planned == 1
-    assert compiled.statistics.block_bytes > 0  # of what is between the two
+    assert compiled.statistics.block_bytes > 0  # for the value between the two
 
 
 def test_every_phase_needs_only_what_there_is_before_it() -> None:

@@ -41,7 +41,7 @@ def send(source: str, name: str = "give") -> Node:
 
 
 def names(stages: Stages | None) -> list[str]:
-    """What the first stage does, without what says where things are."""
+    """Returns what the first stage does, without nodes that report places."""
     assert stages is not None
     return [n.name for n in stages.entry if n.op not in ("_Retval", "FIFOQueueV2", "Const", "_Arg")]
 
@@ -134,7 +134,7 @@ def test_the_first_stage_copies_what_the_rest_reads(is_read_later: bool) -> None
         (y,) = program.run(step, ())
         assert y.tolist() == ((before + 3) if is_read_later else np.full(2, 6)).tolist()
         assert held.array.tolist() == [1 + 3 * number] * 2
-        (sent,) = step.sent["give"]  # a real step has it sent, or copied, by now
+        (sent,) = step.sent["give"]  # a real step has sent or copied it by now
         assert np.shares_memory(sent, held.array) is not is_read_later
 
 

@@ -1,4 +1,4 @@
-"""What lies in the block of memory of a plan, and what must not."""
+"""What is stored in the block of memory of a plan, and what must not be."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -30,7 +30,7 @@ def view_of_a_variable() -> list[Node]:
 
 
 def what_comes_after() -> list[Node]:
-    """Sums and differences, whose results take each other's places in the block."""
+    """Sums and differences, whose results reuse each other's memory in the block."""
     nodes = [const("axes", [0], dtypes.int32)]
     before = "here"
     for i in range(6):
@@ -43,7 +43,7 @@ def what_comes_after() -> list[Node]:
 
 
 def run(nodes: Sequence[Node], steps: int) -> list[tuple[Any, FakeStep]]:
-    """Per step of one plan its results, as they are, and what was sent."""
+    """Returns the results of each step of one plan, without copies, and what was sent."""
     context = new_context()
     held = Variable("v", dtypes.float32, VALUE.shape)
     held.array = VALUE.copy()
@@ -59,7 +59,7 @@ def run(nodes: Sequence[Node], steps: int) -> list[tuple[Any, FakeStep]]:
 
 @pytest.mark.parametrize("lent", [[], [0]], ids=["snapshot", "lent"])
 def test_what_is_lent_stays_while_the_step_goes_on(lent: list[int]) -> None:
-    """The receiver may ask for it later. A step copies the rest of a bundle at once."""
+    """The receiver may request it later. A step copies the rest of a bundle immediately."""
     send = node(
         "send", "_SendBundle", "last", T=[dtypes.float32], key="k", destination="/job:w", lent=lent
     )
@@ -71,7 +71,7 @@ def test_what_is_lent_stays_while_the_step_goes_on(lent: list[int]) -> None:
 
 @NATIVE
 def test_what_leaves_without_a_copy_is_no_other_step_s() -> None:
-    """Two steps of a plan may be under way: one sends its results while the other computes."""
+    """Two steps of a plan may run concurrently: one sends its results while the other computes."""
     nodes = [*view_of_a_variable(), *what_comes_after(), fetch("last", 1, live=True)]
     (first, _), (second, _) = run(nodes, 2)
     np.testing.assert_array_equal(first[1], VALUE[:, :, 0])

@@ -1,4 +1,4 @@
-"""Plans in processes that lack something: a code generator, a place for kernels, threads."""
+"""Plans in processes that lack something: a code generator, a folder for kernels, threads."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Updates of small variables that are neighbours become one call."""
+"""Updates of adjacent small variables become one call."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +19,7 @@ F32 = dtypes.float32
 
 
 def grouped(nodes: Sequence[Node], shapes: dict[str, Any]) -> list[int]:
-    """How many updates are in each unit."""
+    """Returns the number of updates in each unit."""
     known = {Endpoint(name, 0): Known(*each) for name, each in shapes.items()}
     units = [Unit(each) for each in nodes]
     return [len(u.group) or 1 for u in group_updates(units, known, lambda run: lambda sets: None)]

@@ -1,4 +1,4 @@
-"""Devices of a task, with an array module that is none of ours."""
+"""Devices of a task, with a foreign array module."""
 
 from types import SimpleNamespace
 from typing import Any

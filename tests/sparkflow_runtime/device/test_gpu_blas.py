@@ -1,4 +1,4 @@
-"""Which cuBLAS is used, and that a stream has a handle and memory of its own in it."""
+"""Which cuBLAS is used, and that each stream has its own handle and memory in it."""
 
 import gc
 import logging
@@ -15,7 +15,7 @@ from support.fake_cupy import FakeCupy
 
 
 def products(cupy, library):
-    """A function that multiplies two matrices, and what it should give."""
+    """Returns a function that multiplies two matrices, and the expected result."""
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(3, 4)), rng.normal(size=(4, 5))
     gpu = GpuProducts(cupy, library=library)
@@ -71,7 +71,7 @@ def test_a_stream_has_a_handle_and_memory_until_it_goes():
 
 
 class NoLibrary:
-    """What nvmath-python is where CUDA's libraries are not found."""
+    """nvmath-python if CUDA's libraries are not found."""
 
     def create(self):
         raise RuntimeError("libcublas.so.13 is not there")

@@ -1,4 +1,4 @@
-"""What only a real card can show: numbers of generated kernels and of libraries, and overlap."""
+"""What only a real GPU can test: results of generated kernels and of libraries, and overlap."""
 
 import numpy as np
 import pytest
@@ -142,10 +142,10 @@ def test_the_host_goes_on_while_a_feed_is_copied(cupy, gpu):
     stream = gpu.new_stream()
     host = np.ones(1 << 24, np.float32)
     with stream.running() as current:
-        gpu.staging.copy(host, current)  # makes the buffer
+        gpu.staging.copy(host, current)  # creates the buffer
         current.synchronize()
         array = gpu.staging.copy(host, current)
-        host[...] = 2  # the buffer keeps what it was
+        host[...] = 2  # the buffer keeps its contents
         current.synchronize()
         assert float(array.min()) == float(array.max()) == 1
 

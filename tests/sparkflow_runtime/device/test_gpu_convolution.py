@@ -1,4 +1,4 @@
-"""What cuDNN's front end is asked for. The front end is a stand-in that writes it down."""
+"""The requests to cuDNN's front end, which is a stand-in that records them."""
 
 from types import SimpleNamespace
 
@@ -154,7 +154,7 @@ def test_what_cudnn_does_not_take_is_left_to_others():
     arrays = [cupy.empty(4, np.float32) for _ in range(3)]
     for _ in range(2):
         assert not gpu.run(convolution("forward"), *arrays)
-    assert len(front_end.graphs) == 1  # it is not asked again
+    assert len(front_end.graphs) == 1  # it is not requested again
     assert not gpu.run(convolution("forward", dtype="int32"), *arrays)
     assert not gpu.run(convolution("forward", image=(0, 3, 8, 9)), *arrays)
     assert len(front_end.graphs) == 1

@@ -79,7 +79,7 @@ def test_a_plan_that_may_not_be_recorded_never_is():
 
 
 def test_what_cannot_be_recorded_runs_as_before():
-    """A kernel that waits for the card; a variable that got another array on the way."""
+    """A kernel that waits for the GPU; a variable that is assigned a different array."""
     card = Card(runs_before=1)
 
     def wait():
@@ -92,7 +92,7 @@ def test_what_cannot_be_recorded_runs_as_before():
         np.testing.assert_array_equal(card.run(value), np.full(3, 2 * total))
     assert card.cupy.graph_launches == 0
     assert "not permitted when stream is capturing" in card.plan.refusal
-    assert card.calls == 1 + 2 + 1  # the second run was tried and done again
+    assert card.calls == 1 + 2 + 1  # the second run was tried and repeated
 
 
 def test_errors_are_those_of_the_run_as_before():

@@ -60,7 +60,7 @@ def test_launches_are_work_of_the_current_stream(cupy):
     x, mean, centred, total, columns = arrays(cupy)
     assert run(x, mean, centred, total, columns) is True
     expected = x.memory - mean.memory[:, None]
-    assert not np.array_equal(centred.memory, expected)  # on its way
+    assert not np.array_equal(centred.memory, expected)  # still pending
     cupy.cuda.get_current_stream().synchronize()
     np.testing.assert_array_equal(centred.memory, expected)
     np.testing.assert_allclose(total.memory, (expected**2).sum(), rtol=1e-5)
@@ -68,7 +68,7 @@ def test_launches_are_work_of_the_current_stream(cupy):
 
 
 def test_runs_may_follow_each_other_without_waiting(cupy):
-    """What launches leave for each other is no other run's."""
+    """Scratch data of a run's launches is not used by other runs."""
     run = GpuKernel(cupy, CudaProgram(CENTRED)).bind(SIZES)
     first, second = arrays(cupy), arrays(cupy)
     second[0].memory[...] *= 3
@@ -109,7 +109,7 @@ def test_a_program_is_compiled_once_and_without_fast_maths(cupy):
     for _ in range(3):
         kernel.bind(SIZES)
     assert compiled == [("--std=c++17",)]
-    kernel.bind((1 << 20, 1 << 20))  # positions of 64 bits
+    kernel.bind((1 << 20, 1 << 20))  # 64-bit positions
     assert len(compiled) == 2
 
 

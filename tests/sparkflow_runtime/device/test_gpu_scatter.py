@@ -1,4 +1,4 @@
-"""Values combined into elements of a GPU's array: on the stand-in, whose kernels run on the CPU."""
+"""Values combined into elements of a GPU array: on the stand-in, whose kernels run on the CPU."""
 
 import shutil
 import subprocess
@@ -20,7 +20,7 @@ SWAPPED = [
 ADDED = [("add", "f2 f4 f8 i4 i8 u4 u8 i1 u2 c8 c16"), ("subtract", "f2 f4 f8 i4 i8 u4 i1 u2 c8")]
 CASES = [(how, dtype) for how, dtypes in SWAPPED + ADDED for dtype in dtypes.split()]
 DAILY = {"maximum": "f4 f8 i4 i1", "minimum": "u8", "multiply": "f4 f2", "divide": "f8"}
-"""The other kernels that are compiled for it are compiled at night."""
+"""Nightly tests compile the other kernels."""
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def test_no_value_is_lost_where_many_come_at_once():
 @pytest.mark.slow
 @pytest.mark.skipif(NVCC is None, reason="nvcc is not installed")
 def test_nvcc_takes_the_sources(tmp_path):
-    """In one file, each in a namespace of its own."""
+    """In one file, each in its own namespace."""
     kernels = [(how, dtype) for how, dtypes in SWAPPED for dtype in dtypes.split()]
     texts = []
     for number, (how, dtype) in enumerate(kernels):

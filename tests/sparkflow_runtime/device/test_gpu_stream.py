@@ -32,7 +32,7 @@ def test_work_waits_for_what_returned_before_on_another_stream():
         stream.put(lambda: done.append("first"))
     with second.running() as stream:
         stream.put(lambda: done.append("second"))
-    assert done == []  # the host went on
+    assert done == []  # the host continued
     second.synchronize()
     assert done == ["first", "second"]
 

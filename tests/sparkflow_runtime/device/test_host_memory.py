@@ -1,4 +1,4 @@
-"""Memory that a step frees is there for the next one; arrays begin with a line of the cache."""
+"""Memory that a step frees is reused by the next one; arrays begin at a cache line."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def page_faults(mode):
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told so")
 def test_steps_fault_no_pages_in_once_freed_memory_is_kept():
-    assert page_faults("default") > 10_000  # else there would be nothing to gain
+    assert page_faults("default") > 10_000  # otherwise there would be nothing to gain
     assert page_faults("keep") < 100
 
 
@@ -72,7 +72,7 @@ def test_memory_has_as_many_bytes_as_asked_for() -> None:
     for size in (0, 1, 63, 64, 4097):
         block = aligned_memory(size)
         assert (block.size, block.dtype) == (size, np.uint8)
-        assert not size or is_aligned(block)  # numpy does not say where nothing begins
+        assert not size or is_aligned(block)  # numpy does not define the start of an empty array
 
 
 def test_what_a_variable_allocates_is_aligned() -> None:

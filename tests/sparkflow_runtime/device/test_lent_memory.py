@@ -1,4 +1,4 @@
-"""When lent memory comes back: with the last view, and not before."""
+"""When lent memory is returned: with the last view, and not before."""
 
 import numpy as np
 import pytest

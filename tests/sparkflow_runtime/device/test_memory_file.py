@@ -33,7 +33,7 @@ def is_open(fd: int) -> bool:
 
 
 def memory_of(file: MemoryFile) -> int:
-    """The bytes that the system keeps for it."""
+    """Returns the bytes that the system uses for it."""
     return os.fstat(file.segment.fd).st_blocks * 512
 
 

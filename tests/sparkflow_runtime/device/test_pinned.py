@@ -21,7 +21,7 @@ def test_the_host_array_may_change_before_the_copy_is_done():
 
 
 def test_a_buffer_is_written_again_only_after_its_copy():
-    """More copies on their way than there are buffers: the oldest is waited for."""
+    """More pending copies than buffers: the oldest one is waited for."""
     cupy, staging, stream = setup(depth=2)
     arrays = [staging.copy(np.full(5, number), stream) for number in range(7)]
     assert len(cupy.pinned) == 2

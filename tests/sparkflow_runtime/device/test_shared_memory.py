@@ -148,7 +148,7 @@ class TestGivingBack:
         with pytest.raises(InvalidArgumentError, match=r"no segment 1, there are \[0\]"):
             arena.segment(1)
         again = arena.allocate((HUGE_BYTES,), np.uint8)
-        assert arena.locate(again) == Place(2, 0)  # a number never comes again
+        assert arena.locate(again) == Place(2, 0)  # numbers are never reused
         assert arena.locate(small) == Place(0, 0)
 
     def test_arrays_may_be_collected_while_the_lock_is_held(self, arena):
@@ -220,7 +220,7 @@ class TestLocate:
 @needs_memory_files
 class TestMoves:
     def test_moves_are_counted_where_a_peer_sees_them(self, arena):
-        arena.note_moved(None)  # before anybody asked: nobody knows of any place yet
+        arena.note_moved(None)  # before any request: no place is known yet
         moves = arena.moves()
         assert moves.tolist() == [0]
         seen = mapped(arena).view(arena.locate(moves), np.int64, (1,))
@@ -238,7 +238,7 @@ class TestMoves:
 
     @pytest.mark.parametrize("peers_know", [True, False])
     def test_what_a_value_left_is_given_to_nobody_for_a_while(self, arena, monkeypatch, peers_know):
-        """A step of a peer may have begun to read there."""
+        """A peer's step may have begun to read there."""
         if peers_know:
             arena.moves()
         clock = [1000.0]
@@ -250,7 +250,7 @@ class TestMoves:
         others = [arena.allocate((1000,), np.float32) for _ in range(20)]
         assert (place in map(arena.locate, others)) is not peers_know
         clock[0] += LEFT_S + 1
-        arena.allocate((1,), np.float32)  # whoever asks for memory finds what is free again
+        arena.allocate((1,), np.float32)  # an allocation discovers what is free again
         others += [arena.allocate((1000,), np.float32) for _ in range(20)]
         assert place in map(arena.locate, others)
 

@@ -25,7 +25,7 @@ def ring():
 
 
 def passed(segment: Segment) -> Segment:
-    """As a peer gets it."""
+    """Returns the segment as received by a peer."""
     return Segment(os.dup(segment.fd), segment.size_bytes)
 
 
@@ -99,7 +99,7 @@ def test_there_are_so_many_slots(ring, reader):
 
 
 def test_letting_go_late_does_not_free_a_later_use(ring, reader):
-    """A reader that asks twice for a slot harms nobody but itself."""
+    """A reader that requests a slot twice harms only itself."""
     slot = ring.take(100)
     twice = [view_of(reader, slot), view_of(reader, slot)]
     twice.pop()
@@ -215,7 +215,7 @@ def test_two_processes():
         print(json.dumps(segments), file=peer.stdin, flush=True)
         generator = np.random.default_rng(1)
         for turn in range(500):
-            # The reader has let go of all but three before it answers the next turn.
+            # The reader has released all but three before it answers the next turn.
             slot = ring.take(int(generator.integers(1, SIZE // 8)))
             assert slot is not None, f"no memory left in turn {turn}"
             slot.array[...] = generator.integers(0, 256, slot.array.size)

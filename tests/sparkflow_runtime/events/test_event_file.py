@@ -18,8 +18,8 @@ from sparkflow_runtime.events.records import frame_record
 from sparkflow_runtime.protos import event_pb2
 from support.damage import disk_of
 
-# What TensorFlow 2.21's TFRecordWriter and Event class make of an event with the version at 1.5 s
-# and one with the scalars loss = 0.5 and accuracy = 0.25 of step 7 at 2.5 s.
+# The output of TensorFlow 2.21's TFRecordWriter and Event class for an event with the version at
+# 1.5 s and one with the scalars loss = 0.5 and accuracy = 0.25 of step 7 at 2.5 s.
 TENSORFLOW_BYTES = bytes.fromhex(
     "1800000000000000a37f4b2209000000000000f83f1a0d627261696e2e4576656e743a322a28646c"
     "2b00000000000000861bc34b09000000000000044010072a1e0a0b0a046c6f7373150000003f0a0f"
@@ -154,7 +154,7 @@ def test_the_file_is_closed_when_its_first_event_cannot_be_written(
         raise OSError("no space left on device")
 
     monkeypatch.setattr(EventFileWriter, "flush", fail)
-    # A file left open would warn, and warnings are errors.
+    # A file left open would cause a warning, and warnings are errors.
     with pytest.raises(OSError, match="no space left"):
         EventFileWriter(tmp_path)
 
@@ -176,7 +176,7 @@ def _write(logdir: Path, count: int) -> Path:
 
 
 def test_of_a_file_cut_at_any_byte_the_events_before_are_read(tmp_path: Path) -> None:
-    """Which is what a death of the writer leaves, before, in and after any of its writes."""
+    """Which is what the death of a writer leaves, before, during and after any of its writes."""
     path = _write(tmp_path, 3)
     whole = path.read_bytes()
     found = []
@@ -196,7 +196,7 @@ def test_a_disk_that_is_full_after_any_byte_is_named(tmp_path: Path) -> None:
             _write(logdir, 3)
         assert f"after {size} bytes: '{logdir}/events.out" in str(caught.value)
         kept = list(logdir.iterdir())
-        # Without its first event a file would be nothing that TensorBoard can read.
+        # Without its first event TensorBoard could not read the file.
         assert len(kept) == (size >= len(frame_record(VERSION)))
         for path in kept:
             assert _scalars_until_the_damage(path) == [0.0, 1.0, 2.0][: _whole_events(size)]
@@ -216,7 +216,7 @@ def _whole_events(size: int) -> int:
 
 
 class FailsOnce(io.FileIO):
-    """A file whose write of one number fails."""
+    """A file whose write with this number fails."""
 
     def __init__(self, path: Path, number: int, code: int) -> None:
         super().__init__(path, "xb")

@@ -31,7 +31,7 @@ def test_a_limit_belongs_to_the_next_bucket(place: int) -> None:
 def test_the_largest_number_is_in_the_last_bucket() -> None:
     found = histogram(np.array([LARGEST, 1e300]))
     assert (found.bucket_limit[-1], found.bucket[-1]) == (LARGEST, 2)
-    assert found.sum == found.sum_squares == math.inf  # and nobody is warned
+    assert found.sum == found.sum_squares == math.inf  # and there is no warning
 
 
 def test_moments() -> None:

@@ -8,7 +8,7 @@ from sparkflow_runtime.events import records
 from sparkflow_runtime.events.records import frame_record, read_records
 
 DATA = [b"", b"abc", bytes(range(40))]
-# What TensorFlow 2.21's TFRecordWriter writes for DATA.
+# The output of TensorFlow 2.21's TFRecordWriter for DATA.
 TENSORFLOW_BYTES = bytes.fromhex(
     "000000000000000029039807d8ea82a2"
     "0300000000000000b099490e6162636e57f121"
@@ -16,7 +16,7 @@ TENSORFLOW_BYTES = bytes.fromhex(
     "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f2021222324252627"
     "75118983"
 )
-# Where the records of TENSORFLOW_BYTES begin, and its end.
+# The beginnings of the records in TENSORFLOW_BYTES, and the end.
 BOUNDARIES = [0, 16, 35, 91]
 
 

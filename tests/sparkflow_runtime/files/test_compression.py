@@ -11,7 +11,7 @@ DATA = bytes(range(256)) * 5000
 
 
 class Kept(io.BytesIO):
-    """Can be looked at after it was closed."""
+    """Can be read after it was closed."""
 
     def close(self):
         self.data = self.getvalue()

@@ -40,7 +40,7 @@ def test_the_number_says_the_class(number, kind):
     ],
 )
 def test_classes_say_it_where_there_is_no_number(error, kind):
-    assert error.errno is None  # as pyarrow raises them
+    assert error.errno is None  # as raised by pyarrow
     assert kind_of(error) is kind
 
 

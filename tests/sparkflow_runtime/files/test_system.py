@@ -1,4 +1,4 @@
-"""Files of this host and, with the same tests, files behind pyarrow."""
+"""Local files and, with the same tests, files behind pyarrow."""
 
 import functools
 
@@ -118,7 +118,7 @@ def test_the_names_that_hadoop_has_for_s3():
 
 
 def test_a_server_of_gs_is_given_up() -> None:
-    """pyarrow's own limit, a quarter of an hour, is longer than anybody waits."""
+    """pyarrow's own limit is 15 minutes, longer than anybody waits."""
     assert system.arrow_uri("gs://bucket/a") == "gs://bucket/a?retry_limit_seconds=60"
     assert system.arrow_uri("gs://b/a?x=1") == "gs://b/a?x=1&retry_limit_seconds=60"
     asked = "gs://b/a?retry_limit_seconds=5"
@@ -129,7 +129,7 @@ def test_a_server_of_gs_is_given_up() -> None:
 
 
 class Flat:
-    """A store that cannot rename, as Azure's accounts without directories; `done` was called."""
+    """A store that cannot rename, like Azure accounts without directories; `done` was called."""
 
     def __init__(self):
         self._local = fs.LocalFileSystem()
@@ -167,7 +167,7 @@ def test_a_store_that_cannot_rename_copies(tmp_path):
     ids=["until the lease ends", "not for ever", "of leases only"],
 )
 def test_a_target_on_lease_is_waited_for(tmp_path, monkeypatch, failures, longest_s, is_moved):
-    """Who died while deleting it has left the lease."""
+    """A process that died while deleting it has left the lease."""
     monkeypatch.setattr(system, "_LEASE_S", longest_s)
     monkeypatch.setattr(system, "_LEASE_LOOK_S", 0.01)
     left = list(failures)

@@ -1,4 +1,4 @@
-"""Tables whose Parquet files are not their rows, by what each format leaves in its folders."""
+"""Tables whose rows are not just their Parquet files, recognised by what formats leave there."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,11 +29,11 @@ TABLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "hive": ("Hive ACID", ("day=1/delta_0000001_0000001_0000/000000_0.parquet",)),
     "compacted hive": ("Hive ACID", ("base_0000002/000000_0.parquet",)),
 }
-"""For each a name and the files of the smallest table, as its writer names them; data last."""
+"""The name and the files of the smallest table of each, as named by its writer; data last."""
 
 
 def make(folder: Path, files: tuple[str, ...]) -> Path:
-    """The table; returns its only file of data."""
+    """Creates the table; returns its only data file."""
     for name in files:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -79,7 +79,7 @@ def test_what_dead_writers_left_goes_after_an_hour(tmp_path):
         os.utime(path, (0, time.time() - whole._ABANDONED_S - 60))
     whole.write_whole(tmp_path / "file", b"x")
     left = set(os.listdir(tmp_path))
-    assert left == {"file", new.name, other.name}  # `other` is of another file
+    assert left == {"file", new.name, other.name}  # `other` belongs to a different file
     whole.remove_partial(tmp_path)
     assert os.listdir(tmp_path) == ["file"]
 

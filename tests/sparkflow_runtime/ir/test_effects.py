@@ -1,4 +1,4 @@
-"""Which nodes only compute something, and who changes which variable."""
+"""Which nodes only compute something, and which change which variable."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which parts of a partition may go on while another one waits."""
+"""Which parts of a partition may continue while another one waits."""
 
 import pytest
 

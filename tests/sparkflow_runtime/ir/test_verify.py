@@ -1,4 +1,4 @@
-"""Every way in which a graph can be wrong, and what is said of it."""
+"""Every way in which a graph can be wrong, and the error."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -183,7 +183,7 @@ def test_partitions_that_do_not_meet_are_found(name: str) -> None:
 
 
 def back(key: str) -> tuple[Node, Node]:
-    """A bundle the other way."""
+    """A bundle in the other direction."""
     sent = replace(send(key, "b", destination=CPU), device=OTHER)
     return sent, replace(receive(key, source=OTHER), device=CPU)
 

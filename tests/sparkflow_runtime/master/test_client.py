@@ -45,7 +45,7 @@ def where(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def on_ps(where: str) -> str:
-    """The device of variables."""
+    """Returns the device of variables."""
     return PS if where == "two tasks" else ""
 
 
@@ -126,7 +126,7 @@ def test_the_graph_can_be_extended(session: SessionClient, on_ps: str) -> None:
     assert run(session, "neg")[0].tolist() == [-1, -2, -3]
     with pytest.raises(AlreadyExistsError, match="'neg' is in the session's graph already"):
         session.extend(graph_def(const("new", 1), node("neg", "Neg", "read")))
-    with pytest.raises(NotFoundError, match="'new'"):  # all of it was refused
+    with pytest.raises(NotFoundError, match="'new'"):  # the whole extension was rejected
         run(session, "new")
 
 
@@ -208,7 +208,7 @@ def test_failures_say_what_where_and_which_line(
             session.run(fetches, feeds, targets)
         for text in texts:
             assert text in str(info.value)
-    assert run(session, "c")[0].tolist() == [1, 2, 3]  # the session goes on
+    assert run(session, "c")[0].tolist() == [1, 2, 3]  # the session continues
 
 
 def queue(device: str) -> list[Node]:
@@ -251,7 +251,7 @@ def test_a_step_may_have_a_deadline(session: SessionClient, on_ps: str) -> None:
     session.extend(graph_def(*queue(on_ps)))
     with pytest.raises(DeadlineExceededError):
         session.run(["far:0"], {}, [], RunOptions(timeout_in_ms=200))
-    # It took nothing with it.
+    # It took nothing from the queue.
     session.run([], {"x:0": np.float32(4)}, ["put"])
     assert run(session, "far") == [-4]
 

@@ -1,4 +1,4 @@
-"""Graphs that were damaged on their way never do anything but run or fail with a status."""
+"""Graphs damaged in transit only run or fail with a status."""
 
 import random
 from collections.abc import Callable
@@ -59,7 +59,7 @@ CONTROL_FLOW = graph_def(
     node("next", "NextIteration", "more"),
 )
 CONTROL_FLOW_FETCHES = [["joined:0", "joined:1", "left:0"], ["left:0"], ["joined:0", "sum:0"]]
-# These make arrays as large as they are told to; a damaged size must not fill the test machine.
+# These create arrays of any requested size; a damaged size must not fill the test machine's memory.
 GREEDY = {"Fill", "Range", "LinSpace", "Tile", "OneHot", "BroadcastTo", "Pad", "PadV2", "MirrorPad"}
 GREEDY |= {"RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt"}
 OPS = [op.op_type for op in registry.all_ops() if op.op_type not in GREEDY]

@@ -32,7 +32,7 @@ WAIT_S = 60
 
 
 class Stalling:
-    """A source that gives some batches and then waits until it is closed or released."""
+    """A source that returns some batches and then waits until it is closed or released."""
 
     def __init__(self, batches: int) -> None:
         self.left = batches
@@ -86,7 +86,7 @@ def collect(loop: Loop) -> tuple[list[np.ndarray], list[int]]:
 
 @contextlib.contextmanager
 def deadline(driver: DriverMaster, seconds: float = WAIT_S) -> Iterator[None]:
-    """Closes the driver's channels, which ends every wait, when the body takes too long."""
+    """Closes the driver's channels, which ends every wait, if the body takes too long."""
     timer = threading.Timer(seconds, driver.close)
     timer.start()
     try:
@@ -123,13 +123,13 @@ def feed(cluster: LocalCluster, source: Any, worker: int = 0) -> None:
 
 
 def nothing_runs(cluster: LocalCluster) -> None:
-    """Passes when no task keeps anything of a step."""
+    """Checks that no task keeps anything of a step."""
     wait = threading.Event()
     for server in cluster.servers:
         for _ in range(200):
             if not server.worker.rendezvous._steps:
                 break
-            wait.wait(0.05)  # clean-up is told to workers, not waited for
+            wait.wait(0.05)  # workers clean up asynchronously
         assert server.worker.rendezvous._steps == {}
         assert len(server.worker.sessions) == 0
 
@@ -182,7 +182,7 @@ def test_a_task_that_only_sends_ends_with_the_loop(
     feed(cluster, ArraySource([np.ones(300, np.float32)], 1))
     session = open_(driver)
     session.run([], {}, ["init"])
-    # `step` reads the variable, nothing goes back to the ps: without a bound it would run away.
+    # `step` reads the variable, nothing returns to the ps: without a bound it would run away.
     (values,), numbers = collect(session.start_loop(["step:0"], []))
     assert len(numbers) == 300
     assert set(values.tolist()) == {1}
@@ -207,7 +207,7 @@ def test_a_task_that_waits_for_something_else_ends_with_the_loop(
     )
     for number in range(3):
         session.run([], {"put_this:0": np.float32(number)}, ["put"])
-    # In the fourth turn the ps waits for a fourth item while the worker finds no more data.
+    # In the fourth step the ps waits for a fourth item while the worker finds no more data.
     (values,), numbers = collect(session.start_loop(["both:0"], []))
     assert (values.tolist(), numbers) == ([1, 2, 3], [0, 1, 2])
     session.close()
@@ -218,7 +218,7 @@ def test_a_task_that_waits_for_something_else_ends_with_the_loop(
 def test_what_tasks_do_not_answer_in_time_is_out_of_reach(
     cluster: LocalCluster, transport: Transport
 ) -> None:
-    """A lost message is not noticed otherwise; loops take as long as they need."""
+    """Otherwise a lost message is not noticed; loops take as long as they need."""
     kinds: dict[str, Any] = {"component_types": [dtypes.float32]}
     nodes = [
         *training(),
@@ -295,7 +295,7 @@ def test_an_error_ends_all_tasks_with_its_own_text(
     assert sum(seen) in (19, 20)  # what all tasks had done before is reported
     assert "Component 0 of the batch is float32 (2, 2)" in str(info.value)
     assert "[[node 'x' (IteratorGetNext) on /job:worker/replica:0/task:0" in str(info.value)
-    # The session goes on; the ps may have been stopped before it applied the last step.
+    # The session continues; the ps may have been stopped before it applied the last step.
     assert session.run(["total:0"], {}, [])[0] in (38, 40)
     session.close()
     nothing_runs(cluster)
@@ -404,7 +404,7 @@ def test_a_killed_task_is_named(processes: LocalCluster, victim: tuple[str, int]
             for _ in updates:
                 pass
         session.close()
-        # The others still serve: a new session over them works.
+        # The others still work: a new session over them succeeds.
         other = driver.create_session(
             graph_def(const("c", 3.0, device="/job:worker/task:1")),
             device_filters=["/job:worker/task:1"],
@@ -456,7 +456,7 @@ def test_tasks_end_the_steps_of_a_master_that_is_gone(
     feed(cluster, source)
     session = open_(driver)
     session.run([], {}, ["init"])
-    wait_for_the_end_of_steps(cluster)  # nobody waits for the word that a step may be forgotten
+    wait_for_the_end_of_steps(cluster)  # nobody waits for the message that a step may be forgotten
     loop = session.start_loop(["loss:0"], ["train"])
     assert source.stalled.wait(WAIT_S)
     for link in driver._links.values():
@@ -488,7 +488,7 @@ def test_one_worker_plays_all_tasks_and_cuts_the_graph_alike() -> None:
         assert numbers == [0, 1, 2]
         assert losses.tolist() == [3, 7, 11]
         assert session.run(["total:0"], {}, []) == [21]
-        # In a piece for the server and one for the worker, which send each other what they need.
+        # One piece for the server and one for the worker, which exchange tensors.
         (handle,) = worker.sessions.handles()
         assert any(each.number for each in worker.sessions.find(handle).graphs.values())
         session.close()

@@ -8,7 +8,7 @@ from sparkflow_runtime.worker.worker import Worker
 
 
 class Link:
-    """A worker elsewhere that counts what it hears."""
+    """A remote worker that counts the calls."""
 
     def __init__(self) -> None:
         self.kept: list[str] = []

@@ -50,13 +50,13 @@ def test_a_kept_session_lives_and_one_that_ran_out_is_refused(cluster: LocalClus
     before = leased.expires
     leased.expires = before - LEASE_S / 2
     link = cluster.server("worker", 0)._remote["/job:ps/replica:0/task:0"]
-    link.keep_session(handle)  # Once: a word that comes late would renew what shall run out.
+    link.keep_session(handle)  # Once: a late message would renew what should expire.
     for _ in range(400):
         if leased.expires >= before or pause.wait(WAIT_S / 400):
             break
     assert leased.expires >= before
     with sessions._changed:
-        leased.expires = 0.0  # as after a minute without a word
+        leased.expires = 0.0  # as after a minute without a message
         sessions._changed.notify_all()
     assert_idle([cluster.server("ps", 0)])
     with pytest.raises(AbortedError, match=f"{handle}.*possibly this task was restarted"):

@@ -1,4 +1,4 @@
-"""A session over a thousand tasks asks each of them the same few things once."""
+"""A session over a thousand tasks makes the same few requests to each of them once."""
 
 import threading
 from collections import Counter
@@ -19,7 +19,7 @@ NUM_PS, NUM_WORKERS = 100, 900
 
 
 class Link:
-    """A worker that counts what it is asked."""
+    """A worker that counts requests."""
 
     def __init__(self, task: str) -> None:
         self.task = task
@@ -35,7 +35,7 @@ class Link:
         self._note("create_session")
 
     def keep_session(self, *_: Any) -> None:
-        """Nobody waits so long here."""
+        """Does nothing: tests do not take that long."""
 
     def delete_session(self, *_: Any) -> None:
         self._note("delete_session")
@@ -101,7 +101,7 @@ def test_each_task_is_asked_once_and_a_device_is_not_looked_for_among_all(
     session.close()
     asked = ("devices", "create_session", "register", "begin", "finish_step", "delete_session")
     assert all(link.calls == dict.fromkeys(asked, 1) for link in links.values())
-    # Opening, registering and closing have threads of their own each; steps begin in ours.
+    # Opening, registering and closing have their own threads each; steps begin in ours.
     assert len(set().union(*(link.threads for link in links.values()))) <= 3 * MAX_ASKING + 1
 
 

@@ -1,4 +1,4 @@
-"""Plain steps with a task elsewhere that are one message there and one back."""
+"""Plain steps with a remote task that take one message there and one back."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ from support.graphs import const, graph_def, node, placeholder, variable
 pytestmark = pytest.mark.skipif(not (available() and SharedArena.available()), reason="needs Linux")
 PS, WORKER = "/job:ps", "/job:worker"
 LEARNING = 2
-"""So many steps ask for variables before a step knows where they are."""
+"""The number of steps that request variables before a step knows where they are."""
 
 Frames = Callable[[], list[str]]
 
@@ -61,7 +61,7 @@ TRAIN = ["w/train", "b/train"]
 
 
 def run(client: SessionClient, x: Any) -> Any:
-    """What a step of training fetches."""
+    """Returns what a step of training fetches."""
     [z], _ = client.run(["z:0"], {"x:0": x}, TRAIN)
     return z
 
@@ -74,7 +74,7 @@ def expected(x: Any, w: Any, b: Any) -> tuple[Any, Any, Any]:
 
 @pytest.fixture
 def frames(monkeypatch: pytest.MonkeyPatch) -> Frames:
-    """What came, and to which end, since it was called last."""
+    """Returns the frames that arrived, and at which end, since the last call."""
     seen: list[str] = []
 
     def noting(kind: type, to: str) -> None:
@@ -123,7 +123,7 @@ def test_a_step_is_one_message_there_and_one_back(
         z = run(client, x)
         right, w, b = expected(x, w, b)
         np.testing.assert_allclose(z, right, rtol=1e-4)
-        if turn >= LEARNING + 1:  # what it is sent through is there, too
+        if turn >= LEARNING + 1:  # the path it is sent through exists, too
             assert frames() == ["CALL to task", "REPLY to caller"]
     found, _ = client.run(["w:0", "b:0"], {}, [])
     np.testing.assert_allclose(found[0], w, rtol=1e-4)
@@ -161,7 +161,7 @@ def test_variables_that_lie_elsewhere_now_are_asked_for(
             frames()
             right, _, _ = expected(x, w, b)
             np.testing.assert_allclose(run(client, x), right, rtol=1e-4)
-            # The first step after a move asks, and so learns where everything is again.
+            # The first step after a move asks, and so learns all places again.
             has_asked = "REQUEST to task" in frames()
             assert has_asked == (turn == 0 or (turn < LEARNING and rows == sizes[0]))
     other.close()
@@ -189,14 +189,14 @@ def test_a_call_that_fails_tells_why(client: SessionClient) -> None:
     x = np.ones((1, 3), np.float32)
     for _ in range(LEARNING + 1):
         run(client, x)
-    client.run([], {}, ["b/reset"])  # its gradient has another shape now
+    client.run([], {}, ["b/reset"])  # its gradient now has a different shape
     for _ in range(LEARNING + 1):
         with pytest.raises(InvalidArgumentError, match="b/train"):
             run(client, x)
 
 
 def echoing(size: int) -> list[Any]:
-    """A step that pushes `x`, has it summed into `total`, and uses what is there then."""
+    """A step that pushes `x`, sums it into `total`, and uses the result."""
     return [
         placeholder("x", None, device=WORKER),
         variable("total", (size,), device=PS),
@@ -225,16 +225,16 @@ def test_a_small_bundle_comes_with_the_results(
         kept.append(found[-1])
         np.testing.assert_array_equal(abs(found[0]), turn * x)
         np.testing.assert_array_equal(found[-1], turn * x)
-        # Memory is shared first, and a step that is over may tell who asked for its bundle.
+        # Memory is shared first, and a step that is over may say who requested its bundle.
         came = [each for each in frames() if not each.startswith(("SEGMENT", "FAIL"))]
         if 4 * size <= MOST_KEPT_BYTES:
             assert came == ["CALL to task", "REPLY to caller"]
-        elif turn == 1:  # it is missed first
+        elif turn == 1:  # at first it is missing
             assert came == [
                 *("CALL to task", "REPLY to caller"),
                 *("REQUEST to task", "BUNDLE to caller"),
             ]
-        else:  # and asked for then
+        else:  # and then requested
             assert came == [
                 *("REQUEST to task", "CALL to task"),
                 *("BUNDLE to caller", "REPLY to caller"),
@@ -244,7 +244,7 @@ def test_a_small_bundle_comes_with_the_results(
 
 
 def test_bundles_without_tensors_come_too(client: SessionClient) -> None:
-    """They tell only that something is done: there, and back."""
+    """They only report that something is done: there, and back."""
     nodes = [
         placeholder("x", None, device=WORKER),
         node("y", "Neg", "x", device=WORKER),
@@ -347,7 +347,7 @@ def test_steps_that_may_take_a_time_only_are_not_repeated() -> None:
 
 
 def test_who_has_steps_repeated_leaves_reading_to_others(frames: Frames) -> None:
-    """Else it would have to pass on what comes for others while it waits."""
+    """Otherwise it would have to pass on what arrives for others while it waits."""
     with LocalCluster(1, 1) as cluster:
         client = open_session(cluster.target("worker", 0))
         client.extend(graph_def(*counting(PS)))
@@ -373,7 +373,7 @@ def test_who_has_steps_repeated_leaves_reading_to_others(frames: Frames) -> None
 
 
 def test_an_older_task_is_called_as_before(frames: Frames, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handshake, "VERSION", (2, 0))  # of both, which is as good
+    monkeypatch.setattr(handshake, "VERSION", (2, 0))  # of both, which is equivalent
     with LocalCluster(1, 1) as cluster:
         client = open_session(cluster.target("worker", 0))
         client.extend(graph_def(*training(3)))

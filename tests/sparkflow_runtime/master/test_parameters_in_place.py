@@ -1,4 +1,4 @@
-"""A worker that reads parameters where the server has them trains as one process does."""
+"""A worker that reads parameters in place on the server trains like a single process."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ SHAPE = (64, 64)
 
 
 def program(server: str, worker: str) -> list[Any]:
-    """Layers of weights of 16 KB, each read twice: going forward, and coming back."""
+    """Layers with weights of 16 KB, each read twice: in the forward and the backward pass."""
     generator = np.random.default_rng(3)
     start = generator.standard_normal(SHAPE) / 8
     nodes = [
@@ -54,7 +54,7 @@ def program(server: str, worker: str) -> list[Any]:
 
 
 def train(target: str, server: str = "", worker: str = "") -> list[Any]:
-    """The losses of all steps, and the weights after them."""
+    """Returns the losses of all steps, and the weights after them."""
     client = open_session(target)
     client.extend(graph_def(*program(server, worker)))
     client.run([], {}, [f"w{i}/init" for i in range(LAYERS)])
@@ -86,7 +86,7 @@ def test_training_in_a_cluster_gives_what_one_process_gives(
 def test_so_it_does_with_gradients_that_leave_early(
     expected: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is lent then is what the first gradient that leaves comes after."""
+    """Then what precedes the first early gradient is lent."""
     monkeypatch.setattr(bundles, "LEAST_PART_BYTES", 1)
     monkeypatch.setattr(MasterSession, "_are_apart", lambda self, source, destination: True)
     with LocalCluster(1, 1) as cluster:

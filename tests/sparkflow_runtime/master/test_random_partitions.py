@@ -1,4 +1,4 @@
-"""Random graphs divided at random over the tasks of a cluster give what the interpreter gives."""
+"""Random graphs partitioned at random over a cluster's tasks give the interpreter's results."""
 
 import contextlib
 import dataclasses
@@ -30,16 +30,16 @@ from support.step import FakeStep
 
 TASKS = ["/job:ps/task:0", "/job:ps/task:1", "/job:worker/task:0", "/job:worker/task:1"]
 FACTORS = (1.0, 0.75, 0.5, 0.9, 1.1, 0.6)
-"""Steps: one makes plans, those after it are a repeated run."""
+"""Steps: one creates plans, the others are a repeated run."""
 
 
 class Divided:
-    """A random program in a session, with variables of its own names.
+    """A random program in a session, with unique variable names.
 
     Args:
         program: The program.
         client: The session, which may have other programs.
-        tasks: What to divide it among, some or all.
+        tasks: The tasks to divide it among, some or all.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Divided:
         client.extend(export_graph(nodes))
 
     def step(self, args: list[Any], factor: float) -> Outcome:
-        """What comes of a step whose variables begin as the initial values times a factor."""
+        """Runs a step whose variables begin as the initial values times a factor."""
         names = [self._named(name) for name in self.program.variables]
         start = [value * np.float32(factor) for value in self.program.variables.values()]
         given = {f"{name}/given:0": value for name, value in zip(names, start, strict=True)}
@@ -76,7 +76,7 @@ class Divided:
         return Outcome(list(fetched), dict(zip(self.program.variables, state, strict=True)))
 
     def _placed(self, given: Node, choose: random.Random) -> Node:
-        """A node where a variable is that it takes by reference, else anywhere."""
+        """Places a node with a variable that it takes by reference, else anywhere."""
         device = self._device(given, choose)
         for each in given.inputs:
             source = self.program.graph[each.node]
@@ -105,9 +105,9 @@ class Divided:
 
 
 class Served(Divided):
-    """The same with all variables, and what changes them, on a parameter server.
+    """The same with all variables, and their updates, on a parameter server.
 
-    All else is on the task of the session, which reads the variables where they are.
+    Everything else is on the session's task, which reads the variables in place.
     """
 
     def _device(self, given: Node, choose: random.Random) -> str:
@@ -125,7 +125,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
 
 
 def send_in_every_way(patch: pytest.MonkeyPatch) -> None:
-    """Plans from the first step on, and gradients that leave early, however small they are."""
+    """Enables plans from the first step on, and early gradients of any size."""
     patch.setattr(specialise, "SIGHTINGS", 1)
     patch.setattr(bundles, "LEAST_PART_BYTES", 1)
     patch.setattr(MasterSession, "_are_apart", lambda self, source, destination: True)
@@ -144,7 +144,7 @@ def test_so_does_a_program_with_its_variables_on_a_parameter_server(
     seed: int, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(specialise, "SIGHTINGS", 1)
-    if seed % 2:  # small variables are read where they are, too
+    if seed % 2:  # small variables are read in place, too
         monkeypatch.setattr(readings, "LEAST_SHARED_BYTES", 0)
     compare(seed, cluster, Served)
 
@@ -168,10 +168,10 @@ def test_such_a_program_asks_for_no_variables(
 
 
 def compare(seed: int, cluster: LocalCluster, way: type[Divided] = Divided) -> None:
-    """Runs a random program on the cluster and by the interpreter, several steps.
+    """Runs a random program on the cluster and by the interpreter, for several steps.
 
     Raises:
-        AssertionError: A step gives other values, or leaves others in the variables.
+        AssertionError: A step returns different values, or leaves different ones in the variables.
     """
     with contextlib.closing(session_on(cluster)) as client:
         program = random_program(seed, 80, smooth=True)
@@ -179,12 +179,12 @@ def compare(seed: int, cluster: LocalCluster, way: type[Divided] = Divided) -> N
 
 
 def session_on(cluster: LocalCluster) -> SessionClient:
-    """A session of a worker of the cluster."""
+    """Opens a session on a worker of the cluster."""
     return open_session(cluster.target("worker", 0), credentials=cluster.credentials)
 
 
 class Compared:
-    """Steps of a divided program, and what the interpreter makes of each.
+    """Steps of a divided program, and the interpreter's result for each.
 
     Args:
         program: The program.
@@ -198,7 +198,7 @@ class Compared:
         self._nodes = prune(program.graph, *ends).sorted()
 
     def expected(self, factor: float) -> tuple[list[Any], Outcome]:
-        """What to feed for a factor, and what comes of it."""
+        """Returns the feeds for a factor, and the expected outcome."""
         program = self._program
         args = [
             (array * factor).astype(array.dtype) if array.dtype.kind == "f" else array
@@ -216,8 +216,8 @@ class Compared:
         """Runs the steps, in this thread.
 
         Raises:
-            AssertionError: One gives other values, leaves others in the variables, or changes what
-                another one gave.
+            AssertionError: One returns different values, leaves different ones in the variables, or
+                changes what another one returned.
         """
         known = {factor: self.expected(factor) for factor in set(factors)}
         kept: list[tuple[Any, Any]] = []
@@ -247,13 +247,13 @@ def test_programs_in_threads_of_this_process_do_not_touch_each_other(
 
 
 def compare_in_threads(seed: int, cluster: LocalCluster | None) -> None:
-    """Runs three programs with variables in a thread each, and one without in two threads.
+    """Runs three programs with variables in one thread each, and one without in two threads.
 
     They share the session, and with it tasks, channels, kernels and memory.
 
     Args:
-        seed: Of the programs.
-        cluster: Where; None for a session of this process.
+        seed: The seed of the programs.
+        cluster: The cluster; None for a session in this process.
 
     Raises:
         AssertionError: As `Compared.steps`.

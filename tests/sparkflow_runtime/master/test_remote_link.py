@@ -29,7 +29,7 @@ def test_what_a_loop_elsewhere_yielded_comes_whole() -> None:
 def test_calls_held_back_reach_tasks_that_wait_for_each_other(
     here: list[float], takes: bool
 ) -> None:
-    """The master's own partition may need nothing of them, or of one of them only."""
+    """The master's own partition may need nothing from them, or something from only one."""
     first, second, own = "/job:ps/task:0", "/job:ps/task:1", "/job:worker/task:0"
     graph = graph_def(
         const("a", here, device=first),

@@ -21,7 +21,7 @@ WAIT_S = 20
 
 
 class Link:
-    """A worker whose one partition ends when the test says so, or when its step is finished.
+    """A worker whose only partition ends when the test says so, or when its step is finished.
 
     Args:
         finishes: Whether finishing a step ends its partition, as it does unless the worker hangs.
@@ -71,7 +71,7 @@ def test_results_come_in_order_and_all_workers_forget_the_step(
         link.future.set_result(number)
     assert run(steps, links) == [0, 1, 2]
     assert [len(link.finished) for link in links] == [1, 1, 1]  # each worker once
-    assert [link.finished[0][1] for link in links] == [None] * 3  # nobody is told an error
+    assert [link.finished[0][1] for link in links] == [None] * 3  # nobody is told of an error
     assert not steps._running
 
 
@@ -85,7 +85,7 @@ def test_the_first_cause_ends_the_others(
         links[1].future.set_exception(cause)
         error = running_step.exception(WAIT_S)
     else:
-        # What follows from the cause may be heard of first.
+        # Consequences of the cause may arrive first.
         links[0].future.set_exception(CancelledError(message="elsewhere"))
         links[1].future.set_exception(cause)
         links[2].future.set_exception(UnavailableError(message="a peer is gone"))
@@ -131,7 +131,7 @@ def test_cancelling_tells_why(
     error = future.exception(WAIT_S)
     assert isinstance(error, CancelledError)
     assert "the user said so" in str(error)
-    step.cancel(why)  # over: ignored
+    step.cancel(why)  # already over: ignored
     if way == "close":
         with pytest.raises(CancelledError, match="the user said so"):
             steps.begin()
@@ -216,7 +216,7 @@ def test_what_fails_elsewhere_ends_the_one_that_runs_here(
 ) -> None:
     def here() -> None:
         links[1].future.set_exception(InvalidArgumentError(message="bad"))
-        # As a worker does that is told to finish the step.
+        # Like a worker that is told to finish the step.
         (error,) = {str(link.finished[0][1]) for link in links}
         raise CancelledError(message=error)
 

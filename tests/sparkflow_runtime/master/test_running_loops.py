@@ -5,7 +5,7 @@ from sparkflow_runtime.worker.loop import LoopEnd, LoopUpdate
 
 
 class Running:
-    """A loop that notes who waits for it, and how long."""
+    """A loop that records who waits for it, and how long."""
 
     done = False
 

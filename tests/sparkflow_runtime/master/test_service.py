@@ -1,4 +1,4 @@
-"""The master as a foreign client sees it: messages over gRPC, under both of its names."""
+"""The master as seen by a foreign client: messages over gRPC, under both of its names."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -146,7 +146,7 @@ def test_reset_closes_sessions_and_drops_variables(call: Call) -> None:
     with pytest.raises(AbortedError):
         call("RunStep", session_handle=handle, fetch=["read:0"])
     handle = call("CreateSession", graph_def=GRAPH).session_handle
-    call("RunStep", session_handle=handle, fetch=["read:0"])  # that container was left alone
+    call("RunStep", session_handle=handle, fetch=["read:0"])  # that container was not reset
     call("Reset")
     handle = call("CreateSession", graph_def=GRAPH).session_handle
     with pytest.raises(FailedPreconditionError):

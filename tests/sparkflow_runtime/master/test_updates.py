@@ -1,4 +1,4 @@
-"""How updates reach listeners: each its own, late ones, slow ones, after the end."""
+"""How updates reach listeners: separate ones, late ones, slow ones, after the end."""
 
 import threading
 from typing import Any

@@ -1,4 +1,4 @@
-"""How a session waits for tasks: until all answer, until nobody wants it, until one fails."""
+"""How a session waits for tasks: until all answer, until it is cancelled, until one fails."""
 
 import logging
 from concurrent.futures import Future

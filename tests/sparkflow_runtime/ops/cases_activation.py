@@ -56,7 +56,7 @@ CASES = [
     for x in (X, EMPTY, X[0, 0])
 ]
 CASES += [
-    # The ends, where a formula written down naively is nan or 0.
+    # The extremes, where a naive formula gives nan or 0.
     OpCase("Tanh", [EXTREME], expected=np.array([-1.0, -1, 1, 1]), gradient=(0,)),
     OpCase("Sigmoid", [EXTREME], expected=np.array([0, np.exp(-100), 1, 1]), gradient=(0,)),
     OpCase("Softplus", [EXTREME], expected=np.array([0, np.exp(-100), 100, 1000]), gradient=(0,)),
@@ -123,7 +123,7 @@ for x, dy, twice in ((X, DY, True), (EMPTY, EMPTY, False)):
     ]
 ONES = np.ones(4)
 CASES += [
-    # At the kinks, as TensorFlow has it: nothing flows.
+    # At the kinks, as in TensorFlow: no gradient.
     OpCase("ReluGrad", [np.ones(2), np.array([0.0, np.nan])], expected=np.zeros(2)),
     OpCase("Relu6Grad", [np.ones(2), np.array([0.0, 6.0])], expected=np.zeros(2)),
     OpCase("EluGrad", [np.ones(1), np.zeros(1)], expected=np.ones(1)),

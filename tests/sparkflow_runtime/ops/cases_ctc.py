@@ -57,7 +57,7 @@ def best(logits, lengths):
 
 
 def likeliest(logits, lengths):
-    """With a beam that holds every prefix, the most likely labels of all."""
+    """The most likely labels by a beam with every prefix."""
     y = likelihoods(logits)
     rows, scores = [], []
     for b in range(2):

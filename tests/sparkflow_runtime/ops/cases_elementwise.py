@@ -131,7 +131,7 @@ CASES += [
 
 
 def c_divide(x, y):
-    """Integers as C divides them: towards zero."""
+    """Divides integers like C: towards zero."""
     if x.dtype.kind not in "iu":
         return np.divide(x, y)
     return np.trunc(x.astype(np.float64) / y).astype(x.dtype)
@@ -169,7 +169,7 @@ for x, y in DIVISIONS:
 INTEGERS = np.array([7, -7, 7, -7, -8, 0], np.int32)
 DIVISORS = np.array([2, 2, -2, -2, 2, 5], np.int32)
 CASES += [
-    # Integer and special values as TensorFlow 2.21 gives them.
+    # Integer and special values as in TensorFlow 2.21.
     OpCase("Div", [INTEGERS, DIVISORS], expected=np.array([3, -3, -3, 3, -4, 0])),
     OpCase("TruncateDiv", [INTEGERS, DIVISORS], expected=np.array([3, -3, -3, 3, -4, 0])),
     OpCase("FloorDiv", [INTEGERS, DIVISORS], expected=np.array([3, -4, -4, 3, -4, 0])),
@@ -257,7 +257,7 @@ CASES += [
     OpCase("AddN", [[EMPTY, EMPTY]], expected=lambda xs: xs[0], gradient=(0, 1)),
 ]
 
-# Cast: values that every type can hold, and the ends of conversions as TensorFlow gives them.
+# Cast: values that every type can hold, and extreme conversions as in TensorFlow.
 PLAIN = sorted(dtypes.PLAIN, key=int)
 CASES += [
     OpCase(

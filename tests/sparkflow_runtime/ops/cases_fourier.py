@@ -63,7 +63,7 @@ LOW, HIGH = np.float32(-1.0), np.float32(3.0)
 
 
 def fake_quantized(x, low, high):
-    """The formula in float64: 255 steps between ends that were moved to make 0 exact."""
+    """The formula in float64: 255 steps between limits moved to make 0 exact."""
     scale = (high - low) / 255.0
     zero = np.clip(np.floor(-low / scale + 0.5), 0, 255)
     lower, upper = -zero * scale, (255 - zero) * scale
@@ -73,7 +73,7 @@ def fake_quantized(x, low, high):
 
 ENDS = (np.float64(-1), np.float64(3))
 INSIDE = np.array([[0, 0, 1], [1, 0, 0]], np.float32)
-# Where nothing rounds at a tie.
+# No rounding at ties here.
 CHANNEL_LOW, CHANNEL_HIGH = np.float32([-1, -2, -3]), np.float32([1.25, 2.25, 3.25])
 CASES += [
     OpCase("FakeQuantWithMinMaxArgs", [VALUES], {"min": -1.0, "max": 3.0},

@@ -80,7 +80,7 @@ def dilated(x, f):
 
 
 def argmax_pooled(x):
-    """Maxima and their places of 2 x 2 windows, one by one."""
+    """The maxima of 2 x 2 windows and their positions, one by one."""
     batch, height, width, channels = x.shape
     places = np.arange(height * width * channels).reshape(height, width, channels)
     values = np.zeros((batch, height - 1, width - 1, channels), x.dtype)

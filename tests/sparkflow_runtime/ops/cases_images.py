@@ -9,10 +9,10 @@ RNG = np.random.default_rng(3)
 IMAGES = RNG.integers(-8, 9, (2, 5, 4, 2)) / 4
 FILTERS = RNG.integers(-4, 5, (3, 2, 2, 3)) / 4
 POINTWISE = RNG.integers(-4, 5, (1, 1, 2, 3)) / 4
-# In two groups of channels, each with two of the outputs; drawn apart, so that the others stay.
+# In two groups of channels with two outputs each; drawn separately, so that the others stay.
 GROUPED = np.random.default_rng(4).integers(-4, 5, (2, 2, 1, 4)) / 4
-MANY = RNG.integers(-4, 5, (2, 2, 1, 12)) / 4  # so many outputs that the other gradient is taken
-# No two equal elements, so that the numerical gradient of a maximum is one.
+MANY = RNG.integers(-4, 5, (2, 2, 1, 12)) / 4  # enough outputs for the other gradient
+# No two equal elements, so that a maximum has a numerical gradient.
 DISTINCT = RNG.permutation(2 * 5 * 4 * 2).reshape(2, 5, 4, 2) / 16 - 2
 NO_IMAGES = np.zeros((0, 5, 4, 2))
 
@@ -174,7 +174,7 @@ CASES = [
         )
         for strides in ((1, 1), (2, 3))
     ),
-    OpCase(  # explicit padding is padding beforehand
+    OpCase(  # explicit padding equals padding beforehand
         "Conv2D",
         [IMAGES, FILTERS],
         {

@@ -12,7 +12,7 @@ EMPTY = np.zeros((0, 3))
 VECTOR = TABLE[:, 0]
 WORDS = np.array([b"a", b"bc"], object)
 
-# Rows so long that few of them are found without sorting.
+# Rows long enough that few elements are found without sorting.
 DISTINCT = np.random.default_rng(5).permutation(100).reshape(2, 50) / 4 - 10
 TIED = np.random.default_rng(6).integers(0, 5, (3, 45)) / 2
 
@@ -26,7 +26,7 @@ def index(value):
 
 
 def gathered(params, indices, axis, batch_dims=0):
-    """GatherV2 by its definition, one output element after the other."""
+    """GatherV2 by its definition, one output element after another."""
     axis %= params.ndim
     batch_dims += indices.ndim if batch_dims < 0 else 0
     shape = params.shape[:axis] + indices.shape[batch_dims:] + params.shape[axis + 1 :]
@@ -218,7 +218,7 @@ CASES = [
             ("InTopKV2", [index(0)], {}, [False] * 4),
         )
     ),
-    OpCase(  # ties count as in, whatever is infinite does not
+    OpCase(  # ties count as in, infinite elements do not
         "InTopK",
         [np.array([[1, 3, 3], [np.inf, 1, 0], [1, 2, np.nan]], np.float32), ints(1, 0, 1)],
         {"k": 1},

@@ -1,7 +1,7 @@
 """Rows of batch normalisation and of local response normalisation.
 
-Gradients in training ignore, as TensorFlow's do, what flows through the statistics that are given
-out. They are compared with TensorFlow's in golden/differential/nn_normalisation.json.
+Like TensorFlow's, gradients in training ignore the gradients of the statistics that are returned.
+They are compared with TensorFlow's in golden/differential/nn_normalisation.json.
 """
 
 import numpy as np

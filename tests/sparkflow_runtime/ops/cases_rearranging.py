@@ -28,7 +28,7 @@ def pairs(*values):
 
 
 def to_batch(x, block, pads):
-    """SpaceToBatchND by its definition, one element after the other."""
+    """SpaceToBatchND by its definition, one element after another."""
     m = len(block)
     x = np.pad(x, [(0, 0), *pads.tolist(), *[(0, 0)] * (x.ndim - m - 1)])
     space = tuple(s // b for s, b in zip(x.shape[1 : m + 1], block, strict=True))
@@ -388,7 +388,7 @@ CASES += [
     for places, updates in ((POINTS, np.array([5.25, -6.75, 0.3])), (SLABS, TABLE[:2] * 0.75 + 0.1))
 ]
 CASES += [
-    OpCase(  # texts that meet are joined
+    OpCase(  # colliding strings are joined
         "ScatterNd",
         [index([[0], [2], [0]]), WORDS[:3], ints(3)],
         expected=np.array([b"bb", b"", b"a"], object),

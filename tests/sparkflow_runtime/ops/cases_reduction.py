@@ -60,7 +60,7 @@ WHAT = [
     (X[0, 0], axes()),
     (X[0], axes(0)),
 ]
-# The products of CUBE overflow small integers and float16: what numpy gives then is no reference.
+# The products of CUBE overflow small integers and float16, for which numpy is no reference.
 WIDE = [dtypes.float32, dtypes.float64, dtypes.int64, dtypes.complex64, dtypes.complex128]
 
 CASES = [
@@ -80,7 +80,7 @@ CASES = [
     for keep_dims in (False, True)
 ]
 CASES += [
-    # Nothing to reduce, as TensorFlow gives it.
+    # Nothing to reduce, as in TensorFlow.
     OpCase("Sum", [EMPTY, axes(0)], expected=np.zeros(3), gradient=(0,)),
     OpCase("Sum", [EMPTY, axes(1)], expected=np.zeros(0), gradient=(0,)),
     OpCase("Mean", [EMPTY, axes(0)], expected=np.full(3, np.nan), gradient=(0,)),

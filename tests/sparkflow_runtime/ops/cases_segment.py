@@ -19,7 +19,7 @@ FLOATING = sorted(dtypes.FLOATING, key=int)
 
 
 def by_segment(reduce, empty):
-    """The reduction of each segment's rows; `empty` (of a dtype) where there are none."""
+    """The reduction of each segment's rows; `empty` (of a dtype) for segments without rows."""
 
     def expected(data, ids, count=None):
         number = int(ids.max(initial=-1)) + 1 if count is None else int(count)
@@ -75,7 +75,7 @@ CASES = [
             (EMPTY, NONE),
         )
     ),
-    # Every segment has rows: central differences see nothing beside the extremes of empty ones.
+    # Every segment has rows: central differences cannot see the extremes of empty ones.
     *(
         OpCase(op, [TABLE, np.array([1, 0, 1, -1], np.int32), np.array(2)], gradient=(0,))
         for op in ("UnsortedSegmentMax", "UnsortedSegmentMin")
@@ -98,7 +98,7 @@ def looked_up(divisor):
 
 
 def shared(divisor):
-    """What such sums hand back to the rows."""
+    """The gradient of such sums with respect to the rows."""
 
     def expected(grad, indices, ids, rows):
         counts = divisor(np.bincount(ids, minlength=len(grad)))[ids]

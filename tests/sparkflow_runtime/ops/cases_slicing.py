@@ -31,7 +31,7 @@ def strided(x, begin, end, strides, expected, /, **masks):
 
 
 def folded(x, widths, mode):
-    """Adds every element of x to the place it mirrors, one by one."""
+    """Adds every element of x to the position it mirrors, one by one."""
     inner = [d - a - b for d, (a, b) in zip(x.shape, widths, strict=True)]
     source = np.pad(np.arange(np.prod(inner)).reshape(inner), widths, mode.lower())
     result = np.zeros(int(np.prod(inner)), x.dtype)

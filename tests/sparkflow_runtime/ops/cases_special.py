@@ -67,7 +67,7 @@ CASES = [
         )
         for op, function, x in INVERSE_HYPERBOLIC
     ),
-    # Where a derivative has its limit.
+    # Where a derivative is a limit.
     *(OpCase(op, [ZERO], gradient=(0,)) for op in ("BesselI1", "BesselI1e", "BesselJ1")),
     OpCase("Spence", [np.array([1.0])], gradient=(0,)),
 ]
@@ -110,7 +110,7 @@ CASES += [
     OpCase(
         "IgammaGradA",
         [np.array([0.5, 3.0, 50.0, 2.0]), np.array([0.3, 2.0, 60.0, 0.0])],
-        # By central differences of scipy.special.gammainc in 50 digits' stead: 1e-9 is their limit.
+        # Central differences of scipy.special.gammainc instead of 50 digits: accurate to 1e-9.
         expected=lambda a, x: (
             special.gammainc(a + 1e-5, x) - special.gammainc(a - 1e-5, x)
         ) / 2e-5,

@@ -130,7 +130,7 @@ CASES = [
         (s("a-b", "c"), i64(0, 1, 2)),
         dynamic_shape=True,
     ),
-    # The figures are TensorFlow 2.21's.
+    # The numbers are those of TensorFlow 2.21.
     OpCase("StringToHashBucket", [s("a", "hello")], {"num_buckets": 1000}, i64(868, 938)),
     OpCase(
         "StringToHashBucketFast",

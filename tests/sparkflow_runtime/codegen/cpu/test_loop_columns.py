@@ -8,7 +8,7 @@ pytestmark = pytest.mark.skipif(not native.available(), reason="there is no code
 
 
 def moved(length, width, cut):
-    """A function of rows, columns one after the other, and rows again; of so many rows if cut."""
+    """A function of rows, consecutive columns, and rows again; for this many rows if cut."""
     from llvmlite import ir
 
     from sparkflow_runtime.codegen.cpu.loop_columns import load_columns, store_columns
@@ -57,4 +57,4 @@ def test_rows_to_columns_and_back(length, width, cut):
     np.testing.assert_array_equal(columns[:, :count], rows.T)
     assert not columns[:, count:].any()
     np.testing.assert_array_equal(again[:count], rows)
-    assert np.all(again[count:] == 7)  # nothing is written beside them
+    assert np.all(again[count:] == 7)  # nothing is written next to them

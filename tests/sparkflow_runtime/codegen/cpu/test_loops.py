@@ -79,7 +79,7 @@ LAYER_NORM = kernel(
     [(float32, (Y, Y)), (float32, (N, Y)), (float32, (N, Y)), (float32, (N, N))],
     [
         ("reduce_sum", (0,), float32, (N, Y)),
-        ("multiply", (4, 3), float32),  # the mean: 3 is one over the length
+        ("multiply", (4, 3), float32),  # the mean: input 3 is one over the length
         ("subtract", (0, 5), float32),
         ("multiply", (6, 6), float32),
         ("reduce_sum", (7,), float32, (N, Y)),
@@ -93,7 +93,7 @@ LAYER_NORM = kernel(
     ],
     *(15, 5),
 )
-GRADIENT_OF_BIAS = kernel(  # what is over leading, last and all dimensions at once
+GRADIENT_OF_BIAS = kernel(  # sums over leading, last and all dimensions at once
     2,
     [(float32, (Y, Y)), (float32, (Y, Y))],
     [
@@ -137,7 +137,7 @@ def inputs_of(kernel, sizes, rng):
 
 
 def outputs_of(kernel, sizes):
-    """Arrays full of what no result is by chance."""
+    """Arrays filled with values that no result has by chance."""
     return [
         np.full(shape(kernel.value_axes[v], sizes), 77, kernel.value_dtypes[v].as_numpy_dtype)
         for v in kernel.outputs
@@ -408,14 +408,14 @@ def test_other_arrays_are_refused(wrong):
 )
 @pytest.mark.parametrize("name", ["bias", "softmax", "gradient_of_bias", "cross_entropy"])
 def test_code_for_other_processors(rng, monkeypatch, name, target):
-    """Runs here as well: LLVM makes of vectors what there is."""
+    """Also runs here: LLVM splits vectors as necessary."""
     monkeypatch.setattr(loops, "_target", lambda: target)
     for sizes in ((3, 10), (5, 70), (21, 3)):
         check(KERNELS[name], sizes, rng)
 
 
 def test_each_row_value_is_computed_once():
-    """Whatever does not vary along the columns is a number in the code."""
+    """Values that do not vary along the columns are scalars in the code."""
     scaled = kernel(
         2,
         [(float32, (Y, Y)), (float32, (Y, N))],

@@ -1,4 +1,4 @@
-"""Every function of fused kernels as machine code, against numpy and against more precision."""
+"""Every function of fused kernels as machine code, against numpy and against higher precision."""
 
 import itertools
 import platform
@@ -19,7 +19,7 @@ maths = pytest.importorskip("sparkflow_runtime.codegen.cpu.maths")
 FLOATS, INTEGERS = (float32, float64), (int32, int64)
 pytestmark = pytest.mark.skipif(not native.available(), reason="there is no code generator here")
 POINTER, I64, BYTE = ir.PointerType(), ir.IntType(64), ir.IntType(8)
-ULPS = 1.75  # of every seventh float32 and 180 million float64, without FMA too, the most is 1.66
+ULPS = 1.75  # of every seventh float32 and 180 million float64, also without FMA: at most 1.66
 SPECIAL = (
     *(0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, -1.5, 2.5, 1e-30, -1e-30, 80.0, -80.0, 1e30, -1e30),
     *(np.nan, np.inf, -np.inf, 3e9, -3e9, 2.0**31, 2.0**63, -(2.0**63), 1e-42, -1e-42),
@@ -31,7 +31,7 @@ def memory_type(dtype):
 
 
 def module(name, inputs, output, lanes, emit=None):
-    """Text of a body that takes `lanes` elements a turn."""
+    """Returns the text of a body that processes `lanes` elements per iteration."""
     made = ir.Module(context=ir.Context())
     kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, I64, I64, I64])
     function = ir.Function(made, kind, name="body")
@@ -75,7 +75,7 @@ DTYPE_OF = {np.dtype(each.as_numpy_dtype): each for each in (*FLOATS, *INTEGERS,
 
 
 def run(name, *arrays, output=None, lanes=8, emit=None):
-    """The function of arrays of any one length."""
+    """Applies the function to arrays of any equal length."""
     size = arrays[0].size
     turns = -(-size // (lanes or 1))
     padded = [np.pad(each, (0, turns * (lanes or 1) - size)) for each in arrays]
@@ -129,9 +129,9 @@ DOUBLE = {**LONG, "sigmoid": special.expit, "erf": special.erf}
 
 
 def error_in_ulps(found, true):
-    """The largest distance, in units in the last place of found's dtype; inf for wrong specials.
+    """Returns the largest error, in units in the last place of found's dtype; inf if specials differ.
 
-    What is denormal may be zero.
+    Denormals may be zero.
     """
     with np.errstate(all="ignore"):
         nearest = true.astype(found.dtype)
@@ -149,12 +149,12 @@ def error_in_ulps(found, true):
 
 
 def without_denormals(x):
-    """Denormals are zero, as machine code sees them."""
+    """Replaces denormals by zero, like machine code."""
     return np.where(np.abs(x) < np.finfo(x.dtype).tiny, np.copysign(x.dtype.type(0), x), x)
 
 
 def floats(dtype, rng):
-    """Numbers of all sizes, ones of medium size, and ones where something changes."""
+    """Numbers of all sizes, of medium size, and around points where the function changes."""
     kind = np.dtype(dtype.as_numpy_dtype)
     bits = rng.integers(0, 2 ** (8 * kind.itemsize), 100_000, dtype=np.uint64)
     yield bits.astype(f"u{kind.itemsize}").view(kind)
@@ -186,7 +186,7 @@ def test_float32_functions_are_precise(name):
 def test_float64_functions_are_precise(name):
     with np.errstate(all="ignore"):
         for x in floats(float64, np.random.default_rng(2)):
-            x = without_denormals(x[::8] if name == "erf" else x)  # whose series takes long
+            x = without_denormals(x[::8] if name == "erf" else x)  # whose series is slow
             true = LONG[name](x.astype(np.longdouble))
             assert error_in_ulps(run(name, x, lanes=4), true) < ULPS
 
@@ -289,7 +289,7 @@ def test_cast(source, target):
     values = [*SPECIAL, 2.0**24 + 1, 2.0**53 + 1, 1e300, 7.9, -7.9, 2147483647.5]
     x = of(source, values)
     if source.is_floating and target.is_integer and platform.machine() not in ("x86_64", "AMD64"):
-        x = x[np.abs(x) < 2.0**31]  # elsewhere astype does with large numbers what it likes
+        x = x[np.abs(x) < 2.0**31]  # for larger ones, astype is undefined
     with StepArithmetic():
         expected = x.astype(target.as_numpy_dtype)
     np.testing.assert_array_equal(run("cast", x, output=target), expected)
@@ -320,7 +320,7 @@ def test_what_is_not_there_is_refused(name, kinds, reason):
 @pytest.mark.parametrize("narrow", NARROW, ids=lambda each: each.name)
 @pytest.mark.parametrize("lanes", [None, 8])
 def test_narrow_numbers_are_cast_as_by_numpy(narrow, lanes):
-    """All of them to float32; and those in the middle between two of them back."""
+    """All of them to float32; and the midpoints between two of them back."""
     given = np.arange(1 << 16, dtype=np.uint16).view(narrow.as_numpy_dtype)
     wide = run("cast", given, output=float32, lanes=lanes)
     np.testing.assert_array_equal(wide, given.astype(np.float32))

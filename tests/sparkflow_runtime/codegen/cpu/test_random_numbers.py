@@ -37,7 +37,7 @@ def test_dtypes_that_are_drawn():
 def test_classes_are_those_that_numpy_would_draw(dtype, index, rows, count, samples):
     ours, theirs = (np.random.Generator(np.random.Philox(3)) for _ in range(2))
     logits = (np.random.default_rng(0).normal(size=(rows, count)) * 3).astype(dtype.numpy)
-    logits[0] -= 2000  # the differences count
+    logits[0] -= 2000  # only the differences matter
     if count > 1:
         logits[-1, -1], logits[1, 0] = -np.inf, 800
     found, failure = np.full((rows, samples), 77, index.numpy), np.array(7, np.int32)

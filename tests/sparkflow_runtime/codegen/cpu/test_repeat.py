@@ -34,7 +34,7 @@ def kernel(
     dtype: dtypes.DType = dtypes.float32,
     size: int = 3,
 ) -> Callable[..., bool]:
-    """A kernel of vectors of three, or of other size: what `make` makes of `count` inputs."""
+    """A kernel of vectors of three elements, or of another size: `make` of `count` inputs."""
     builder = KernelBuilder(1 if size > 1 else 0)
     axes = (True,) if size > 1 else ()
     values = [builder.input(dtype, axes) for _ in range(count)]
@@ -71,7 +71,7 @@ class Memory:
 
 
 def counting(limit: int, *steps: Step) -> Loop:
-    """A loop whose pointers begin with the turn, the next turn and the flag."""
+    """A loop whose pointers begin with the iteration, the next iteration and the flag."""
     return Loop([Call(less_than(limit), (0, 2))], [Call(plus_one(), (0, 1)), *steps], flag=2)
 
 
@@ -96,7 +96,7 @@ def test_a_loop_goes_on_where_it_was_interrupted() -> None:
 
 @pytest.mark.parametrize("limit", [0, 3, 9])
 def test_what_is_called_before_the_first_turn_and_after_the_last(limit: int) -> None:
-    """Once per run, however often it is interrupted; with the addresses of what it is given."""
+    """Once per run, however often it is interrupted; with the addresses of its arguments."""
     memory = Memory(*counters(), np.zeros(3, np.float32), np.zeros(3, np.float32), 0, 0)
     double = kernel(1, lambda b, x: b.call("add", x, x))
     loop = Loop(
@@ -206,7 +206,7 @@ class Listed:
             self.control[field] = value
 
     def run(self, *steps: Step, index: int = 0, turns: int = 1) -> Memory:
-        """The pointers: turn, next turn, flag, index, the list, one that steps set, a result."""
+        """The pointers: iteration, the next, flag, index, the list, one set by steps, a result."""
         at, out = np.array(index, np.int32), np.zeros(3, np.float32)
         memory = Memory(*counters(), at, self.control, 0, out)
         counting(turns, *steps).program(memory.swap(0, 1)).run(memory.pointers, 100)
@@ -280,7 +280,7 @@ def test_a_kernel_of_several_parts() -> None:
 
 
 def test_a_turn_does_one_of_two_lists_of_steps() -> None:
-    """What was doubled once is halved the next time; the choice follows the number of the turn."""
+    """What was doubled once is halved the next time; the iteration number determines the choice."""
     x, wide = np.float32([1, 2, 3]), np.zeros(3, np.float32)
     memory = Memory(*counters(), np.array(False), x, wide)
     early = kernel(1, lambda b, i: b.call("less", i, 2), dtypes.int32, size=1)
@@ -289,7 +289,7 @@ def test_a_turn_does_one_of_two_lists_of_steps() -> None:
     choice = Choose(3, (nested,), (Call(ten, (4, 5)),))
     loop = counting(5, Call(early, (0, 3)), choice)
     loop.program(memory.swap(0, 1) + memory.swap(4, 5)).run(memory.pointers, 100)
-    assert memory.arrays[5].tolist() == [33, 34, 35]  # twice 1, thrice 10
+    assert memory.arrays[5].tolist() == [33, 34, 35]  # twice 1, three times 10
 
 
 @pytest.mark.parametrize("is_chosen", [False, True])

@@ -21,4 +21,4 @@ def test_every_field_of_a_list_is_read() -> None:
 
 def test_kinds_of_steps_that_the_driver_tells_apart() -> None:
     switched = [kind for kind in Kind if f"i64 {kind.value}, label" in TEXT]
-    assert set(Kind) - set(switched) == {Kind.CLEAR}  # what is none of the others
+    assert set(Kind) - set(switched) == {Kind.CLEAR}  # the default case

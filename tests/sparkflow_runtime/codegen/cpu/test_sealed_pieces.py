@@ -1,4 +1,4 @@
-"""What machine code sends and receives has the sums that google-crc32c gives it."""
+"""The checksums of what machine code sends and receives are those of google-crc32c."""
 
 import select
 import socket
@@ -31,7 +31,7 @@ def pair() -> Iterator[Pair]:
 
 
 class Outgoing:
-    """Pieces on their way into a socket."""
+    """Pieces being written to a socket."""
 
     def __init__(
         self, link: socket.socket, pieces: list[np.ndarray], room: int, lead: bytes
@@ -40,13 +40,13 @@ class Outgoing:
         self.sizes = np.array([each.nbytes for each in pieces], np.int64)
         self.copies = np.zeros(room + SUM_BYTES + 8, np.uint8)
         self.copies[: len(lead)] = np.frombuffer(lead, np.uint8)
-        self.copies[room + SUM_BYTES :] = 0xEE  # nothing is written here
+        self.copies[room + SUM_BYTES :] = 0xEE  # nothing may be written here
         self.record = np.array(
             [link.fileno(), len(pieces), room, 0, 0, len(lead), 0, 0x1234, 0], np.int64
         )
 
     def go_on(self) -> bool:
-        """Whether all is sent."""
+        """Continues to send; returns whether everything is sent."""
         assert sealed_pieces.sender(len(self.pieces))(
             self.sizes, self.copies, self.record, *self.pieces
         )

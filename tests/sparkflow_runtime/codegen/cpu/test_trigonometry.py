@@ -5,7 +5,7 @@ from sparkflow_runtime.codegen.cpu.trigonometry import MOST, NUMBERS, bind_sine
 from sparkflow_runtime.codegen.machine import native
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
-ULPS = 1.75  # up to 1,000 π; of larger numbers π/2 is not exact enough for float64
+ULPS = 1.75  # up to 1,000 π; for larger numbers π/2 is not exact enough in float64
 
 
 @pytest.mark.parametrize("number", NUMBERS)

@@ -1,4 +1,4 @@
-"""Generated CUDA C, run on the CPU by `testing.cuda_emulator` and compared with numpy."""
+"""Generated CUDA C, run on the CPU by `support.cuda_emulator` and compared with numpy."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ ROW, COLUMN, BOTH = (T, F), (F, T), (T, T)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Where compiled sources lie: tests with the same kernel compile it once."""
+    """The folder of compiled sources: tests with the same kernel compile it once."""
     return tmp_path_factory.mktemp("cuda")
 
 
@@ -78,7 +78,7 @@ def test_softmax(shape, folder):
 
 
 def test_a_row_that_fits_is_read_once():
-    """From memory, and what is costly of it is computed once."""
+    """From memory, and its costly functions are computed once."""
     source = CudaProgram(SOFTMAX).source()
     again, kept = source.split("__launch_bounds__")
     assert again.count("a0[") == 3
@@ -100,7 +100,7 @@ def test_rows_with_nan_and_infinity_are_as_numpys(folder):
 
 
 def test_cross_entropy_gives_loss_mean_and_gradient(folder):
-    """Rows, then a reduction over what the rows gave."""
+    """Rows, then a reduction over the results of the rows."""
     kernel = Kernel(
         2,
         (Operand(F32, BOTH), Operand(I32, ROW), Operand(F32, (F, F))),
@@ -263,7 +263,7 @@ def test_reductions_give_nan_if_any_element_is(folder):
 
 
 def test_an_output_in_the_place_of_an_input_that_others_read(folder):
-    """The bias is overwritten by a result that varies as it does: everything else comes first."""
+    """The bias is overwritten by a result with the same dimensions: everything else comes first."""
     kernel = Kernel(
         2,
         (Operand(F64, BOTH), Operand(F64, COLUMN)),
@@ -455,7 +455,7 @@ def test_outputs_that_no_thread_would_write_are_refused():
 
 
 def test_a_missed_barrier_is_an_error(folder):
-    """The emulator finds what would hang or give wrong numbers on a card."""
+    """The emulator detects what would hang or give wrong results on a GPU."""
     program = CudaProgram(SOFTMAX)
     whole = program.source
     program.source = lambda wide=False: whole(wide).replace(

@@ -46,7 +46,7 @@ def check(emulator, row, seed, wide, aligned=True):
 
 
 def some_at_night():
-    """Most of the rows by day: each of their functions takes the compiler a moment."""
+    """Most of the rows run in daily tests: each of their functions takes a moment to compile."""
     for number, row in enumerate(ROWS):
         marks = [pytest.mark.nightly] if number % 3 == 2 else []
         yield pytest.param(number, row, id=str(row), marks=marks)
@@ -88,7 +88,7 @@ def test_windows_apart_take_one_launch_and_nothing_between():
 
     assert [len(plan(*each).launches) for each in ((2, 2), (2, 3), (3, 2), (6, 6))] == [1, 1, 2, 2]
     assert plan(2, 2).left_bytes == ()
-    assert plan(3, 2).left_bytes == (2 * 5 * 5 * 32,)  # places of a byte each
+    assert plan(3, 2).left_bytes == (2 * 5 * 5 * 32,)  # positions of one byte each
     assert plan(2, 2).launches[0].grid == (math.ceil(2 * 6 * 6 * 32 / 4 / 256), 1)
     assert plan(2, 2, channels=3).launches[0].grid == (math.ceil(2 * 6 * 6 * 3 / 256), 1)
 

@@ -1,4 +1,4 @@
-"""Colours in machine code against numpy's, to the bit."""
+"""Colours in machine code against numpy's, bit for bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Crops in machine code against numpy's, by way of the ops."""
+"""Crops in machine code against numpy's, through the ops."""
 
 from __future__ import annotations
 

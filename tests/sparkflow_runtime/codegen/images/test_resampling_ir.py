@@ -1,4 +1,4 @@
-"""The code for vectors of every width, whatever this processor has."""
+"""The code for vectors of every width, whatever this processor supports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_vectors_are_no_wider_than_pixels(channels: int, lanes: int) -> None:
 
 
 def test_few_taps_are_written_out() -> None:
-    """Loops are over rows, blocks and vectors of a line, columns, and over taps of any number."""
+    """Loops are over rows, blocks and vectors of a line, columns, and any number of taps."""
     loops = [text(_form(rows=each, columns=each)).count("_body:") for each in (2, 0)]
     assert loops == [4, 8]
 

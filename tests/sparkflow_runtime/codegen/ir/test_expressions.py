@@ -194,6 +194,6 @@ def test_what_arrays_have_not_needs_a_kernel(expression):
 
 
 def test_functions_of_arrays_leave_what_is_built_in():
-    """cupy imports modules when its functions are called, with what is built in for the caller."""
+    """cupy imports modules when its functions are called, with the caller's builtins."""
     function = expressions.of_arrays("2 * x", ("x",))
     assert "__import__" in function.__globals__["__builtins__"]

@@ -65,9 +65,9 @@ def test_positions_and_truths():
         (ROWS, (40, 1), AVX2),
         (ROWS, (7, 3), AVX2),  # fewer rows than lanes
         (ROWS, (15, 3), AVX512),
-        (sums(), (40, 7), AVX2),  # nothing is gathered, which shuffles would cost more than
+        (sums(), (40, 7), AVX2),  # nothing is gathered, since shuffles would cost more
         (sums((False, True), dtype=float16), (40, 3), AVX2),
-        (sums((True, False, False), axes=(True,) * 3), (5, 40, 3), AVX2),  # summed up in memory
+        (sums((True, False, False), axes=(True,) * 3), (5, 40, 3), AVX2),  # summed in memory
         (sums(axes=(True,)), (3,), AVX2),
     ],
 )

@@ -35,7 +35,7 @@ def test_kernels_write_zero_and_leave_the_mode_as_it_was():
         halved = native.body(HALF).bind((), (parts,), parts, threads_)
         for value, expected in ((TINY, 0), (TINY / 2, 0), (-TINY, 0), (4 * TINY, 2 * TINY)):
             array = np.full(parts, value, np.float32)
-            for _ in range(20):  # so that the threads of the pool take parts
+            for _ in range(20):  # so that the threads of the pool take part
                 array[:] = value
                 assert halved(array)
                 assert np.all(array[:threads_] == expected)

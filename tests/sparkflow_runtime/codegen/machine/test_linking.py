@@ -1,4 +1,4 @@
-"""Machine code from text: once per content, and never of text that LLVM refuses."""
+"""Machine code from text: once per content, and never from text that LLVM rejects."""
 
 import ctypes
 

@@ -1,4 +1,4 @@
-"""Functions written as LLVM's text do what they say."""
+"""Functions written as LLVM text compute what they should."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Machine code is called with arrays, refuses what does not fit, and is found again on disk."""
+"""Machine code is called with arrays, rejects what does not fit, and is cached on disk."""
 
 from __future__ import annotations
 

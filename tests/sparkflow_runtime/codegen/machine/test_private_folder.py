@@ -1,4 +1,4 @@
-"""Folders and files that others may have written are never read, whatever is put in their place."""
+"""Folders and files that others may have written are never read, whatever replaces them."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_deleted_folder_is_opened_anew(folder: Path) -> None:
 
 
 def _swap(parent: str, stop: float) -> None:
-    """As another user who owns the folder above: puts his own folder there, and takes it away."""
+    """Acts like the parent folder's owner: puts his own folder there, and removes it."""
     os.setgid(OTHER)
     os.setuid(OTHER)
     while time.monotonic() < stop:
@@ -134,8 +134,8 @@ def test_a_race_for_the_path_is_never_won(
 ) -> None:
     """`kernels` is ours, `mine` the other user's, who exchanges them for two seconds.
 
-    Where parents are looked at, nothing is ever read; and without that look (`is_other_parent`
-    False) nothing that he wrote.
+    If parents are checked, nothing is ever read; and without that check (`is_other_parent` False)
+    nothing that he wrote.
     """
     parent = tmp_path / "parent"
     (parent / "kernels").mkdir(parents=True)

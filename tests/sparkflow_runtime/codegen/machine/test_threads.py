@@ -39,7 +39,7 @@ end:
 
 @pytest.fixture
 def two_threads(monkeypatch):
-    """A pool of two threads whatever the machine has."""
+    """A pool of two threads, whatever the machine has."""
     monkeypatch.setattr(threads, "count", lambda: 2)
     return threads.pool_addresses()
 
@@ -52,7 +52,7 @@ def run(function, parts, addresses=None):
 
 
 def counted(addresses, parts, times):
-    """How often each part ran in `times` jobs."""
+    """Counts how often each part ran in `times` jobs."""
     linked = native.link(COUNTING, ("often",))
     kinds = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64)
     counts = np.zeros(max(parts, 1), np.int64)
@@ -81,7 +81,7 @@ def test_two_parts_run_at_once(two_threads):
     if not threads._has_futex():
         pytest.skip("one thread only")
     both = threading.Barrier(2, timeout=30)
-    run(lambda part: both.wait(), 2)  # hangs in a broken barrier if they do not
+    run(lambda part: both.wait(), 2)  # otherwise the barrier breaks
     assert not both.broken
 
 
@@ -238,7 +238,7 @@ sys.exit(7)
 @pytest.mark.parametrize("ending", list(ENDINGS))
 def test_ends_with_the_interpreter(ending):
     if "child" in ending and sys.version_info >= (3, 12):
-        options = ["-W", "ignore::DeprecationWarning"]  # of forks where there are threads
+        options = ["-W", "ignore::DeprecationWarning"]  # for forks of processes with threads
     else:
         options = []
     done = subprocess.run(

@@ -21,7 +21,7 @@ def test_it_names_the_place_of_each_number(dtype, size):
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @pytest.mark.parametrize("value", [-1, 3, 0, 2**31 - 1, -(2**31)])
 def test_what_is_no_permutation_leaves_places_out(dtype, value):
-    """And nothing beyond them is written."""
+    """And nothing is written beyond them."""
     memory = np.array([0, 1, value, 77, 77], dtype)
     assert inverse(memory[:3]).min() == -1
 

@@ -14,7 +14,7 @@ def right(rows, chosen, k):
     for row, place in zip(rows, chosen, strict=True):
         exists = 0 <= place < row.size
         larger = np.sum(row > row[place]) if exists else 0
-        # TensorFlow looks no further than it has to, but then the answer is no in any case.
+        # TensorFlow looks no further than necessary, but the answer is no in any case.
         found.append(bool(exists and larger < k and np.isfinite(row).all()))
     return found
 

@@ -1,4 +1,4 @@
-"""Cumulative sums and products against numpy's, to the bit."""
+"""Cumulative sums and products against numpy's, bit for bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the loops over rows answer in their header, and that they keep within bounds."""
+"""The results of row loops in their header, and that they stay within bounds."""
 
 import numpy as np
 import pytest

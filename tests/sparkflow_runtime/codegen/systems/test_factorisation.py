@@ -16,7 +16,7 @@ def matrices(count, rows, dtype):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("rows", [1, 2, 7, 8, 16, 17, 33, MOST_ROWS])
 def test_the_factors_are_numpys(rows, dtype, monkeypatch):
-    monkeypatch.setattr(factorisation, "_SHARED_PRODUCTS", 1 << 12)  # on threads, too
+    monkeypatch.setattr(factorisation, "_SHARED_PRODUCTS", 1 << 12)  # also on several threads
     given = matrices(3, rows, dtype)
     upper = np.triu(np.ones((rows, rows), bool), 1)
     unread = np.where(upper, np.nan, given).astype(dtype)

@@ -1,4 +1,4 @@
-"""Where elements lie for contractions: the gradient's phases and packed filters, plainly."""
+"""Positions of elements for contractions: the gradient's phases and packed filters, plainly."""
 
 import itertools
 

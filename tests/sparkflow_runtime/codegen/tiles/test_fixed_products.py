@@ -158,7 +158,7 @@ def test_factors_that_are_not_worth_packing(sizes: Any, count: int) -> None:
 
 def test_parts_of_packed_products_are_equal() -> None:
     form = gemm.form(dtypes.float32)
-    # Of an odd number of columns of tiles one part would have one more.
+    # With an odd number of columns of tiles one part would have one more.
     product = Product(dtypes.float32, 4 * form.rows, 5 * form.columns, 1000)
     assert product._packed_parts(2) == (1, 2, 1)
     product = Product(dtypes.float32, 5 * form.rows, 4 * form.columns, 1000)

@@ -17,7 +17,7 @@ def random(shape, dtype=np.float32, seed=0):
 
 
 def check(left, right, *, turns=(False, False), dtype=dtypes.float32, out=None):
-    """Asserts that the product is computed, and right."""
+    """Asserts that the product is supported, and correct."""
     first = left.swapaxes(-1, -2) if turns[0] else left
     second = right.swapaxes(-1, -2) if turns[1] else right
     expected = first.astype(np.float64) @ second.astype(np.float64)
@@ -108,7 +108,7 @@ def test_stacks(leads):
 @pytest.mark.parametrize("length", [9, 70])
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_heads_lie_beside_each_other(monkeypatch, length, count):
-    """What attention multiplies: [rows, length, heads, width] with heads before length."""
+    """The products in attention: [rows, length, heads, width] with heads before length."""
     monkeypatch.setattr(threads, "count", lambda: count)
     left, right = (random((3, length, 4, 16), seed=n).transpose(0, 2, 1, 3) for n in (1, 2))
     check(left, right, turns=(False, True))

@@ -17,6 +17,6 @@ def test_a_packed_factor_has_whole_tiles(
 
 
 def test_code_that_is_kept_finds_each_size_where_it_was() -> None:
-    """Kernels on the disk read them by these numbers."""
+    """Cached kernels on disk read them by these numbers."""
     assert [each.value for each in Size] == list(range(21))
     assert (Size.M, Size.COUNT, Size.SCALES, Size.COLUMN_PARTS) == (0, 8, 17, 20)

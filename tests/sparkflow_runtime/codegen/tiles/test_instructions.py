@@ -1,7 +1,7 @@
-"""The instructions that kernels have on processors that are not at hand: AVX2, AVX-512, NEON.
+"""The instructions of kernels on processors that are not available: AVX2, AVX-512, NEON.
 
-The assembly is read, not run: a loop that keeps its sums in memory, or multiplies and adds apart,
-computes the same and takes several times as long.
+The assembly is read, not run: a loop that keeps its sums in memory, or multiplies and adds
+separately, computes the same but takes several times as long.
 """
 
 import re
@@ -26,7 +26,7 @@ PROCESSORS = {
     "avx2": (X86, "haswell", 32, r"vfmadd\d+ps\s.*%ymm", r"ymm.*\(%rsp|\(%rsp.*ymm"),
     "neon": (ARM, "neoverse-n1", 16, r"fmla\s+v\d+\.4s", r"\bq\d+, .*\[sp"),
 }
-"""By name: LLVM's platform and processor, bytes of a vector, a product that is added, a spill."""
+"""By name: LLVM's platform and processor, bytes per vector, a fused multiply-add, a spill."""
 TILES = {"avx512": (12, 2), "avx2": (6, 2), "neon": (8, 3)}
 
 
@@ -69,11 +69,11 @@ def test_the_innermost_loop_of_a_product_adds_in_registers(name: str) -> None:
     text = gemm_ir.text(Form("float", vector_bytes // 4, rows, vectors, 384, 1 << 18, 128))
     most = rows * vectors * UNROLLED
     inner = [block for block in blocks(name, text) if count(product, block) >= most]
-    assert len(inner) == (1 if name == "neon" else 2)  # with and without fetching what comes next
+    assert len(inner) == (1 if name == "neon" else 2)  # with and without prefetching
     for block in inner:
         assert count(product, block) == most
         assert count(spill, block) == 0
-        assert len(block) <= 2.2 * most  # the rest are loads of the factors
+        assert len(block) <= 2.2 * most  # the others load the factors
     fetching = [block for block in inner if count("prefetch|prfm", block)]
     assert len(fetching) == len(inner) - 1
 

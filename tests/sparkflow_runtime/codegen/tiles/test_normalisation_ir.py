@@ -1,4 +1,4 @@
-"""Batch normalisation's loops as instructions of processors: nothing goes to memory and back."""
+"""Batch normalisation's loops as instructions of processors: nothing is spilled to memory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_rows_stay_in_registers(
         if count(SUBTRACTION[name], block) == subtractions and count(product, block) == products
     ]
     assert found
-    # AVX2 has 16 registers, which three vectors per four of channels do not leave free
+    # AVX2 has 16 registers, which three vectors per four channels exceed
     if name != "avx2":
         assert all(count(spill, block) == 0 for block in found)
     assert all(len(block) <= 40 for block in found)

@@ -81,7 +81,7 @@ def test_sums_do_not_depend_on_the_number_of_threads(monkeypatch: pytest.MonkeyP
 
 
 def test_a_large_mean_does_not_spoil_the_variance() -> None:
-    """Squares less the square of the mean would have no digit of it."""
+    """The mean of squares minus the square of the mean would have no correct digit."""
     x = draw(5, 5000, 20) + np.float32(3000)
     mean, variance = moments(bound(np.float32, 5000, 20), x)
     wide = x.astype(np.float64)

@@ -38,7 +38,7 @@ _threads = shared_among(pooling, "PARALLEL_ELEMENTS")
 
 
 def _images(shape: Sequence[int], dtype: Any, special: bool = False) -> Array:
-    """Random images with many equal elements, and with infinities and NaN if so asked."""
+    """Random images with many equal elements, and optionally with infinities and NaN."""
     generator = np.random.default_rng(3)
     values = np.round(generator.standard_normal(shape) * 2).astype(dtype)
     if special:

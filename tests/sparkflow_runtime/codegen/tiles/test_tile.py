@@ -19,7 +19,7 @@ BODY = ctypes.CFUNCTYPE(
 class Size(IntEnum):
     DEPTH = 0
     INSIDE = 1
-    """How many lanes of the last vector count."""
+    """The number of valid lanes in the last vector."""
 
 
 class Outer(Writer):

@@ -12,7 +12,7 @@ from tests.sparkflow_runtime.codegen.tiles.test_instructions import PROCESSORS, 
 pytestmark = pytest.mark.skipif(not native.available(), reason="makes machine code")
 
 TILES = {"avx512": (8, 2), "avx2": (6, 2), "neon": (8, 2)}
-"""Rows and vectors: what `winograd_kernels` chooses there."""
+"""Rows and vectors: the choice of `winograd_kernels` there."""
 
 
 def form_of(name: str, taps: int = 3, channels_rest: bool = False) -> Form:

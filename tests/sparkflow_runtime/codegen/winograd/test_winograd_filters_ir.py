@@ -1,4 +1,4 @@
-"""Transformed filters, where each product and panel has them, against the definition in float64."""
+"""Transformed filters, as used by each product and panel, against the definition in float64."""
 
 from __future__ import annotations
 

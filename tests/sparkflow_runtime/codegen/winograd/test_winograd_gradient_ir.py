@@ -28,7 +28,7 @@ def test_the_innermost_loop_of_the_sums_adds_in_registers(name: str, is_by_panel
 
 @pytest.mark.parametrize("taps", [3, 5])
 def test_tiles_of_dy_are_as_large_as_a_tile_has_outputs(taps: int) -> None:
-    """36 elements of a tile of images are read, and all outputs of one of dy."""
+    """It reads 36 elements of a tile of images, and all outputs of one of dy."""
     form = form_of("avx512", taps)
     text = gradient.tiles_text(form)
     assert text.count("load <16 x float>") == 36 + form.tile**2

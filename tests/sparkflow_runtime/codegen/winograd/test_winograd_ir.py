@@ -1,4 +1,4 @@
-"""The transforms of minimal filtering, done with numbers."""
+"""The transforms of minimal filtering, computed with numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sparkflow_runtime.codegen.winograd.winograd_ir import POINTS, Form
 
 
 class Numbers(winograd_ir.Transforms):
-    """The transforms done with numbers in place of registers."""
+    """The transforms, computed with numbers instead of registers."""
 
     def _scaled(self, factor: float, a: Any) -> Any:
         return factor * a

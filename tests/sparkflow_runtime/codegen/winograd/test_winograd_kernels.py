@@ -1,4 +1,4 @@
-"""Minimal filtering against the same sums in float64, and its errors beside those of plain sums."""
+"""Minimal filtering against the same sums in float64; its errors next to those of plain sums."""
 
 from __future__ import annotations
 
@@ -135,12 +135,12 @@ def test_groups_of_tiles(group: int, gradient_group: int, monkeypatch: pytest.Mo
 @pytest.mark.usefixtures("_threads")
 @pytest.mark.parametrize("most", [0, 24])
 def test_panels_of_outputs(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As for filters that are larger than a cache, with several chunks and groups."""
+    """Simulates filters larger than a cache, with several chunks and groups."""
     monkeypatch.setattr(winograd, "FILTERS_AT_ONCE", 0)
     monkeypatch.setattr(winograd, "TILES_AT_ONCE", 0)
     monkeypatch.setattr(winograd, "PANEL_GROUP", most or 1000)
     monkeypatch.setattr(winograd, "CHUNK", 32)
-    monkeypatch.setattr(winograd, "GRADIENT_GROUP", 1000)  # all tiles at once, too
+    monkeypatch.setattr(winograd, "GRADIENT_GROUP", 1000)  # also all tiles at once
     monkeypatch.setattr(winograd, "GRADIENT_CHUNK", 8)
     for geometry in (GEOMETRIES[0], GEOMETRIES[4], GEOMETRIES[6], (3, 18, 13, 70, 48, 3, "VALID")):
         check(geometry)
@@ -152,7 +152,7 @@ def test_panels_of_outputs(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_vectors_of_other_processors(
     vector_bytes: int, tile: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wider or shorter ones than here, where LLVM makes two of one."""
+    """Wider or shorter ones than here, which LLVM splits or combines."""
     other = SimpleNamespace(host=lambda: SimpleNamespace(vector_bytes=vector_bytes))
     monkeypatch.setattr(winograd, "host", other)
     monkeypatch.setattr(winograd, "tile", lambda: tile)
@@ -201,7 +201,7 @@ def bright(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 @pytest.mark.parametrize(
     ("draw", "most"),
-    # for 3 × 3 and 5 × 5: what ADR 0064 says, and some more
+    # for 3 × 3 and 5 × 5: the bounds of ADR 0064, and some more
     [(normal, (3.5, 5)), (positive, (1.5, 1.5)), (bright, (3.5, 5))],
 )
 def test_the_error_beside_that_of_sums_over_windows(draw: Draw, most: tuple[float, float]) -> None:
@@ -225,14 +225,14 @@ def test_the_error_beside_that_of_sums_over_windows(draw: Draw, most: tuple[floa
 
 
 def test_what_is_not_finite_stays_in_its_tiles() -> None:
-    """It reaches all 4 × 4 outputs of each tile that reads it, and no others."""
+    """They reach all 4 × 4 outputs of each tile that reads them, and no others."""
     geometry = (1, 16, 16, 3, 5, 3, "SAME")
     images, filters, dy = arrays(geometry)
     expected = run(winograd, geometry, (images, filters, dy))[0]
-    images[0, 6, 6, 1] = np.inf  # seen by the tile from (4, 4) on alone
+    images[0, 6, 6, 1] = np.inf  # only seen by the tile starting at (4, 4)
     found = run(winograd, geometry, (images, filters, dy))[0]
     inside = found[0, 4:8, 4:8]
-    assert not np.isfinite(inside[1:4, 1:4]).any()  # as by sums over windows
+    assert not np.isfinite(inside[1:4, 1:4]).any()  # as in sums over windows
     found[0, 4:8, 4:8] = expected[0, 4:8, 4:8]
     np.testing.assert_array_equal(found, expected)
 
@@ -241,7 +241,7 @@ def test_scratch_memory_of_before_does_not_matter() -> None:
     geometry = GEOMETRIES[4]
     given = arrays(geometry)
     expected = run(winograd, geometry, given)
-    winograd.scratch.take(1)[:] = 0xFF  # NaN, where a float is read
+    winograd.scratch.take(1)[:] = 0xFF  # NaN, if read as a float
     for a, b in zip(run(winograd, geometry, given), expected, strict=True):
         np.testing.assert_array_equal(a, b)
 

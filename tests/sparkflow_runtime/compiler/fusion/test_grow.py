@@ -20,7 +20,7 @@ NATIVE = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 
 
 def clusters(nodes: Sequence[Node], *shapes: tuple[int, ...]) -> list[list[str]]:
-    """The names of the nodes that share a kernel."""
+    """Returns the names of the nodes that share a kernel."""
     given = {
         Endpoint(n.name, 0): shapes[n.attrs["index"]] for n in nodes if n.op == "_Arg" and shapes
     }
@@ -34,7 +34,7 @@ def units(nodes: Sequence[Node], *shapes: tuple[int, ...]) -> list[Unit]:
 
 
 def agrees(nodes: Sequence[Node], *args: Any) -> None:
-    """Passes when the plan gives what the interpreter does."""
+    """Checks that the plan gives the same as the interpreter."""
     plan, program = planned(nodes, *args)
     results = dict(zip(program.results, plan(None, *args), strict=True))
     for index, value in interpret(nodes, new_context(), args).items():
@@ -66,7 +66,7 @@ def test_a_node_that_waits_for_another_kernel_is_not_in_it_twice() -> None:
         node("b", "AddV2", "a", "m"),
         fetch("b"),
     ]
-    assert clusters(nodes, (3, 3)) == [["a"], ["b"]]  # the product is between them
+    assert clusters(nodes, (3, 3)) == [["a"], ["b"]]  # the product separates them
 
 
 def update_between(late_read: bool) -> list[Node]:
@@ -126,7 +126,7 @@ def test_what_may_fail_waits_for_its_control_edges() -> None:
         fetch("n"),
     ]
     names = [unit.node.name for unit in units(nodes, (2, 3), (2,), ())]
-    assert names.index("check") < names.index("n")  # the kernel is named by its last node
+    assert names.index("check") < names.index("n")  # the kernel is named after its last node
     x, labels = np.zeros((2, 3), np.float32), np.array([1, 3], np.int32)
     plan, _ = planned(nodes, x, labels, np.array(True))
     with pytest.raises(InvalidArgumentError, match="assertion failed"):
@@ -219,7 +219,7 @@ def test_casts_choices_and_rows_of_softmax_in_one_step() -> None:
 
 
 def lent_step(destination: str, view: str) -> list[Node]:
-    """A kernel of what reads a lent tensor, and of what comes after a bundle is sent."""
+    """A kernel of a reader of a lent tensor, and of what follows after a bundle is sent."""
     ps, worker = "/job:ps/replica:0/task:0/device:CPU:0", "/job:w/replica:0/task:0/device:CPU:0"
     receive = node("w", "_RecvBundle", T=[dtypes.float32], key="0-1-0-0", source=ps, lent=[0])
     return [

@@ -1,4 +1,4 @@
-"""Variables of loops that only grow: what is added in place gives what Python's turns give."""
+"""Variables of loops that only grow: updates in place give the same as iterations in Python."""
 
 from collections.abc import Callable
 from typing import Any
@@ -33,7 +33,7 @@ def matrix(*shape: int, seed: int = 0, dtype: type = np.float32) -> tuple[Any, A
 
 
 Turn = Callable[[Any, Any, Any], Any]
-"""From the turn's number, the state and what every turn reads, the next state."""
+"""Maps the iteration number, the state and what every iteration reads to the next state."""
 
 
 def check(turn: Turn, h: tuple[Any, Any], w: tuple[Any, Any], turns: list[int]) -> None:
@@ -106,7 +106,7 @@ def test_large_products_are_added_in_place(plans: list[LoopPlan]) -> None:
 def test_results_are_the_same_whenever_the_loop_is_looked_at(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """How many products are added at once does not depend on how long turns take."""
+    """How many products are added at once does not depend on how long iterations take."""
     from sparkflow_runtime.compiler.loops import plan
 
     h, w = matrix(2, 16), matrix(16, 16, seed=1)

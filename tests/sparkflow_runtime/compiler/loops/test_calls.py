@@ -1,4 +1,4 @@
-"""What ops say of themselves is asked for nodes whose shapes are known."""
+"""Properties that ops declare are queried for nodes with known shapes."""
 
 from typing import Any
 

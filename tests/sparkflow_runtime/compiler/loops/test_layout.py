@@ -1,4 +1,4 @@
-"""What a loop's runs are given and give back, and what the plan has for all of them."""
+"""What a loop's runs receive and return, and what the plan has for all runs."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -29,12 +29,12 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[LoopPlan]:
 
 @pytest.fixture
 def native_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The numbers of turns that loops made in machine code."""
+    """The numbers of iterations of loops in machine code."""
     return spied_runs(monkeypatch)
 
 
 def given(made: LoopPlan) -> list[int]:
-    """The positions of the variables that runs are given."""
+    """Returns the positions of the variables that runs receive."""
     assert made._layout is not None
     return [each.position for each in made._layout.given]
 
@@ -56,7 +56,7 @@ def test_what_variables_begin_with_is_the_same_in_every_run(
     )
     kept = tf.math.reciprocal(end) if known.dtype == tf.float64 else end
     compare(([kept, stays, end], feed), [0, 1, 4])
-    assert [len(given(made)) for made in plans] == [1] * len(plans) != []  # how many turns
+    assert [len(given(made)) for made in plans] == [1] * len(plans) != []  # the count
 
 
 def test_values_that_are_not_known_are_given(plans: list[LoopPlan]) -> None:
@@ -66,7 +66,7 @@ def test_values_that_are_not_known_are_given(plans: list[LoopPlan]) -> None:
         lambda i, *_: i < limit, lambda i, a, b: (i + 1, a + b, b), [0, tf.zeros(3), x[0]]
     )
     compare(([a, b], feed), [0, 3])
-    assert [len(given(made)) for made in plans] == [2] * len(plans) != []  # and how many turns
+    assert [len(given(made)) for made in plans] == [2] * len(plans) != []  # and the count
 
 
 def test_only_what_is_read_is_given_back(plans: list[LoopPlan]) -> None:
@@ -98,7 +98,7 @@ def test_arrays_that_do_not_lie_in_order_are_taken(native_runs: list[int]) -> No
 def test_tables_of_pointers_are_for_the_stacks_and_turns_of_a_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A tape of more turns than a stack has room for at first, one of few, one that was kept."""
+    """A tape of more iterations than a stack first has room for, one of few, one that was kept."""
     monkeypatch.setattr(layout, "_MOST_TABLES", 3)
     monkeypatch.setattr(plan, "FIRST_CAPACITY", 4)
     x = vector(0.5, -0.25)

@@ -1,4 +1,4 @@
-"""Pieces of which moved tensors consist, copied beside what the node's own kernel gives."""
+"""Pieces of moved tensors, compared with the result of the node's own kernel."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +22,7 @@ B = -np.arange(1.0, 10.0, dtype=np.float32).reshape(3, 3)
 
 
 def planned(make: Callable[[Any, Any], Any]) -> tuple[Any, list[Any], list[Known], tuple[int, ...]]:
-    """The node that is made of two placeholders, its inputs, what is known of them, what moves."""
+    """Returns the node made from two placeholders, its inputs, what is known, and what moves."""
     with tf.Graph().as_default(), tf.Session() as session:
         given = {tf.placeholder(tf.float32, each.shape): each for each in (A, B)}
         made = make(*given)

@@ -1,4 +1,4 @@
-"""What keeps a loop from running in machine code from first to last turn."""
+"""What prevents a loop from running completely in machine code."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 
 
 def reason(monkeypatch: pytest.MonkeyPatch, turn: Callable[[Any], Any], start: Any) -> str:
-    """Why the loop is left to Python; nothing where it is not."""
+    """Returns why the loop is left to Python; "" if it is not."""
     found: list[str] = []
     plan = binding.plan_loop
 
@@ -64,7 +64,7 @@ def test_left_to_python(
 
 
 def steps_of(monkeypatch: pytest.MonkeyPatch, turn: Callable[[Any], Any], start: Any) -> int:
-    """How many steps a turn has, besides that of its number."""
+    """Returns the number of steps of an iteration, besides that of its number."""
     made = spied_plans(monkeypatch)
     with tf.Graph().as_default(), tf.Session() as session:
         fed = tf.placeholder(start.dtype, start.shape)
@@ -94,7 +94,7 @@ def test_another_shape_is_no_step(
 
 
 def inner(turn: Callable[[Any, Any], Any], turns: Any) -> Callable[[Any], Any]:
-    """A turn that is a loop of two variables, which change over, beside one that stays."""
+    """An iteration that is a loop over two variables, which are swapped, next to one that stays."""
 
     def outer(a: Any) -> Any:
         def step(i: Any, x: Any, y: Any, same: Any) -> Any:

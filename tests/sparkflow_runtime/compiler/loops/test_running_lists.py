@@ -1,4 +1,4 @@
-"""Lists while a loop runs: which ones fit, and what becomes of them."""
+"""Lists while a loop runs: which ones fit, and how they change."""
 
 import ctypes
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ def test_lengths_that_must_agree() -> None:
 
 
 class Run:
-    """A run of no turns with one list, in which anything may happen to the list's addresses."""
+    """A run without iterations on one list, whose addresses may change in any way."""
 
     def __init__(self, of: LoopList, value: TensorList, rows: int = 0) -> None:
         self.running, self.value = RunningList(of, 1), value

@@ -49,7 +49,7 @@ def test_where_what_is_read_was_recorded() -> None:
 
 
 class Recorder:
-    """3 and 6 are on stacks 0 and 1, 6 a row ahead; 8 is the same in every turn."""
+    """3 and 6 are on stacks 0 and 1, 6 one row ahead; 8 is the same in every iteration."""
 
     def number_of(self, path: Any) -> int:
         return number_at([3, 8, 6], path)

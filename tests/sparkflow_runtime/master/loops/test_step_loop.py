@@ -1,4 +1,4 @@
-"""Loops over several partitions: joined updates, ends at one step, held and cancelled loops."""
+"""Loops over several partitions: joined updates, common ends, held and cancelled loops."""
 
 import threading
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def test_updates_are_joined_by_step() -> None:
     assert [(each.first_step, each.num_steps) for each in found] == [(5, 1), (6, 1)]
     second(LoopUpdate(7, 5, (), 9.0, 9.0))
     assert [(each.first_step, each.num_steps) for each in found] == [(5, 1), (6, 1), (7, 1)]
-    # By the place among the fetches; times of those that fetch something.
+    # By the position in the fetches; the times are those of steps that fetch something.
     assert [[v.tolist() for v in each.values] for each in found] == [
         [[10], [1]],
         [[20], [2]],
@@ -61,7 +61,7 @@ def test_what_one_partition_did_alone_is_not_reported() -> None:
 
 
 class LoopLink:
-    """A worker whose loop ends when the test says so, or when it is told after how many steps."""
+    """A worker whose loop ends when the test says so, or when it is told the number of steps."""
 
     def __init__(self) -> None:
         self.future: Future[LoopEnd] = Future()
@@ -76,7 +76,7 @@ class LoopLink:
             self.future.set_result(LoopEnd(num_steps))
 
     def finish_step(self, step_id: int, error: OpError | None = None) -> None:
-        """Has nothing to forget."""
+        """Does nothing: there is nothing to forget."""
 
 
 def loop_of(links: list[LoopLink], terms: LoopTerms) -> Loop:
@@ -122,7 +122,7 @@ def client(request: pytest.FixtureRequest, cluster: LocalCluster) -> Iterator[Se
 
 
 def counters(devices: list[str]) -> list[Any]:
-    """Two counters that nothing connects, a queue nobody fills, and a sum of both counters."""
+    """Two independent counters, a queue nobody fills, and a sum of both counters."""
     nodes = [
         placeholder("by", ()),
         node("q", "FIFOQueueV2", shared_name="q", component_types=[dtypes.float32]),
@@ -170,7 +170,7 @@ def test_all_partitions_stop_at_one_step(client: SessionClient) -> None:
         count = loop.wait(WAIT_S).num_steps
         assert count > 0
         assert values(client) == [each + count for each in before]
-        loop.stop()  # over already
+        loop.stop()  # already ended
 
 
 def test_a_loop_stopped_at_once_has_whole_steps(client: SessionClient) -> None:
@@ -209,7 +209,7 @@ def test_closing_the_session_ends_loops(client: SessionClient) -> None:
 def test_bounds_end_all_partitions(client: SessionClient) -> None:
     loop = client.start_loop(["sum:0", "add0:0"], {}, [], LoopTerms(None, 0, {0: 20.0, 1: 50.0}))
     assert loop.wait(WAIT_S).num_steps == 10
-    # What has no need of the sum may have gone ahead, as far as a loop lets it.
+    # What does not need the sum may be ahead, as far as a loop allows.
     assert all(10 <= value < 20 for value in values(client))
 
 

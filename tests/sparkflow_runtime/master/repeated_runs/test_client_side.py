@@ -1,4 +1,4 @@
-"""Sessions of another process's kind: their repeated runs go over the tensor channel."""
+"""Sessions as in another process: their repeated runs use the tensor channel."""
 
 import functools
 import signal
@@ -50,7 +50,7 @@ X = np.float32([1, 2])
 
 @pytest.fixture(autouse=True)
 def _elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server of this process is spoken to as one of another."""
+    """Treats this process's server like that of another process."""
     monkeypatch.setattr(remote_session, "masters_here", {})
 
 
@@ -110,7 +110,7 @@ def test_repeated_runs_go_over_the_channel(
         (value,), metadata = session.run(["add:0"], {"x:0": X}, [])
         assert metadata is None
         assert value.tolist() == [turn, 2 * turn]
-        value += 1  # it is the caller's own
+        value += 1  # it belongs to the caller
     call = session.make_callable(["add:0", "v:0"], ["x:0"], [])
     with pytest.raises(AssertionError, match="gRPC"):
         call(X)  # the first time

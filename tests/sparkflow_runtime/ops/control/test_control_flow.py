@@ -1,4 +1,4 @@
-"""If, Case, While and calls, in every form, run from GraphDefs as a client sends them."""
+"""If, Case, While and calls, in every form, run from GraphDefs as sent by a client."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The ops that become If and While before a step runs, and those that stand in for dead tensors.
+"""The ops that become If and While before a step runs, and placeholders for dead tensors.
 
 Switch, RefSwitch, Merge, RefMerge, Enter, RefEnter, Exit, RefExit, NextIteration, RefNextIteration,
 LoopCond; ControlTrigger, FakeParam, _NoValue.

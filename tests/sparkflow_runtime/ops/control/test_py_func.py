@@ -1,4 +1,4 @@
-"""PyFunc and PyFuncStateless: what they take from Python functions, and what they refuse."""
+"""PyFunc and PyFuncStateless: what they accept from Python functions, and what they reject."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""Tapes: what _TapeRead, _TapeLength, _TapeGradient and _TapeGradientRead make of them."""
+"""Tapes: the results of _TapeRead, _TapeLength, _TapeGradient and _TapeGradientRead."""
 
 import numpy as np
 
@@ -23,7 +23,7 @@ def test_a_tape_is_as_long_as_there_were_calls():
 
 
 def recorded(session, fetches):
-    """The tensors that the functions of a step record."""
+    """Returns the tensors that the functions of a step record."""
     metadata = tf.RunMetadata()
     options = tf.RunOptions(output_partition_graphs=True)
     session.run(fetches, options=options, run_metadata=metadata)

@@ -1,4 +1,4 @@
-"""Convolution nodes on a GPU: what cuDNN is given, on a stand-in that convolves by definition."""
+"""Convolution nodes on a GPU: the calls of cuDNN, on a stand-in that convolves by definition."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from support.fake_cupy import FakeCupy
 
 
 class Cudnn:
-    """Convolutions as their definition has them; it asks for contiguous arrays."""
+    """Convolutions by definition; requires contiguous arrays."""
 
     def __init__(self):
         self.kinds = []
@@ -68,7 +68,7 @@ def layout_of(data_format, strides, padding):
 
 
 def run(member, data_format, strides, padding, monkeypatch):
-    """The result on the stand-in and by numpy, and what cuDNN did."""
+    """Returns the result on the stand-in and by numpy, and the calls of cuDNN."""
     rng = np.random.default_rng(0)
     cupy, cudnn = FakeCupy(), Cudnn()
     monkeypatch.setattr(gpus, "front_end", lambda: cudnn)
@@ -117,7 +117,7 @@ def test_convolutions_and_gradients(member, data_format, strides, monkeypatch):
 @pytest.mark.parametrize("member", [0, 1, 2])
 @pytest.mark.parametrize("strides", [(1, 1), (2, 2)])
 def test_zeros_around(strides, member, monkeypatch):
-    """On every side alike, and one more column at the end."""
+    """On every side, and one more column at the end."""
     result, expected, cudnn = run(member, "NHWC", strides, "SAME", monkeypatch)
     np.testing.assert_allclose(result, expected, rtol=1e-10, atol=1e-12)
     assert len(cudnn.kinds) == 1

@@ -1,4 +1,4 @@
-"""Which kernels convolution nodes get; that these are right is tested beside them."""
+"""Which kernels convolution nodes get; the kernels have their own tests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OPS = (Conv2D, Conv2DBackpropInput, Conv2DBackpropFilter)
 
 @pytest.fixture
 def chosen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The kernels that were chosen since."""
+    """The kernels chosen so far."""
     monkeypatch.delenv(VARIABLE, raising=False)
     found: list[str] = []
 

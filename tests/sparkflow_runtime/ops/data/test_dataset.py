@@ -163,7 +163,7 @@ def test_prefetching_stops_at_its_bound_and_its_thread_ends_when_it_is_closed():
     endless = dataset_transforms.repeated(numbers(5), -1)
     iterator = dataset_threads.prefetched(dataset_functions.mapped(endless, count), 3).iterate()
     assert iterator.next(FakeStep()) == (0,)
-    for _ in range(4):  # the one given and three more
+    for _ in range(4):  # the returned one and three more
         assert taken.acquire(timeout=10)
     assert len(produced) == 4
     assert len(sparkflow_threads()) == 1
@@ -391,7 +391,7 @@ def test_columns_of_parquet_and_arrow_files(tmp_path):
             elements(make([str(tmp_path / name).encode()], ["y"], TYPES[:1]))
 
 
-# Every op type once, by the nodes that the front end makes, or by hand where it makes others.
+# Every op type once, by the nodes that the front end creates, or by hand if it creates others.
 D = tf.data.Dataset
 E = tf.data.experimental
 LONG = {"output_types": [tf.int64], "output_shapes": [()]}
@@ -399,7 +399,7 @@ LONGS = {"output_types": [tf.int64], "output_shapes": [None]}
 
 
 def node(op_type, *inputs, **attrs):
-    """A dataset of int64 numbers that the front end does not make so."""
+    """A dataset node of int64 numbers that the front end does not create."""
     converted = [
         [t._variant_tensor for t in each]
         if isinstance(each, list) and isinstance(each[0], D)
@@ -416,7 +416,7 @@ def node(op_type, *inputs, **attrs):
 
 
 def like(op_type, dataset, replaced=(), **attrs):
-    """The node of a dataset with another op type and other last inputs."""
+    """The node of a dataset with a different op type and different last inputs."""
     made = dataset._variant_tensor.op
     grouped = iterator._grouped(made, list(made.inputs))
     kept = {k: v for k, v in made._attrs.items() if k in ("f", "Targuments", *LONG)}
@@ -646,7 +646,7 @@ def test_ops_of_files(tmp_path):
 
 
 def test_rows_that_nobody_hosts_are_told():
-    """`SparkflowHostedDataset`; `test_hosted_datasets.py` has those that are hosted."""
+    """`SparkflowHostedDataset`; `test_hosted_datasets.py` tests hosted ones."""
     element = structure.Component(tf.float32, (2,))
     with tf.Graph().as_default(), tf.Session() as session:
         rows = dataset_of(

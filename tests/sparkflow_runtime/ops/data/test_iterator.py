@@ -132,7 +132,7 @@ def test_kinds_of_iterators():
         assert session.run(same) == 0
         assert session.run(other.get_next()) == 1
         session.run(ended)
-        assert session.run(same) == 0  # a one-shot iterator that was ended begins again
+        assert session.run(same) == 0  # a one-shot iterator that has ended starts again
 
 
 def test_optionals():
