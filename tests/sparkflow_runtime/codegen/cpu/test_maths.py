@@ -129,7 +129,7 @@ DOUBLE = {**LONG, "sigmoid": special.expit, "erf": special.erf}
 
 
 def error_in_ulps(found, true):
-    """Returns the largest error, in units in the last place of found's dtype; inf if specials differ.
+    """Returns the largest error, in units in the last place of found; inf for wrong specials.
 
     Denormals may be zero.
     """
