@@ -1,4 +1,4 @@
-"""What a process makes once is made once, whatever its threads and forks do."""
+"""What a process should create once is created once, whatever its threads and forks do."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def threads_change_often() -> Iterator[None]:
 
 
 def at_once(ask: Callable[[], object]) -> set[int]:
-    """The identities of what some threads get that ask at the same time."""
+    """Returns the identities of what concurrent threads get."""
     ready = threading.Barrier(THREADS, timeout=60)
 
     def run() -> object:
@@ -50,7 +50,7 @@ def test_threads_that_ask_at_once_get_the_same(decorate) -> None:
     @decorate
     def make(number: int) -> object:
         made.append(number)
-        for _ in range(100):  # others have time to come
+        for _ in range(100):  # time for others to arrive
             threading.Event().wait(0)
         return object()
 
@@ -130,7 +130,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def test_a_child_that_is_forked_while_something_is_made_goes_on() -> None:
-    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}  # of forks with threads
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}  # for forks of processes with threads
     done = subprocess.run([sys.executable, "-c", FORKS], timeout=60, check=False, env=environment)
     assert done.returncode == 7
 
@@ -154,12 +154,12 @@ VALUES = frozenset(
         ),
     }
 )
-"""What a function may return that `functools` remembers: numbers, texts and descriptions, of which
-two are as good as one, and which no address points into."""
+"""What a function cached by `functools` may return: numbers, strings and descriptions, of which
+duplicates are harmless, and which no address refers to."""
 
 
 def trees_with(text: str) -> Iterator[tuple[Path, ast.Module]]:
-    """The parsed modules of both packages that have this text; parsing all takes seconds."""
+    """Yields the parsed modules of both packages with this text; parsing all takes seconds."""
     for path in (path for package in PACKAGES for path in package.rglob("*.py")):
         source = path.read_text(encoding="utf-8")
         if text in source:
@@ -167,7 +167,7 @@ def trees_with(text: str) -> Iterator[tuple[Path, ast.Module]]:
 
 
 def remembered_by_functools() -> Iterator[tuple[str, str]]:
-    """Every such function: where it is, and the type that it returns."""
+    """Yields all such functions: the place, and the return type."""
     for path, tree in trees_with("cache"):  # `cache`, `lru_cache`, `cached_property`
         if path == Path(once_module.__file__):
             continue
@@ -193,7 +193,7 @@ def _is_functools(node: ast.expr) -> bool:
 
 
 def test_functools_remembers_plain_values_only() -> None:
-    """Where what is remembered holds code, memory or threads, it goes through `once`."""
+    """If the cached value holds code, memory or threads, `once` must be used."""
     found = dict(remembered_by_functools())
     assert len(found) > 10
     wrong = {
@@ -208,7 +208,7 @@ def test_functools_remembers_plain_values_only() -> None:
 
 
 def _names(node: ast.expr) -> Iterator[ast.expr]:
-    """The types that an annotation names."""
+    """Yields the types named by an annotation."""
     if isinstance(node, ast.Name | ast.Attribute):
         yield node
     elif isinstance(node, ast.Subscript) and ast.unparse(node.value) == "np.dtype":
@@ -225,11 +225,11 @@ REPLACED = {
     "runtime/sparkflow_runtime/security/defaults.py": {"_given"},
     "sparkflow/spark/launch/connect/free_slots.py": {"_last_query"},
 }
-"""Names that functions may bind anew: settings, locks in a forked child, what was last."""
+"""Names that functions may rebind: settings, locks in a forked child, most recent values."""
 
 
 def test_nothing_else_is_made_when_it_is_first_needed() -> None:
-    """`global x; if x is None: x = ...` makes two where two threads come at once."""
+    """`global x; if x is None: x = ...` creates two if two threads run it concurrently."""
     for path, tree in trees_with("global"):
         names = {
             name for each in ast.walk(tree) if isinstance(each, ast.Global) for name in each.names

@@ -1,4 +1,4 @@
-"""A process ends with its parent, and so does what it executes instead of itself."""
+"""A process ends with its parent, and so does a program that replaces it."""
 
 import os
 import select
@@ -36,7 +36,7 @@ def test_a_command_ends_with_the_process_that_was_killed() -> None:
 
 
 def test_a_command_does_not_begin_after_the_end_of_its_parent() -> None:
-    adopted = "1"  # who had it started is another process than the parent that it has
+    adopted = "1"  # its parent is no longer the process that started it
     done = subprocess.run(
         [sys.executable, tied.__file__, adopted, "echo", "began"], capture_output=True, check=False
     )

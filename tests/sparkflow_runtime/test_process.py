@@ -15,7 +15,7 @@ from sparkflow_runtime.protos.config_pb2 import ConfigProto
 
 @pytest.fixture
 def restored(monkeypatch):
-    """Puts the process's numbers of threads back afterwards."""
+    """Restores the process's numbers of threads afterwards."""
     monkeypatch.setattr(threads, "_limit", 0)
     with threadpoolctl.threadpool_limits(None):
         yield

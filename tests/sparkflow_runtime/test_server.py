@@ -175,7 +175,7 @@ def test_a_session_waits_for_tasks_that_start_later() -> None:
         opened.extend(device.name for device in session.list_devices())
         session.close()
 
-    # A port that is bound and not served yet takes connections and does not answer.
+    # A bound port that is not served yet accepts connections and does not answer.
     client = threading.Thread(target=use)
     client.start()
     first.start()

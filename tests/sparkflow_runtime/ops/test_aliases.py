@@ -1,4 +1,4 @@
-"""What ops say of the memory of their outputs. Tests that run ops hold them to it, see below."""
+"""What ops declare about the memory of their outputs. Tests that run ops check it, see below."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Ops that are formulas of others: what follows from `define`, and what a class says itself.
+"""Ops that are formulas of others: what is derived from `define`, and what a class defines itself.
 
-The rows of `cases_*.py` test sparkflow's own ones as they test every op.
+The rows of `cases_*.py` test sparkflow's own like every other op.
 """
 
 import tracemalloc
@@ -55,7 +55,7 @@ class Total(Composed):
 
 
 class Turned(Composed):
-    """Lists, several outputs of a step, and a step that kernels cannot have."""
+    """Lists, several outputs of a step, and a step that kernels do not support."""
 
     inputs = "parts: N * T"
     outputs = "y: T"
@@ -204,7 +204,7 @@ def test_numbers_of_the_formula_alone_are_computed_once() -> None:
     op = registry.lookup("FakeQuantWithMinMaxArgs")
     assert isinstance(op, Composed)
     steps = op.recipe({"min": -1.0, "max": 3.0, "num_bits": 8, "narrow_range": False}).steps
-    assert len(steps) < 10  # of 20, where the ends are inputs
+    assert len(steps) < 10  # of 20, if the ends are inputs
 
 
 def test_memory_of_a_step_is_free_when_its_last_reader_has_run() -> None:
@@ -215,6 +215,6 @@ def test_memory_of_a_step_is_free_when_its_last_reader_has_run() -> None:
     tracemalloc.start()
     try:
         run(large)
-        assert tracemalloc.get_traced_memory()[1] < 3.5 * large.nbytes  # of four steps
+        assert tracemalloc.get_traced_memory()[1] < 3.5 * large.nbytes  # for four steps
     finally:
         tracemalloc.stop()

@@ -1,4 +1,4 @@
-"""Gradients where an op has none in the mathematical sense: what TensorFlow 2.21 gives there."""
+"""Gradients where an op is not differentiable: the results of TensorFlow 2.21."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ TWOS = np.array([2.0, 2.0, 2.0])
 
 
 def gradient(build, x):
-    """The gradient of the sum of `build(g, x)` by x."""
+    """Returns the gradient of the sum of `build(g, x)` with respect to x."""
     g = EagerBuilder()
     tensor = g.tensor(np.array(x, np.float64))
     y = build(g, tensor)
@@ -23,7 +23,7 @@ def gradient(build, x):
 @pytest.mark.parametrize(
     ("build", "x", "expected"),
     [
-        # Ties share what arrives among reductions; the first operand gets it among two.
+        # Reductions share the gradient among ties; of two operands the first one gets it.
         (lambda g, x: g.Max(x, FIRST), [1, 3, 3, 2], [0, 0.5, 0.5, 0]),
         (lambda g, x: g.Min(x, FIRST), [1, 1, 3, 2], [0.5, 0.5, 0, 0]),
         (lambda g, x: g.Maximum(x, TWOS), [1, 2, 3], [0, 1, 1]),

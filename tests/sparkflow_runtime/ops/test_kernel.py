@@ -39,7 +39,7 @@ def test_numpy_computes_as_kernels_do():
 
 @pytest.mark.parametrize("is_private", [True, False])
 def test_numpy_is_silent_inside_and_as_before_afterwards(is_private, monkeypatch):
-    if not is_private:  # as of numpy 1
+    if not is_private:  # as in numpy 1
         monkeypatch.setitem(sys.modules, "numpy._core", None)
     silent, as_before = kernel._silence()
     monkeypatch.setattr(kernel, "_silent", silent)
@@ -65,7 +65,7 @@ def test_the_mode_is_a_threads_own():
     other = threading.Thread(target=lambda: found.append(keeps_denormals()))
     other.start()
     other.join()
-    assert found == [False, True]  # the first one has inherited it
+    assert found == [False, True]  # the first thread has inherited it
     assert keeps_denormals()
 
 

@@ -1,4 +1,4 @@
-"""What ops do as one call of machine code is what their kernels do, on every row of the table."""
+"""Ops as one call of machine code do the same as their kernels, on every row of the table."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ DECLARED = {
 }
 DRAWN = {"RandomUniform", "Multinomial"}
 LOOSE = {"MatrixInverse", "MatrixSolve"}
-"""Those that round otherwise than LAPACK."""
+"""Ops that round differently from LAPACK."""
 
 
 def site_of(g: EagerBuilder, operation: Any) -> CallSite:
@@ -38,7 +38,7 @@ def site_of(g: EagerBuilder, operation: Any) -> CallSite:
 
 
 def called(call: MachineCall, operation: Any) -> tuple[list[np.ndarray[Any, Any]], bool]:
-    """What the call writes, and whether it fails."""
+    """Returns what the call writes, and whether it fails."""
     arrays = [np.ascontiguousarray(operation.inputs[place].read()) for place in call.inputs]
     written = [np.full_like(np.asarray(each.read(), order="C"), 77) for each in operation.outputs]
     failure = np.array(0, np.int32)
@@ -55,7 +55,7 @@ CASES = [
 
 
 def calls_of(case: Any) -> Any:
-    """Per dtype the operation and the call that its op says that it is."""
+    """Yields, per dtype, the operation and its op's machine call."""
     op = registry.lookup(case.op)
     for dtype in case.run_dtypes():
         g = EagerBuilder()
@@ -71,7 +71,7 @@ def test_a_call_does_what_the_kernel_does(case: Any) -> None:
     for operation, call in calls_of(case):
         found, failed = called(call, operation)
         if failed and ("Slice" in case.op or case.op == "TopKV2"):
-            continue  # bounds that are cut off, and rows with NaN, are left to Python
+            continue  # clipped bounds, and rows with NaN, are left to Python
         assert not failed
         for one, tensor in zip(found, operation.outputs, strict=True):
             rtol = 1e-4 if case.op in LOOSE else 1e-6

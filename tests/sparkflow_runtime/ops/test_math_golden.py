@@ -1,6 +1,6 @@
-"""Replays what TensorFlow answered to special values, from scripts/generate_math_golden.py.
+"""Replays TensorFlow's answers for special values, from scripts/generate_math_golden.py.
 
-Outputs are compared, and that both accept or both refuse; the texts of errors are our own.
+Outputs are compared, and that both accept or both reject; the texts of errors are our own.
 """
 
 import json
@@ -47,7 +47,7 @@ def difference(record: dict, flat: dict, known: bool) -> str | None:
     ]
     try:
         outputs = g.run(registry.lookup(record["op"]), inputs, record["attrs"]).outputs
-    except (InvalidArgumentError, ValueError) as error:  # bare ufuncs raise what numpy raises
+    except (InvalidArgumentError, ValueError) as error:  # bare ufuncs raise numpy's errors
         return None if "error" in record else f"refused with {error!r}"
     if "error" in record:
         return f"accepted, where TensorFlow says {record['error']!r}"

@@ -1,4 +1,4 @@
-"""Convolution and pooling nodes: machine code against numpy's way, in both data formats."""
+"""Convolution and pooling nodes: machine code against numpy, in both data formats."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Node = tuple[str, dict[str, Any], tuple[Array, ...]]
 SMALL = {"images": (2, 7, 9, 5), "filters": (3, 2, 5, 6)}
 POINTWISE = {"images": (2, 4, 3, 8), "filters": (1, 1, 8, 5)}
 ONE_CHANNEL = {"images": (2, 6, 6, 1), "filters": (3, 3, 1, 4)}
-LARGE = {"images": (1, 3, 3, 300), "filters": (3, 3, 300, 400)}  # one gradient is numpy's way
+LARGE = {"images": (1, 3, 3, 300), "filters": (3, 3, 300, 400)}  # one gradient is computed by numpy
 CONVOLUTIONS = [
     (SMALL, [1, 1], "SAME"),
     (SMALL, [2, 3], "VALID"),
@@ -55,7 +55,7 @@ def _context() -> KernelContext:
 
 
 def _plain(node: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Array]:
-    """The kernel where there is no code generator."""
+    """Returns the kernel without a code generator."""
     with monkeypatch.context() as patch:
         patch.setattr(native, "available", lambda: False)
         op = registry.lookup(node.op)
@@ -83,7 +83,7 @@ def _check(case: Node, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _in_format(array: Array, data_format: str) -> Array:
-    """What has channels last in the data format, not contiguous."""
+    """Converts an array with channels last to the data format, not contiguous."""
     wide = np.repeat(array, 2, axis=0)[::2]
     return wide if data_format == "NHWC" else wide.transpose(0, 3, 1, 2)
 
@@ -108,7 +108,7 @@ def test_convolutions(
     generator = np.random.default_rng(5)
     depthwise = family[0].startswith("Depthwise")
     shape, filters_shape = shapes["images"], shapes["filters"]
-    multiplier = 2 if strides == [2, 3] else 1  # the others have kernels of their own
+    multiplier = 2 if strides == [2, 3] else 1  # the others have separate kernels
     if depthwise:
         filters_shape = (*filters_shape[:3], multiplier)
     images: Array = generator.standard_normal(shape).astype(kind)

@@ -84,7 +84,7 @@ def runs_on_gpu(case) -> bool:
 
 
 def has_gpu_kernels(check, *arguments) -> bool:
-    """Whether a check has run; placement gives to the CPU what a GPU has no kernel for."""
+    """Whether a check has run; placement assigns to the CPU what a GPU has no kernel for."""
     try:
         check(*arguments, gpu_builder)
     except UnimplementedError as error:

@@ -1,6 +1,6 @@
-"""Replays what TensorFlow's kernels answered, from the files of scripts/generate_op_golden.py.
+"""Replays the answers of TensorFlow's kernels, from the files of scripts/generate_op_golden.py.
 
-Outputs are compared, and that both accept or both refuse; the texts of errors are our own.
+Outputs are compared, and that both accept or both reject; the texts of errors are our own.
 """
 
 import json
@@ -52,7 +52,8 @@ def difference(record: dict, flat: dict, known: bool) -> str | None:
         outputs = g.run(registry.lookup(record["op"]), inputs, record["attrs"]).outputs
     except InvalidArgumentError as error:
         if known and error.message.startswith("Negative dimension size"):
-            # The figures are of kernels alone, which give nothing; TensorFlow's graphs refuse too.
+            # The answers are of kernels alone, which return nothing; TensorFlow's graphs reject it,
+            # too.
             assert any(0 in place[1] for place in record["outputs"])
             return None
         return None if "error" in record else f"refused with {error.message!r}"

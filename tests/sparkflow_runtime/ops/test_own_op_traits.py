@@ -1,4 +1,4 @@
-"""An op of a user's own gets what it says of itself allows, one test a fact."""
+"""A user's own op gets what its traits allow, one test per trait."""
 
 from typing import Any
 
@@ -228,7 +228,7 @@ def on_ps(name: str, op: str, *inputs: str, **attrs: Any) -> Node:
 
 
 def narrowed(*nodes: Node) -> list[str]:
-    """What travels in 16 bits between a variable that asks for it and a worker."""
+    """Returns what is sent in 16 bits between a variable that requests it and a worker."""
     wire = {WIRE_ATTR: dtypes.bfloat16}
     variable = on_ps("v", "VariableV2", dtype=dtypes.float32, shape=(8, 4), **wire)
     arg = node("grad", "_Arg", T=dtypes.float32, index=0, shape=(8, 4), device=WORKER)
@@ -289,7 +289,7 @@ class SumsRows(Update):
 
 
 def with_table(*nodes: Node) -> list[str]:
-    """The ops on rows that a graph gets for a table on a parameter server."""
+    """Returns the ops on rows in a graph for a table on a parameter server."""
     ids = node("ids", "_Arg", T=dtypes.int64, index=0, shape=(None,), device=WORKER)
     rows = node("rows", "_Arg", T=dtypes.float32, index=1, shape=(None, 64), device=WORKER)
     table = on_ps("v", "VariableV2", dtype=dtypes.float32, shape=(1000, 64))

@@ -1,4 +1,4 @@
-"""What shape inference makes of shapes that are known in part."""
+"""Shape inference with partly known shapes."""
 
 import numpy as np
 import pytest

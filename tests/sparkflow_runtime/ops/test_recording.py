@@ -1,7 +1,7 @@
-"""What an op says of being `capturable` holds: its rows run while a stand-in for a GPU records.
+"""`capturable` ops are: their rows run while a stand-in for a GPU captures.
 
-Whatever waits for the card, takes an array to it, or is a product of cupy's, is an error there. The
-recording is what must give the row's results, from inputs that were others when it was made.
+Anything that waits for the GPU, copies an array to it, or is a product by cupy is an error there.
+A replay must give the row's results, from inputs that were different during capture.
 """
 
 from pathlib import Path
@@ -23,7 +23,7 @@ def _flat(case):
     return [each for value in values for each in (value if type(value) is list else [value])]
 
 
-DTYPES = {None, dtypes.float32}  # products of others are cupy's
+DTYPES = {None, dtypes.float32}  # other products are computed by cupy
 CASES = [
     case
     for module in op_cases.load_cases(Path(__file__).parent)
@@ -51,7 +51,7 @@ def operation_of(case, dtype):
 
 
 def _others(values):
-    """Other numbers; of integers not all will do."""
+    """Returns different values; not all integers are possible."""
     return np.zeros_like(values) if values.dtype.kind == "f" else values
 
 
@@ -82,7 +82,7 @@ def recorded(cupy, operation):
         return list(made) if isinstance(made, tuple | list) else [made]
 
     with cupy.cuda.Stream(non_blocking=True) as stream:
-        run()  # what is made once is made now
+        run()  # creates what is created once
         stream.synchronize()
         stream.begin_capture()
         try:
@@ -98,7 +98,7 @@ def recorded(cupy, operation):
 
 
 def one_row_a_day():
-    """The rows of `CASES`, all but the first of an op to be run at night."""
+    """The rows of `CASES`; all but the first of an op run only in nightly tests."""
     seen = set()
     for case in CASES:
         nightly = [pytest.mark.nightly] if case.op in seen else []
@@ -114,5 +114,5 @@ def test_a_recording_gives_the_same(case, cupy):
             operation = operation_of(case, dtype)
             found = recorded(cupy, operation)
             for each, tensor in zip(found, operation.outputs, strict=True):
-                rough = {"rtol": 1e-2, "atol": 1e-2}  # float16; other tests say how exact it is
+                rough = {"rtol": 1e-2, "atol": 1e-2}  # float16; other tests check its precision
                 np.testing.assert_allclose(each, tensor.read(), **rough)

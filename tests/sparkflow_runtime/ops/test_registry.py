@@ -1,4 +1,4 @@
-"""Modules of ops are imported when an op of theirs is asked for, in whatever order that is."""
+"""Modules of ops are imported when one of their ops is looked up, in any order."""
 
 import os
 import subprocess
@@ -37,7 +37,7 @@ print(sorted(listed) == [op.op_type for op in registry.imported_ops()])
 
 @pytest.mark.parametrize("seed", range(4))
 def test_ops_can_be_asked_for_in_any_order(seed):
-    """Forms that are derived from other ops are the same ones, too."""
+    """Forms derived from other ops are the same ones, too."""
     command = [sys.executable, "-c", IN_SOME_ORDER, str(seed)]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "True\n"
 
@@ -62,7 +62,7 @@ def test_an_op_of_sparkflow_cannot_be_hidden_before_it_is_imported():
 
 
 def test_what_an_op_says_is_found_before_its_module_is_imported():
-    """As for the nodes of a GraphDef that was read from a file."""
+    """As for the nodes of a GraphDef read from a file."""
     code = (
         "from sparkflow_runtime.ops import registry\n"
         "print(registry.find('VarHandleOp').is_variable, registry.find('NotThere').is_variable)"

@@ -1,4 +1,4 @@
-"""What follows from what an op says of itself, and from what it does not say."""
+"""What follows from what an op declares, and from what it does not declare."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What value rules say of values known in part must hold whatever the unknown elements are."""
+"""What value rules return for partly known values must hold whatever the unknown elements are."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ I32 = {"T": dtypes.int32}
 
 
 def value(elements, shape=None):
-    """A Value of integers, None where they are not known."""
+    """A Value of integers, None for unknown ones."""
     flat = np.array(elements, dtype=object).reshape(-1)
     unknown = np.array([each is None for each in flat], np.bool_)
     array = np.array([9 if each is None else each for each in flat], np.int32)
@@ -44,7 +44,7 @@ def evaluate(op_type, values, attrs):
     return evaluation.evaluate(op, node, [each.array.shape for each in values], kinds, values)
 
 
-# op, inputs, attributes, per output what is known
+# op, inputs, attributes, what is known of each output
 ROWS = [
     ("ConcatV2", [value([1, U]), value([3]), value(0)], {"N": 2}, [[1, U, 3]]),
     ("Concat", [value(0), value([1, U]), value([3])], {"N": 2}, [[1, U, 3]]),

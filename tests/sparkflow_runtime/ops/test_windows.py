@@ -1,4 +1,4 @@
-"""Where windows lie: against a plain enumeration of their elements, and TensorFlow's errors."""
+"""Positions of windows: against a plain enumeration of their elements, and TensorFlow's errors."""
 
 import itertools
 
@@ -56,7 +56,7 @@ def test_windows_cover_the_padded_image(
         assert window.count == -(-dim // stride)
         assert 0 <= window.after - window.before <= 1
         assert window.count <= len(starts)
-        # One zero less would be one window less.
+        # One zero less would mean one window less.
         assert not window.after or (window.count - 1) * stride + extent == padded
     else:
         assert (window.before, window.after) == ((2, 1) if padding == "EXPLICIT" else (0, 0))

@@ -60,7 +60,7 @@ def test_random_graphs_keep_their_values(seed: int, known: str) -> None:
 
 
 def test_tensors_that_stay_have_the_types_they_had() -> None:
-    """Or more is known of them, as of what a constant shape now describes."""
+    """Or more is known of them, such as what a constant shape now describes."""
     for seed in range(20):
         graph = pruned(random_program(seed), with_shapes=True)
         types = infer_types(graph)
@@ -72,7 +72,7 @@ def test_tensors_that_stay_have_the_types_they_had() -> None:
 
 
 def test_passes_go_on_until_nothing_changes() -> None:
-    """A constant that is folded makes room for a rule, whose result is merged."""
+    """A folded constant enables a rule, whose result is merged."""
     nodes = [
         placeholder("x", (2, 2)),
         *[const("a", 3), const("b", 2), node("c", "Sub", "a", "b")],

@@ -96,7 +96,7 @@ def test_scattered_rows_are_added_up_before_they_travel(op: str) -> None:
 
 
 def added_up(also_read: bool = False) -> Graph:
-    """What an optimizer makes for an update that needs each id once."""
+    """The nodes of an optimizer for an update that needs each id once."""
     nodes = [n for n in lookup() if n.name in {"ids", "values", "flat_shape", "flat"}]
     nodes += [
         node("unique", "Unique", "flat", T=I64, device=PS),
@@ -166,7 +166,7 @@ def test_types_are_found_whatever_the_ids_look_like() -> None:
 
 
 def meeting(**attrs: object) -> Graph:
-    """A replica's dense and sparse gradient, on their way to those of other replicas."""
+    """A replica's dense and sparse gradient, sent to those of other replicas."""
     nodes = [n for n in lookup() if n.name in {"ids", "values", "flat_shape", "flat"}]
     return Graph(
         [

@@ -25,7 +25,7 @@ def test_constant_computations_become_constants() -> None:
             ]
         )
     )
-    assert [n.name for n in folded] == ["c", "x", "y"]  # and what nobody reads any more is gone
+    assert [n.name for n in folded] == ["c", "x", "y"]  # and what nobody reads any more is removed
     np.testing.assert_array_equal(folded["c"].attrs["value"], np.float32([-1, -4]), strict=True)
     only = fold(Graph([const("a", [1, 2]), node("b", "Neg", "a", device="/cpu:0", _source="m:1")]))
     assert (only["b"].op, only["b"].device, only["b"].source) == ("Const", "/cpu:0", "m:1")

@@ -65,7 +65,7 @@ def test_a_network_runs_with_channels_last_and_gives_the_same() -> None:
         np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-5, strict=True)
     formats = {n.attrs["data_format"] for n in result if "data_format" in n.attrs}
     assert formats == {"NHWC"}
-    # The image comes in once; fetched are two images and the gradient by the image.
+    # The image is converted once; two images and the image gradient are fetched.
     counts = Counter(each.op for each in result)
     assert counts["Transpose"] == 4
     assert result["conv/channels_last"].source == "model.py:7"

@@ -34,10 +34,10 @@ INT = {"T": dtypes.int64}
 
 
 def random_graph(rng: random.Random) -> tuple[list[Node], Request]:
-    """Integer arithmetic, and variables whose reads and updates have a fixed order each."""
+    """Integer arithmetic, and variables with a fixed order of reads and updates each."""
     nodes: list[Node] = []
     tensors: list[str] = []
-    variables: list[tuple[str, str]] = []  # name and the node that touched it last
+    variables: list[tuple[str, str]] = []  # name, and the node that last used it
 
     def device() -> str:
         return rng.choice([*DEVICES, *DEVICES, ""])
@@ -97,7 +97,7 @@ def random_graph(rng: random.Random) -> tuple[list[Node], Request]:
 
 
 def run(parts: Sequence[Partition], request: Request, args: Sequence[Any]) -> list[np.ndarray]:
-    """What every step fetched; all partitions run their loops in threads of their own."""
+    """Returns the fetches of every step; all partitions run their loops in separate threads."""
     resources = Resources()
     rendezvous = StepRendezvous()
     results: list[Any] = [None] * len(request.fetches)

@@ -115,7 +115,7 @@ def test_soft_placement_falls_back_to_the_cpu_of_the_task(soft: bool) -> None:
             UnimplementedError, match=r"VariableV2 for device GPU with string(.|\n)*'text'"
         ):
             devices(no_kernel, placement(G0, W0))
-    # No softness brings a node to another task.
+    # Soft placement never moves a node to another task.
     with pytest.raises(InvalidArgumentError, match="Cannot assign a device"):
         devices([const("c", 1, device="/job:tpu")], placement(W0, soft=soft))
 

@@ -72,7 +72,7 @@ def test_who_waits_for_a_fed_placeholder_does_not_run_it() -> None:
     pruned = prune(GRAPH, [Endpoint("x", 0)], [], ["waits", "x"])
     assert "x" not in names(pruned)
     assert pruned["waits"].control_inputs == ("_arg_x_0", "update")
-    # Whatever else is fed still runs for those who wait for it.
+    # Anything else that is fed still runs for nodes that wait for it.
     fed = prune(Graph([*GRAPH, node("w", "NoOp", after=["sum"])]), [Endpoint("sum", 0)], [], ["w"])
     assert {"sum", "x"} <= names(fed)
 

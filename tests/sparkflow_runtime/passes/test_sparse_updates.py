@@ -18,7 +18,7 @@ WORKER = "/job:worker/replica:0/task:0/device:CPU:0"
 
 
 def added_up(*, device: str = PS, after: tuple[str, ...] = ()) -> list[Node]:
-    """What an optimizer makes of the gradient `values` at `indices`."""
+    """The nodes of an optimizer for the gradient `values` at `indices`."""
     return [
         node("values", "_Arg", T=dtypes.float32, index=0, shape=(None, 2), device=device),
         node("indices", "_Arg", T=I32, index=1, shape=(None,), device=device),

@@ -42,7 +42,7 @@ def graph(*read: str) -> Graph:
 @pytest.mark.parametrize(
     ("read", "kept"),
     [
-        (["loop:3"], [0, 3]),  # what the condition reads stays
+        (["loop:3"], [0, 3]),  # what the condition reads is kept
         (["loop:1"], [0, 1, 3]),  # and what a variable that is read depends on
         ([], [0]),
     ],

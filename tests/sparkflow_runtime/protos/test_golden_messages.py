@@ -54,7 +54,7 @@ def _new(name: str) -> Message:
 
 def _unknown_fields(message: Any) -> list[str]:
     """Returns the unknown fields of a message and of all messages in it, as "Message.number"."""
-    # The stubs do not know that the set iterates.
+    # The stubs lack that the set is iterable.
     unknown: Any = unknown_fields.UnknownFieldSet(message)
     found = [f"{message.DESCRIPTOR.name}.{field.field_number}" for field in unknown]
     for field, value in message.ListFields():

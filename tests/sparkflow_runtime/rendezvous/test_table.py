@@ -61,7 +61,7 @@ def test_a_sender_waits_for_its_taker(step: StepRendezvous, start: Start) -> Non
     for iteration in range(MAX_AHEAD):
         step.put("k", iteration, iteration)
     ahead = start(step.put, "k", MAX_AHEAD, "ahead")
-    step.put("other", 0, None)  # other keys have room of their own
+    step.put("other", 0, None)  # other keys have their own bound
     assert not ahead.done()
     assert step.take("k", 0, WAIT_S) == 0
     ahead.result(WAIT_S)
@@ -84,7 +84,7 @@ def test_abort_ends_every_wait_with_the_first_error(step: StepRendezvous, start:
     step.abort(CancelledError(message="second"))
     found = [wait.exception(WAIT_S) for wait in waits]
     assert [(type(e), str(e)) for e in found] == [(InvalidArgumentError, "first")] * 3
-    assert len({id(e) for e in found}) == 3  # each thread has an instance of its own
+    assert len({id(e) for e in found}) == 3  # each thread has its own instance
     assert called == ["now"]
     step.on_abort(lambda: called.append("late"))
     assert called == ["now", "late"]
@@ -192,7 +192,7 @@ def test_both_ends_find_one_rendezvous_until_it_is_finished() -> None:
         step.take("k", 0)
     with pytest.raises(AbortedError, match="Step 7 is over"):  # a peer's late request
         table.find(7)
-    table.finish(9, CancelledError(message="stopped"))  # before anybody heard of it
+    table.finish(9, CancelledError(message="stopped"))  # before anybody used it
     with pytest.raises(CancelledError, match="stopped"):
         table.find(9)
 

@@ -1,4 +1,4 @@
-"""Runs that are left where they would wait: at queues and at accumulators, beside threads."""
+"""Runs that are parked where they would wait: at queues and at accumulators, next to threads."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def accumulator() -> ConditionalAccumulator:
 
 
 class Run:
-    """A run of one part: it calls something that parks, and again once that is said to be done."""
+    """A run of one part: it calls something that parks, and again once that is reported done."""
 
     def __init__(self, call: Callable[[], Any]) -> None:
         self.call = call
@@ -116,10 +116,10 @@ def test_what_is_there_is_taken_at_once() -> None:
 def test_a_parked_run_holds_no_thread_and_is_continued_by_another() -> None:
     queue = queue_of_numbers()
     run = dequeuing(queue)
-    assert not run.ended.is_set()  # and this thread goes on
+    assert not run.ended.is_set()  # and this thread continues
     enqueue(queue, 5)
     assert run.wait() == 5
-    assert run.threads[1] != threading.get_ident()  # it is in the midst of something else
+    assert run.threads[1] != threading.get_ident()  # which is busy with something else
 
 
 def test_the_thread_that_ends_waits_continues_the_runs_itself_when_it_has_finished() -> None:
@@ -137,7 +137,7 @@ def test_the_thread_that_ends_waits_continues_the_runs_itself_when_it_has_finish
 
 
 def test_a_queue_is_served_in_order_whoever_waits() -> None:
-    """A run, a thread and a run: threads do not overtake runs, nor runs threads."""
+    """A run, a thread and a run: neither overtakes the other."""
     queue = queue_of_numbers()
     first, found, step = dequeuing(queue), [], FakeStep()
     thread = threading.Thread(target=lambda: found.append(int(queue.dequeue(step)[0])))
@@ -243,7 +243,7 @@ def test_a_run_that_gives_up_loses_its_place_and_nothing_else(error: Any, expect
     with pytest.raises(type(error), match=expected):
         many.wait()
     assert behind.wait() == 1
-    many.give_up(error)  # it is over
+    many.give_up(error)  # it has ended
     enqueue(queue, 2)
     assert len(queue) == 1
 
@@ -288,7 +288,7 @@ def test_a_run_waits_for_gradients() -> None:
 
 
 def test_several_sums_are_taken_once_each() -> None:
-    """The mean is computed in place, and must not be computed again."""
+    """The mean is computed in place, and must not be computed twice."""
     first, second = accumulator(), accumulator()
 
     def call() -> list[Any]:
@@ -498,7 +498,7 @@ def test_many_takers_and_givers_lose_and_repeat_nothing(capacity: int | None) ->
 
 
 def test_a_run_that_was_parked_leaves_no_garbage() -> None:
-    """Its values would stay until the collector comes, which took 160 µs per step (2026-11-28)."""
+    """Its values would stay until the next collection, which took 160 µs per step (2026-11-28)."""
     queue, gradients = queue_of_numbers(), accumulator()
 
     def cycle() -> None:

@@ -116,7 +116,7 @@ class TestQueueState:
         greedy, fewer = queue.dequeue(3), queue.dequeue(2, allow_fewer=True)
         queue.enqueue(elements(1))
         queue.close(False)
-        # As TensorFlow counts: two were still missing, and the one taken is not back yet.
+        # Counted as in TensorFlow: two were missing, and the one taken is not back yet.
         assert str(greedy.error).endswith("(requested 2, current size 0)")
         assert fewer.error is None
         assert names(fewer) == [1]

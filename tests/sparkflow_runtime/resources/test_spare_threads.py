@@ -1,4 +1,4 @@
-"""Threads that are used again, and end when nobody has a call for them."""
+"""Threads that are reused, and end when nobody has a call for them."""
 
 import threading
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ WAIT_S = 20.0
 
 @pytest.fixture(autouse=True)
 def none_idle(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Threads of other tests are not taken, and those of these end soon."""
+    """Ignores threads of other tests, and makes those of these tests end soon."""
     monkeypatch.setattr(spare_threads, "_idle", [])
     monkeypatch.setattr(spare_threads, "IDLE_TIMEOUT_S", 0.2)
     before = set(threading.enumerate())
@@ -25,7 +25,7 @@ def none_idle(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def run() -> threading.Thread:
-    """The thread that ran a call, once it is idle."""
+    """Returns the thread that ran a call, once it is idle."""
     seen: list[threading.Thread] = []
     done = threading.Event()
 
@@ -50,7 +50,7 @@ def test_calls_at_once_do_not_wait_for_each_other() -> None:
     meet = threading.Barrier(5)
     for _ in range(4):
         start_thread(lambda: meet.wait(WAIT_S))
-    meet.wait(WAIT_S)  # passes only where all four run beside each other
+    meet.wait(WAIT_S)  # passes only if all four run concurrently
 
 
 def test_a_thread_without_a_call_ends_and_is_not_given_one() -> None:

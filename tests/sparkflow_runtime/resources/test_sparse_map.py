@@ -1,4 +1,4 @@
-"""Sparse tensors under numbers: each is given once."""
+"""Sparse tensors stored under numbers: each can be taken once."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def test_each_tensor_is_given_once_and_in_the_order_asked_for() -> None:
     assert kept.take([numbers[2], numbers[0]]) == [tensors[2], tensors[0]]
     with pytest.raises(InvalidArgumentError, match=f"SparseTensor: {numbers[2]} in map"):
         kept.take([numbers[1], numbers[2]])
-    # What could be given of a request that failed is still there.
+    # The available part of a request that failed is still there.
     assert kept.take([numbers[1], numbers[3]]) == [tensors[1], tensors[3]]
 
 

@@ -25,7 +25,7 @@ def test_another_array_is_told_of_and_another_value_in_it_is_not():
     variable.array = None
     assert [(left is first, array is first) for left, array in seen] == [
         (False, True),
-        (True, False),  # told after it was set, with what was there
+        (True, False),  # reported after it was set, with its contents
     ]
 
 

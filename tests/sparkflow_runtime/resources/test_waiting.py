@@ -19,7 +19,7 @@ def pool():
 
 
 class Box:
-    """A value that arrives, as the resources of this package hold it."""
+    """A value that arrives, stored like the resources of this package."""
 
     def __init__(self):
         self.condition = threading.Condition()
@@ -76,7 +76,7 @@ def test_a_step_cancelled_before_does_not_wait():
 
 
 def test_a_step_that_cancels_under_its_own_lock_does_not_block():
-    """The callback may come while the step's lock is held, and while we ask the step."""
+    """The callback may be called while the step's lock is held, and while we query the step."""
     box = Box()
     lock = threading.RLock()
     step = FakeStep()

@@ -1,4 +1,4 @@
-"""What is shown where the program says nothing."""
+"""The credentials if the program specifies none."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which connections are shut to make room, on sockets of the test's own."""
+"""Which connections are closed to make room, tested on sockets of the test."""
 
 import errno
 import os
@@ -36,7 +36,7 @@ class Port:
             self.accepted.append(self.door.accept()[0])
 
     def open(self) -> list[bool]:
-        """Which callers have not been cut off, in the order of their coming."""
+        """Returns which callers have not been cut off, in the order of arrival."""
         found = []
         for each in self.callers:
             each.setblocking(False)
@@ -69,7 +69,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def peer(link: socket.socket) -> str:
-    """As gRPC names who is at the other end."""
+    """Returns the other end's address as written by gRPC."""
     host, number = link.getpeername()[:2]
     return f"ipv6:%5B{host}%5D:{number}" if ":" in host else f"ipv4:{host}:{number}"
 
@@ -78,7 +78,7 @@ def test_those_that_came_first_and_made_no_call_go(port: Port) -> None:
     made = Strangers()
     other = Port()
     other.call(5)
-    for _ in range(3):  # three times three come
+    for _ in range(3):  # three times three arrive
         port.call(3)
         made._look({port.number: 100})
     made.admit(peer(port.accepted[0]))
@@ -103,7 +103,7 @@ def test_a_connection_stays_for_a_moment_whatever_happens(
     assert Strangers()._look({port.number: 1})
     assert port.open() == [True] * 4
     monkeypatch.setattr(module, "HURRIED_S", -1.0)
-    Strangers()._look({port.number: 3})  # not half as many again
+    Strangers()._look({port.number: 3})  # fewer than half as many again
     assert port.open() == [True] * 4
     Strangers()._look({port.number: 1})
     assert port.open().count(True) == 1
@@ -137,7 +137,7 @@ def test_names_of_peers_that_are_gone_are_forgotten(
 def test_what_could_not_be_looked_at_is_not_taken_for_gone(
     port: Port, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the process has no descriptor left: a peer is one later, too, and so is a stranger."""
+    """If no descriptor is left, a peer may still be one later, and so may a stranger."""
 
     def exhausted(descriptor: int) -> int:
         raise OSError(errno.EMFILE, "Too many open files")

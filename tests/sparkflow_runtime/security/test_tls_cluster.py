@@ -1,4 +1,4 @@
-"""A cluster within TLS: sessions, steps over two tasks, and who is not let in."""
+"""A cluster with TLS: sessions, steps over two tasks, and who is not admitted."""
 
 from collections.abc import Iterator
 
@@ -50,7 +50,7 @@ def test_a_step_over_two_tasks(cluster: LocalCluster) -> None:
 
 @pytest.mark.parametrize("transport", ["tcp", "grpc"])
 def test_tensors_travel_encrypted(transport: Transport) -> None:
-    size = 1_000_000  # many records of TLS
+    size = 1_000_000  # many TLS records
     graph = graph_def(
         variable("v", (size,), device=PS),
         placeholder("x", (size,), device=WORKER),

@@ -33,6 +33,6 @@ def test_tokens_are_struck_out_of_texts() -> None:
 
 
 def test_an_empty_token_is_none() -> None:
-    """An environment variable that is not set must not open a server to everybody."""
+    """An unset environment variable must not open a server to everybody."""
     with pytest.raises(PermissionDeniedError, match="has no credentials"):
         security.require_credentials("0.0.0.0", "", insecure=False)

@@ -1,4 +1,4 @@
-"""The user's own token: where it lies, who can read it, and what it opens."""
+"""The user's own token: where it is stored, who can read it, and what it opens."""
 
 import contextlib
 import os
@@ -30,7 +30,7 @@ MODULE = sys.modules[user_token.__module__]
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the token of this test lies."""
+    """The folder of this test's token."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     return tmp_path / "sparkflow"
 
@@ -90,7 +90,7 @@ def test_jobs_of_cron_and_login_shells_have_the_same(
 def test_a_link_among_temporary_files_does_not_lead_away_from_the_runtime_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Any user can make it, to a folder of this user's that has a file with the name."""
+    """Any user can create one, to a folder of this user that has a file with the name."""
     monkeypatch.setattr(MODULE, "_RUNTIME", str(tmp_path / "run-{}"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
@@ -106,7 +106,7 @@ def test_a_link_among_temporary_files_does_not_lead_away_from_the_runtime_direct
 def test_the_runtime_directory_of_another_user_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))  # as `sudo -E` leaves it
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))  # as left by `sudo -E`
     (tmp_path / "run").mkdir()
     real = os.stat
 
@@ -201,7 +201,7 @@ def test_a_server_on_loopback_lets_in_who_has_the_users_token(server: Server) ->
     assert session.run(["c:0"], {}, [])[0][0] == 2.0
     session.close()
     assert status_of(server, (TOKEN_KEY, token.at(server.port))) is grpc.StatusCode.OK
-    # Neither what another port has seen, nor the token itself.
+    # Neither the token for a different port, nor the token itself.
     for shown in (token.at(server.port + 1), token, ""):
         assert status_of(server, (TOKEN_KEY, shown)) is grpc.StatusCode.UNAUTHENTICATED
     assert status_of(server) is grpc.StatusCode.UNAUTHENTICATED

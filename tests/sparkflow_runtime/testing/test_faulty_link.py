@@ -61,7 +61,7 @@ def client(link: FaultyLink) -> Iterator[socket.socket]:
 
 def test_a_piece_is_spoilt_once(link: FaultyLink, client: socket.socket) -> None:
     link.spoil(lambda data: data[::-1] + b"!", spared=1)
-    for sent, wanted in ((b"ab", b"ba!"), (b"cd", b"cd")):  # the first piece is the way there
+    for sent, wanted in ((b"ab", b"ba!"), (b"cd", b"cd")):  # the first piece is the request
         client.sendall(sent)
         assert client.recv(10) == wanted
         assert not link.spoils
@@ -144,7 +144,7 @@ def test_it_cuts_after_so_many_bytes(link: FaultyLink, client: socket.socket) ->
     rest = b""
     while data := client.recv(10):
         rest += data
-    assert b"56".startswith(rest)  # What was on its way back may be lost.
+    assert b"56".startswith(rest)  # The end of the answer may be lost.
     assert link.passed_bytes == 6
 
 
@@ -171,7 +171,7 @@ def test_a_cluster_behind_faulty_links_recovers_from_a_cut() -> None:
             cluster.target("worker", 0), credentials=cluster.credentials, create_timeout_s=60
         )
         session.extend(nodes)
-        # The worker has a connection of its own, which gRPC tries anew a second after it failed.
+        # The worker has its own connection, which gRPC retries a second after it failed.
         deadline = time.monotonic() + 30
         while True:
             try:

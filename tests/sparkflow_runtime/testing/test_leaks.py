@@ -43,7 +43,7 @@ def test_a_thread_that_waits_for_calls_of_the_process_is_nobody_s() -> None:
         assert called.wait(60)
 
     def occupy() -> None:
-        for _ in range(len(idle_threads()) + 1):  # one of them in a thread that is new
+        for _ in range(len(idle_threads()) + 1):  # at least one of them in a new thread
             start_thread(partial(end.wait, 60))
 
     with pytest.raises(AssertionError, match="'sparkflow-strand'"), assert_nothing_left(0.05):

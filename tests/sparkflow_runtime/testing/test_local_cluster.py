@@ -142,7 +142,7 @@ def test_processes_end_with_a_killed_parent() -> None:
         "print(*[p.pid for p in cluster._processes.values()], flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    # The children inherit standard error: its end means that they have ended as well.
+    # The children inherit standard error: its end means that they have ended, too.
     parent = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
     )
@@ -153,7 +153,7 @@ def test_processes_end_with_a_killed_parent() -> None:
 
 
 def _ends(pid: int) -> bool:
-    """Whether a process is gone, or goes within a minute: its files are closed a little earlier."""
+    """Whether a process has ended, or ends within a minute: its files are closed a bit earlier."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:

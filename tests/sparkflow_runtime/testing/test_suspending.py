@@ -1,4 +1,4 @@
-"""A process that is suspended stands still with all of its threads."""
+"""A suspended process stops with all of its threads."""
 
 import subprocess
 import sys

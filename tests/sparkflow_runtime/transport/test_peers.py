@@ -31,7 +31,7 @@ WAIT_S = 20
 
 
 class Sender:
-    """A task whose bundles the test decides about; waits for those it does not know."""
+    """A task whose bundles are controlled by the test; waits for unknown ones."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -172,7 +172,7 @@ def test_unknown_and_unreachable_tasks_are_named(peers: Peers) -> None:
 def test_calls_held_for_one_task_do_not_wait_until_another_was_dialled(
     peers: Peers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which takes seconds where a machine is gone: they were sent before."""
+    """Dialling takes seconds if a machine is gone: they were sent before."""
     held = Asking()
     peers._askers["/job:other"] = held  # type: ignore[assignment]
     monkeypatch.setattr(peers, "_self", Self(token="t"))
@@ -187,7 +187,7 @@ def test_calls_held_for_one_task_do_not_wait_until_another_was_dialled(
 
 
 class Asking:
-    """An asker that has calls to send."""
+    """An asker with calls to send."""
 
     flushed = False
     is_open = True
@@ -286,7 +286,7 @@ def test_a_channel_that_was_being_opened_when_its_task_was_given_up_is_not_used(
 
 @pytest.mark.parametrize("transport", ["tcp", "auto"])
 def test_a_task_that_is_started_again_where_it_was_is_asked_at_once(transport: str) -> None:
-    """Nothing was to come from the one before when it ended, so that nobody waited at its end."""
+    """Nothing was expected from the previous one when it ended, so nobody waited for its end."""
     first = Server(None, "w", 1, host="127.0.0.1", token="t")
     first.start()
     peers = Peers({TASK: first.address}, Self(token="t", transport=transport))
@@ -308,7 +308,7 @@ def test_a_task_that_is_started_again_where_it_was_is_asked_at_once(transport: s
 
 @pytest.mark.parametrize("transport", ["tcp", "auto", "grpc"])
 def test_a_task_that_was_not_there_is_asked_as_soon_as_it_is(transport: str) -> None:
-    """gRPC answers for a while what it found before, without having another look."""
+    """gRPC keeps returning earlier errors for a while without trying again."""
     place = Server(None, "w", 1, host="127.0.0.1", token="t")
     place.start()
     place.stop()
@@ -329,7 +329,7 @@ def test_a_task_that_was_not_there_is_asked_as_soon_as_it_is(transport: str) -> 
         stub = peers.stub(TASK)
         if transport != "grpc":
             assert peers.channel(TASK) is not None
-        assert peers.stub(TASK) is stub  # one that is reached is kept
+        assert peers.stub(TASK) is stub  # a reached one is kept
     finally:
         peers.close()
         server.stop()
@@ -351,6 +351,6 @@ def test_what_is_asked_over_the_connection_before_goes_on(peers: Peers, sender: 
     sender.wait_asked("l;0")
     peers.stub(TASK).found_nobody = True
     assert peers.stub(TASK) is not None
-    peers.close()  # which ends what is asked over either
+    peers.close()  # which ends the requests over both
     assert isinstance(waiting.exception(WAIT_S), CancelledError)
     threads.shutdown()

@@ -1,4 +1,4 @@
-"""Peers that speak otherwise are refused before a step, with what both sides are."""
+"""Peers with a different protocol are rejected before a step, with both versions."""
 
 from types import SimpleNamespace
 
@@ -37,7 +37,7 @@ def test_both_sides_are_named(theirs: Protocol | None, message: str) -> None:
 
 
 def test_the_dtypes_of_this_version_are_those_that_others_have() -> None:
-    """A change of a number or a size changes what travels: then `VERSION` has to grow, too."""
+    """A change of a number or a size changes what is sent: then `VERSION` must grow, too."""
     assert (protocol.own().version, protocol.own().dtypes) == (1, DTYPES)
 
 

@@ -99,7 +99,7 @@ def test_without_the_token_no_handler_runs(
 
 
 def test_who_is_known_and_refuses_is_no_longer_reached(server: rpc.RpcServer) -> None:
-    """A call whose header was changed on its way, or somebody else has the port now."""
+    """A call whose header was changed in transit, or the port now belongs to somebody else."""
     client = stub(server, "wrong")
     client.is_known = True
     with pytest.raises(UnavailableError, match=r"it refuses .*token is missing or wrong"):
@@ -145,7 +145,7 @@ def test_stop_does_not_wait_for_blocked_handlers(server: rpc.RpcServer) -> None:
 
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
-"""What an HTTP/2 client says before anything else: its name, and that it has no settings."""
+"""The first bytes of an HTTP/2 client: its preface, and that it has no settings."""
 
 
 def strangers(server: rpc.RpcServer, said: bytes, count: int) -> list[socket.socket]:
@@ -157,7 +157,7 @@ def strangers(server: rpc.RpcServer, said: bytes, count: int) -> list[socket.soc
 
 
 def is_cut_off(stranger: socket.socket) -> bool:
-    """Whether the server ends the connection; waits for that."""
+    """Waits until the server ends the connection; returns whether it does."""
     try:
         while stranger.recv(4096):
             pass
@@ -199,7 +199,7 @@ def test_connections_have_a_bound_and_those_within_it_go_on(
     assert client.call("Echo", PING, ConfigProto.FromString, 20) == PING
     for each in crowd:
         each.close()
-    # There is room again; gRPC tries until it is let in.
+    # There is room again; gRPC retries until it is admitted.
     other = stub(server)
     rpc.await_ready(other._channel, "The peer", 20)
     assert other.call("Echo", PING, ConfigProto.FromString, 20) == PING

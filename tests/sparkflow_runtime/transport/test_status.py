@@ -93,7 +93,7 @@ def test_an_unreachable_peer_is_named_and_one_that_reports_another_is_not_blamed
 
 
 class _Ended:
-    """An rpc that ended without an answer, as grpc tells of it."""
+    """An rpc that ended without an answer, as reported by grpc."""
 
     def __init__(
         self, text: str, code: grpc.StatusCode = grpc.StatusCode.CANCELLED, raised: bool = False
@@ -134,7 +134,7 @@ def test_calls_that_a_stopping_server_ends_find_it_unavailable() -> None:
     ],
 )
 def test_what_grpc_cannot_read_is_a_broken_connection(code: grpc.StatusCode, text: str) -> None:
-    """A network that changed bytes ended a training, which goes on after a lost connection."""
+    """A network that changed bytes used to end training, which survives a lost connection."""
     broken = status.from_rpc(_Ended(text, code), "The peer")
     assert type(broken) is UnavailableError
     assert str(broken) == f"The connection to The peer broke: {text}"
@@ -161,7 +161,7 @@ def test_a_handler_that_failed_is_no_broken_connection() -> None:
 def test_who_refuses_a_call_that_it_knows_was_asked_something_else(
     code: grpc.StatusCode, text: str
 ) -> None:
-    """Bytes of a header were changed, which have no sum; it ended a training."""
+    """Bytes of a header were changed, which has no checksum; it used to end a training."""
     kind = exception_type_from_error_code(Code(code.value[0]))
     assert type(status.from_rpc(_Ended(text, code), "The peer")) is kind  # at the first call
     known = status.from_rpc(_Ended(text, code), "The peer", is_known=True)

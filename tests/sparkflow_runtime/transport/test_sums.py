@@ -1,4 +1,4 @@
-"""gRPC messages that a network changes are told, and those of TensorFlow pass."""
+"""gRPC messages changed by a network are detected, and those of TensorFlow pass."""
 
 import random
 import socket
@@ -83,7 +83,7 @@ def test_messages_without_a_sum_are_read(server: rpc.RpcServer) -> None:
 
 @contextmanager
 def proxy(port: int, change: Callable[[bytes], bytes], answers: bool) -> Iterator[int]:
-    """A port that leads to another one; what is asked, or answered, is changed on its way."""
+    """A port that leads to another one; requests, or answers, are changed in transit."""
     listening = socket.create_server(("127.0.0.1", 0))
     ends: list[socket.socket] = []
     threads: list[threading.Thread] = []

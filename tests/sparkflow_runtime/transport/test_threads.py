@@ -23,7 +23,7 @@ def test_results_and_errors_arrive() -> None:
 def test_idle_threads_are_used_again() -> None:
     threads = DaemonThreads(8, "pool-reuse")
     used = {threads.submit(threading.get_ident).result(10) for _ in range(50)}
-    assert len(names_of("pool-reuse")) <= 2  # a thread may not be idle yet when its result is here
+    assert len(names_of("pool-reuse")) <= 2  # a thread may not be idle yet when its result arrives
     assert len(used) <= 2
     threads.shutdown()
 
@@ -136,7 +136,7 @@ def test_a_thread_that_the_process_cannot_have_is_asked_for_again(
     first = threads.submit(release.wait, 10)
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
-        second = threads.submit(called.append, 3)  # the one that there is does it
+        second = threads.submit(called.append, 3)  # the existing one does it
     release.set()
     wait([first, second], 10)
     assert called == [3]

@@ -1,4 +1,4 @@
-"""A waker is readable once it was woken, and for one wait only."""
+"""A waker is readable once it was woken, and for only one wait."""
 
 import os
 import select
@@ -60,7 +60,7 @@ def test_the_check_is_that_of_the_present_wait() -> None:
 def test_a_word_may_come_while_the_next_wait_begins(
     monkeypatch: pytest.MonkeyPatch, is_written: bool
 ) -> None:
-    """`is_written`: it is there to be read, but its sender has not gone on yet."""
+    """`is_written`: the message can be read, but its sender has not continued yet."""
     waker = Waker.of_this_thread(nothing)
     write = os.eventfd_write
     held, go_on = threading.Event(), threading.Event()
@@ -86,5 +86,5 @@ def test_a_word_may_come_while_the_next_wait_begins(
         finally:
             go_on.set()
             thread.join()
-    assert is_readable(waker) != is_written  # this wait looks again once more, or was told before
+    assert is_readable(waker) != is_written  # this wait checks once more, or was woken before
     assert not is_readable(Waker.of_this_thread(nothing))

@@ -162,7 +162,7 @@ ENDINGS = {
 def test_what_was_lent_last_lives_on_after_a_rank_has_gone(
     groups, meetings, threads, monkeypatch, ends
 ):
-    """Its session has forgotten the buffers, and another process reads what lies in them."""
+    """Its session has released the buffers, and another process reads their contents."""
     first, second = meetings
     alive = []
     for turn in range(4):

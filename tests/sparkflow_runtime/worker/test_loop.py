@@ -57,7 +57,7 @@ def collect(updates: list[LoopUpdate], place: int) -> list[float]:
 def test_a_loop_ends_after_the_step_that_reaches_a_bound(worker: Worker) -> None:
     graph = counting(worker)
     updates: list[LoopUpdate] = []
-    terms = LoopTerms(100, 7, {3: 4.0, 5: 1.0, 9: 0.0})  # 9 is another partition's
+    terms = LoopTerms(100, 7, {3: 4.0, 5: 1.0, 9: 0.0})  # 9 belongs to another partition
     assert worker.run_loop(graph, 1, [], terms, updates.append) == LoopEnd(4)
     assert collect(updates, 0) == [1, 2, 3, 4]
     assert updates[0].first_step == 7
@@ -69,7 +69,7 @@ def test_nan_is_below_no_bound(worker: Worker) -> None:
     graph = counting(worker, *nodes, node("fetch7", "_Retval", "log", index=7))
     updates: list[LoopUpdate] = []
     terms = LoopTerms(None, 0, {7: float("inf")})
-    # 3 - 4 is the first that has no logarithm; that of 0 is minus infinity.
+    # 3 - 4 is the first number without a logarithm; that of 0 is minus infinity.
     assert worker.run_loop(graph, 1, [], terms, updates.append).num_steps == 4
     assert np.isnan(collect(updates, graph.program.results.index(7))[-1])
 
@@ -105,7 +105,7 @@ def test_a_held_loop_waits_for_its_limit(worker: Worker) -> None:
     count = worker.hold_loop(1)
     assert count >= updates[0].num_steps
     assert worker.hold_loop(1) in (count, count + 1)  # it may have announced the one it waits for
-    # Another partition of the step has begun three more: this one has to follow.
+    # Another partition of the step has begun three more: this one must follow.
     worker.end_loop(1, count + 3)
     assert done.result(WAIT_S) == LoopEnd(count + 3)
     assert collect(updates, 0)[-1] == count + 3
@@ -172,7 +172,7 @@ def test_large_results_are_reported_at_once(
     graph = counting(worker)
     updates: list[LoopUpdate] = []
     worker.run_loop(graph, 1, [], LoopTerms(100), updates.append)
-    assert [update.num_steps for update in updates] == [1, 99]  # the first at once
+    assert [update.num_steps for update in updates] == [1, 99]  # the first one immediately
     monkeypatch.setattr(loop_module, "MAX_KEPT_BYTES", 24)  # three steps of two floats
     updates.clear()
     worker.run_loop(graph, 2, [], LoopTerms(100), updates.append)

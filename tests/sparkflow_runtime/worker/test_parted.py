@@ -1,4 +1,4 @@
-"""Calls whose runs are left where they wait, as a task answers them."""
+"""Calls whose runs are parked where they wait, as answered by a task."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WAIT_S = 20
 
 
 class Called:
-    """A call, and what became of it."""
+    """A call, and its result."""
 
     def __init__(self, tasks: Worker, step_id: int, run: Run, args: Sequence[Any]) -> None:
         self.step_id = step_id
@@ -148,7 +148,7 @@ def test_no_thread_waits(task: Task) -> None:
 
 
 def test_a_chain_of_runs_is_continued_by_one_call(task: Task) -> None:
-    """As synchronous replicas: gradients, the chief's update, tokens for the replicas."""
+    """Like synchronous replicas: gradients, the chief's update, tokens for the replicas."""
     gradients = {"shared_name": "a", "dtype": dtypes.float32, "shape": ()}
     accumulator = node("a", "ConditionalAccumulator", **gradients)
     start = task.register(variable("v"), const("c", 0.0), node("i", "Assign", "v", "c"))
@@ -267,7 +267,7 @@ def test_a_bundle_comes_with_the_call_and_another_goes_with_its_answer(task: Tas
 
 
 def test_a_run_with_bundles_to_wait_for_waits_in_its_thread(task: Task) -> None:
-    """It may do so after it has given others what they wait for."""
+    """It may do so after it has produced what others wait for."""
     about = {"T": [dtypes.float32]}
     handle = task.register(
         node("x", "_Arg", index=0),
@@ -290,7 +290,7 @@ def test_a_run_with_bundles_to_wait_for_waits_in_its_thread(task: Task) -> None:
 
 
 def test_what_computes_after_it_has_given_holds_nobody_up(task: Task) -> None:
-    """The taker is answered though the giver is still in its long computation."""
+    """The taker is answered though the giver is still computing."""
     taker = task.call(taking(task))
     inside, goes_on = threading.Event(), threading.Event()
 
@@ -373,11 +373,11 @@ def test_an_accumulator_that_is_dropped_ends_runs(task: Task) -> None:
 
 
 class RandomPartition:
-    """Ops on variables and queues in random order, each after the one before it.
+    """Ops on variables and queues in random order, each after the previous one.
 
     Args:
-        seed: Of the choices.
-        filled: The queues that something is put into.
+        seed: The seed of the choices.
+        filled: The queues that elements are put into.
     """
 
     def __init__(self, seed: int, filled: Sequence[str]) -> None:
@@ -418,14 +418,14 @@ class RandomPartition:
         self.nodes += [fetch(name, index) for index, name in enumerate(fetched)]
 
     def start(self, task: Task) -> str:
-        """Gives the variables their values; the handle of the partition."""
+        """Initializes the variables; returns the handle of the partition."""
         for value, name in enumerate(self.variables, 2):
             about = variable(name), const("c", float(value)), node("i", "Assign", name, "c")
             task.call(task.register(*about)).results()
         return task.register(*self.nodes)
 
     def left(self, task: Task) -> tuple[Any, ...]:
-        """The variables and what is in the queues, so far as it goes."""
+        """Returns the variables and the contents of the queues, as far as the run got."""
         values: list[float] = []
         for name in self.variables:
             read = task.register(variable(name), node("r", "Identity", name), fetch("r"))
@@ -441,7 +441,7 @@ class RandomPartition:
 def test_random_partitions_give_what_they_give_in_one_piece(
     seed: int, waits: bool, task: Task
 ) -> None:
-    """All elements are there before the run begins, or one comes after the other."""
+    """All elements exist before the run begins, or arrive one after another."""
     partition, whole = RandomPartition(seed, ["r"] if waits else ["p", "q", "r"]), Task()
     try:
         given = [(name, 10.0 * place + 1) for name in ("p", "q") for place in range(14)]
@@ -480,13 +480,13 @@ def forwarding() -> list[Node]:
 
 @pytest.fixture
 def shortly(monkeypatch: pytest.MonkeyPatch) -> float:
-    """For how long calls are repeated."""
+    """The duration for which calls are repeated."""
     monkeypatch.setattr(answering, "REPEATED_S", 0.1)
     return 0.1
 
 
 def taken(task: Task, count: int) -> list[float]:
-    """What comes out of the queue at the end."""
+    """Returns what comes out of the queue at the end."""
     return [float(task.queue("out").dequeue(FakeStep())[0]) for _ in range(count)]
 
 

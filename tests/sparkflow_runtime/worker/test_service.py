@@ -1,4 +1,4 @@
-"""The worker as its peers and masters see it, over gRPC."""
+"""The worker as seen by its peers and masters, over gRPC."""
 
 import threading
 from collections.abc import Iterator

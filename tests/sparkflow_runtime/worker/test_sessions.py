@@ -1,4 +1,4 @@
-"""Sessions on one task, by a clock that the test moves."""
+"""Sessions on one task, with a clock that the test moves."""
 
 import threading
 
@@ -10,7 +10,7 @@ from sparkflow_runtime.worker.sessions import MasterId, WorkerSessions
 
 
 class Closing:
-    """A resource that says whether it was closed."""
+    """A resource that records whether it was closed."""
 
     def __init__(self) -> None:
         self.closed = threading.Event()
@@ -32,7 +32,7 @@ def sessions(clock: FakeClock) -> WorkerSessions[str]:
 def test_a_session_without_a_lease_stays(sessions: WorkerSessions[str], clock: FakeClock) -> None:
     sessions.create("s")
     sessions.find("s").graphs["g"] = "partition"
-    sessions.create("s", isolate=True)  # It is there already.
+    sessions.create("s", isolate=True)  # It exists already.
     clock.advance(1e6)
     sessions.expire()
     assert sessions.find("s").graphs == {"g": "partition"}
@@ -100,7 +100,7 @@ def test_a_master_that_starts_anew_ends_its_old_sessions(sessions: WorkerSession
     assert len(sessions) == 4
     sessions.create("c", master=new)
     assert sorted(sessions.handles()) == ["c", "driver", "other"]
-    sessions.create("d")  # Masters without a task are never the same one.
+    sessions.create("d")  # Masters without a task are never considered the same.
     assert len(sessions) == 4
 
 

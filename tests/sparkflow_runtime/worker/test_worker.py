@@ -127,7 +127,7 @@ def take(worker: Worker, step_id: int, key: str, iteration: int = 0) -> bytes:
 
 
 def test_what_a_master_left_behind_goes_with_its_session(worker: Worker) -> None:
-    # It died when the step had ended here, and before it said that it may be forgotten.
+    # It died after the step had ended here, and before it reported that it may be forgotten.
     graph = worker.graph("s", worker.register("s", on(CPU, const("c", 1.0), send("k", "c"))))
     worker.run(graph, 5, [])
     assert worker.rendezvous.running() == [5]
@@ -202,7 +202,7 @@ def test_loops_report_and_end(worker: Worker) -> None:
     assert updates[0].first_step == 10
     values = [row.tolist() for update in updates for row in update.values[0]]
     assert values == [[0, 1], [2, 3], [4, 5], [6]]
-    assert [u.first_step for u in updates][-1] == 13  # the short batch is an update of its own
+    assert [u.first_step for u in updates][-1] == 13  # the short batch is a separate update
     assert worker.run_loop(graph, 3, [], LoopTerms(), updates.append).num_steps == 0
 
 
@@ -226,7 +226,7 @@ def test_a_loop_ends_where_the_master_says(worker: Worker) -> None:
         take(worker, 1, "0-1-0-0", iteration)
     worker.end_loop(1, 6)
     count = loop.result(WAIT_S).num_steps
-    assert 5 <= count <= 8  # it may have been a few turns ahead
+    assert 5 <= count <= 8  # it may have been a few iterations ahead
     worker.end_loop(99, 1)
     threads.shutdown()
 

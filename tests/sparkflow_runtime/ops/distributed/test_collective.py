@@ -34,7 +34,7 @@ KINDS = [
 
 
 class Ranks:
-    """Kernels of `_CollectiveStart` and `_CollectiveWait` on ranks side by side."""
+    """Kernels of `_CollectiveStart` and `_CollectiveWait` on concurrent ranks."""
 
     def __init__(self, size, dtype=dtypes.float32):
         self.size = size
@@ -46,7 +46,7 @@ class Ranks:
         self._kernels = {}
 
     def run(self, kinds, inputs, tin, tout, **attrs):
-        """Per rank what its wait gives for its inputs."""
+        """Returns each rank's result of waiting for its inputs."""
         place = MeetingPlace()
         kinds = [kinds] * self.size if isinstance(kinds, str) else kinds
         with ThreadPoolExecutor(4 * self.size) as threads:
@@ -111,7 +111,7 @@ def test_memory_is_used_again_unless_somebody_reads_it():
     addresses = set()
     for _ in range(6):
         made = run()
-        made += 1  # what is kept must not change
+        made += 1  # what is still referenced must not change
         addresses.add(made.ctypes.data)
         del made
     np.testing.assert_array_equal(kept, 1)

@@ -1,4 +1,4 @@
-"""Collectives of GPUs on a stand-in for cupy and NCCL: order of runs, and the way by the host."""
+"""Collectives of GPUs on a stand-in for cupy and NCCL: order of runs, and the way via the host."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +30,7 @@ DEFAULTS = {"merge_op": "Add", "final_op": "Id", "shape": None, "root": 0}
 
 
 class GpuRanks:
-    """Ranks with a GPU each, as threads."""
+    """Ranks with one GPU each, as threads."""
 
     def __init__(self, size=2, nccl=None):
         self.size = size
@@ -44,7 +44,7 @@ class GpuRanks:
                 nccl.for_rank(cupy)
 
     def run(self, call):
-        """What the call of (rank, start and wait of an instance) gives on each rank."""
+        """Runs the call of (rank, start and wait of an instance) on each rank."""
         self._place, self._step = MeetingPlace(), self._step + 1
         with ThreadPoolExecutor(8 * self.size) as threads:
 
@@ -55,7 +55,7 @@ class GpuRanks:
                     return call(
                         rank, lambda *each, **attrs: self._halves(rank, step, *each, **attrs)
                     )
-                finally:  # threads that wait for this rank end
+                finally:  # so that threads waiting for this rank end
                     step.ranks.leave(AbortedError(message="the step is over"))
 
             return list(threads.map(run, range(self.size)))

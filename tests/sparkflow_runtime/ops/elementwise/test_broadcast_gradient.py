@@ -1,4 +1,4 @@
-"""Which nodes undo broadcasting, by what is known of the shapes."""
+"""Which nodes undo broadcasting, depending on what is known of the shapes."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from support.eager import EagerBuilder
 
 
 class Recorder(EagerBuilder):
-    """Remembers the op types that were run."""
+    """Records the op types that were run."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""What the rows of the elementwise tables promise besides their results."""
+"""What the rows of the elementwise tables guarantee besides their results."""
 
 import math
 
@@ -67,7 +67,7 @@ def test_integers_get_the_kernel_for_integers():
 
 @pytest.mark.parametrize("op", ELEMENTWISE, ids=lambda op: op.op_type)
 def test_scalars_keep_their_dtype(op):
-    """Kernels are given numpy scalars where an op before them returned one."""
+    """Kernels receive numpy scalars if a previous op returned one."""
     if not all(arg.type_attr for arg in op.signature.inputs):
         return
     allowed = op.attrs["T"].allowed

@@ -78,7 +78,7 @@ def test_reading_changes_nothing_and_gives_zeros_for_unseen_ids():
     found, rows = task.find(7, 8, insert=False)
     assert found[1].tolist() == [0, 0, 0]
     assert found[0].any()
-    assert rows.tolist() == [2, 1]  # gradients of row 1 reach nobody
+    assert rows.tolist() == [2, 1]  # gradients of row 1 are dropped
     assert (task.table.size, task.table.clock) == (1, 1)
 
 
@@ -177,7 +177,7 @@ def test_lookups_and_updates_of_many_threads_lose_nothing():
         try:
             rng = np.random.default_rng(seed)
             for turn in range(rounds):
-                unseen = 10_000 + 1000 * seed + turn  # makes the arrays grow meanwhile
+                unseen = 10_000 + 1000 * seed + turn  # makes the arrays grow in the meantime
                 _, rows = task.find(*rng.permutation(ids), unseen)
                 ones = np.ones((rows.size, 3), np.float32)
                 update(task.values, task.slot, np.float32(0), ones, rows)

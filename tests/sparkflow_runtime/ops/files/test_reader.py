@@ -1,7 +1,7 @@
 """WholeFileReaderV2, IdentityReaderV2, TextLineReaderV2, TFRecordReaderV2,
 FixedLengthRecordReaderV2 and what is done with them: ReaderReadV2, ReaderReadUpToV2,
 ReaderNumRecordsProducedV2, ReaderNumWorkUnitsCompletedV2, ReaderSerializeStateV2,
-ReaderRestoreStateV2, ReaderResetV2. Through the front end; figures of TensorFlow are in the
+ReaderRestoreStateV2, ReaderResetV2. Through the front end; TensorFlow's results are in the
 differential family `files`.
 """
 

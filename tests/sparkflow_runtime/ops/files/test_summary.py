@@ -1,4 +1,4 @@
-"""Summaries against figures that TensorFlow 2.21 gave; more in the differential cases."""
+"""Summaries against results of TensorFlow 2.21; more in the differential cases."""
 
 import numpy as np
 import pytest

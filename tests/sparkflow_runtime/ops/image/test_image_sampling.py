@@ -1,7 +1,7 @@
-"""DrawBoundingBoxes(V2), ExtractGlimpse, SampleDistortedBoundingBoxV2 and boxes chosen.
+"""DrawBoundingBoxes(V2), ExtractGlimpse, SampleDistortedBoundingBoxV2 and selected boxes.
 
 The ops are DrawBoundingBoxes, DrawBoundingBoxesV2, ExtractGlimpse, NonMaxSuppressionV5 and
-CombinedNonMaxSuppression; more of them is in compatibility/test_networks.py.
+CombinedNonMaxSuppression; more tests of them are in compatibility/test_networks.py.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Gradients of gathers stay sparse where an optimizer can use it."""
+"""Gradients of gathers stay sparse if an optimizer can use it."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Values combined in place: on a CPU in order, on a GPU by what works with its arrays."""
+"""Values combined in place: on a CPU in order, on a GPU by functions for its arrays."""
 
 import numpy as np
 

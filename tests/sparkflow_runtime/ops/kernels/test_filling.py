@@ -1,4 +1,4 @@
-"""Kernels that fill given arrays: which nodes have one, and that they take no memory."""
+"""Kernels that fill given arrays: which nodes have one, and that they allocate no memory."""
 
 import dataclasses
 import tracemalloc
@@ -23,7 +23,7 @@ CONDITION = X > 0
 NONE = np.zeros(0, np.float32)
 STATISTICS = [CHANNELS] * 4
 NOT_TO_BE_SEEN = 1 / 8
-"""A temporary array of this part of the largest output would show; the biggest here are vectors."""
+"""Temporary arrays below this fraction of the largest output are ignored, such as vectors."""
 
 
 def ints(*values):
@@ -90,7 +90,7 @@ BIG = [
 
 
 def ran(op_type, inputs, attrs):
-    """A builder, an operation that has run, and its op."""
+    """Returns a builder, an operation that has run, and its op."""
     g, op = EagerBuilder(), registry.lookup(op_type)
     tensors = [
         [g.tensor(each) for each in value] if isinstance(value, list) else g.tensor(value)
@@ -110,7 +110,7 @@ def test_filling_takes_no_memory(op_type, inputs, attrs):
     ]
     largest = max(each.nbytes for each in [*outputs, *arrays])
     with np.errstate(all="ignore"):
-        kernel(*arrays, *outputs)  # what is kept from the first call does not count
+        kernel(*arrays, *outputs)  # what the first call caches does not count
         tracemalloc.start()
         try:
             kernel(*arrays, *outputs)
@@ -195,7 +195,7 @@ def test_only_constants_are_remembered():
     assert remembered((2,), writeable) == [1, 2]
     writeable[0] = 3
     assert remembered((2,), writeable) == [3, 2]
-    elsewhere = memoryview(b"ab")  # as an array of a GPU: not one of numpy's
+    elsewhere = memoryview(b"ab")  # like an array of a GPU: not one of numpy's
     remembered((2,), elsewhere)
     calls.clear()
     remembered((2,), elsewhere)

@@ -1,4 +1,4 @@
-"""Arrays joined on a CPU and on a GPU: alike, and on a GPU as work that can be recorded."""
+"""Arrays joined on a CPU and on a GPU: alike, and on a GPU in a way that can be captured."""
 
 import numpy as np
 import pytest

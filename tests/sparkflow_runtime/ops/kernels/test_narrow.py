@@ -21,7 +21,7 @@ def values(size, kind, seed):
 
 
 def computed(make, *arrays):
-    """What a session makes of variables, several times: fused from the second step on."""
+    """Returns a session's results from variables, several times: fused from the second step on."""
     with tf.Graph().as_default(), tf.Session() as session:
         held = [tf.Variable(each) for each in arrays]
         made = make(*map(tf.convert_to_tensor, held))

@@ -1,4 +1,4 @@
-"""Gradients that a row cannot check, because they are those of symmetric or known matrices."""
+"""Gradients that a row cannot check, because they require symmetric or known matrices."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Equations that are products of matrices, computed as such, and those that are not."""
+"""Equations that are products of matrices, computed as such, and others."""
 
 import numpy as np
 import pytest

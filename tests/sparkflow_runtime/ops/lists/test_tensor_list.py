@@ -1,4 +1,4 @@
-"""The ops on lists that no front-end function uses, and what lists refuse.
+"""The ops on lists that no front-end function uses, and what lists reject.
 
 Front-end functions cover the others: EmptyTensorList, TensorListReserve, TensorListLength,
 TensorListSetItem, TensorListGetItem, TensorListStack, TensorListFromTensor, TensorListGather,
@@ -147,7 +147,7 @@ def test_a_list_of_what_is_known_is_made_once(monkeypatch: pytest.MonkeyPatch) -
         for _ in range(3):
             found = session.run(stacked)
             assert found.tolist() == [1, 2]
-            found[...] = 9  # which is nobody else's
+            found[...] = 9  # which nobody shares
     assert len(made) == 1
 
 

@@ -22,7 +22,7 @@ def check(cupy, shape, axes, dtype, launches):
     transposer = GpuTransposer(cupy)
     out = cupy.empty(x.transpose(axes).shape, dtype)
     with cupy.cuda.Stream(non_blocking=True) as stream:
-        given = cupy.asarray(x) + cupy.zeros((), dtype)  # on its way
+        given = cupy.asarray(x) + cupy.zeros((), dtype)  # still pending
         transposer.fill(given, axes, out)
         made = transposer.transposed(given, axes)
         assert len(transposer._kernels) == launches

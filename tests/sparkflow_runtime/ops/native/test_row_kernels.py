@@ -1,4 +1,4 @@
-"""Rows gathered, summed, changed and told apart by machine code, against numpy."""
+"""Rows gathered, summed, changed and deduplicated by machine code, against numpy."""
 
 import threading
 

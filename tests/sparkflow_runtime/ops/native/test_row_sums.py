@@ -1,4 +1,4 @@
-"""Sums of short rows, as many long ones."""
+"""Sums of short rows, computed as sums of long ones."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The gradients of batch normalisation as a formula, through which second derivatives are made."""
+"""The gradients of batch normalisation as a formula, from which second derivatives are built."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ SHAPES = {"NHWC": (2, 3, 2, 4), "NCHW": (2, 4, 3, 2), "NDHWC": (2, 2, 1, 3, 4)}
 
 
 def inputs(data_format: str, is_training: bool) -> list[Any]:
-    """dy, x, scale, and the mean and variance that the gradient op is given."""
+    """dy, x, scale, and the mean and variance that the gradient op receives."""
     rng = np.random.default_rng(7)
     dy, x = rng.normal(size=(2, *SHAPES[data_format]))
     axes = tuple(i for i, letter in enumerate(data_format) if letter != "C")

@@ -1,4 +1,4 @@
-"""Batch normalisation on a GPU gives what it does on a CPU; on the stand-in and on a card."""
+"""Batch normalisation on a GPU gives the same as on a CPU; on the stand-in and on a GPU."""
 
 from types import SimpleNamespace
 
@@ -83,7 +83,7 @@ def test_no_images_are_left_to_the_other_kernel(gradient):
 
 @pytest.mark.parametrize("bind", [batch_norm_gpu.bind, batch_norm_gpu.bind_gradient])
 def test_what_the_kernels_do_not_take_is_left_to_the_other_one(stand_in, bind):
-    """Vectors of another length, say: never numbers of before."""
+    """For example vectors of a different length: never results of earlier contents."""
     attrs = node("", "NHWC", True, 1.0, dtypes.float32).attrs
     left = []
     kernel = bind(Gpu(stand_in, 0), dtypes.float32, attrs, lambda *arrays: left.append(arrays))

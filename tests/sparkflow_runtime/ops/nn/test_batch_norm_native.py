@@ -1,4 +1,4 @@
-"""Batch normalisation in machine code gives what numpy's way gives."""
+"""Batch normalisation in machine code gives the same as in numpy."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def run(op: Any, attrs: dict[str, Any], given: list[Array], shapes: list[Any]) -
 
 @pytest.fixture(params=[False, True], ids=["arrays", "numpy"])
 def _refusing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once as it is, once where there are no kernels."""
+    """Once as it is, once without kernels."""
     if request.param:
         monkeypatch.setattr(batch_norm_native.normalisation_kernels, "bind", lambda *_: None)
 

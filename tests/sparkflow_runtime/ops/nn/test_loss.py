@@ -1,4 +1,4 @@
-"""The gradient of labels, which flows through the loss only."""
+"""The gradient of labels, which comes only from the loss."""
 
 import numpy as np
 import pytest

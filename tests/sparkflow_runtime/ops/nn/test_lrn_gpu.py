@@ -1,4 +1,4 @@
-"""Local response normalisation on a GPU: on the stand-in, and on a card."""
+"""Local response normalisation on a GPU: on the stand-in, and on a real GPU."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""The ops that apply gradients, against TensorFlow's figures, float64 formulas and themselves."""
+"""The ops that apply gradients, against TensorFlow's results, float64 formulas and each other."""
 
 import json
 import threading
@@ -32,7 +32,7 @@ def float32(value):
 
 
 def named_inputs(g, op_type, values):
-    """The inputs of an op in order: tensors as they are, all else as values of a placeholder."""
+    """Returns an op's inputs in order: tensors unchanged, everything else as placeholder values."""
     return [
         values[arg.name]
         if isinstance(values[arg.name], EagerTensor)

@@ -58,7 +58,7 @@ def run(op, node, values):
 
 
 def wide_run(op, node, values):
-    """The same by the op for float32, on rows that are added up and taken out."""
+    """The same by the op for float32, on rows that are summed and extracted."""
     twin, given = op.twin, dict(zip((a.name for a in op.signature.inputs), values, strict=True))
     grad, rows = given[op.grad], slice(None)
     if op.indices_at is not None:

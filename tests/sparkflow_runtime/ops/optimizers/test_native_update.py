@@ -36,7 +36,7 @@ CASES = [
     for flags in itertools.product((False, True), repeat=len(op.flags))
     for power in ((-0.5, -0.3, 0.0) if "Ftrl" in op.op_type else (-0.5,))
 ]
-"""Every rule with every choice of its flags; powers are those of FTRL."""
+"""Every rule with every combination of its flags; powers are those of FTRL."""
 ROWS = 11
 DEADLINE_S = 60
 
@@ -73,7 +73,7 @@ def node_of(op, dtype=dtypes.float32, **flags):
 
 
 def variables_of(g, op, values):
-    """The values, those of references as variables."""
+    """Returns the values, with variables for references."""
     count = len(op.refs)
     return (*(g.variable(value.copy()).value for value in values[:count]), *values[count:])
 
@@ -195,7 +195,7 @@ class TestGroup:
         together, apart = self.sets(g, op, power), self.sets(g, op, power)
         kernel = op.bind(node, g.context)
         group = update_group.bind([node] * len(together), g.context)
-        monkeypatch.setattr(group, "_kernels", ())  # no way out
+        monkeypatch.setattr(group, "_kernels", ())  # no fallback
         group(together)
         count = len(op.refs)
         for found, inputs in zip(together, apart, strict=True):
@@ -220,7 +220,7 @@ class TestGroup:
         a, b = (g.variable(np.zeros(3, np.float32)).value for _ in range(2))
         with pytest.raises(InvalidArgumentError, match="the gradient of shape"):
             group([(a, rate, ones), (b, rate, np.ones(2, np.float32))])
-        np.testing.assert_array_equal(a.array, -ones)  # as when one is run after the other
+        np.testing.assert_array_equal(a.array, -ones)  # as if one were run after the other
         b.array = None
         with pytest.raises(FailedPreconditionError, match="uninitialized"):
             group([(a, rate, ones), (b, rate, ones)])

@@ -72,7 +72,7 @@ def test_many_arrays_have_the_same_means_as_each_alone():
 @pytest.mark.parametrize("dtype", [float16, bfloat16], ids=lambda each: each.name)
 @pytest.mark.parametrize("count", [3, 7, 2 * MOST_AT_ONCE + 1])
 def test_16_bits_are_rounded_once(dtype, count):
-    """A third in bfloat16 is 0.334: what three replicas agree on grew at each of their means."""
+    """A third in bfloat16 is 0.334: what three replicas agree on used to grow with each mean."""
     value = np.linspace(0.1, 300, 5000).astype(dtype.as_numpy_dtype)
     np.testing.assert_array_equal(weighted_mean([value] * count, [1.0] * count), value)
     third = (value.astype(np.float64) / 3).astype(np.float32).astype(value.dtype)

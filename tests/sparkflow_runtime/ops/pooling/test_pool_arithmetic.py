@@ -13,7 +13,7 @@ def gradient_of(images, row):
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8])
 def test_padding_never_gets_a_gradient(dtype):
-    """As in TensorFlow, also where there is nothing larger than what padding counts as."""
+    """As in TensorFlow, even if nothing is larger than the value of padding."""
     lowest = -np.inf if np.dtype(dtype).kind == "f" else np.iinfo(dtype).min
     images = np.full((1, 3, 1, 1), lowest, dtype)
     row = Row("NHWC", images.shape, (3, 1), (1, 1), "SAME", dtype)
@@ -22,7 +22,7 @@ def test_padding_never_gets_a_gradient(dtype):
 
 @pytest.mark.parametrize("name", ["MaxPool", "AvgPool"])
 def test_images_without_windows(name):
-    """As in TensorFlow there are none where less than a stride is missing."""
+    """As in TensorFlow there are none if less than a stride is missing."""
     row = Row("NHWC", (2, 5, 1, 4), (2, 2), (2, 3))
     images = np.ones(row.images, np.float32)
     assert getattr(pool_ops, name).run(np, row.pooling, images).shape == (2, 2, 0, 4)

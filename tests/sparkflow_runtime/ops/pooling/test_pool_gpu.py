@@ -1,4 +1,4 @@
-"""Pooling nodes on a GPU: on the stand-in, which runs their CUDA C on the CPU, and on a card."""
+"""Pooling nodes on a GPU: on the stand-in, which runs their CUDA C on the CPU, and a real one."""
 
 from types import SimpleNamespace
 
@@ -45,14 +45,14 @@ def node_of(row, task):
 
 
 def bound(node, gpu):
-    """The kernel that makes arrays and the one that fills them."""
+    """Returns the kernel that creates arrays and the one that fills them."""
     context = KernelContext(gpu.cupy, "GPU", "/device:GPU:0", Resources(), Resources(), gpu=gpu)
     op = registry.lookup(node.op)
     return op.bind(node, context), op.bind_out_gpu(node, gpu)
 
 
 def on_card(cupy, task, inputs):
-    """Sizes stay on the host."""
+    """Moves inputs to the GPU; sizes stay on the host."""
     return [
         each if task is Task.AVERAGE_GRADIENT and number == 0 else cupy.asarray(each)
         for number, each in enumerate(inputs)
@@ -90,7 +90,7 @@ def test_on_a_card(row):
 
 @needs_compiler
 def test_a_step_launches_kernels_and_does_nothing_else(cupy, monkeypatch):
-    """Nothing is taken from the host; places of maxima are all that is between two launches."""
+    """Nothing is copied from the host; only positions of maxima are stored between two launches."""
     gpu = Gpu(cupy, 0)
     take = cupy.asarray
 

@@ -1,4 +1,4 @@
-"""What a table of rows cannot say of random ops: distributions, streams, seeds."""
+"""What rows of the table cannot test of random ops: distributions, streams, seeds."""
 
 import threading
 
@@ -44,8 +44,8 @@ def test_truncated_normal_numbers_end_at_2_deviations(dtype):
     x = draw("TruncatedNormal", SHAPE, dtype=dtype).astype(np.float64)
     assert abs(x).max() <= 2
     assert abs(x.mean()) < 0.03
-    assert abs(x.std() - 0.8796) < 0.03  # of the normal distribution cut at 2
-    assert 0.024 < (abs(x) > 1.8).mean() < 0.031  # 0.0264 of the 0.9545 that are left
+    assert abs(x.std() - 0.8796) < 0.03  # that of the normal distribution truncated at 2
+    assert 0.024 < (abs(x) > 1.8).mean() < 0.031  # 0.0264 of the remaining 0.9545
 
 
 @pytest.mark.parametrize("dtype", [dtypes.int32, dtypes.int64], ids=str)

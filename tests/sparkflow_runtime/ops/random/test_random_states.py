@@ -1,4 +1,4 @@
-"""Random streams that go on where others have stopped."""
+"""Random streams that continue where others have stopped."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Reading reduction axes, which constants are remembered."""
+"""Reading reduction axes, which are cached for constants."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What the rows of the table of ops do not say of reductions."""
+"""What the rows of the table of ops do not test of reductions."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def test_the_gradient_of_a_product_is_the_same_where_axes_are_not_known(axes):
 @pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64, np.uint8, np.bool_])
 def test_positions_of_extremes_are_numpys(op: str, dtype: type) -> None:
-    """Of equal ones the first, and of what is no number; along short and long axes."""
+    """The first one of equal elements, and of NaNs; along short and long axes."""
     numbers = np.random.default_rng(0)
     compute, function = registry.lookup(op).compute, getattr(np, op.lower())
     for shape in ((7,), (300,), (40, 20), (3, 300), (5, 6, 7), (2, 300, 9), (0, 3)):

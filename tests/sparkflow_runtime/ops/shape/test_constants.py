@@ -20,7 +20,7 @@ def test_const_gives_one_array_that_cannot_be_written_to():
     assert np.shares_memory(kernel(), value)
     with pytest.raises(ValueError, match="read-only"):
         kernel()[0] = 3
-    value[0] = 4  # the owner's array stays as it was
+    value[0] = 4  # the owner's array is unchanged
 
 
 def test_const_keeps_strings():

@@ -1,4 +1,4 @@
-"""Sparse tensors on their way through a queue."""
+"""Sparse tensors passed through a queue."""
 
 import numpy as np
 import pytest

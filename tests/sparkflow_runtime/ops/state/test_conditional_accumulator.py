@@ -1,4 +1,4 @@
-"""TensorFlow's accumulators as ops; the figures are those of the differential cases."""
+"""TensorFlow's accumulators as ops; the numbers are those of the differential cases."""
 
 import threading
 
@@ -170,7 +170,7 @@ def test_what_was_applied_and_what_was_taken_stay_as_they_were(dtype, mean):
         for factor in (1, 3):
             given = gradient * np.array(factor * (step + 1), gradient.dtype)
             accumulator.apply(step, given)
-            given[...] = 0  # memory of a step, which the next one uses again
+            given[...] = 0  # memory of a step, which the next one reuses
         taken = accumulator.take(2, FakeStep())
         assert taken.dtype == gradient.dtype
         wanted = np.multiply(expected, 2 if mean else 4)
@@ -200,4 +200,4 @@ def test_who_takes_is_woken_once_enough_are_in(monkeypatch):
     taker.join(DEADLINE_S)
     assert taken == [3]
     accumulator.apply(1, np.ones(1, np.float32))
-    assert len(woken) == 1  # nobody waits
+    assert len(woken) == 1  # nobody else waits

@@ -1,7 +1,7 @@
 """HashTableV2, MutableHashTableV2, MutableHashTableOfTensorsV2, MutableDenseHashTableV2 and what is
 done with them: LookupTableFindV2, LookupTableInsertV2, LookupTableImportV2, LookupTableRemoveV2,
 LookupTableSizeV2, LookupTableExportV2, InitializeTableV2, InitializeTableFromTextFileV2. Through
-the front end; figures of TensorFlow are in the differential family `lookup`.
+the front end; TensorFlow's results are in the differential family `lookup`.
 """
 
 import numpy as np
@@ -27,7 +27,7 @@ def test_static_table(session):
     with pytest.raises(tf.errors.FailedPreconditionError, match="Table not initialized"):
         session.run(found)
     session.run(tf.tables_initializer())
-    session.run(tf.tables_initializer())  # the same once more
+    session.run(tf.tables_initializer())  # once more
     assert session.run(found).tolist() == [[2], [-1]]
     assert session.run(table.size()) == 2
     assert [v.tolist() for v in session.run(table.export())] == [[b"a", b"b"], [1, 2]]

@@ -1,4 +1,4 @@
-"""Updates of rows, against TensorFlow's figures and plain loops."""
+"""Updates of rows, against TensorFlow's results and plain loops."""
 
 import json
 from pathlib import Path

@@ -240,7 +240,7 @@ def test_an_uninitialised_variable_has_its_initial_value(g):
 
 @pytest.mark.skipif(not SharedArena.available(), reason="needs memfd_create: Linux")
 class TestSharedMemory:
-    """The values of variables lie where other processes of the host can map them."""
+    """The values of variables are stored where other processes of the host can map them."""
 
     SHAPE = (32, 64)
 

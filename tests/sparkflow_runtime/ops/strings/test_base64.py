@@ -1,4 +1,4 @@
-"""What compressed texts may become."""
+"""What compressed strings may expand to."""
 
 import zlib
 
@@ -23,7 +23,7 @@ def test_a_tensor_of_compressed_texts_has_a_bound(
     text = bytes(1_000_000)
     bomb = zlib.compress(text) if kind else text
     assert expanded([bomb] * 3, kind) == [text] * 3
-    # Together they are too much, although none is.
+    # Together they are too large, although none of them is.
     with pytest.raises(ResourceExhaustedError, match="more than the 3000000 that one step"):
         expanded([bomb] * 4, kind)
 

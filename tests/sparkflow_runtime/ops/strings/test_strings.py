@@ -1,4 +1,4 @@
-"""Splitting at any of several marks, against regular expressions."""
+"""Splitting at any of several separators, against regular expressions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TEXTS = [
 @pytest.mark.parametrize("skip_empty", [True, False])
 def test_splitting_at_marks(marks: bytes, skip_empty: bool) -> None:
     pattern = re.compile(b"[" + b"".join(re.escape(bytes([mark])) for mark in marks) + b"]")
-    parts = [pattern.split(text) if text else [] for text in TEXTS]  # an empty text has no parts
+    parts = [pattern.split(text) if text else [] for text in TEXTS]  # an empty string has no parts
     rows = [[part for part in each if part or not skip_empty] for each in parts]
     indices, values, shape = StringSplit().compute(
         np, np.array(TEXTS, object), np.array(marks, object), skip_empty=skip_empty

@@ -1,4 +1,4 @@
-"""Which tensors travel together, and when: bundles that are split by size."""
+"""Which tensors are sent together, and when: bundles that are split by size."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -30,7 +30,7 @@ def cut(
 
 
 def layers(*shapes: tuple[int, ...], order: Sequence[int] | None = None) -> list[Node]:
-    """A ps with a variable per shape, and a worker that makes their gradients, the last first."""
+    """A ps with a variable per shape, and a worker that computes their gradients, last first."""
     numbers = range(len(shapes))
     nodes = [const("rate", 0.5, device=PS)]
     for i in numbers:
@@ -109,7 +109,7 @@ def test_values_that_are_there_at_once_stay_together() -> None:
 
 
 def test_what_the_receiver_computes_with_stays_together() -> None:
-    """It needs the shapes of all of them before it can make a plan."""
+    """It needs the shapes of all of them before it can create a plan."""
     nodes = [
         placeholder("x", LARGE, device=WORKER),
         node("a", "Neg", "x", device=WORKER),
@@ -194,7 +194,7 @@ def test_the_order_without_parts_is_what_it_is_without_splitting(
 
 
 def test_a_gradient_of_unknown_shape_is_as_large_as_the_variable() -> None:
-    """As where the batch is fed."""
+    """As if the batch were fed."""
     shape = (16, LEAST_PART_BYTES // 64)
     nodes = layers(shape, shape)
     for i in range(2):
@@ -260,7 +260,7 @@ def test_what_waits_for_gradients_waits_for_each_of_their_parts() -> None:
         for each in nodes
     ]
     plain, waiting = cut(layers(LARGE, LARGE, LARGE)), cut([*nodes, begin])
-    # They still leave one by one, and nothing is applied before the last has come.
+    # They still leave one by one, and nothing is applied before the last one has arrived.
     assert ops(waiting[WORKER], "_SendBundle") == ops(plain[WORKER], "_SendBundle")
     order = ops(waiting[PS], "_RecvBundle", "NoOp", "ApplyGradientDescent")
     assert len(order) == 7

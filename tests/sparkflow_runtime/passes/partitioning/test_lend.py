@@ -1,4 +1,4 @@
-"""Which tensors of bundles are lent, and that no order of partitions shows that they are."""
+"""Which tensors of bundles are lent, and that no order of partitions makes it visible."""
 
 import operator
 import random
@@ -31,7 +31,7 @@ WORKER = "/job:w/replica:0/task:0/device:CPU:0"
 
 
 def lent(*nodes: Node) -> dict[str, list[str]]:
-    """The producers of lent tensors by the device that lends them."""
+    """Returns the producers of lent tensors by the device that lends them."""
     found: dict[str, list[str]] = {}
     parts = lend(partition(Graph(nodes)))
     receives = {n.attrs["key"]: n for part in parts for n in part.nodes if n.op == "_RecvBundle"}
@@ -184,7 +184,7 @@ def test_a_function_that_names_the_variable_forbids_it() -> None:
 
 
 def test_an_accumulator_may_be_changed_by_who_waits_for_the_push() -> None:
-    """A synchronous step: the update is another step's, which the push lets go on."""
+    """A synchronous step: the update belongs to a different step, which the push lets continue."""
     nodes = [each for each in training() if each.name not in ("train", "rate")]
     nodes += [
         node("acc", "ConditionalAccumulator", device=PS, shape=(2, 2)),
@@ -201,7 +201,7 @@ DEVICES = [PS, OTHER_PS, WORKER]
 INT = {"T": dtypes.int64}
 TURNS = 3
 Seen = dict[tuple[str, int], list[int]]
-"""What nodes gave, by name and turn."""
+"""The results of nodes, by name and iteration."""
 
 
 def random_graph(rng: random.Random) -> list[Node]:
@@ -222,7 +222,7 @@ def random_graph(rng: random.Random) -> list[Node]:
         a, b, device = rng.choice(tensors), rng.choice(tensors), rng.choice(DEVICES)
         kind = rng.choice(["read", "read", "update", "add", "add", "neg", "view", "mod"])
         if kind == "update":
-            # Updates of one variable in one order, or the step has no one outcome.
+            # Updates of one variable in one order, otherwise the step has several outcomes.
             after += [updates[which]] if which in updates else []
             updates[which] = name
             nodes.append(node(name, "AssignAdd", which, a, after=after, device=owner[which], **INT))
@@ -242,9 +242,9 @@ def random_graph(rng: random.Random) -> list[Node]:
 
 
 class Simulation:
-    """Partitions that run node by node, in whatever order is asked for.
+    """Partitions that run node by node, in any order.
 
-    What is lent is handed over as it is, a view of the variable; all else as a copy.
+    What is lent is passed on without a copy, as a view of the variable; everything else as a copy.
     """
 
     def __init__(self, parts: Sequence[Partition]) -> None:
@@ -260,7 +260,7 @@ class Simulation:
         self.threads = [self._run(part) for part in parts]
 
     def _run(self, part: Partition) -> Iterator[bool]:
-        """Runs a node each time it is asked; gives whether it did, or waits."""
+        """Runs a node at each request; yields whether it did, or waits."""
         context = KernelContext(np, "CPU", part.device, self.resources[part.device], Resources())
         copied = reads_to_copy(part.nodes)
         kernels = {n.name: registry.lookup(n.op).bind(n, context) for n in part.nodes}
@@ -299,10 +299,10 @@ class Simulation:
                 yield True
 
     def run(self, choose: Callable[[list[int]], list[int]]) -> Seen:
-        """All that the partitions computed, by node and turn.
+        """Returns everything that the partitions computed, by node and iteration.
 
         Args:
-            choose: Puts the numbers of the partitions in the order in which they may try to go on.
+            choose: Orders the numbers of the partitions by who may try to continue first.
         """
         alive = set(range(len(self.threads)))
         while alive:
@@ -318,7 +318,7 @@ class Simulation:
 
 
 def orders(count: int, rng: random.Random) -> Iterator[Callable[[list[int]], list[int]]]:
-    """Each partition as far ahead of the others as it gets, each as far behind, and random ones."""
+    """Each partition as far ahead of the others as it gets, or as far behind, and random orders."""
     for number in range(count):
         yield partial(sorted, key=partial(operator.ne, number))
         yield partial(sorted, key=partial(operator.eq, number))
@@ -327,7 +327,7 @@ def orders(count: int, rng: random.Random) -> Iterator[Callable[[list[int]], lis
 
 
 def outcomes(seed: int) -> list[Seen]:
-    """What all orders of a random graph's partitions give; nothing where no tensor is lent.
+    """Returns the results of a random graph's partitions in all orders; [] if no tensor is lent.
 
     Every other graph's bundles are split.
     """
@@ -361,7 +361,7 @@ def test_no_order_shows_that_tensors_are_lent(monkeypatch: pytest.MonkeyPatch) -
     ("rule", "seed"), [("uses", 389), ("uses", 405), ("updates", 3), ("updates", 6)]
 )
 def test_every_rule_is_needed(rule: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the rule, some order of a graph that was found by search gives something else."""
+    """Without the rule, some order of a graph found by search gives a different result."""
     assert all(each == without_lending(seed) for each in outcomes(seed))
     if rule == "uses":
         monkeypatch.setattr(lend_module._Side, "used_until", lambda self, endpoint: -1)

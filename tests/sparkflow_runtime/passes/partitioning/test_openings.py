@@ -1,4 +1,4 @@
-"""Which partitions of other tasks may be called with the bundle that they take first."""
+"""Which partitions of other tasks may be called together with the first bundle that they take."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ BESIDE = "/job:w/replica:0/task:0/device:CPU:1"
 
 
 def opening(*nodes: Node, of: str = PS) -> Opening | None:
-    """That of the partition of a device, seen from the worker's."""
+    """Returns the opening of the partition of a device, as seen from the worker's."""
     parts = {part.device: part for part in lend(partition(Graph(nodes)))}
     return find_opening(parts[of], parts[WORKER])
 

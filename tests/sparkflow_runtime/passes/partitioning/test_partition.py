@@ -18,7 +18,7 @@ C = "/job:c/replica:0/task:0/device:CPU:0"
 
 
 def cut(*nodes: Node) -> dict[str, dict[str, Node]]:
-    """Nodes by device and name, in execution order."""
+    """Returns nodes by device and name, in execution order."""
     return {part.device: {n.name: n for n in part.nodes} for part in partition(Graph(nodes))}
 
 

@@ -26,7 +26,7 @@ def run(graph: Graph) -> Graph:
 
 
 def casts(graph: Graph) -> list[tuple[str, str]]:
-    """(source of a cast that narrows, its device) of each."""
+    """Returns (source, device) of each cast that narrows."""
     return sorted(
         (str(n.inputs[0]), n.device[5:7])
         for n in graph

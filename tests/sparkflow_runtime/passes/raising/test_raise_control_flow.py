@@ -78,7 +78,7 @@ def test_effects_stay_in_their_branch():
         result("m"),
     )
     raised, functions = raise_control_flow(graph)
-    (made,) = [each for each in raised if each.op == "If"]  # with state: there is a random op
+    (made,) = [each for each in raised if each.op == "If"]  # stateful: there is a random op
     names = {name for name in functions if "noise" in functions[name].body}
     assert names == {made.attrs["then_branch"]}
     assert "noise" in functions[made.attrs["then_branch"]].targets

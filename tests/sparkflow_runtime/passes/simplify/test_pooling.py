@@ -1,4 +1,4 @@
-"""The way back through maximum pooling: masked and summed before it is spread over the images."""
+"""The gradient of maximum pooling: masked and summed before it is spread over the images."""
 
 from typing import Any
 
@@ -92,7 +92,7 @@ def test_fewer_elements_are_masked_and_summed_and_the_values_stay(
     ]
     assert "spread" not in result
     assert [e.node for e in result["bias"].inputs] == ["masked/of_maxima"]
-    for name in ("masked", "bias"):  # what was waited for is waited for
+    for name in ("masked", "bias"):  # control dependencies are kept
         assert set(result[name].control_inputs) >= {"wait"}
     values = [images(data_format), np.float32(0.7)]
     before, after = run(graph, values), run(result, values)

@@ -1,4 +1,4 @@
-"""Every rule on a small graph: what it makes, what it leaves alone, and that values stay."""
+"""Every rule on a small graph: its result, what it leaves alone, and that values stay."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ X, Y, S = arg(0, 2, 3), arg(1, 2, 3), arg(0, 1, 3)
 U = arg(0, None, 3)  # its number of rows is unknown
 PERM, ROWS = ints("perm", 1, 0), ints("rows", 0)
 
-# (what the graph is, what its node `y` becomes: a tensor's name, or an op and its inputs)
+# (the graph, what its node `y` becomes: a tensor's name, or an op and its inputs)
 CASES: dict[str, tuple[list[Node], str]] = {
     "identity": ([X, node("y", "Identity", "x0")], "x0"),
     "stop gradient": ([X, node("y", "StopGradient", "x0")], "x0"),
@@ -192,7 +192,7 @@ CASES: dict[str, tuple[list[Node], str]] = {
         ],
         "BatchMatMulV2 x0 x1",
     ),
-    # what does nothing because of constants
+    # no effect because of constants
     "reversed nowhere": ([X, ints("c"), node("y", "ReverseV2", "x0", "c")], "x0"),
     "repeated once": ([U, ints("c", 1, 1), node("y", "Tile", "x0", "c")], "x0"),
     "padded by nothing": (
@@ -231,7 +231,7 @@ CASES: dict[str, tuple[list[Node], str]] = {
         [S, arg(1, 2, 3), const("c", True, dtypes.bool_), node("y", "SelectV2", "c", "x0", "x1")],
         "SelectV2 c x0 x1",
     ),
-    # repeated before an op that repeats
+    # broadcast before an op that broadcasts
     "broadcast before": (
         [
             *[S, arg(1, 2, 3), ints("c", 2, 3), node("a", "BroadcastTo", "x0", "c")],

@@ -10,7 +10,7 @@ from sparkflow_runtime.resources.collectives.collective_plan import Kind
 
 
 def simulate(lanes_of, buffers, rng):
-    """Advances lanes in random order; fails when none can go on. Returns the elements sent."""
+    """Advances lanes in random order; fails if none can continue. Returns the elements sent."""
     sent = [0] * len(buffers)
     messages = {}
     waiting = [(rank, list(lane)) for rank, lanes in enumerate(lanes_of) for lane in lanes]

@@ -158,7 +158,7 @@ def test_closing_a_session_leaves_the_group(ranks, threads):
 
 
 def test_a_rank_that_hears_of_it_first_keeps_nobody_from_the_steps_before(threads, monkeypatch):
-    """Rank 0 leaves after a step, rank 2 begins another one; rank 1 still takes the first."""
+    """Rank 0 leaves after a step, rank 2 begins another; rank 1 still takes part in the first."""
     names, place = device_names(3), MeetingPlace()
     ranks = [Rank(rank, place, threads, names=names) for rank in range(3)]
     is_behind, may_go_on = threading.Event(), threading.Event()
@@ -185,7 +185,7 @@ def test_a_rank_that_hears_of_it_first_keeps_nobody_from_the_steps_before(thread
 
 
 def test_of_a_step_that_failed_nothing_is_kept(ranks, threads):
-    """One of its instances may be complete: who waits for another one hears at once."""
+    """One of its instances may be complete: whoever waits for another one fails at once."""
     both(threads, ranks, lambda rank: rank.run(1))
     step = ranks[0].step(2)
     ranks[0].start(step)
@@ -241,7 +241,7 @@ def test_who_is_missing_when_ranks_meet_is_what_is_said(ranks, monkeypatch):
 
 
 class Late(FakeStep):
-    """A step whose group meets when it has failed already."""
+    """A step whose group meets only after it has failed."""
 
     def join(self, group, rank, devices, timeout_s):
         self.fail()

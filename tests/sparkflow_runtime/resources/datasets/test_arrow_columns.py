@@ -1,4 +1,4 @@
-"""How Arrow lays values out, and what `tf.data` refuses of it; the rest is held by `test_doors`."""
+"""The layout of values in Arrow, and what `tf.data` rejects of it; `test_doors` tests the rest."""
 
 import subprocess
 import sys

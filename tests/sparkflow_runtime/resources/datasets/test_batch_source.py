@@ -1,4 +1,4 @@
-"""The source of batches in memory."""
+"""A source of batches in memory."""
 
 import sys
 import threading
@@ -70,7 +70,7 @@ def test_closing_ends_the_sequence():
 
 @pytest.fixture
 def eager_switching():
-    """Threads that take turns as often as the interpreter can."""
+    """Makes threads switch as often as the interpreter can."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield

@@ -1,4 +1,4 @@
-"""Shuffled datasets: TensorFlow's numbers, and every element once from a ring that moves on."""
+"""Shuffled datasets: TensorFlow's numbers, and every element once from a moving ring."""
 
 import itertools
 from typing import Any
@@ -32,8 +32,8 @@ def order(length: int, size: int, seeds: Seeds) -> list[int]:
     return [element[0] for element in iter(lambda: iterator.next(None), None)]
 
 
-# Salmon et al., the known answers of Random123 for Philox 4x32-10 and a counter of zeros: first
-# with a key of zeros, then with one of ones.
+# Known answers of Random123 (Salmon et al.) for Philox 4x32-10 and a counter of zeros: first with a
+# key of zeros, then with one of ones.
 @pytest.mark.parametrize(
     ("key", "numbers"),
     [(0, [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8])],

@@ -1,4 +1,4 @@
-"""Rows that a process hosts are found by what graphs say of them."""
+"""Rows hosted by a process are found by the descriptions in graphs."""
 
 import numpy as np
 import pytest

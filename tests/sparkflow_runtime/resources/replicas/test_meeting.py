@@ -1,4 +1,4 @@
-"""Rounds with threads: replicas are held until the step's update is made."""
+"""Rounds with threads: replicas are held until the step's update is done."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -52,7 +52,7 @@ def test_the_replica_that_completes_a_round_makes_the_update(pool):
     assert not held.done(), "the update is not made yet"
     rounds.release(1)
     assert held.result(DEADLINE_S) is None
-    rounds.release(0)  # not its to release
+    rounds.release(0)  # it does not belong to it
     assert rounds.step_of(0) == rounds.step_of(1) == 1
 
 

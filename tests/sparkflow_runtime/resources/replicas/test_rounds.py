@@ -1,4 +1,4 @@
-"""Rounds: who counts, who finishes, who is too late. No threads here."""
+"""Rounds: who counts, who finishes, who is too late. Without threads."""
 
 import itertools
 import random
@@ -138,7 +138,7 @@ def test_numbers_that_make_no_round(replicas, required):
 
 @pytest.mark.parametrize("seed", range(200))
 def test_random_events_obey_the_rules(seed):
-    """Against a model that keeps lists: every contribution is used at most once, and in time."""
+    """Against a model with lists: every contribution is used at most once, and in time."""
     chance = random.Random(seed)
     count = chance.randint(1, 4)
     required = chance.randint(1, count)

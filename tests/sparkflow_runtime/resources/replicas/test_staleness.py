@@ -43,7 +43,7 @@ def test_a_replica_that_joins_is_one_of_the_slowest():
 
 @pytest.mark.parametrize("seed", range(200))
 def test_random_events_keep_the_bound(seed):
-    """Replicas that step only when they may are never further apart; none waits without reason."""
+    """Replicas that step only when allowed are never further apart; none waits without reason."""
     chance = random.Random(seed)
     count, bound = chance.randint(1, 5), chance.randint(0, 3)
     clocks = Clocks(count, bound)

@@ -1,4 +1,4 @@
-"""Listeners for tests of the channel's doors, and a check that they leave nothing behind."""
+"""Listeners for tests of opening channels, and a check that they leave nothing behind."""
 
 import contextlib
 import dataclasses
@@ -28,7 +28,7 @@ WAIT_S = 30.0
 
 
 def dial_as(address: ChannelAddress, **options: Any) -> Opened:
-    """Dials with what `dial` takes and the fields of `Self` by their names."""
+    """Dials with the arguments of `dial`, and the fields of `Self` by name."""
     given = {"task": WORKER, "incarnation": 11, "token": TOKEN, **options}
     ways = {"expected_task": PS, "timeout_s": WAIT_S}
     fields = {each.name for each in dataclasses.fields(Self)}
@@ -48,7 +48,7 @@ class Door:
         self.listener.start()
 
     def connect(self) -> socket.socket:
-        """A TCP connection on which nothing was said yet."""
+        """Returns a TCP connection without any messages."""
         made = socket.create_connection((self.address.host, self.address.port), WAIT_S)
         self.sockets.append(made)
         return made
@@ -59,7 +59,7 @@ class Door:
         return made
 
     def taken(self) -> Opened:
-        """The next channel that the listener opened."""
+        """Returns the next channel that the listener opened."""
         found = self.opened.get(timeout=WAIT_S)
         self.sockets.append(found.socket)
         return found
@@ -77,7 +77,7 @@ OpenDoor = Callable[..., Door]
 
 @pytest.fixture(autouse=True)
 def wires_of_the_test() -> Iterator[None]:
-    """Closes the sockets of wires that a test has made by themselves: ends release theirs."""
+    """Closes the sockets of wires that a test has created directly: ends release theirs."""
     before = dict(wire._SOCKETS)
     yield
     for fd, made in list(wire._SOCKETS.items()):
@@ -88,13 +88,13 @@ def wires_of_the_test() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def tidied() -> None:
-    """What tests of other files left is gone; looking for it takes half a second."""
+    """Checks once that tests of other files have left nothing; this takes half a second."""
     gc.collect()
 
 
 @pytest.fixture
 def open_door(tidied: None) -> Iterator[OpenDoor]:
-    """Makes listeners; all they left must be gone after them."""
+    """Creates listeners; afterwards everything of them must be gone."""
     threads, descriptors = set(threading.enumerate()), _descriptors()
     doors: list[Door] = []
 

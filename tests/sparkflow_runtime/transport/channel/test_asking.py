@@ -1,4 +1,4 @@
-"""The asking end of a channel: calls, what is held back, and every way it can end."""
+"""The asking end of a channel: calls, delayed messages, and every way it can end."""
 
 import threading
 import time
@@ -41,7 +41,7 @@ def test_calls_bring_results(channel: Channel) -> None:
 def test_failures_arrive_with_class_and_text(channel: Channel) -> None:
     with pytest.raises(NotFoundError, match="no such thing"):
         channel.call(b"fail", np.ones(3))
-    assert channel.call(b"", np.ones(1))[0] == 2  # the channel goes on
+    assert channel.call(b"", np.ones(1))[0] == 2  # the channel still works
 
 
 def test_calls_of_one_channel_run_side_by_side(channel: Channel) -> None:
@@ -131,14 +131,14 @@ def test_the_end_of_a_step_goes_with_what_comes_next_or_soon(channel: Channel) -
     assert channel.task.finished == [7]
     assert not channel.asker.holds_back
     channel.asker.post(frames.pack(Kind.FINISH, 8), is_held=True)
-    channel.task.until(lambda: channel.task.finished == [7, 8])  # the reactor's janitor sent it
+    channel.task.until(lambda: channel.task.finished == [7, 8])  # sent by the reactor's janitor
     channel.asker.post(frames.pack(Kind.FINISH, 9), is_held=True)
     channel.asker.post(frames.pack(Kind.FINISH, 10))
     channel.task.until(lambda: channel.task.finished == [7, 8, 9, 10])
 
 
 def test_the_end_of_a_step_does_not_wait_for_the_answer_of_another(channel: Channel) -> None:
-    """The reactor reads the channel then, for the answer that nobody waits for."""
+    """Then the reactor reads the channel, for the answer that nobody waits for."""
     answered = threading.Event()
     channel.asker.call(1, b"meet", [], lambda _: answered.set())
     channel.asker.post(frames.pack(Kind.FINISH, 7), is_held=True)
@@ -158,7 +158,7 @@ def test_an_asker_that_finds_the_other_end_gone_leaves_nothing_behind(channel: C
 
 
 def test_a_call_that_is_held_back_goes_with_what_is_asked_for(channel: Channel) -> None:
-    """Whoever runs it finds the bundles asked for: no other thread is needed there."""
+    """The other end finds the requested bundles with the call: it needs no other thread."""
     seen: list[list[str]] = []
 
     def answer(args: Sequence[Any]) -> Sequence[Any]:
@@ -223,7 +223,7 @@ def test_frames_out_of_place_end_the_channel(channel: Channel) -> None:
 def test_an_asker_of_which_nothing_is_wanted_finds_the_other_end_gone(
     channel: Channel, before: str
 ) -> None:
-    """The task may be there again at the same address: what is asked next is asked of that one."""
+    """The task may be back at the same address: later requests go to that one."""
     if before == "call":
         channel.call(b"", np.ones(1))
     elif before == "left alone":

@@ -1,4 +1,4 @@
-"""Memory for messages: used again when nobody looks at it, and not before."""
+"""Memory for messages: reused when nothing refers to it, and not before."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""Dialling: the way it takes, and whoever may answer at the other end."""
+"""Dialling: which transport it uses, and whoever may answer."""
 
 import contextlib
 import random
@@ -52,7 +52,7 @@ Answer = Callable[[socket.socket], None]
 
 @pytest.fixture
 def answering() -> Iterator[Callable[[Answer], ChannelAddress]]:
-    """Serves one caller after another with a function that gets the connection."""
+    """Serves callers one after another with a function that gets the connection."""
     doors: list[socket.socket] = []
     threads: list[threading.Thread] = []
 
@@ -83,7 +83,7 @@ def answering() -> Iterator[Callable[[Answer], ChannelAddress]]:
 
 
 def hang_up(link: socket.socket) -> None:
-    """Ends the connection in good order, with all that was heard."""
+    """Ends the connection properly, after reading everything."""
     with contextlib.suppress(OSError):  # The dialler may be quicker.
         link.shutdown(socket.SHUT_WR)
         while link.recv(4096):
@@ -154,7 +154,7 @@ def test_who_says_nothing_or_a_byte_now_and_then_costs_the_deadline_only(
 
 
 def test_who_hangs_up_after_any_byte(answering: Callable[[Answer], ChannelAddress]) -> None:
-    """A listener's side of a good dialogue, cut off after each of its bytes in turn."""
+    """The listener's side of a valid dialogue, cut off after each of its bytes in turn."""
     cut = iter(range(1000))
 
     def answer(link: socket.socket) -> None:
@@ -279,7 +279,7 @@ def test_another_users_unix_socket_is_not_spoken_to(
 
 @linux
 def test_a_full_queue_of_a_unix_socket_is_waited_for(open_door: OpenDoor) -> None:
-    """Python's own deadlines make a connect fail at once there."""
+    """With Python's own deadlines, connecting would fail at once there."""
     with socket.socket(socket.AF_UNIX) as door:
         name = "sparkflow-test-" + TOKEN[:8] + str(id(door))
         door.bind("\0" + name)

@@ -1,4 +1,4 @@
-"""The dialogue without sockets: both sides are generators, and the bytes between them are ours."""
+"""The dialogue without sockets: both sides are generators, and the test passes the bytes."""
 
 import itertools
 import struct
@@ -24,7 +24,7 @@ TOKEN = "t" * 64
 
 
 class Side:
-    """One dialogue, fed with bytes as they come; what it says is in `said`."""
+    """One dialogue, fed with bytes as they arrive; its output is in `said`."""
 
     def __init__(self, words: Dialogue) -> None:
         self._words = words
@@ -193,7 +193,7 @@ def test_another_major_version_is_refused_on_both_sides(
     )
     assert str(listening.error) == f"The caller {text}"
     answer = listening.take()
-    assert text.encode() in answer  # also for a version that does not look at ours first
+    assert text.encode() in answer  # also for a version that does not check ours first
     monkeypatch.setattr(handshake, "VERSION", version)
     other_listener = listener()
     other_listener.hear(dialler().take())
@@ -373,7 +373,7 @@ def test_words_of_one_dialogue_are_of_no_use_in_another() -> None:
 
 
 def test_a_proof_sent_back_is_no_proof() -> None:
-    """Who knows no token answers the dialler with its own mac."""
+    """An impostor without a token answers the dialler with its own mac."""
     dialling = dialler()
     dialling.take()
     challenge = handshake._message(handshake._Kind.CHALLENGE, bytes(32))
@@ -382,7 +382,7 @@ def test_a_proof_sent_back_is_no_proof() -> None:
     tail = struct.pack("!Q", 22) + _name(PS)
     dialling.hear(handshake._message(handshake._Kind.WELCOME, mac + tail))
     assert type(dialling.error) is UnauthenticatedError
-    assert handshake._DIALLER != handshake._LISTENER  # nor would it be for the same words
+    assert handshake._DIALLER != handshake._LISTENER  # nor would it be with the same words
 
 
 def test_every_changed_byte_is_noticed() -> None:

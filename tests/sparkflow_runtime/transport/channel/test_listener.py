@@ -1,4 +1,4 @@
-"""A listener and those who come to it: good callers, strangers, and who says nothing."""
+"""A listener and its callers: valid ones, strangers, and silent ones."""
 
 import contextlib
 import errno
@@ -84,7 +84,7 @@ def test_on_one_host_a_channel_opens_over_a_unix_socket(
     assert described(there) == (WORKER, 11, "unix", False)
     exchange(here.socket, there.socket)
     one, two = socket.socketpair()
-    with one, two:  # What the system allows, which may be less than what is asked for.
+    with one, two:  # The system's limit, which may be less than the request.
         one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, sockets.UNIX_BUFFER_BYTES // 2)
         size = one.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
     for each in (here.socket, there.socket):
@@ -122,7 +122,7 @@ def test_a_fixed_port_is_taken_and_free_again_at_once(open_door: OpenDoor) -> No
     with pytest.raises(UnavailableError, match=rf"'127\.0\.0\.1', port {port}: .*in use.*Port 0"):
         open_door(port=port)
     here = first.dial(transport="tcp").socket
-    first.taken().socket.close()  # Who closes first keeps the port for a minute, but for us.
+    first.taken().socket.close()  # Whoever closes first normally occupies the port for a minute.
     assert here.recv(1) == b""
     first.close()
     second = open_door(port=port)
@@ -167,7 +167,7 @@ def test_refusals_arrive_with_class_and_text(
         door.dial(transport=transport, **options)
     assert text in str(caught.value)
     assert str(caught.value).startswith(f"Task {options.get('expected_task', PS)} at ")
-    door.listener.stop()  # after it nothing more is logged
+    door.listener.stop()  # afterwards nothing more is logged
     assert text in caplog.text
     assert door.opened.empty()
 
@@ -282,7 +282,7 @@ def test_with_all_places_taken_the_next_one_waits_for_the_first_that_is_free(
     first = door.connect()
     first.sendall(next(handshake.dialler(Self(WORKER, 11, TOKEN), PS)))
     assert first.recv(12, socket.MSG_WAITALL) == handshake.preamble()
-    assert first.recv(1)  # and a challenge: it has the place.
+    assert first.recv(1)  # and a challenge: it was admitted
     second = threading.Thread(target=door.dial, kwargs={"transport": "tcp"})
     second.start()
     second.join(0.05)
@@ -376,7 +376,7 @@ def test_stop_cuts_off_who_has_no_channel_and_may_be_called_again(open_door: Ope
     door = open_door()
     idle = door.connect()
     idle.sendall(handshake.preamble())
-    assert idle.recv(12, socket.MSG_WAITALL) == handshake.preamble()  # it is being spoken with
+    assert idle.recv(12, socket.MSG_WAITALL) == handshake.preamble()  # the dialogue has begun
     opened = door.dial(transport="tcp").socket
     stoppers = [threading.Thread(target=door.listener.stop) for _ in range(4)]
     for each in stoppers:
@@ -385,7 +385,7 @@ def test_stop_cuts_off_who_has_no_channel_and_may_be_called_again(open_door: Ope
         each.join()
     door.listener.stop()
     assert idle.recv(1) == b""
-    exchange(opened, door.taken().socket)  # open channels are not the listener's any more
+    exchange(opened, door.taken().socket)  # open channels do not belong to the listener any more
     for transport in ("auto", "tcp"):
         with pytest.raises(UnavailableError, match="cannot be reached"):
             door.dial(transport=transport)

@@ -34,7 +34,7 @@ def segment():
 
 
 def test_memory_that_is_gone_leaves_the_descriptor_to_the_memory_that_comes(segment):
-    # Both frames may be read at once: then the descriptor is there before either is handled.
+    # Both frames may be read at once: then the descriptor arrives before either is handled.
     came = [os.dup(segment.fd)]
     memory = ChannelMemory(None, None)
     memory.attach(segment_frame(4, 0), came.pop)
@@ -71,7 +71,7 @@ def test_no_descriptor_stays_however_slots_come(segment, kinds, closes_after):
 @pytest.mark.parametrize("told", [0, 1])
 def test_slots_that_the_other_end_cannot_be_told_of_are_closed(told):
     class Wire:
-        """The other end goes after so many frames."""
+        """The other end disappears after this many frames."""
 
         transport = "unix"
         left = told
@@ -92,7 +92,7 @@ def test_slots_that_the_other_end_cannot_be_told_of_are_closed(told):
 
 @pytest.mark.skipif(not available(), reason="channels need Linux")
 class TestSharedMemory:
-    """What travels as places instead of bytes."""
+    """What is sent as places instead of bytes."""
 
     @pytest.fixture
     def shared(self) -> Iterator[Channel]:
@@ -115,7 +115,7 @@ class TestSharedMemory:
         assert bundle is not None
         variable[7] = small[7] = 5
         assert bundle[0][7] == 5
-        assert bundle[1][7] == 1  # a snapshot: it is sent as fast as told of
+        assert bundle[1][7] == 1  # a snapshot: it is sent as fast as announced
         assert not bundle[0].flags.writeable
         assert shared.asker.transport == "shm"
         sink.send(1, [variable, np.ones(2)], [], lambda: None)  # a snapshot
@@ -128,7 +128,7 @@ class TestSharedMemory:
         [stream] = shared.asker.ask(1, ["a"], loops=True)
         sink = shared.task.sink("a")
         value = np.arange(channel_memory.LEAST_BYTES, dtype=np.float32)
-        for turn in range(2000):  # many times what there are slots
+        for turn in range(2000):  # many times the number of slots
             sink.send(turn, [value], (), lambda: None)
             bundle = stream.take(turn, shared.waker(), more=True)
             assert bundle is not None

@@ -1,4 +1,4 @@
-"""Both sides of a conversation in one thread: each goes on as far as its socket lets it."""
+"""Both sides of a dialogue in one thread: each continues as far as its socket allows."""
 
 import selectors
 import socket
@@ -30,7 +30,7 @@ def pair(request: pytest.FixtureRequest) -> Generator[Pair, None, None]:
 
 
 def both(*steps: Generator[int, None, Any]) -> list[Any]:
-    """What the generators return, each advanced in turn until all have ended."""
+    """Returns the results of the generators, advanced in turn until all have ended."""
     found: dict[int, Any] = {}
     while len(found) < len(steps):
         for number, each in enumerate(steps):

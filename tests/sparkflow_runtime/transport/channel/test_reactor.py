@@ -1,4 +1,4 @@
-"""The threads that read channels: that calls which block are many, and said to be too many."""
+"""The threads that read channels: many calls may block, and too many are reported."""
 
 import contextlib
 import socket
@@ -19,7 +19,7 @@ DEADLINE_S = 30
 
 @pytest.fixture
 def reactor():
-    """One that has a channel, at which nothing comes."""
+    """A reactor with a channel on which nothing arrives."""
     made, (near, far) = Reactor(), socket.socketpair()
     end = SimpleNamespace(wire=near, is_always_read=True, is_left_alone=False, attend=lambda: None)
     made.add(end)
@@ -79,7 +79,7 @@ def test_a_reactor_without_channels_has_no_threads() -> None:
 
 @pytest.fixture
 def no_threads(monkeypatch):
-    """The process cannot have more threads, until this is undone."""
+    """The process cannot have more threads until this is undone."""
 
     def refuse(thread):
         raise RuntimeError("can't start new thread")
@@ -111,6 +111,6 @@ def test_a_thread_that_the_process_cannot_have_is_asked_for_again(no_threads):
 
 def test_a_call_waits_for_a_thread_that_reads_where_it_cannot_have_its_own(reactor, no_threads):
     done = threading.Event()
-    reactor._idle = 0  # the one that there is seems to be at work
+    reactor._idle = 0  # the existing one seems to be busy
     reactor.hand_over(done.set)
     assert done.wait(DEADLINE_S)

@@ -1,4 +1,4 @@
-"""What a channel is told of places, and until when it is right."""
+"""What a channel is told about places, and how long it is valid."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(not available(), reason="channels need Linux")
 
 class TestReadings:
     def told(self, readings: Readings, moves: Any, *arrays: Any, key: str = "k") -> None:
-        """What a partition `p` asks for, and is told."""
+        """Requests bundles as partition `p`, and returns what it is told."""
         wish = readings.wish("p")
         assert wish is not None
         readings.note(wish, key, moves, arrays)
@@ -103,7 +103,7 @@ def shared() -> Any:
 
 
 def ask_for(channel: Channel, values: Sequence[Any], lent: Sequence[int]) -> Any:
-    """What arrives of a bundle that is asked for with places."""
+    """Returns what arrives of a bundle that is requested with places."""
     told = Told("s/1", ["a"])
     channel.task.sinks.clear()
     [stream] = channel.asker.ask(1, ["a"], False, told=told)
@@ -162,7 +162,7 @@ def test_they_are_gone_with_the_channel(shared: Channel) -> None:
 
 
 def test_a_request_that_is_held_back_goes_with_the_call(channel: Channel) -> None:
-    channel.call(b"", np.ones(30_000, np.float32))  # which has the memory for it shared
+    channel.call(b"", np.ones(30_000, np.float32))  # which shares the memory for it
     sent: list[int] = []
     send = channel.asker.wire._send
     channel.asker.wire._send = (  # type: ignore[method-assign]
@@ -172,7 +172,7 @@ def test_a_request_that_is_held_back_goes_with_the_call(channel: Channel) -> Non
     assert sent == []
     large = np.ones(30_000, np.float32)
     call = channel.asker.call(1, b"", [large])
-    assert sent == [1]  # frame, beside the call's own
+    assert sent == [1]  # the frame, in addition to the call's own
     np.testing.assert_array_equal(channel.asker.result(call, channel.waker())[0], 2 * large)
     channel.task.sink("a").send(0, [np.ones(2)], [], lambda: None)
     found = stream.take(0, channel.waker(), more=False)

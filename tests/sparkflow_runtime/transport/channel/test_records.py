@@ -154,7 +154,7 @@ def test_nothing_else_is_opened(fault: Fault) -> None:
                     found += target[:count]
             except DataLossError as error:
                 errors.append(str(error))
-            except ConnectionResetError as error:  # as that of a peer that was killed
+            except ConnectionResetError as error:  # like that of a killed peer
                 assert fault is cut
                 errors.append(f"{PEER}: encrypted record: {error}")
         assert whole.startswith(found)

@@ -1,4 +1,4 @@
-"""A channel over TCP uses nothing but what was sent, whatever becomes of its bytes on the way."""
+"""A channel over TCP uses nothing but what was sent, whatever happens to its bytes in transit."""
 
 import random
 import socket
@@ -43,7 +43,7 @@ def tcp_pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 class Collected:
-    """A handler that keeps what arrives."""
+    """A handler that stores what arrives."""
 
     def __init__(self) -> None:
         self.frames: list[Frame] = []
@@ -67,7 +67,7 @@ SIZES = (0, 31, 5000, 70, 20_000, 155)
 
 
 def conversation(number: int = NUMBER) -> tuple[list[bytes], list[Frame]]:
-    """The bytes of each frame that an end sends, and the frames that the other is to see."""
+    """Returns the bytes of each frame sent by one end, and the frames that the other should see."""
     random_state = np.random.RandomState(3)
     pieces = []
     with tcp_pair() as (mine, theirs):
@@ -92,7 +92,7 @@ def conversation(number: int = NUMBER) -> tuple[list[bytes], list[Frame]]:
 
 
 def received(pieces: list[bytes], number: int = NUMBER) -> tuple[list[Frame], DataLossError | None]:
-    """What an end makes of bytes, and what it ends with."""
+    """Returns the frames and the final error that an end gets from bytes."""
     with tcp_pair() as (mine, theirs):
         end = Wire(Opened(theirs, TASK, 1, (5, number)))
         collected = Collected()
@@ -220,7 +220,7 @@ def _damage(said: tuple[list[bytes], list[Frame]], fault: Fault, times: int) -> 
         assert seen == whole[: len(seen)]
         assert error is not None or len(seen) < len(whole)
         told += error is not None
-    assert told  # where bytes are missing at the end it waits for them
+    assert told  # if bytes are missing at the end it waits for them
 
 
 @pytest.mark.usefixtures("_way")
@@ -280,7 +280,7 @@ def test_large_bodies(size: int, parts: int) -> None:
 
         head, _, _ = message(1, body)
         for _ in range(2):
-            # Nobody else reads what the sockets do not hold.
+            # Nobody else reads what exceeds the sockets' buffers.
             sending.send(head, np.array_split(body, parts), size, read)
         while len(collected.frames) < 2:
             read()

@@ -47,7 +47,7 @@ def test_bundles_of_a_loop_arrive_in_order(channel: Channel, size: int) -> None:
         if turn % 10 == 0:
             kept.append((turn, bundle[0]))
     sender.join(WAIT_S)
-    for turn, value in kept:  # what somebody holds is not written over
+    for turn, value in kept:  # what is still referenced is not overwritten
         np.testing.assert_array_equal(value, values[0] + turn)
     sink.end(50)
     assert stream.take(50, channel.waker(), more=True) is None
@@ -98,12 +98,12 @@ def test_who_wants_nothing_more_gets_nothing(channel: Channel) -> None:
     sink = channel.task.sink("a")
     stream.cancel()
     channel.task.until(lambda: channel.task.gone == ["a False"])
-    send(sink, [np.ones(30_000)], range(100))  # not held up, though nobody takes anything
+    send(sink, [np.ones(30_000)], range(100))  # does not block, although nobody takes anything
     assert channel.call(b"", np.ones(1))[0] == 2
 
 
 def test_both_may_send_much_at_once(channel: Channel) -> None:
-    # Nobody reads while both write more than the sockets hold: the reactor must.
+    # Nobody reads while both write more than the sockets' buffers: the reactor must.
     back = Channel("tcp")
     there = channel.asker.ask(1, ["a"], loops=True)
     here = back.asker.ask(1, ["b"], loops=True)
@@ -133,7 +133,7 @@ def test_the_end_of_the_asker_abandons_its_steps(channel: Channel) -> None:
     channel.task.until(lambda: channel.task.gone == ["a True"] and channel.task.abandoned == [9])
     assert channel.closed.wait(WAIT_S)
     channel.task.barrier.abort()
-    sink.end(3)  # nobody hears it
+    sink.end(3)  # nobody receives it
 
 
 def test_calls_that_begin_after_the_end_of_the_asker_are_not_run(
@@ -188,13 +188,13 @@ def test_a_bundle_can_go_with_the_reply(channel: Channel, monkeypatch: pytest.Mo
     sent.clear()
     channel.task.sinks.clear()
     (stream,) = channel.asker.ask(10, ["a"], loops=True)
-    channel.task.sink("a").send(0, [np.arange(4.0)], (), lambda: None)  # with no call at all
+    channel.task.sink("a").send(0, [np.arange(4.0)], (), lambda: None)  # without a call
     assert stream.take(0, channel.waker(), more=True) is not None
     assert len(sent) == 1
 
 
 def test_steps_need_no_new_threads(channel: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The end of the step before comes with a call, and two calls are under way at once."""
+    """The end of the previous step comes with a call, and two calls run concurrently."""
     entered, leave = threading.Semaphore(0), threading.Barrier(3)
 
     def answer(args: Sequence[Any]) -> Sequence[Any]:
@@ -222,7 +222,7 @@ def test_steps_need_no_new_threads(channel: Channel, monkeypatch: pytest.MonkeyP
     rounds = 50
     for _ in range(rounds):
         round_of_two()
-    # A few: one that has just answered may not be free yet when the next call comes.
+    # A few: one that has just answered may not be free yet when the next call arrives.
     assert len(started) < rounds / 4
     channel.task.until(lambda: len(channel.task.finished) == 2 * rounds)
 
@@ -231,7 +231,7 @@ def test_who_asks_for_bundles_and_is_gone_before_is_taken_back(channel: Channel)
     subscribe = channel.task.subscribe
 
     def interrupted(step_id: int, key: str, sink: Sink) -> None:
-        channel.serving.close()  # another thread has read that it is gone
+        channel.serving.close()  # another thread has noticed that it is gone
         subscribe(step_id, key, sink)
 
     channel.task.subscribe = interrupted  # type: ignore[method-assign]
@@ -277,7 +277,7 @@ def test_a_body_of_another_size_is_refused(channel: Channel) -> None:
 
 
 def later_call(channel: Channel, step_id: int) -> PendingCall:
-    """A call that has come, and is not answered yet."""
+    """Returns a call that has arrived, and is not answered yet."""
     before = len(channel.task.later)
     call = channel.asker.call(step_id, b"later", [])
     channel.task.until(lambda: len(channel.task.later) > before)
@@ -286,7 +286,7 @@ def later_call(channel: Channel, step_id: int) -> PendingCall:
 
 def test_a_call_can_be_answered_later_by_another_thread(channel: Channel) -> None:
     calls = [later_call(channel, step_id) for step_id in (1, 2)]
-    assert channel.call(b"", np.float32(2)) == [4]  # and no thread is in the midst of them
+    assert channel.call(b"", np.float32(2)) == [4]  # and no thread is busy with them
     first, second = channel.task.later
     threading.Thread(target=second, args=([np.arange(3)],)).start()
     (result,) = channel.asker.result(calls[1], channel.waker())
@@ -299,7 +299,7 @@ def test_a_call_can_be_answered_later_by_another_thread(channel: Channel) -> Non
 def test_answers_of_one_thread_go_together(
     channel: Channel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The asker is woken once, and no large answer keeps small ones waiting."""
+    """The asker is woken once, and no large answer delays small ones."""
     own, sent, large = threading.get_ident(), [], np.arange(1 << 16)
     send = channel.serving.wire.send
 
@@ -322,7 +322,7 @@ def test_answers_of_one_thread_go_together(
     with pytest.raises(NotFoundError, match="none"):
         channel.asker.result(calls[1], channel.waker())
     np.testing.assert_array_equal(channel.asker.result(calls[2], channel.waker())[0], large)
-    assert sent.count(own) == 2  # the last two are one message; a refusal is one of its own
+    assert sent.count(own) == 2  # the last two are one message; a refusal is a separate one
     assert len(set(sent)) == 2  # the large one by another thread
 
 
@@ -331,7 +331,7 @@ def test_the_end_of_the_asker_abandons_what_is_answered_later(channel: Channel) 
     channel.asker.close()
     channel.task.until(lambda: channel.task.abandoned == [9])
     assert channel.closed.wait(WAIT_S)
-    channel.task.later[0]([1])  # nobody hears it
+    channel.task.later[0]([1])  # nobody receives it
     assert channel.serving._running == {}
 
 

@@ -1,4 +1,4 @@
-"""Channels within TLS: certificates of one job, of two jobs, and of one side only."""
+"""Channels with TLS: certificates of one job, of two jobs, and of only one side."""
 
 import contextlib
 import socket
@@ -224,7 +224,7 @@ def test_small_pieces_go_to_tls_together_and_none_is_lost(sizes: list[int]) -> N
     sent, calls = b"", 0
     while rest:
         taken = bytes(joined(rest))
-        assert taken == bytes(joined(rest))  # a call that is made again has the same
+        assert taken == bytes(joined(rest))  # a repeated call has the same
         sent += taken
         calls += 1
         count = len(taken)

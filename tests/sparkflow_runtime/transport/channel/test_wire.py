@@ -25,7 +25,7 @@ WAIT_S = 20
 
 
 class Collected:
-    """A handler that keeps what arrives."""
+    """A handler that stores what arrives."""
 
     def __init__(self) -> None:
         self.frames: list[tuple[Header, bytes, np.ndarray | None]] = []
@@ -204,7 +204,7 @@ def test_descriptors_travel_along(ends: tuple[Wire, socket.socket]) -> None:
 def test_nothing_follows_a_frame_that_something_unforeseen_cut(
     ends: tuple[Wire, socket.socket], error: BaseException, way: str
 ) -> None:
-    """Of Ctrl-C, for one: the next frame was taken for the rest of that one."""
+    """For example with Ctrl-C: the next frame used to be taken for the rest of that one."""
     wire, theirs = ends
 
     def fail(*_: object) -> None:
@@ -244,12 +244,12 @@ def test_what_was_given_back_is_not_kept() -> None:
 
 
 def test_a_descriptor_is_given_back_by_whichever_thread_comes_last() -> None:
-    """A sender that ends between the looks at the two locks found one of them held."""
+    """A sender that ended between the checks of the two locks used to find one of them held."""
     mine, theirs = socket.socketpair()
     wire = Wire(Opened(mine, TASK, 1))
 
     class HeldOnce:
-        """The lock of a sender that ends right after it was asked for."""
+        """The lock of a sender that ends right after the lock was requested."""
 
         def __init__(self) -> None:
             self._lock = threading.Lock()
@@ -258,7 +258,7 @@ def test_a_descriptor_is_given_back_by_whichever_thread_comes_last() -> None:
         def acquire(self, blocking: bool) -> bool:
             if not self._asked:
                 self._asked = True
-                wire._give_back()  # the sender's, which has let go of it
+                wire._give_back()  # the sender's call, after it has released the lock
                 return False
             return self._lock.acquire(blocking)
 
@@ -329,8 +329,8 @@ sys.exit(status)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("kind", ["plain", "sealed", "records"])
 def test_a_forked_child_leaves_the_channels_to_its_parent(kind: str) -> None:
-    """Both would send records of the same keys and numbers."""
-    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}  # of forks with threads
+    """Both would send records with the same keys and numbers."""
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}  # for forks of processes with threads
     command = [sys.executable, "-c", FORKS, kind]
     assert subprocess.run(command, timeout=60, check=False, env=environment).returncode == 7
 
@@ -339,7 +339,7 @@ def test_a_forked_child_leaves_the_channels_to_its_parent(kind: str) -> None:
 def test_ctrl_c_is_noticed_that_comes_before_the_wait_has_begun(
     ends: tuple[Wire, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Python has noted the signal then, and `poll` does not return for it."""
+    """Then Python has already noted the signal, and `poll` does not return for it."""
     wire, _ = ends
     poll = select.poll()
 
