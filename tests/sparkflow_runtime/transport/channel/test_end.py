@@ -1,4 +1,4 @@
-"""What both ends of a channel have in common, tested at the asking one."""
+"""What both ends of a channel do alike, seen at the asking one."""
 
 import socket
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ def test_frames_for_the_other_end_close_the_channel(
     assert not end.is_open
     assert isinstance(end.wire.closed, InvalidArgumentError)
     assert f"A {kind.name} frame came to the wrong end" in end.wire.closed.message
-    end.post(frames.pack(Kind.CANCEL, 1))  # nobody receives it
+    end.post(frames.pack(Kind.CANCEL, 1))  # nobody hears it
 
 
 def test_one_thread_reads_at_a_time(ends: tuple[End, socket.socket]) -> None:
