@@ -75,7 +75,11 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
     "pandas": (lambda: trainer().fit(pd.DataFrame()), TypeError, r"pandas.*spark\.createDataFrame"),
     "arrow": (lambda: trainer().fit(pa.table({})), TypeError, r"pyarrow.*spark\.createDataFrame"),
     "numpy": (lambda: trainer().fit(np.ones(3)), TypeError, r"numpy.*spark\.createDataFrame"),
-    "list": (lambda: trainer().fit([1]), TypeError, r"got a list: spark\.createDataFrame"),
+    "list": (
+        lambda: trainer().fit([1]),
+        TypeError,
+        r"got a list: create one .*spark\.createDataFrame",
+    ),
     "path": (lambda: trainer().fit("/x"), TypeError, r"spark\.read\.parquet\('/x'\).*fitOnParquet"),
     "maps": (lambda: trainer().fitMultiple([1], []), TypeError, r"spark\.createDataFrame"),
     "transform": (

@@ -263,7 +263,11 @@ def test_invalid_rows_can_be_left_out_or_filled(cluster, df, way):
         ({"batch_size": 1, "columns": ["id", "id"]}, ValueError, "names a column twice"),
         ({"batch_size": 1, "columns": [["id"]]}, TypeError, "columns must be a column"),
         ({"batch_size": 1, "handleInvalid": "drop"}, ValueError, "handleInvalid"),
-        ({"batch_size": 1, "df": [1, 2]}, TypeError, "SparkCluster.dataset takes a DataFrame"),
+        (
+            {"batch_size": 1, "df": [1, 2]},
+            TypeError,
+            "SparkCluster.dataset takes a Spark DataFrame",
+        ),
     ],
 )
 def test_arguments_that_make_no_sense(spark, df, given, error, text):

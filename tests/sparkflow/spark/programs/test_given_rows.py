@@ -33,5 +33,5 @@ def test_what_is_no_table_is_refused(spark, tmp_path):
         dataset(folder)  # a null
     with pytest.raises(ValueError, match="columns"):
         dataset(folder, "y")
-    with pytest.raises(TypeError, match=r"SparkCluster\.dataset takes a DataFrame"):
+    with pytest.raises(TypeError, match=r"SparkCluster\.dataset takes a Spark DataFrame"):
         dataset({"x": [1.0]})
