@@ -11,7 +11,7 @@ DECODER = "sparkflow_runtime.resources.datasets.arrow_columns"
 def test_one_module_knows_how_arrow_lays_values_out():
     ours = {name: path for name, path in modules().items() if not name.startswith("support")}
     others = [name for name in places(ours) if name != DECODER]
-    assert not others, f"{others} turn Arrow into arrays: ask {DECODER}, or teach it"
+    assert not others, f"{others} convert Arrow to arrays: use {DECODER}, or extend it"
     assert decodes_arrow(ours[DECODER].read_text())
 
 

@@ -37,7 +37,7 @@ def test_modules_that_know_each_other_by_types_become_fewer():
     worse = {folder: count for folder, count in counts.items() if count > TYPES.get(folder, 0)}
     assert not worse, [circle for circle in circles if circle[0].rpartition(".")[0] in worse]
     better = {folder: counts[folder] for folder in TYPES if counts[folder] < TYPES[folder]}
-    assert not better, f"Set TYPES to {better}, or take out the zeros"
+    assert not better, f"Set TYPES to {better}, or remove the zeros"
 
 
 @pytest.mark.parametrize("package", ["sparkflow", "sparkflow.spark", "sparkflow_runtime"])
@@ -52,7 +52,7 @@ def test_a_folder_has_as_many_modules_as_can_be_looked_over():
         if path.name != "__init__.py" and not is_generated(name) and not name.startswith("support")
     )
     large = {folder: count for folder, count in counts.items() if count > MOST}
-    assert not large, f"{large}: make a folder of what belongs together"
+    assert not large, f"{large}: move modules that belong together to a new folder"
 
 
 def test_a_module_has_as_many_lines_as_can_be_read():
@@ -62,7 +62,7 @@ def test_a_module_has_as_many_lines_as_can_be_read():
         if not is_generated(name)
         and (lines := len(path.read_text("utf-8").splitlines())) > MOST_LINES
     }
-    assert not long, f"{long}: make a module of what belongs together"
+    assert not long, f"{long}: move code that belongs together to a new module"
 
 
 def test_a_circle_is_found():

@@ -17,7 +17,7 @@ def test_a_new_module_has_tests():
 
 def test_a_module_that_has_tests_by_now_has_left_the_list():
     gone = sorted(set(listed()) - set(untested()))
-    assert not gone, f"{gone} have tests, or are gone: take them out of {LIST.name}"
+    assert not gone, f"{gone} have tests, or are gone: remove them from {LIST.name}"
 
 
 def test_the_list_is_in_order():
@@ -27,8 +27,8 @@ def test_the_list_is_in_order():
 @pytest.mark.parametrize(("name", "test"), others_tests(ROOT / "tests").items())
 def test_what_is_tested_beside_others_is_and_has_no_tests_of_its_own(name, test):
     path = modules().get(name)
-    assert path is not None, "it has gone: take it out of tests/contracts/tested_beside.txt"
-    assert not own_tests(name, path, ROOT / "tests"), "it has tests: take it out"
+    assert path is not None, "it is gone: remove it from tests/contracts/tested_beside.txt"
+    assert not own_tests(name, path, ROOT / "tests"), "it has tests: remove it"
     assert test.exists()
     assert is_beside(name, test)
 

@@ -15,20 +15,20 @@ from support import op_names
 ROOT = Path(__file__).parents[2]
 NAMES = frozenset(op.op_type for op in registry.all_ops())
 ADVICE = """
-Say it beside the op instead: a class attribute of sparkflow_runtime.ops.op.Op (see its docstring
-and docs/own_ops.md) with the answer that is safe for every op as its default, and ask
-registry.lookup(node.op) for it. A user's op can then say it as well. A rule that rewrites certain
-ops belongs to passes/simplify."""
+Declare it with the op instead: a class attribute of sparkflow_runtime.ops.op.Op (see its docstring
+and docs/own_ops.md) with a default that is safe for every op, which is read from
+registry.lookup(node.op). A user's op can then declare it, too. A rule that rewrites certain ops
+belongs in passes/simplify."""
 
 
 def test_no_op_is_told_by_its_name() -> None:
     told = op_names.of_tree(ROOT, NAMES)
     worse = op_names.not_meant(told)
-    assert not worse, f"Ops are told by their names in {worse}.{ADVICE}"
+    assert not worse, f"Ops are recognised by name in {worse}.{ADVICE}"
     gone = {
         name: ops - {op for _, op in told.get(name, ())} for name, ops in op_names.MEANT.items()
     }
-    assert not any(gone.values()), f"Take out of MEANT what is not told any more: {gone}"
+    assert not any(gone.values()), f"Remove from MEANT what is not used any more: {gone}"
 
 
 @pytest.mark.parametrize(

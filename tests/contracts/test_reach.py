@@ -111,10 +111,10 @@ def test_no_op_reaches_out_in_silence() -> None:
     }
     new = {name: found for name, found in silent.items() if name not in HARMLESS}
     assert not new, (
-        f"Ops lead out of their step and do not say so: {new}. Say it in `reaches` "
-        "(sparkflow_runtime.ops.op), or here why it is harmless."
+        f"Ops lead out of their step and do not declare it: {new}. Declare it in `reaches` "
+        "(sparkflow_runtime.ops.op), or state here why it is harmless."
     )
-    assert not HARMLESS.keys() - silent.keys(), "Take out of HARMLESS what leads nowhere any more"
+    assert not HARMLESS.keys() - silent.keys(), "Remove from HARMLESS what leads nowhere any more"
 
 
 def opens() -> Any:

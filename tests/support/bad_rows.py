@@ -270,7 +270,7 @@ def wrong(tried: Try, found: dict[str, Any], by_column: bool = True) -> str:
                 rf"'{name}'.*\b1 (of {rows} )?rows|\b1 of {rows} rows.*'{name}'", said
             )
         ]
-        return f"{tried}: no word of {missing} in {found}" if missing else ""
+        return f"{tried}: no mention of {missing} in {found}" if missing else ""
     counts = dict.fromkeys(wanted, 1)
     skipped = "skipped" in wanted.values()
     expects = {

@@ -22,8 +22,8 @@ from support.mirror import BESIDE, is_beside, needs_tests, others_tests, own_tes
 
 LEAST: Final = 0.8
 _HEAD: Final = """\
-# module, and the test file of its room that runs it; tests/support/beside.py has found them by
-# running the file, and writes this.
+# Each module, and the test file in its folder that runs it; tests/support/beside.py runs the files
+# to find them, and writes this list.
 """
 
 

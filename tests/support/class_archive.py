@@ -26,7 +26,7 @@ def make(path: Path) -> None:
         _run_jobs()
         if not part.exists():
             _without(path).touch()
-            raise RuntimeError("this Java writes none")
+            raise RuntimeError("this Java did not write one")
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
@@ -66,5 +66,5 @@ def _run_jobs() -> None:
 if __name__ == "__main__":
     wanted = java.archive_path()
     if not wanted.exists() and not _without(wanted).exists():
-        print(f"Making {wanted}, with which the tests' JVMs start sooner (once)", flush=True)
+        print(f"Creating {wanted}, with which the tests' JVMs start faster (once)", flush=True)
         make(wanted)

@@ -23,9 +23,9 @@ LIST: Final = ROOT / "tests" / "contracts" / "modules_without_tests.txt"
 BESIDE: Final = "contracts/tested_beside.txt"
 """Relative to the folder of all tests."""
 _HEAD: Final = """\
-# Modules that have no tests at their place; tests/contracts/test_map.py reads this. Write tests,
-# and take lines out. `PYTHONPATH=tests .venv/bin/python -m support.mirror` writes the list anew
-# after modules were moved or tested; it does not add modules that are new.
+# Modules without tests at their mirrored place, read by tests/contracts/test_map.py. Write tests,
+# and remove lines. `PYTHONPATH=tests .venv/bin/python -m support.mirror` rewrites the list after
+# modules were moved or tested; it does not add new modules.
 """
 NO_CODE: Final = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.Expr)
 _GENERATED: Final = re.compile(r"\.(protos|_generated)\b|\.ops\.index$|accessors$")

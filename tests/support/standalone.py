@@ -119,7 +119,7 @@ def _found(log: Path, pattern: str) -> str:
         if found is not None:
             return found.group(1)
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{log} does not say {pattern!r}:\n{text[-2000:]}")
+            raise TimeoutError(f"{log} does not contain {pattern!r}:\n{text[-2000:]}")
         time.sleep(0.1)
 
 

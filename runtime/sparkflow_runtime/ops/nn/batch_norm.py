@@ -89,7 +89,7 @@ class _Normalisation(Op):
         """(y, mean, unbiased variance, mean, variance), the statistics used in inference.
 
         Raises:
-            InvalidArgumentError: A vector has not one element per channel.
+            InvalidArgumentError: A vector does not have one element per channel.
         """
         _check_rank(x, data_format)
         kind = scale.dtype

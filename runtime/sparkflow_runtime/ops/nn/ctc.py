@@ -148,7 +148,7 @@ class CTCLoss(Op):
         """Losses, and gradients with respect to the logits.
 
         Raises:
-            InvalidArgumentError: The shapes do not fit, a label is no class, or there are more
+            InvalidArgumentError: The shapes do not fit, a label is not a class, or there are more
                 labels than time.
         """
         _check_inputs(inputs, lengths)

@@ -14,7 +14,7 @@ from sparkflow_runtime.ops.op import Array
 def bind(cupy: Any, gradient: bool, attrs: Mapping[str, Any]) -> Callable[..., bool] | None:
     """Returns a function of the inputs and the result's array that fills it.
 
-    It returns False, without doing anything, if one of the arrays has another size.
+    It returns False, without doing anything, if one of the arrays has a different size.
 
     Args:
         cupy: The module.

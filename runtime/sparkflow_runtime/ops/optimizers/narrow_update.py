@@ -227,7 +227,7 @@ class _OnHandle(NarrowUpdate):
         return []
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
-        """As that of references."""
+        """As for references."""
         run = super().bind(node, context)
 
         def update(*inputs: Any) -> None:
@@ -237,7 +237,7 @@ class _OnHandle(NarrowUpdate):
 
 
 class _RowsOnHandle(_OnHandle, NarrowRowUpdate):
-    """The same of rows."""
+    """The same for rows."""
 
 
 def _enter(name: str) -> None:

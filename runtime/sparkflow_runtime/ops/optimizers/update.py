@@ -68,7 +68,7 @@ def require_same_shape(variable: Variable, array: Array, name: str, value: Array
     """Checks that `value` has the shape of the variable's array.
 
     Raises:
-        InvalidArgumentError: It has not; the message has both shapes.
+        InvalidArgumentError: It does not; the message has both shapes.
     """
     if array.shape != value.shape:
         raise InvalidArgumentError(

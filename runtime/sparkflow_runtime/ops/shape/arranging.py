@@ -1,4 +1,4 @@
-"""The same elements in another order of dimensions, or repeated: transpose, broadcast, tile."""
+"""The same elements in a different order of dimensions, or repeated: transpose, broadcast, tile."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ class StridedSlice(Op):
         """A view; constant bounds are read in the first step only.
 
         The kernel raises InvalidArgumentError for a plain number outside its dimension, a stride of
-        0, or too many dimensions asked for.
+        0, or too many dimensions.
         """
         index_of = remembering(_strided_index(Masks.of(node.attrs)))
         return lambda value, begin, end, strides: value[index_of(value.shape, begin, end, strides)]

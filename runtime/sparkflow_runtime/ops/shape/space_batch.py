@@ -206,7 +206,7 @@ class SpaceToBatchND(_BlocksOp):
         """A new array.
 
         Raises:
-            InvalidArgumentError: A padded size is no multiple of its block.
+            InvalidArgumentError: A padded size is not a multiple of its block.
         """
         return _space_to_batch(xp, value, *self._blocks(block_shape, paddings))
 
@@ -233,7 +233,7 @@ class BatchToSpaceND(_BlocksOp):
         """A new array.
 
         Raises:
-            InvalidArgumentError: The batch is no multiple of the blocks, or too much is cropped.
+            InvalidArgumentError: The batch is not a multiple of the blocks, or too much is cropped.
         """
         return _batch_to_space(xp, value, *self._blocks(block_shape, crops))
 
@@ -307,7 +307,7 @@ class _DepthOp(Op):
         """A new array.
 
         Raises:
-            InvalidArgumentError: The sizes are no multiples of the block size.
+            InvalidArgumentError: The sizes are not multiples of the block size.
         """
         _check_format(data_format)
         if data_format == "NHWC":

@@ -1,4 +1,4 @@
-"""Tensors of one shape into one with a dimension more, and back: pack and unpack."""
+"""Stacks tensors of one shape along a new dimension, and unstacks them: pack and unpack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of a strided slice: bounds and bit masks into a numpy index.
+"""The rules of strided slices: converts bounds and bit masks to a numpy index.
 
 Python's slices clamp and count from the end exactly as TensorFlow's do, so a specification becomes
 an index of numbers, slices, None and Ellipsis.
