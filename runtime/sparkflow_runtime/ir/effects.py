@@ -24,7 +24,7 @@ def is_reference(nodes: Mapping[str, Node], endpoint: Endpoint) -> bool:
 
 
 def reads_references(nodes: Mapping[str, Node], node: Node) -> bool:
-    """Whether a node reads or changes a variable."""
+    """Whether an input of a node is a reference to a variable."""
     return any(is_reference(nodes, endpoint) for endpoint in node.inputs)
 
 

@@ -149,7 +149,7 @@ def _endpoint(function: str, endpoints: Mapping[str, Endpoint], text: str) -> En
     if found is None and text.count(":") == 1:
         found = endpoints.get(f"{text}:0")  # `node:output` means its first tensor
     if found is None:
-        raise InvalidArgumentError(message=f"Function {function!r} has no {text!r}, which it reads")
+        raise InvalidArgumentError(message=f"Function {function!r} reads {text!r}, which it lacks")
     return found
 
 

@@ -1,7 +1,7 @@
 """Lists of phases, and their execution: a master's passes, a compiler's planning.
 
-A phase is a function with the names of its input and output values. A list of phases defines their
-order, and what each may read.
+A phase is a function with the names of its input and output values. A list of phases defines in
+which order they run, and what each may read.
 """
 
 from __future__ import annotations

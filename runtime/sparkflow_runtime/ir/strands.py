@@ -28,7 +28,7 @@ Classes = Mapping[str, frozenset[str]]
 
 
 def may_block(functions: Mapping[str, Function]) -> Callable[[Node], bool]:
-    """Returns a function that tells whether a node, or a function that it calls, may wait.
+    """Returns a predicate of nodes: whether the node, or a function that it calls, may wait.
 
     Args:
         functions: The functions that nodes may call.
@@ -128,7 +128,7 @@ def in_order_of_classes(nodes: Sequence[Node], classes: Classes) -> list[Node]:
 
     Args:
         nodes: In execution order.
-        classes: At least of these nodes.
+        classes: The classes of these nodes at least.
     """
     if not are_ordered(classes[node.name] for node in nodes):
         return list(nodes)
@@ -146,8 +146,8 @@ def in_order_of_classes(nodes: Sequence[Node], classes: Classes) -> list[Node]:
 def _beside_readers(nodes: Sequence[Node], least: Classes) -> dict[str, frozenset[str]]:
     """Returns the classes; for pure nodes the intersection of their readers' classes.
 
-    They move only behind ops of their own device: while tensors of another one are awaited, there
-    is no rehearsal (`resources.turns`).
+    They are moved only behind ops of their own device: a wait for tensors of another device tries
+    nothing out in the meantime (`resources.turns.Rehearsal`).
     """
     by_name = {node.name: node for node in nodes}
     readers: dict[str, list[str]] = {}
@@ -164,7 +164,7 @@ def _beside_readers(nodes: Sequence[Node], least: Classes) -> dict[str, frozense
         others = (by_name.get(name) for name in own - least[node.name])
         if any(other is None or other.device != node.device for other in others):
             continue
-        # A read stays before the updates of its variable.
+        # A read must stay before the updates of its variable.
         source = _read_from(node)
         if source is None or all(found[name] == own for name in updates.get(source, ())):
             found[node.name] = own

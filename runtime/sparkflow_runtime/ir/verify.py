@@ -145,7 +145,7 @@ def _check_order(nodes: Sequence[Node]) -> None:
     there: dict[str, Node] = {}
     for node in nodes:
         if node.name in there:
-            raise _Fault(node, "is there twice")
+            raise _Fault(node, "occurs twice")
         _check_inputs(node, there)
         there[node.name] = node
 
@@ -190,14 +190,14 @@ def _check_types(graph: Graph, noted: Types) -> None:
             continue
         node = graph[endpoint.node]
         if before.dtype is not now.dtype:
-            raise _Fault(node, f"gives {now.dtype.name} at {endpoint}, was {before.dtype.name}")
+            raise _Fault(node, f"has {now.dtype.name} at {endpoint}, was {before.dtype.name}")
         if not shapes.is_compatible(before.shape, now.shape):
             was, is_now = shapes.text(before.shape), shapes.text(now.shape)
-            raise _Fault(node, f"gives the shape {is_now} at {endpoint}, was {was}")
+            raise _Fault(node, f"has the shape {is_now} at {endpoint}, was {was}")
 
 
 def _check_devices(graph: Graph) -> None:
-    """All nodes have one, and what cannot travel does not."""
+    """Checks that all nodes have devices, and that tensors that cannot travel stay on theirs."""
     for node in graph:
         if not node.device:
             raise _Fault(node, "has no device")
@@ -214,7 +214,7 @@ def _check_calls(graph: Graph, functions: Mapping[str, Function]) -> None:
     for node in graph:
         for name in called(node):
             if name not in functions:
-                raise _Fault(node, f"calls the function {name!r}, which is not there")
+                raise _Fault(node, f"calls the function {name!r}, which does not exist")
 
 
 def _check_numbers(nodes: Sequence[Node], op: str) -> None:
@@ -237,7 +237,7 @@ def _check_meetings(parts: Sequence[Part]) -> None:
         if sent is None or received is None:
             node = sent or received
             assert node is not None
-            raise _Fault(node, f"has the key {key!r}, and no node has the other end")
+            raise _Fault(node, f"has the key {key!r}, but no node is the other end")
         ends = (sent.attrs["destination"], sent.device) == (
             received.device,
             received.attrs["source"],

@@ -50,7 +50,7 @@ class SessionClient(Protocol):
     def make_repeated(self, targets: Sequence[str]) -> Callable[[], list[Any]]:
         """Returns a function that runs a step, or several one after another.
 
-        A remote task that runs the whole step then needs no request for each. The function returns
+        If one remote task runs the whole step, a single request runs it repeatedly, and returns
         with the first step that ends after a tenth of a second.
         """
 

@@ -20,8 +20,8 @@ class CostModel:
     """Which steps report their nodes' costs, according to `GraphOptions`.
 
     Attributes:
-        every: One of this many steps does; 0: none.
-        after: How many steps precede the first one that may.
+        every: One of this many steps reports them; 0: none.
+        after: The number of steps before the first one that may.
     """
 
     every: int = 0

@@ -89,13 +89,13 @@ class DriverMaster:
         Args:
             graph_def: The whole graph.
             device_filters: The tasks the session may use, e.g. `["/job:ps", "/job:worker/task:1"]`.
-                Nodes pinned to `/job:worker` without a task go to the one the filters leave.
+                Nodes pinned to `/job:worker` without a task go to the one that the filters allow.
             default_task: The task of nodes without a device; by default the first one matched by
                 the last filter.
 
         Raises:
             UnavailableError: A task cannot be reached.
-            InvalidArgumentError: The filters leave no task, or the graph cannot be read.
+            InvalidArgumentError: The filters match no task, or the graph cannot be read.
         """
         default = default_task or self._default(device_filters)
         session = MasterSession(
@@ -222,7 +222,7 @@ class DriverSession:
     def run_loop(
         self, fetches: Sequence[str], targets: Sequence[str], num_steps: int, first_step: int
     ) -> None:
-        """Runs a step loop until it ends, see `start_loop`.
+        """Runs a step loop until it ends, see `start_loop`. Blocks.
 
         Raises:
             UnavailableError: It has not ended after the master's `answer_timeout_s`.
@@ -257,6 +257,6 @@ class DriverSession:
 
 def _no_answer(whom: str, why: str) -> UnavailableError:
     return UnavailableError(
-        message=f"No answer of {whom}: {why}. A message was lost, or a process or a machine stands "
-        "still"
+        message=f"No answer from {whom}: {why}. A message was lost, or a process or machine is "
+        "suspended"
     )

@@ -85,6 +85,9 @@ class Executable:
     ) -> list[Any]:
         """Runs one step.
 
+        A step that runs as one call in this thread, without a timeout or a record, is cancelled
+        only by the end of the session, and only if it loops.
+
         Args:
             args: One host array per feed, in the request's order.
             timeout_s: How long the step may take; None for what the session allows.
@@ -92,9 +95,6 @@ class Executable:
             record: Receives the recording of every partition; None for no trace.
             repeats: Whether several steps may be run one after another: those of a single remote
                 partition, which then needs no request for each.
-
-        A step that runs as one call in this thread, without a timeout or a record, is cancelled
-        only by the end of the session, and only if it loops.
 
         Returns:
             One host array or numpy scalar per fetch.
@@ -176,7 +176,7 @@ class Executable:
         return call
 
     def _with_opening(self, part: Part) -> Part:
-        """A remote part, with the known ways in which a step can begin with it."""
+        """Returns a part, with the opening with which a step can begin with it if it is remote."""
         if self._here is None or isinstance(part.link, LocalLink):
             return part
         from sparkflow_runtime.passes.partitioning.openings import find_opening
@@ -186,7 +186,7 @@ class Executable:
         return replace(part, opening=opening)
 
     def _direct_call(self) -> Callable[[Sequence[Any]], list[Any]] | None:
-        """A partition in this process that needs no step object; it is called, not scheduled."""
+        """Returns a call of the only partition if it is here and needs no step object; or None."""
         if len(self.parts) != 1 or not isinstance(self.parts[0].link, LocalLink):
             return None
         part = self.parts[0]
@@ -196,7 +196,7 @@ class Executable:
         if program.needs_step:
             return None
         self._loops = program.loops
-        # Loops check whether the step was cancelled; kernels need nothing else of it.
+        # Loops check whether the step was cancelled; kernels need nothing else from it.
         step = cast(StepContext, _Uncounted(self.steps)) if program.loops else None
         if program.args == tuple(range(len(program.args))) and program.results == tuple(
             range(self._num_results)

@@ -107,7 +107,7 @@ class WorkerLink(Protocol):
         """Starts a partition's step loop, with the same feeds in every step; returns its end."""
 
     def hold_loop(self, step_id: int) -> Future[int]:
-        """Returns a future: how many steps a loop has begun; it begins no more until `end_loop`."""
+        """Pauses a loop until `end_loop`; returns a future of the number of steps it has begun."""
 
     def end_loop(self, step_id: int, num_steps: int) -> None:
         """Lets the step's loop end after a number of steps; does not wait for it."""

@@ -28,7 +28,7 @@ def run_with_options(
         executable: The executable to run.
         args: One host array per feed.
         options: `timeout_in_ms`, `trace_level`, `output_partition_graphs` and `output_pass_graphs`
-            are used; the session's options say which steps report their nodes' costs.
+            are used; the session's options determine which steps report their nodes' costs.
         metadata: Filled with what was recorded.
         on_begin: Called with a function that cancels the step.
 

@@ -29,7 +29,7 @@ class PartialRun:
     Args:
         graph: The session's graph.
         request: Everything that will be fed, fetched and run.
-        prepare: Prepares a part of the graph; equal keys stand for equal parts.
+        prepare: Prepares a part of the graph; equal keys denote equal parts.
 
     Raises:
         InvalidArgumentError: Nothing is requested.

@@ -42,7 +42,7 @@ class Request:
 def _functions(
     graph: Graph, raised: Mapping[str, Function], load: Callable[[str], Function]
 ) -> dict[str, Function]:
-    """The functions that the graph calls, ready to compile, including its control flow's."""
+    """Returns the functions that the graph or its control flow calls, ready to compile."""
     return ready_functions(graph, lambda name: raised[name] if name in raised else load(name))
 
 
@@ -52,7 +52,7 @@ def _cut(
     is_split: Callable[[str, str], bool],
     functions: Mapping[str, Function],
 ) -> list[Partition]:
-    """The partitions, each with the functions that it calls."""
+    """Returns the partitions, each with the functions that it calls."""
     parts = partition(graph, Splitting(types, is_split), functions)
     if functions:
         for part in parts:
@@ -61,7 +61,7 @@ def _cut(
 
 
 def _any_op(test: Callable[[Op], bool]) -> Callable[..., bool]:
-    """Whether a pass's input graph has an op of some kind."""
+    """Returns a condition of a pass: whether its input graph has an op of some kind."""
 
     def when(graph: Graph, *_: object) -> bool:
         types = {node.op for node in graph}
@@ -164,7 +164,8 @@ GIVEN: Final = (
     *("whole", "feeds", "fetches", "targets", "placement", "load", "is_split"),
     "raised",
 )
-"""Returns the first pass's input: the session's graph and the arguments of `optimise`."""
+"""Names of the values before the first pass: the session's graph, the arguments of `optimise`, and
+the functions raised from control flow, of which there are none yet."""
 PASSES: Final[tuple[Phase | Repeated, ...]] = (
     Phase("prune", prune, ("whole", "feeds", "fetches", "targets"), ("graph",)),
     graph_pass(require_devices, "placement"),

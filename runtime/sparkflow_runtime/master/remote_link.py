@@ -339,7 +339,7 @@ class RemoteLink:
     def hold_loop(self, step_id: int) -> Future[int]:
         """See `links.WorkerLink`."""
         request = HoldLoopRequest(step_id=step_id)
-        # Nobody waits for it, so a worker that pauses for a while gets the time.
+        # Nobody waits for the answer, so a worker that is suspended for a while gets the time.
         response = HoldLoopResponse.FromString
         done: Future[int] = Future()
         try:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sparkflow_runtime.worker.step import Shortcuts
 
 _step_numbers = itertools.count(random.SystemRandom().getrandbits(40) << 20)
-"""Step ids start at random, so that two masters of one cluster do not meet in a rendezvous."""
+"""Step ids start at random, so that the steps of two masters of a cluster share no rendezvous."""
 
 _SETTLE_TIMEOUT_S: Final = 10.0
 """How long a failed step waits for its other partitions to report how they ended."""
@@ -184,7 +184,7 @@ class RunningSteps(Generic[LinkT]):
 
     def __init__(self, links: Sequence[LinkT]) -> None:
         self.links = tuple({id(link): link for link in links}.values())
-        # used directly: `Condition` enters it in Python code, which is slower
+        # Used directly, as `Condition` enters it in Python code, which is slower.
         self._lock = threading.Lock()
         self.changed = threading.Condition(self._lock)
         self._running: set[RunningStep] = set()
@@ -293,7 +293,7 @@ class RunningSteps(Generic[LinkT]):
         first = _first_cause([*step.failures, error, *_failures(futures)])
         reason = step.reason
         if isinstance(reason, CancelledError) and isinstance(first, CancelledError):
-            # Its text says what was waiting.
+            # Its text names what was waiting.
             return first if first.located else reason
         # Closing a session closes its queues, which a task may notice first.
         derived = _DERIVED if self._closed is None else (*_DERIVED, OutOfRangeError)
@@ -314,7 +314,7 @@ def _pass() -> None:
 
 
 _DERIVED = (AbortedError, CancelledError)
-"""Returns the error of a partition that ends because another one failed."""
+"""The errors with which a partition ends because another one failed."""
 
 
 def failure_of(future: Future[Any]) -> BaseException | None:

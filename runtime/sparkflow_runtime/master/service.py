@@ -74,7 +74,7 @@ class MasterService:
     def create_session(self, request: Any, context: Any) -> master_pb2.CreateSessionResponse:
         """Opens a session on a first graph, which may be empty.
 
-        Waits for tasks of the cluster that have not started as long as the client waits.
+        Waits for tasks of the cluster that have not started, for as long as the client waits.
         """
 
         def is_wanted() -> bool:

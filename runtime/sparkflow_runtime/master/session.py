@@ -67,7 +67,7 @@ class MasterSession:
         is_wanted: Tasks that have not started are awaited as long as this returns True; None: for
             `remote_link.CONNECT_TIMEOUT_S`.
         hosts: The host of each task; tasks that are missing share one.
-        cluster: Tasks of which the workers are notified; None if they know them.
+        cluster: The tasks' addresses, which are sent to the workers; None if they know them.
 
     Attributes:
         handle: The session's unique name.
@@ -134,7 +134,7 @@ class MasterSession:
 
         links = list(self._links.values())
         try:
-            # First check the identity of all tasks, before they are told of each other.
+            # First check the identity of all tasks, before they learn of each other.
             found = for_each(lambda link: link.devices(), links)
             for_each(join, links)
         except BaseException:

@@ -67,7 +67,7 @@ class LoopUpdates:
         try:
             return self._end.result(timeout_s)
         except FutureTimeoutError:  # another class than TimeoutError in Python 3.10
-            raise TimeoutError(f"The loop still runs after {timeout_s} s") from None
+            raise TimeoutError(f"The loop is still running after {timeout_s} s") from None
         except OpError as error:
             # Every thread raises its own instance, as a traceback belongs to one thread.
             raise from_status(*to_status(error)) from None

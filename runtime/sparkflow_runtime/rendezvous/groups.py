@@ -2,7 +2,7 @@
 
 The task of rank 0 keeps the table. When all ranks of a group have joined, each gets the same
 number, under which they then exchange tensors like the partitions of one step. A rank that joins
-again, because its session or task was restarted, ends what the others still run under the old
+again, because its session or task was restarted, ends whatever the others still run under the old
 number, and all of them must join again.
 """
 
@@ -152,7 +152,7 @@ class GroupTable:
             missing.remove(rank)
             raise DeadlineExceededError(
                 message=f"Rank {rank} waited {timeout_s:g} s for collective group "
-                f"{applicant.group}: of {joined.size} ranks these have not come: "
+                f"{applicant.group}: of {joined.size} ranks, these have not joined: "
                 f"{', '.join(map(str, missing[:20]))}. Are they running, and with the same graph?"
             )
 
@@ -171,6 +171,6 @@ def _check(applicant: CompleteGroupRequest) -> None:
 
 def _came_again(applicant: CompleteGroupRequest) -> str:
     return (
-        f"Rank {applicant.rank} of collective group {applicant.group} joined anew: its session or "
-        "its task was restarted. All ranks must begin again"
+        f"Rank {applicant.rank} of collective group {applicant.group} joined again: its session or "
+        "its task was restarted. All ranks must join again"
     )

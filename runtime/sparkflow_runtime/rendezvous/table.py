@@ -34,7 +34,7 @@ _NEVER: Final = 1 << 62
 
 
 class EndOfLoop(OutOfRangeError):
-    """The loop ended before this iteration because a peer's data ended: ours ends without error."""
+    """Raised when a peer's data ended before this iteration: the loop ends without an error."""
 
     def __init__(self) -> None:
         super().__init__(message="The loop of a peer has ended")
@@ -52,7 +52,7 @@ class StepRendezvous:
 
     def __init__(self) -> None:
         self.session = ""
-        # used directly: `Condition` enters it in Python code, which is slower
+        # Used directly, as `Condition` enters it in Python code, which is slower.
         self._lock = threading.RLock()
         self._ready = threading.Condition(self._lock)
         self._values: dict[tuple[str, int], Any] = {}

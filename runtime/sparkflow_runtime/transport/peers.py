@@ -217,7 +217,7 @@ class Peers:
         must = me.transport if me.transport != "auto" else ""
         if must in ("unix", "shm") and not address.is_here:
             raise FailedPreconditionError(
-                message=f"Transport {must!r} was asked for, but {task} is on another host"
+                message=f"Transport {must!r} was requested, but {task} is on another host"
             )
         try:
             opened = dial(

@@ -44,7 +44,7 @@ class DaemonThreads(Executor):
         """Runs `fn(*args, **kwargs)` in a thread and returns its future.
 
         Raises:
-            RuntimeError: `shutdown` was called, as the protocol of executors asks, or the process
+            RuntimeError: `shutdown` was called, as the executor protocol requires, or the process
                 cannot have a thread.
         """
         future: Future[T] = Future()

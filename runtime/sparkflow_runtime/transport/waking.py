@@ -45,7 +45,7 @@ class Waker:
     def wake(self) -> None:
         """Makes the thread check again; called by others while they know that it waits."""
         os.eventfd_write(self._fd, 1)
-        self._woken = True  # last: what is said of it is there to be read
+        self._woken = True  # last: once it is set, the descriptor is readable
 
     def __del__(self) -> None:
         """Closes its descriptor."""

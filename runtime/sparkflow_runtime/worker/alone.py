@@ -55,4 +55,4 @@ class Alone:
         """Does nothing, as nothing is open."""
 
     def _fail(self, task: str) -> NoReturn:
-        raise NotFoundError(message=f"Task {task} is not in the cluster of no tasks")
+        raise NotFoundError(message=f"Task {task} is unknown: this task has no peers")

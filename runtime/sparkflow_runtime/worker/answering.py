@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sparkflow_runtime.worker.worker import RegisteredGraph, Worker
 
 CLIENTS_STEP: Final = 1 << 63
-"""Step ids from here on are of steps that a client requests from the task's master."""
+"""Step ids from here on belong to steps that clients request from the task's master."""
 MOST_KEPT_BYTES: Final = 1 << 14
 """A larger bundle is not sent with the results, as that would copy it."""
 REPEATED_S: Final = 0.1
@@ -67,7 +67,8 @@ class Run(NamedTuple):
         handle: The partition's handle.
         alone: Whether it is the step's only partition; the step then ends with it.
         brings: The key of the bundle that follows the arguments, "" for none.
-        unasked: The keys of bundles that the partition must not send.
+        unasked: The keys of bundles that the partition must not send, as the caller reads them in
+            place.
         ends: The key of a bundle that may follow the results, if it is small; "" for none.
         repeats: Whether to run it repeatedly, for `REPEATED_S` or until it fails; only without a
             bundle.
@@ -147,7 +148,7 @@ def _keys(text: bytes) -> list[str]:
 
 
 def _drop(values: Sequence[Any], lent: Sequence[int], check: Callable[[], None]) -> bool:
-    """The caller has read them."""
+    """Drops a bundle that the caller has read in place; returns True, as it must not be sent."""
     return True
 
 
@@ -212,7 +213,7 @@ class Answering:
         if step is not None:
             step.unsubscribe(key, sink)
             if broke is not None:
-                # The other task may live, and be the master that is told so.
+                # The other task may be alive, and be the master that receives this text.
                 text = f"Tensors of this step cannot be sent: {broke.message}"
                 step.abort(UnavailableError(message=text))
 

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from sparkflow_runtime.transport.peers import Peers
 
 LENT_S: Final = 30.0
-"""How long after a rank has left others may still read in place what it lent in its last runs. They
-do not report when they are done; reading takes milliseconds."""
+"""How long what a rank lent in its last runs is kept after it has left, as others may still read it
+in place. They do not report when they are done; reading takes milliseconds."""
 LEAVE_TIMEOUT_S: Final = 5.0
 """How long a leaving rank waits until others have received what it sent."""
 _REPLY_S: Final = 5.0
-"""How much longer an rpc's timeout is than that of the wait in it, whose error says what is
+"""How much longer an rpc's timeout is than that of the wait in it, whose error names what is
 missing."""
 
 

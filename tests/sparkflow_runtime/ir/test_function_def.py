@@ -76,7 +76,7 @@ def test_inputs_are_written_as_tensorflow_writes_them():
 def test_an_input_that_does_not_exist_is_named():
     proto = export_function(example())
     proto.node_def[1].input[1] = "missing:output:0"
-    with pytest.raises(InvalidArgumentError, match="'example' has no 'missing:output:0'"):
+    with pytest.raises(InvalidArgumentError, match="reads 'missing:output:0', which it lacks"):
         import_function(proto)
 
 

@@ -92,8 +92,8 @@ def test_no_more_than_ten_nodes_are_shown() -> None:
         (dtypes.float32, (None, 3), None),
         (dtypes.float32, None, None),  # more is known now
         (dtypes.float32, (2, 3), None),  # less is known now
-        (dtypes.float32, (None, 4), "gives the shape (?, 3) at y:0, was (?, 4)"),
-        (dtypes.float64, (None, 3), "gives float32 at y:0, was float64"),
+        (dtypes.float32, (None, 4), "has the shape (?, 3) at y:0, was (?, 4)"),
+        (dtypes.float64, (None, 3), "has float32 at y:0, was float64"),
     ],
 )
 def test_types_do_not_contradict_those_before(dtype: Any, shape: Any, fault: str | None) -> None:
@@ -125,7 +125,7 @@ def body(*extra: Node) -> Function:
 def test_functions_that_are_called_are_there_and_right() -> None:
     call = node("x", "PartitionedCall", Tin=[], Tout=[], f="f")
     verify_functions(Graph([call]), {"f": body()}, "functions")
-    with pytest.raises(InternalError, match="calls the function 'f', which is not there"):
+    with pytest.raises(InternalError, match="calls the function 'f', which does not exist"):
         verify_functions(Graph([call]), {}, "functions")
     twice = body(node("other", "_Retval", "e", index=0))
     with pytest.raises(InternalError, match="in function 'f': has the number 0, which is taken"):
@@ -163,8 +163,8 @@ def test_partitions_that_meet_pass() -> None:
 
 
 UNMATCHED = {
-    "nobody receives": ([send("k", "a")], [], "no node has the other end"),
-    "nobody sends": ([], [receive("k")], "no node has the other end"),
+    "nobody receives": ([send("k", "a")], [], "no node is the other end"),
+    "nobody sends": ([], [receive("k")], "no node is the other end"),
     "twice": ([send("k", "a"), replace(send("k", "a"), name="s")], [], "as '_send/k' has"),
     "types": ([send("k", "a")], [receive("k", T=[dtypes.int32])], "do not agree on the bundle"),
     "lent": ([send("k", "a", lent=[0])], [receive("k")], "do not agree on the bundle 'k'"),

@@ -75,20 +75,20 @@ def test_a_rank_that_comes_again_ends_the_old_number(table, threads, ended):
     ((number, error),) = ended
     assert number == old
     assert isinstance(error, AbortedError)
-    assert "of collective group g joined anew" in error.message
+    assert "of collective group g joined again" in error.message
 
 
 def test_a_rank_that_comes_again_too_early_takes_its_own_place(table, threads):
     first, come = waiting_rank(table, threads, applicant(1))
     assert come.wait(DEADLINE_S)
     second = threads.submit(table.join, applicant(1, member="new"), DEADLINE_S)
-    with pytest.raises(AbortedError, match="Rank 1 of collective group g joined anew"):
+    with pytest.raises(AbortedError, match="Rank 1 of collective group g joined again"):
         first.result(DEADLINE_S)
     assert table.join(applicant(0), DEADLINE_S) == second.result(DEADLINE_S)
 
 
 def test_missing_ranks_are_named(table):
-    with pytest.raises(DeadlineExceededError, match="of 4 ranks these have not come: 0, 2, 3"):
+    with pytest.raises(DeadlineExceededError, match="of 4 ranks, these have not joined: 0, 2, 3"):
         table.join(applicant(1, 4), 0.001)
 
 

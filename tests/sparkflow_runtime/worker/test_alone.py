@@ -23,7 +23,7 @@ def test_a_step_of_a_task_that_knows_nobody_says_who_is_missing(
 ) -> None:
     receiver = Alone().receiver(1)
     receiver.cancel()
-    with pytest.raises(NotFoundError, match=f"Task {OTHER} is not in the cluster of no tasks"):
+    with pytest.raises(NotFoundError, match=f"Task {OTHER} is unknown: this task has no peers"):
         use(receiver)
 
 

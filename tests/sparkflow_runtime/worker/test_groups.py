@@ -139,7 +139,7 @@ def test_joining_ends_with_its_step(groups, threads):
 
 
 def test_joining_ends_in_time(groups):
-    with pytest.raises(DeadlineExceededError, match="these have not come: 1"):
+    with pytest.raises(DeadlineExceededError, match="these have not joined: 1"):
         join(groups, 0, timeout_s=0.01)
 
 

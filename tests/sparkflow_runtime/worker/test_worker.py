@@ -283,7 +283,7 @@ def test_cluster_changes_from_many_threads_leave_one_set_of_channels(worker: Wor
 
 def test_unknown_peers_are_named(worker: Worker) -> None:
     graph = register(worker, receive("0-1-0-0", OTHER))
-    with pytest.raises(NotFoundError, match="task:1 is not in the cluster of no tasks"):
+    with pytest.raises(NotFoundError, match="task:1 is unknown: this task has no peers"):
         worker.run(graph, 1, [])
 
 

@@ -136,7 +136,7 @@ class Sums:
     # ---------------------------------------------------------------------------------------- parts
 
     def wait_for_last(self, shared: Sequence[Reduction], end: Any) -> None:
-        """Branches to `end` in all parts but the last to finish, which goes on with all sums."""
+        """Branches to `end` in all parts but the last to finish, which continues with all sums."""
         frame, builder = self._frame, self._frame.builder
         for each in shared:
             if not each.in_memory:

@@ -2,8 +2,8 @@
 
 exp(x) is 2^n exp(r), n the integer nearest to x / ln 2 and |r| <= ln 2 / 2. n times the upper
 part of ln 2 is exact, so that r is accurate even without fused multiply-add. The polynomials
-minimise the maximum relative error (Remez's algorithm, November 2026), a tenth of what rounding
-costs.
+minimise the maximum relative error (Remez's algorithm, November 2026), which is a tenth of the
+rounding error.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def _exp_normal(lanes: Lanes, x: Any) -> Any:
 
 
 def _nearest(lanes: Lanes, x: Any, offset: int) -> tuple[Any, Any]:
-    """n, the integer nearest to x / ln 2: plus offset in a number's low bits; and as a float."""
+    """n, the integer nearest to x / ln 2: first a float with n + offset in its low bits, then n."""
     shifter = lanes.number(lanes.format.shifter + offset)
     shifted = lanes.multiply_add(x, lanes.number(_LOG2_E), shifter)
     return shifted, lanes.builder.fsub(shifted, shifter)
@@ -198,7 +198,7 @@ def _exp_of_rest(lanes: Lanes, x: Any, n: Any) -> Any:
 
 
 def _careful_exp_of_rest(lanes: Lanes, x: Any, n: Any) -> Any:
-    """The same, with an error of hardly more than the last rounding."""
+    """`_exp_of_rest`, with an error hardly larger than that of the last rounding."""
     builder, one = lanes.builder, lanes.number(1.0)
     r, rounded_off = _rest(lanes, x, n)
     head = builder.fadd(one, r)

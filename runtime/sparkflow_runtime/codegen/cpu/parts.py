@@ -25,7 +25,7 @@ class Along:
     Attributes:
         size: Size of the array.
         taken: Size of the slice.
-        entry: Which of the numbers is the start index; None if the slice starts at 0.
+        entry: Position of the start index among the numbers; None if the slice starts at 0.
         wraps: Whether negative start indices count from the end.
     """
 

@@ -32,7 +32,7 @@ def bind_uniform(generator: np.random.Generator, dtype: DType, count: int) -> Ca
     The caller must hold a reference to the generator, and its lock.
 
     Args:
-        generator: Drawn from.
+        generator: The generator to draw from.
         dtype: float32 or float64.
         count: Elements of the array.
     """
@@ -58,7 +58,7 @@ def bind_classes(
     holds the generator and its lock, as for `bind_uniform`.
 
     Args:
-        generator: Drawn from.
+        generator: The generator to draw from.
         dtype: The dtype of the logits, float32 or float64.
         rows: Rows of the logits.
         classes: Columns of the logits, 1 to `MOST_CLASSES`.
@@ -73,7 +73,7 @@ def bind_classes(
 
 @once
 def is_as_numpys(dtype: DType) -> bool:
-    """Whether this version of numpy converts bits to numbers in the way known here."""
+    """Whether this version of numpy converts bits to numbers in the way assumed here."""
     if dtype not in _SHARES or not native.available():
         return False
     expected, found = np.empty(8, dtype.numpy), np.empty(8, dtype.numpy)

@@ -138,8 +138,8 @@ class Repeat:
     """A step that is itself a loop.
 
     Attributes:
-        condition: Steps that find out whether there is another turn.
-        steps: Those of the turn.
+        condition: Steps that compute whether there is another iteration.
+        steps: The steps of an iteration.
         flag: Number of the pointer to the condition's result, a bool.
         exchanges: Pairs of numbers of pointers that are swapped after an iteration.
         most_turns: After more iterations the run ends, since it cannot be cancelled in between.
@@ -163,7 +163,7 @@ Step = Call | Read | Look | Put | Clear | Check | Choose | Repeat
 
 
 class RefusedError(Exception):
-    """Raised if an iteration meets data it cannot handle; running it in Python finds out why.
+    """Raised for data that an iteration cannot handle; running it in Python reveals the reason.
 
     Attributes:
         is_full: Whether more memory for the list would be enough.
@@ -171,7 +171,7 @@ class RefusedError(Exception):
     """
 
     def __init__(self, is_full: bool, is_long: bool = False) -> None:
-        super().__init__("A list has no room" if is_full else "A turn cannot be done")
+        super().__init__("A list is full" if is_full else "An iteration cannot be run")
         self.is_full = is_full
         self.is_long = is_long
 
@@ -209,8 +209,8 @@ class Loop:
     """The steps of a loop. Not thread-safe: its kernels may own memory.
 
     Args:
-        condition: Steps that find out whether there is another turn.
-        steps: Those of the turn.
+        condition: Steps that compute whether there is another iteration.
+        steps: The steps of an iteration.
         flag: Number of the pointer to the condition's result, a bool.
         before: Calls before the first iteration of a run.
         after: Calls after the last iteration.
@@ -269,10 +269,10 @@ class Program:
 
         Args:
             pointers: int64, the addresses for the next iteration; updated in place.
-            max_turns: At most so many.
+            max_turns: Maximum number of iterations.
 
         Returns:
-            The number of turns, and whether the condition did not hold any more.
+            The number of iterations, and whether the condition no longer holds.
 
         Raises:
             IndexError: A row number is outside its stack.

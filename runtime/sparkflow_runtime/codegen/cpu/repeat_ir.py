@@ -70,12 +70,12 @@ CALL_HEAD: Final = 8
 """Offset of the numbers of a call's arrays."""
 REPEAT_HEAD: Final = 6
 """Offset of the steps of an inner loop."""
-OUT_OF_RANGE: Final = 2  # where it would say that the loop is done
+OUT_OF_RANGE: Final = 2  # a value of `Head.IS_DONE` after a failure, like the next three
 REFUSED: Final = 3
 FULL: Final = 4
 LONG: Final = 5
 GOES_ON: Final = -1
-"""Where the driver's first number would say how many arrays a run begins with."""
+"""The driver's first size if it continues a run; else that is the number of addresses to set."""
 MOST_ARRAYS: Final = 64
 """Maximum number of arrays of a step's kernel."""
 
@@ -93,9 +93,9 @@ def _turns(most: str, condition: str, turn: str, end: str, then: str, at_most: s
 
     Args:
         most: Register with the maximum number of iterations.
-        condition: Operand: where the condition's steps begin.
-        turn: Register: where they end and those of the iteration begin.
-        end: Register: where these end.
+        condition: Operand with the position at which the condition's steps begin.
+        turn: Register with the position at which they end and those of the iteration begin.
+        end: Register with the position at which these end.
         then: The block after an iteration's steps, which branches to `turn_test`.
         at_most: The block that is reached at the maximum number of iterations.
     """

@@ -42,7 +42,7 @@ class Sending(IntEnum):
     PIECES = 1
     """Number of pieces."""
     ROOM = 2
-    """Bytes of the buffer, excluding the checksum, which has extra room behind them."""
+    """Size of the buffer in bytes, without the room for the checksum behind it."""
     PIECE = 3
     """The piece to copy next."""
     OFFSET = 4
@@ -78,7 +78,7 @@ def available() -> bool:
 
 @once
 def _vector_bytes() -> int:
-    """Size of the vectors that are folded; 0 if the processor or the system cannot."""
+    """Size of the vectors that are folded; 0 without support by processor and system."""
     here = host()
     has = set(here.features.split(","))
     if not (here.triple.startswith("x86_64") and "linux" in here.triple):
@@ -165,7 +165,7 @@ def _sum(copies: bool) -> str:
     def serial(
         name: str, base: str, begin: str, register: str, start: str, size: str, after: str
     ) -> str:
-        """Checksums words one by one from block `start` on; `after` finds it in `%{name}_crc`."""
+        """Checksums words one by one, between blocks `start` and `after`, into `%{name}_crc`."""
         copied = f"""
   %{name}_to = call ptr @beside(ptr %target, ptr %data, ptr %{name}_place)
   store i64 %{name}_word, ptr %{name}_to, align 1"""

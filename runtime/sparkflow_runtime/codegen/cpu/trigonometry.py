@@ -103,7 +103,7 @@ def _reduced(vectors: Vectors, wide: Vectors, x: str) -> tuple[str, str]:
     for part in _PARTS:
         r = wide.multiply_add(back, wide.constant(part), r)
     is_first = code.let(f"fcmp oeq {wide.kind} {turns}, zeroinitializer")
-    r = wide.select(is_first, given, r)  # -0.0 is one
+    r = wide.select(is_first, given, r)  # keeps -0.0
     is_number = code.let(f"fcmp ord {wide.kind} {turns}, {turns}")
     turns = wide.select(is_number, turns, "zeroinitializer")
     kind = f"<{vectors.lanes} x i{8 * vectors.size_bytes}>"

@@ -85,7 +85,7 @@ class CudaProgram:
     """A kernel as CUDA. Immutable; safe to share between threads.
 
     Args:
-        kernel: What it computes.
+        kernel: The computation.
 
     Raises:
         UnsupportedKernel: There is no CUDA C for a function of these dtypes.

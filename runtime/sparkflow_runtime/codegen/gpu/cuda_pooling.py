@@ -141,7 +141,7 @@ class PoolingProgram:
     """A form as CUDA, for `device.gpu_kernels`. Immutable; safe to share between threads.
 
     Args:
-        form: What it computes.
+        form: The compile-time parameters.
     """
 
     def __init__(self, form: Form) -> None:
@@ -221,7 +221,7 @@ class _Walk(Enum):
 
 
 def _along(walk: _Walk, dim: int, before: int, count: int, stride: int) -> int:
-    """Their number along a dimension; cells cover the image and the padding before it."""
+    """Returns the iterations along a dimension; cells cover the image and the padding before it."""
     return {_Walk.WINDOWS: count, _Walk.ELEMENTS: dim, _Walk.CELLS: -(-(dim + before) // stride)}[
         walk
     ]

@@ -2,8 +2,8 @@
 
 A stage runs over the dimensions along which what it computes varies (its domain), and is one of
 
-- `elementwise`: every element for itself,
-- `rows`: one block or warp per row, reductions within the row used by what follows,
+- `elementwise`: each element separately,
+- `rows`: one block or warp per row, with reductions within the row that later instructions use,
 - `partial`: any reduction to outputs, over parts of the reduced elements; the results of the parts
   are combined by a separate launch, so that sums are deterministic.
 
@@ -31,7 +31,7 @@ class Stage:
         kind: `elementwise`, `rows` or `partial`.
         domain: The dimensions it runs over.
         over: Those that are reduced; none for an `elementwise` stage.
-        given: Arrays in which earlier stages left values, by value.
+        given: Arrays in which earlier stages stored values, by value.
         stores: Values and the arrays they are written to, one element per thread.
         reduced: Reductions of a `partial` stage and the arrays of their results.
     """
@@ -53,7 +53,7 @@ class Stage:
 
     @cached_property
     def values(self) -> tuple[int, ...]:
-        """All values that it reads or computes, in order; not what `reduced` names."""
+        """All values that it reads or computes, in order, except those in `reduced`."""
         wanted = [value for value, _ in self.stores]
         for value, _ in self.reduced:
             wanted += instruction_of(self.kernel, value).arguments
@@ -108,7 +108,7 @@ def stages(kernel: Kernel) -> tuple[tuple[Stage, ...], tuple[int, ...]]:
     """The stages of a kernel, in order.
 
     Returns:
-        The stages; and the values of the arrays that they leave for later ones.
+        The stages; and the values that they store in intermediate arrays for later ones.
     """
     return _Splitter(kernel).split()
 
@@ -127,7 +127,7 @@ class _Splitter:
             }
         )
         self.left: dict[int, int] = {}
-        """Row reductions that `partial` stages need, and the arrays they are left in."""
+        """Row reductions that `partial` stages need, and the intermediate arrays that hold them."""
 
     def split(self) -> tuple[tuple[Stage, ...], tuple[int, ...]]:
         rows: dict[Axes, list[tuple[int, int]]] = {}
@@ -159,7 +159,7 @@ class _Splitter:
         return (*first, *_joined(later)), tuple(self.left)
 
     def _leave(self, value: int, rows: dict[Axes, list[tuple[int, int]]]) -> None:
-        """Writes the row reductions that this one depends on to arrays."""
+        """Has the row reductions that this one depends on stored in intermediate arrays."""
         arguments = instruction_of(self.kernel, value).arguments
         for each in _ancestors(self.kernel, arguments, self.used):
             if each in self.used and each not in self.left:

@@ -52,7 +52,7 @@ class _Walk:
     Attributes:
         made: The reductions it computes.
         stored: Values and the arrays they are written to.
-        ready: What is computed once per row, before it.
+        ready: The values that are computed once per row, before it.
     """
 
     made: Sequence[int]
@@ -100,11 +100,11 @@ class StageText:
 
     @property
     def keeping_name(self) -> str:
-        """The function for rows that fit, if there is one."""
+        """Name of the function for rows that a block can keep, if `kept_columns` is not 0."""
         return f"{self.name}_kept"
 
     def write(self) -> str:
-        """The function as CUDA C, or both."""
+        """Returns the CUDA C of the function, and of `keeping_name` if that exists."""
         written = [self._write(self.name)]
         if self.kept_columns:
             self.lines, self.linear, self.keeping = [], {}, True
@@ -221,7 +221,7 @@ class StageText:
                 self._line(f"if (threadIdx.x == 0) a{array}[{self._offset(value)}] = v{value};")
 
     def _walks(self) -> Iterator[tuple[list[int], _Walk]]:
-        """The passes over a row, each with what is computed once per row before it."""
+        """Yields the passes over a row, each with the values computed once per row before it."""
         phases = self._phases()
         ready = {value for value in self.loads if not self._within(value)}
         for phase in range(max(phases.values(), default=0) + 1):
@@ -323,7 +323,7 @@ class StageText:
         self._decode("column", columns)
 
     def _needed(self, walk: _Walk, there: Collection[int]) -> list[int]:
-        """What a pass reads or computes in each column; available values need nothing more."""
+        """The values that a pass uses in each column, without the arguments of available ones."""
         found: set[int] = set()
         waiting = [value for value, _ in walk.stored]
         waiting += [argument for value in walk.made for argument in self._arguments(value)]
@@ -431,7 +431,7 @@ class StageText:
             self._line(f"const {TYPES[each.dtype]} v{value} = {text};")
 
     def _decode(self, index: str, groups: Sequence[int]) -> None:
-        """The positions along some groups from the number of the element among them."""
+        """Emits the positions along some groups, given the linear index of the element in them."""
         if not self._asks_positions():
             return
         rest = index

@@ -74,7 +74,7 @@ def crop(
 
 
 def spread(gradients: Array, numbers: Array, rows: Places, columns: Places, images: Array) -> bool:
-    """Adds gradients of crops to images, float32; False, without doing anything, as `crop`."""
+    """Adds gradients of crops to float32 images; False, doing nothing, without machine code."""
     if not gradients.size or not images.size or not native.available():
         return False
     return _run(True, images, gradients, numbers, rows, columns, np.zeros(1, np.float32), 1)

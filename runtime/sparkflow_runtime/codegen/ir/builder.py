@@ -194,7 +194,7 @@ class KernelBuilder:
         Args:
             function: One of `kernel.ARITHMETIC`.
             *values: At least one `Value`; Python numbers get the dtype of the others.
-            dtype: The dtype of the result: for `cast`, elsewhere it follows.
+            dtype: The dtype of the result: required for `cast`, otherwise inferred.
 
         Raises:
             InvalidArgumentError: There is no such function for this number of values and these
@@ -308,14 +308,14 @@ def _check_dtype(dtype: DType, allowed: frozenset[DType] = DTYPES) -> None:
 
 def _rounded(value: Number, dtype: DType) -> Number:
     if not dtype.is_floating and (not math.isfinite(value) or int(value) != value):
-        raise InvalidArgumentError(message=f"{value} is no {dtype.name}")
+        raise InvalidArgumentError(message=f"{value} does not fit {dtype.name}")
     try:
         with np.errstate(over="ignore"):
             rounded: Number = np.array(value).astype(dtype.as_numpy_dtype).item()
     except OverflowError as error:
-        raise InvalidArgumentError(message=f"{value} is no {dtype.name}") from error
+        raise InvalidArgumentError(message=f"{value} does not fit {dtype.name}") from error
     if not dtype.is_floating and rounded != value:
-        raise InvalidArgumentError(message=f"{value} is no {dtype.name}")
+        raise InvalidArgumentError(message=f"{value} does not fit {dtype.name}")
     return rounded
 
 
@@ -334,14 +334,14 @@ def _result_dtype(function: str, given: list[DType], wanted: DType | None) -> DT
         _check_dtype(wanted, DTYPES | NARROW)
         if NARROW & {given[0], wanted} and dtypes.float32 not in (given[0], wanted):
             raise InvalidArgumentError(
-                message=f"{given[0].name} is cast to {wanted.name} by way of float32"
+                message=f"{given[0].name} cannot be cast to {wanted.name}: cast it to float32 first"
             )
         return wanted
     result = _inferred_dtype(function, given)
     if result is None:
         names = ", ".join(each.name for each in given)
         raise InvalidArgumentError(
-            message=f"Fused kernels have no {function} of {names}: cast what does not agree"
+            message=f"Fused kernels have no {function} of {names}: cast the arguments"
         )
     if wanted is not None and wanted is not result:
         raise InvalidArgumentError(
@@ -351,7 +351,7 @@ def _result_dtype(function: str, given: list[DType], wanted: DType | None) -> DT
 
 
 def _inferred_dtype(function: str, given: list[DType]) -> DType | None:
-    """None if there is no such function of these."""
+    """Returns the dtype of a function's result; None if there is no such function of these."""
     if NARROW & set(given):
         return None
     if function == "where":

@@ -131,7 +131,7 @@ class _ForArrays(ast.NodeTransformer):
         if function not in _OF_ARRAYS:
             raise InvalidArgumentError(
                 message=f"The expression {self._expression!r} calls {ast.unparse(node)}, which "
-                "arrays have not: give its op a kernel"
+                "array modules lack: give its op a kernel"
             )
         arguments = [self.visit(each) for each in node.args]
         return ast.Call(ast.Attribute(ast.Name("xp"), function), arguments, [])
@@ -161,7 +161,7 @@ def _parsed(expression: str) -> ast.expr:
     try:
         return ast.parse(expression, mode="eval").body
     except SyntaxError as error:
-        raise InvalidArgumentError(message=f"{expression!r} is no expression") from error
+        raise InvalidArgumentError(message=f"{expression!r} is not an expression") from error
 
 
 class _Evaluation:
@@ -236,7 +236,7 @@ class _Evaluation:
             or not isinstance(exponent, int)
             or not 1 <= abs(exponent) <= _MOST_POWER
         ):
-            raise self._error(f"has a power other than a value's by 1 to {_MOST_POWER} or less 0")
+            raise self._error(f"has a power of a number, or one other than ±1 to ±{_MOST_POWER}")
         result: Value | None = None
         square, rest = base, abs(exponent)
         while True:

@@ -47,7 +47,7 @@ class Code:
         return f"%{name}"
 
     def do(self, statement: str) -> None:
-        """A statement without a value."""
+        """Emits a statement without a value."""
         self._lines.append(f"  {statement}")
 
     def add(self, a: Value, b: Value) -> Value:

@@ -57,7 +57,7 @@ class Body:
 
 @once
 def body(text: str, is_tidy: bool = False) -> Body:
-    """Compiles a module that defines `body`, see the package's documentation.
+    """Compiles a module that defines `body`.
 
     Args:
         text: LLVM assembly without a target. It defines

@@ -105,7 +105,7 @@ def read_private(name: str, folder: int) -> bytes:
     with open(file, "rb") as stream:
         status = os.fstat(file)
         if not stat.S_ISREG(status.st_mode):
-            raise NotPrivateError(errno.EPERM, "it is no plain file", name)
+            raise NotPrivateError(errno.EPERM, "it is not a regular file", name)
         if status.st_uid != os.getuid() or status.st_mode & _OTHERS_MAY_WRITE:
             raise NotPrivateError(errno.EPERM, "others may have written it", name)
         with contextlib.suppress(OSError):  # of a read-only file system, as in an image

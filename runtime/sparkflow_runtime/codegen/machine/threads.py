@@ -133,7 +133,7 @@ class _Pool:
         ctypes.c_int64.from_address(self._control + Place.SPINS).value = self._spins
 
     def close(self) -> None:
-        """Ends the workers and waits until they have ended; later calls of `run` need none."""
+        """Ends the workers and waits for their end; later calls of `run` do without them."""
         self._is_closed = True
         if self._workers:
             ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._stop)(self._control)

@@ -28,7 +28,7 @@ def bind_gather(index: DType, count: int, rows: int, row_bytes: int) -> Callable
 
     Args:
         index: int32 or int64.
-        count: Of indices.
+        count: Number of indices.
         rows: Rows of the table. A last array, an int32, reports an index out of bounds.
         row_bytes: Size of a row.
     """
@@ -44,7 +44,7 @@ def bind_segment_sum(
     Args:
         index: Dtype of the segment ids: int32 or int64. Rows of negative ones are dropped.
         number: Element type, one of `NUMBERS`.
-        count: Of rows.
+        count: Number of rows.
         segments: Number of segments. A last array, an int32, reports an id beyond.
         row: Elements per row.
         adds: Whether the rows are added to existing sums instead.
@@ -56,7 +56,7 @@ def bind_segment_sum(
 def bind_extreme(
     number: DType, position: DType, is_least: bool, shape: tuple[int, int, int]
 ) -> Callable[..., bool]:
-    """Returns a function of an array and the positions of extremes that it fills, as numpy's.
+    """Returns a function of an array and the positions of extremes that it fills, as numpy does.
 
     Args:
         number: Element type of the array, one of `NUMBERS`.

@@ -144,7 +144,7 @@ class _Writer:
         return f"fcmp {relation}" if self._floats else f"icmp s{relation[1:]}"
 
     def _load(self, line: str, column: Value, strange: str) -> str:
-        """Loads an element; notes if it is NaN."""
+        """Loads an element; records whether it is NaN."""
         code, kind = self._code, self._kind
         value = code.load(kind, code.at(kind, line, column), self._bytes)
         if self._floats:

@@ -103,7 +103,7 @@ PAIRS: Final = frozenset(_CONVERSIONS)
 
 
 def by_chance() -> str:
-    """Converts float32 to bfloat16 by stochastic rounding.
+    """Returns code that converts float32 to bfloat16 by stochastic rounding.
 
     Arrays: as for `conversion`, plus a 32-bit seed, an int64. The random bits are a hash of
     position and seed, so they do not depend on the number of threads.
@@ -138,7 +138,7 @@ define internal void @{name}(ptr %source, ptr %target, i64 %i, i64 %seed) always
 
 
 def conversion(source: DType, target: DType) -> str:
-    """Converts arrays: `target[i] = source[i]`.
+    """Returns code that converts arrays: `target[i] = source[i]`.
 
     Arrays: header, see `sparse_rows.Header`, of which `COUNT` and `PARTS` are read; the source; the
     target, which must not overlap it.
@@ -163,7 +163,7 @@ def _blocks(arrays: Sequence[str], before: str = "", given: str = "") -> str:
     """The body: `many` for each block of a part, `one` for the remainder.
 
     Args:
-        arrays: Their names.
+        arrays: Names of the arrays.
         before: Lines to put first.
         given: Arguments of the two in addition to the arrays and the position.
     """

@@ -123,7 +123,7 @@ class _Writer:
         return self._code.module()
 
     def _lines(self, unit: str, source: str, target: str) -> None:
-        """A block of lines: those of one number are apart by as many elements as are inside."""
+        """Scans a block of columns of an image of [length, inner], as one vector if it is whole."""
         code, kind, inner = self._code, self._kind, self._inner
         blocks = code.let(f"sdiv i64 {code.add(inner, _BLOCK - 1)}, {_BLOCK}")
         number = code.let(f"sdiv i64 {unit}, {blocks}")

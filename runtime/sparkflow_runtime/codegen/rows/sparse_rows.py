@@ -56,7 +56,7 @@ _SIGNATURE: Final = "define void @body(ptr %sizes, ptr %arrays, i64 %lo, i64 %hi
 
 
 def distinct(index: DType, checked: bool) -> str:
-    """Finds duplicate indices and chains them, in order of appearance.
+    """Returns code that finds duplicate indices and chains them, in order of appearance.
 
     Arrays: header; indices; the hash table, int32, whose size is a power of two larger than the
     number of indices; then, each as long as the indices: the distinct indices, int64, and in int32
@@ -146,7 +146,7 @@ end:
 
 
 def gather(index: DType, row_bytes: int) -> str:
-    """Copies rows: `out[i] = table[indices[i]]`.
+    """Returns code that copies rows: `out[i] = table[indices[i]]`.
 
     Arrays: header; indices; table; out; int64, one per part: the position of the first index out of
     bounds in this part, which ends the part, or -1.

@@ -54,7 +54,7 @@ def rule(kernel: Kernel, arrays: Sequence[str]) -> Rule:
 
 
 def update(rule: Rule, dtype: DType) -> str:
-    """Applies the rule once to each distinct row, with the sum of its updates.
+    """Returns code that applies the rule once to each distinct row, with the sum of its updates.
 
     Updates are summed in order of appearance. Run it after `sparse_rows.distinct`.
 
@@ -119,7 +119,7 @@ end:
 
 
 def scatter(rule: Rule, index: DType, dtype: DType, source: DType | None = None) -> str:
-    """Applies the rule to one row per index, in order, including duplicates.
+    """Returns code that applies the rule to one row per index, in order, including duplicates.
 
     Arrays: header, in which `BAD` is -1; indices; the table; the updates, one row per index, or one
     scalar if the rule has no `update`; with `source`, the numbers of the update rows, one per

@@ -282,8 +282,8 @@ class _Writer(Writer):
         part.clear()
         self._walk(lefts, right, depth, part)
         if not self._form.by_image:
-            # Added to the output at the end, since sums of sums are more precise; and all of it
-            # read before any of it is written, since a row may be there several times.
+            # Added to the output at the end, since sums of sums are more precise; and all rows are
+            # read before any is written, since a row may occur several times.
             part.add_what_is_at(outs)
         part.store(outs)
 
@@ -307,7 +307,7 @@ class _Writer(Writer):
         return [(code.get(each["left"]), code.get(each["out"])) for each in found]
 
     def _offsets_one_by_one(self, left_rows: Value) -> None:
-        """The same for arbitrary rows.
+        """As `_offsets`, for arbitrary rows.
 
         Past the last row it stays there: the tile then computes that row repeatedly, with the same
         result.

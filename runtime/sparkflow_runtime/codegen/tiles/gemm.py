@@ -35,7 +35,7 @@ _MANY_REGISTERS: Final = 64
 _MANY_REGISTERS_TILE: Final = (8, 3)
 """For 16-byte vectors with 32 registers."""
 _DEPTH_BYTES: Final = 1536
-"""A slice of the right factor then fills half of the L1 cache."""
+"""Bytes along the depth of a block: a slice of the right factor then fills half of the L1 cache."""
 _LEFT_BLOCK_BYTES: Final = 1 << 20
 _RIGHT_COLUMNS: Final = 128
 

@@ -153,7 +153,10 @@ accepted:
 
 
 def _describe() -> str:
-    """Fills sizes and arrays; returns number of parts (0: refused), 1 for long, and the body."""
+    """Returns `describe`, which fills sizes, arrays and three results.
+
+    The results are the number of parts (0: refused), 1 if the GIL is to be released, and the body.
+    """
     return _Describing().text()
 
 

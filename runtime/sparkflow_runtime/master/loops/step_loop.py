@@ -172,7 +172,7 @@ class JoinedUpdates:
 
     Args:
         results: Per partition the indices of its results among the fetches.
-        listen: Receives the joined updates, in the threads that deliver the last missing one.
+        listen: Receives the joined updates, each in the thread that delivers the last part of it.
 
     Attributes:
         listeners: The receivers of each partition's updates.

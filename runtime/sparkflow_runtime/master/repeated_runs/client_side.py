@@ -1,9 +1,9 @@
 """The client's side of repeated runs, which use a tensor channel to the master.
 
-The first run of a set of fetches, feeds and targets goes over gRPC. From the second on the master
-knows them by a number, and a run is one frame each way, which the calling thread itself reads: four
-bytes take a quarter of the time that they take over gRPC. If the master has no reachable channel,
-all runs go over gRPC.
+The first run of a set of fetches, feeds and targets goes over gRPC. Later ones name the set by a
+number, and are one frame each way, which the calling thread itself reads: four bytes take a quarter
+of the time that they take over gRPC. Runs with fed strings still go over gRPC, as do all runs while
+there is no channel to the master.
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ class Asker(End):
     def __init__(self, opened: Opened, reactor: Reactor, arena: SharedArena | None = None) -> None:
         super().__init__(opened, arena, reactor.read_all)
         self._reactor = reactor
-        # used directly: `Condition` enters it in Python code, which is slower
+        # Used directly, as `Condition` enters it in Python code, which is slower.
         self._lock = threading.Lock()
         self._arrived = threading.Condition(self._lock)
         self._streams: dict[int, Stream] = {}
@@ -218,7 +218,7 @@ class Asker(End):
         if is_held and self.is_open:
             self._held.extend(heads)
             return streams
-        heads += self._take_held()  # when the calls run, their bundles have been requested already
+        heads += self._take_held()  # these calls, whose bundles are thus requested before they run
         try:
             self.wire.send(heads)
         except OpError:

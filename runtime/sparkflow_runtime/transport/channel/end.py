@@ -112,10 +112,10 @@ class End(abc.ABC):
         """Sends a frame with tensors, its body through a slot if that is worthwhile.
 
         Args:
-            kind: Of the frame.
-            number: Of the frame.
-            place: Of the frame.
-            text: Of the frame.
+            kind: The frame's kind.
+            number: The frame's number.
+            place: The frame's place.
+            text: The frame's text.
             message: The tensors.
             same_layout: Whether the last frame of this stream had the same layout.
             check: See `Wire.send`.

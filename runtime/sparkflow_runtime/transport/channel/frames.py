@@ -8,15 +8,15 @@ tensors, and `body` bytes. All numbers are little endian. `number` and `place` d
 
     kind      from    number   place      text
     REQUEST   asker   stream   iteration  step id, credit, key: send these bundles from here on;
-                                          `TELL`: with them, say where values of variables lie
+                                          `TELL`: also the locations of variables' values
     CREDIT    asker   stream   iteration  bundles up to here may be sent
-    CANCEL    asker   stream   -          nobody wants them any more
+    CANCEL    asker   stream   -          they are no longer wanted
     BUNDLE    server  stream   iteration  its tensors; without a layout it is that of the last one;
                                           text: places, if it was to `TELL`
     END       server  stream   iteration  the loop ended before this iteration
-    FAIL      server  stream   -          code and text: why nothing comes
-    CALL      asker   call     step id    flags, handles; the arguments are its tensors, and those
-                                          of a bundle behind them where the text says so
+    FAIL      server  stream   -          code and text: why nothing follows
+    CALL      asker   call     step id    flags, handles; its tensors are the arguments, followed by
+                                          those of a bundle if the text says so
     REPLY     server  call     -          the results are its tensors
     REFUSAL   server  call     -          code and text: the call failed
     FINISH    asker   step id  -          the step is over
@@ -152,7 +152,7 @@ def unpack_places(text: bytes, count: int) -> list[tuple[int, int]]:
         InvalidArgumentError: The text has fewer or more.
     """
     if len(text) != 16 * count:
-        raise InvalidArgumentError(message=f"{len(text)} bytes tell of {count} places")
+        raise InvalidArgumentError(message=f"{len(text)} bytes do not describe {count} locations")
     numbers = struct.unpack(f"<{2 * count}Q", text)
     return list(zip(numbers[::2], numbers[1::2], strict=True))
 

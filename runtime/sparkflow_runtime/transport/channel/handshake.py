@@ -395,7 +395,7 @@ class _Fields:
             name = "\0"
         if size > MAX_NAME_BYTES or not name.isprintable():
             raise InvalidArgumentError(
-                message=f"{self._peer} sent a malformed handshake: {body[:80]!r} is no task's name"
+                message=f"{self._peer} sent a malformed handshake: {body[:80]!r} names no task"
             )
         return name
 

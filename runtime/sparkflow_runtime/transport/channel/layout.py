@@ -170,7 +170,7 @@ class Describer:
             lent: The indices of the tensors that may be read in place.
 
         Raises:
-            InvalidArgumentError: A value is no tensor.
+            InvalidArgumentError: A value is not a tensor.
         """
         arrays = [
             value if type(value) is np.ndarray and value.flags.c_contiguous else _contiguous(value)

@@ -107,7 +107,7 @@ class Listener:
         self._introduced: dict[Caller, float] = {}
         self._most = min(MAX_CALLERS, max(_LEAST_CALLERS, allowed_descriptors() // 8))
         self._closed_until: float | None = None
-        self._full = False  # closed as all places are taken; the next free place opens them
+        self._full = False  # whether it does not accept until a place is free, as all are taken
         with contextlib.ExitStack() as undo:
             self._doors = [undo.enter_context(_listen_tcp(host.strip("[]"), port))]
             unix_name = new_unix_name()
@@ -196,7 +196,7 @@ class Listener:
                 return
             except OSError as error:
                 if error.errno in _EXHAUSTED:
-                    _log.warning("Nobody is let in for a while: %s", error)
+                    _log.warning("No caller is admitted for a while: %s", error)
                     self._close_doors(now + _PAUSE_S)
                 return  # Otherwise the caller has disconnected; others are accepted next time.
             name = f"the caller at {place[0]}:{place[1]}" if place else "a caller on this host"
@@ -248,7 +248,7 @@ class Listener:
         try:
             self._on_opened(state)
         except Exception:
-            _log.exception("The channel to %s was not taken", state.task or "a client")
+            _log.exception("The channel to %s could not be served", state.task or "a client")
             state.socket.close()
 
     def _cut_off(self) -> None:

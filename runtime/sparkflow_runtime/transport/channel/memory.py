@@ -138,7 +138,7 @@ class ChannelMemory:
                     ring = SlotRing(RING_BYTES)
                 except OSError:
                     self.least_bytes = frames.MAX_BODY_BYTES + 1
-                    return None  # The socket does it, too.
+                    return None  # Bodies are sent through the socket instead.
                 try:
                     self._send(_SLOTS, 0, ring.memory)
                     self._send(_TABLE, 0, ring.table)
@@ -172,7 +172,7 @@ class ChannelMemory:
             return
         descriptor = take_descriptor()
         if descriptor is None:
-            raise InvalidArgumentError(message=f"Memory {number} came without a descriptor")
+            raise InvalidArgumentError(message=f"Memory {number} arrived without a descriptor")
         self.is_read = True
         if kind == _ARENA:
             self._segments.attach(number, descriptor, size)
@@ -185,7 +185,7 @@ class ChannelMemory:
                 return
             for each in (descriptor, *([slots.fd] if slots is not None else [])):
                 os.close(each)
-            raise InvalidArgumentError(message=f"Memory of kind {kind} came out of turn")
+            raise InvalidArgumentError(message=f"Memory of kind {kind} arrived out of order")
 
     def _keep_slots(self, slots: Segment) -> None:
         """Keeps the memory of slots until their table arrives, unless this is closed."""
@@ -195,7 +195,7 @@ class ChannelMemory:
                 self._slots = slots
         if not is_wanted:
             os.close(slots.fd)
-            raise InvalidArgumentError(message="Memory of slots came out of turn")
+            raise InvalidArgumentError(message="Memory of slots arrived out of order")
 
     def _take_slots(self) -> Segment | None:
         with self._keeping:

@@ -168,7 +168,7 @@ class Reactor:
     # ------------------------------------------------------------------------------ threads
 
     def hand_over(self, call: Callable[[], None]) -> None:
-        """Has another thread, if need be a new one, run something that may block.
+        """Runs something that may block in another thread, if need be in a new one.
 
         Args:
             call: Must not raise. It may be dropped once the last end is removed.
@@ -209,8 +209,8 @@ class Reactor:
             self._is_full = True
             _log.warning(
                 "%d calls of this process wait for tensors, as many as it has threads for. Further "
-                "ones begin when one of these ends: a training that stands still now needs fewer "
-                "tasks per process, or fewer workers per parameter server",
+                "ones begin when one of these ends. If training makes no progress, use fewer tasks "
+                "per process, or fewer workers per parameter server",
                 self._threads,
             )
         return self._watch

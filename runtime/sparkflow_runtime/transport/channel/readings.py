@@ -75,7 +75,7 @@ class Readings:
         self._attempts: dict[str, int] = {}
 
     def wish(self, name: str) -> Wish | None:
-        """Returns what a partition should ask for with its request; None: nothing any longer."""
+        """Returns the wish to send with a partition's request; None if it no longer asks."""
         with self._lock:
             attempts = self._attempts.get(name, 0)
             if attempts >= MAX_ATTEMPTS:
@@ -99,7 +99,7 @@ class Readings:
                 self._attempts[wish.name] = 0
 
     def find(self, name: str, keys: Sequence[str]) -> Mapping[str, tuple[Any, ...]] | None:
-        """Returns the present bundles of these keys, small arrays as copies.
+        """Returns the current bundles of these keys, small arrays as copies.
 
         None if one of them is not known, or no longer valid.
         """

@@ -126,7 +126,7 @@ class Records:
 
     @property
     def family(self) -> int:
-        """The socket's."""
+        """The socket's address family."""
         return self._link.family
 
     def fileno(self) -> int:
@@ -134,7 +134,7 @@ class Records:
         return self._link.fileno()
 
     def setblocking(self, flag: bool) -> None:
-        """Whether the socket blocks."""
+        """Sets whether the socket blocks."""
         self._link.setblocking(flag)
 
     def shutdown(self, how: int) -> None:

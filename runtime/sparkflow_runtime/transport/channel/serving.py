@@ -362,7 +362,7 @@ class Serving(End):
             _answered.serving = None
 
     def _answer_later(self, number: int, outcome: Outcome) -> None:
-        """Answers a call in a thread that may have others to continue, which are not to wait."""
+        """Answers a call, after the thread has continued the runs that must not wait for that."""
         at_the_end(self._answer_all, (number, outcome))
 
     def _answer_all(self, answers: list[tuple[int, Outcome]]) -> None:

@@ -254,7 +254,7 @@ def test_a_worker_that_does_not_come_is_named(clusters):
 
     first, second = on_workers(2, worker)
     assert isinstance(first, DeadlineExceededError)
-    assert "of 2 ranks these have not come: 1" in first.message
+    assert "of 2 ranks, these have not joined: 1" in first.message
     assert second is None
 
 

@@ -105,7 +105,7 @@ def refused(reason):
 def test_dtypes_that_do_not_agree_are_refused():
     builder = KernelBuilder(0)
     x, i, c = (builder.input(dtype, ()) for dtype in (float32, int32, bool_))
-    with refused("no add of float32, int32: cast what does not agree"):
+    with refused("no add of float32, int32: cast the arguments"):
         x + i
     with refused("no where of float32, float32, float32"):
         builder.call("where", x, x, x)
@@ -143,7 +143,7 @@ def test_dtypes_that_do_not_agree_are_refused():
     ],
 )
 def test_numbers_that_a_dtype_has_not_are_refused(value, dtype):
-    with refused(f"is no {dtype.name}"):
+    with refused(f"does not fit {dtype.name}"):
         KernelBuilder(0).constant(value, dtype)
 
 
@@ -180,7 +180,7 @@ def test_what_is_not_there_is_refused():
         builder.call("add", half, half)
     with refused("no less of float16, float16"):
         builder.call("less", half, half)
-    with refused("float16 is cast to int32 by way of float32"):
+    with refused("float16 cannot be cast to int32: cast it to float32 first"):
         builder.cast(half, int32)
     with refused("Values of kernels are"):
         builder.constant(1.0, float16)

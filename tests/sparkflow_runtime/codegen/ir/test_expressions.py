@@ -129,14 +129,14 @@ def test_every_function_of_kernels_has_a_name_in_expressions():
         ("cast(x)", "calls cast"),
         ("x.real", "has Attribute"),
         ("x % 2", "has Mod"),
-        ("x ** 0.5", "power other than"),
-        ("x ** 99", "power other than"),
+        ("x ** 0.5", "has a power of a number, or one other than"),
+        ("x ** 99", "has a power of a number, or one other than"),
         ("1 < x < 2", "compares more than two"),
         ("y + 1", r"names y, operands are \['x'\]"),
         ("x + 'text'", "has the literal 'text'"),
         ("not x", "has Not"),
         ("~1 * x", "has Invert of a literal"),
-        ("x +", "is no expression"),
+        ("x +", "is not an expression"),
         ("3", "names no operand"),
         ("1 + 2", "numbers alone"),
         ("x & x", "no logical_and of float32, float32"),
@@ -189,7 +189,7 @@ def test_other_expressions_become_functions_of_arrays(dtype):
 
 @pytest.mark.parametrize("expression", ["erf(x)", "x + z", "open(x)", "x.real(x)"])
 def test_what_arrays_have_not_needs_a_kernel(expression):
-    with pytest.raises(InvalidArgumentError, match=r"arrays have not|names z"):
+    with pytest.raises(InvalidArgumentError, match=r"array modules lack|names z"):
         expressions.of_arrays(expression, ("x",))
 
 

@@ -320,7 +320,7 @@ def test_a_name_that_is_none_is_refused(name: bytes) -> None:
     listening = listener()
     listening.hear(handshake.preamble() + handshake._message(handshake._Kind.HELLO, hello))
     assert type(listening.error) is InvalidArgumentError
-    assert "is no task's name" in str(listening.error)
+    assert "names no task" in str(listening.error)
 
 
 def test_a_refusal_cannot_play_tricks_with_a_terminal() -> None:

@@ -322,7 +322,7 @@ def test_without_descriptors_nobody_is_let_in_for_a_while(
 
     monkeypatch.setattr(socket.socket, "accept", fail)
     exchange(door.dial(transport="tcp").socket, door.taken().socket)
-    assert "Nobody is let in for a while" in caplog.text
+    assert "No caller is admitted for a while" in caplog.text
 
 
 @linux
@@ -369,7 +369,7 @@ def test_a_channel_that_nobody_takes_is_closed(
     door = open_door(on_opened=refuse)
     assert door.dial(transport="tcp").socket.recv(1) == b""
     assert door.dial(transport="tcp").socket.recv(1) == b""
-    assert f"The channel to {WORKER} was not taken" in caplog.text
+    assert f"The channel to {WORKER} could not be served" in caplog.text
 
 
 def test_stop_cuts_off_who_has_no_channel_and_may_be_called_again(open_door: OpenDoor) -> None:

@@ -45,7 +45,7 @@ def test_memory_that_is_gone_leaves_the_descriptor_to_the_memory_that_comes(segm
 
 
 def test_memory_without_a_descriptor_is_refused():
-    with pytest.raises(InvalidArgumentError, match="Memory 5 came without a descriptor"):
+    with pytest.raises(InvalidArgumentError, match="Memory 5 arrived without a descriptor"):
         ChannelMemory(None, None).attach(segment_frame(5, 4096), lambda: None)
 
 
