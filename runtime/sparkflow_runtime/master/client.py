@@ -90,8 +90,8 @@ def open_session(
         target: "" for this process, or `grpc://host:port` of any server.
         config: Placement options.
         credentials: The server's token, or `Credentials` if it uses TLS.
-        create_timeout_s: The longest wait. None stands for the operation timeout of `config`; if
-            there is none, there is no limit.
+        create_timeout_s: The longest wait; None: the operation timeout of `config`, if it has one,
+            otherwise no limit.
 
     Raises:
         NotFoundError: `target` is neither of these.

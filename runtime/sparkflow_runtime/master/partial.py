@@ -195,7 +195,7 @@ def _cut(graph: Graph, feeds: Sequence[Endpoint]) -> set[str]:
 
 
 def _needed(graph: Graph, request: Request, cut: set[str]) -> Graph:
-    """Returns the requested subgraph without what feeds replace, and the nodes that are fed."""
+    """Returns the requested subgraph and the fed nodes; those in `cut` without their inputs."""
     fed = set(request.feeds)
     kept: dict[str, Node] = {}
     stack = [each.node for each in request.fetches if each not in fed] + list(request.targets)

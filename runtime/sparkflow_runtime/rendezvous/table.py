@@ -167,7 +167,7 @@ class StepRendezvous:
         Raises:
             EndOfLoop: The loop ended before this iteration's value was sent.
             CancelledError: `wanted` returned False.
-            DeadlineExceededError: Nothing came for `timeout_s` seconds.
+            DeadlineExceededError: Nothing arrived for `timeout_s` seconds.
             OpError: The error with which the step was aborted.
         """
         place = (key, iteration)

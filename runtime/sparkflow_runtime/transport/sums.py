@@ -1,7 +1,7 @@
 """Checksums of gRPC messages: a last field that no TensorFlow message has.
 
 It is the CRC-32C of all bytes before it. TensorFlow's own tasks and clients ignore the field, and
-their messages lack it. Order and repetition need no check of ours: HTTP/2 has one stream per call,
+their messages lack it. Order and repetition need no check here: HTTP/2 has one stream per call,
 and TCP keeps the order.
 """
 

@@ -31,7 +31,7 @@ class LoopTerms:
         num_steps: Maximum number of steps; None: until the data end.
         first_step: The number of the first step.
         bounds: By the index of a result. The loop ends after a step in which a result is not below
-            its bound; NaN is below nothing.
+            its bound; NaN is not below any.
     """
 
     num_steps: int | None = None

@@ -87,7 +87,7 @@ class PartedRun:
         return None
 
     def _park(self, owner: Owner, request: Request) -> bool:
-        """Whether another thread will continue this; if not, what it waits for is available."""
+        """Parks the run for another thread; returns False if what it waits for is available."""
         undo = self._undo = self._step.on_cancel(partial(self._give_up, owner, request))
         if owner.park(request, self._continue):
             return True

@@ -107,7 +107,7 @@ class Worker:
     Attributes:
         task: The task's name, `/job:worker/replica:0/task:0`.
         devices: Its devices.
-        resources: What outlives steps and sessions: variables, queues, batch sources.
+        resources: State that outlives steps and sessions: variables, queues, batch sources.
         rendezvous: Where the running steps' tensors meet.
         incarnation: A number that differs each time the task starts.
         sessions: The masters' sessions.

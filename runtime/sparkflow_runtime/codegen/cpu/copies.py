@@ -11,7 +11,7 @@ from sparkflow_runtime.codegen.machine.llvm_text import Code, Value
 from sparkflow_runtime.once import once
 
 ZEROS: Final = -1
-"""The source number that stands for all zeros."""
+"""The source number of pieces that are all zeros."""
 _PIECES: Final = 1
 _WORDS: Final = (1, 2, 4, 8)
 """Pieces of up to this many bytes are copied inline."""

@@ -126,7 +126,7 @@ def expm1(lanes: Lanes, x: Any) -> Any:
 
 
 def sigmoid(lanes: Lanes, x: Any) -> Any:
-    """`1 / (1 + exp(-x))`; accurate where it is small too."""
+    """`1 / (1 + exp(-x))`; small results are accurate, too."""
     builder = lanes.builder
     negative = builder.fneg(lanes.call("fabs", x))
     inside = lanes.larger(negative, lanes.number(_constants(lanes).exp_range[0]))

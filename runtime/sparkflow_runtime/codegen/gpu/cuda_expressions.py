@@ -148,7 +148,7 @@ def arithmetic(instruction: Instruction, names: Sequence[str], given: Sequence[D
     """An instruction of `ARITHMETIC` as a C expression.
 
     Args:
-        instruction: What is computed.
+        instruction: The instruction.
         names: The C names of its arguments.
         given: The dtypes of its arguments.
     """

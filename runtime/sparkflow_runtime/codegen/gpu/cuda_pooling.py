@@ -86,7 +86,7 @@ class Form:
     """The compile-time parameters of a kernel.
 
     Attributes:
-        task: What is computed.
+        task: The computation.
         dtype: The element type, one of `COMPUTED_IN`.
         pack: Adjacent elements per thread; `inner` is a multiple of it. sizes, strides: Sizes and
             strides of the windows.
@@ -109,7 +109,7 @@ class Form:
         """The form for images and windows like these.
 
         Args:
-            task: What is computed.
+            task: The computation.
             dtype: The element type.
             geometry: Geometry of the images; windows have no dilation.
             aligned: Whether all arrays begin at multiples of `PACK_BYTES`.

@@ -1,13 +1,13 @@
 """Splits a `Kernel` into stages, one CUDA launch each, in an order that is safe in place.
 
-A stage runs over the dimensions along which what it computes varies (its domain), and is one of
+A stage runs over the dimensions along which its values vary (its domain), and is one of
 
 - `elementwise`: each element separately,
 - `rows`: one block or warp per row, with reductions within the row that later instructions use,
 - `partial`: any reduction to outputs, over parts of the reduced elements; the results of the parts
   are combined by a separate launch, so that sums are deterministic.
 
-Stages of larger domains come first and combinations last. A stage reads only what varies along
+Stages of larger domains come first and combinations last. A stage reads only values that vary along
 dimensions of its domain, so no array is read after an output was written in its place.
 """
 

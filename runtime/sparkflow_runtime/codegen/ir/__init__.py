@@ -1,1 +1,1 @@
-"""What kernels compute, as data: the one description of CPU and GPU code."""
+"""Descriptions of kernels as data, from which both CPU and GPU code are generated."""

@@ -531,7 +531,7 @@ class Schedule:
             live |= arguments
             before = sum(size[each] for each in live)
             live -= {a for a in arguments if last[a] == value and a not in written}
-            after = sum(size[each] for each in live) + size[value]  # in the place of an argument
+            after = sum(size[each] for each in live) + size[value]  # may reuse an argument's
             most = max(most, inside + before, inside + after)
             if value in last or value in written:
                 live.add(value)

@@ -40,7 +40,7 @@ class Builtin:
         """Returns the function whose `self` is this record, which must no longer change."""
         record.flags.writeable = False
         definition: Any = ctypes.addressof(self._definition)
-        # It keeps the third argument, its module, alive: here what the first one points to.
+        # The function keeps its third argument, the module, alive: here the first one's referent.
         return self._new(definition, record, self._definition)  # type: ignore[no-any-return]  # the builtin
 
 

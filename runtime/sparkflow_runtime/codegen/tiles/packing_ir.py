@@ -17,9 +17,9 @@ _LINES: Final = 4
 
 
 def text(form: Form) -> str:
-    """The module whose `body` packs a right factor; its arrays are the factor and where it goes.
+    """The module whose `body` packs a right factor; its arrays are the factor and the packed copy.
 
-    For each block of the sum and each slice of a tile's columns, it holds the elements in the
+    For each block of the sum and each slice of a tile's columns, the copy has the elements in the
     tile's reading order: k × `packed_columns(n)` in all. `Size` has the factor's strides; `OUT_ROW`
     is `packed_columns(n)`.
     """

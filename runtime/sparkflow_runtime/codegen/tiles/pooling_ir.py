@@ -61,7 +61,7 @@ class Form:
     """The compile-time parameters of a kernel.
 
     Attributes:
-        task: What is computed.
+        task: The computation.
         element: `float` or `double`.
         lanes: Elements per vector.
         rows, columns: Size of a window.

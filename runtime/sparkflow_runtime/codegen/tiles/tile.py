@@ -106,7 +106,7 @@ class TilePart:
         return [self._load(base, v, is_masked) for v in range(len(self._masks))]
 
     def one_by_one(self, base: str) -> Iterable[str]:
-        """The same, each loaded where it is needed."""
+        """Yields the same vectors, each loaded where it is needed."""
         return (self._load(base, v, True) for v in range(len(self._masks)))
 
     def add_products(self, lefts: Iterable[Iterable[str]], right: Sequence[str]) -> None:

@@ -23,7 +23,7 @@ from sparkflow_runtime.codegen.winograd.winograd_ir import (
 
 
 def convolution_text(form: Form) -> str:
-    """Convolves; the loop is over tiles. Arrays are images, transformed filters, out, scratch."""
+    """A convolution; the loop is over tiles. Arrays: images, transformed filters, out, scratch."""
     return _Groups(form, is_turned=False).text()
 
 

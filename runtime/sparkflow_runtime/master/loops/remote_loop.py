@@ -64,7 +64,7 @@ class RemoteLoop:
         self._updates = LoopUpdates()
         self._lock = threading.Lock()
         self._begun = False
-        # Requests made before the master had the loop.
+        # Requests made before the master knew the loop.
         self._asked: list[StopLoopRequest] = []
         self._stream = stub.stream("RunLoop", request, RunLoopUpdate.FromString)
         threading.Thread(target=self._follow, name="loop-updates", daemon=True).start()

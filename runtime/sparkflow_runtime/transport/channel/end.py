@@ -181,7 +181,7 @@ class End(abc.ABC):
         """
         if header.kind is not Kind.SEGMENT:
             raise InvalidArgumentError(
-                message=f"A {header.kind.name} frame came to the wrong end of a channel"
+                message=f"A {header.kind.name} frame arrived at the wrong end of a channel"
             )
         self.memory.attach(header, self.wire.take_descriptor)
 

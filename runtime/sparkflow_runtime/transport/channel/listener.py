@@ -169,7 +169,7 @@ class Listener:
                 for key, _ in ready:
                     if isinstance(key.data, Caller):
                         self._advance(key.data)
-                for key, _ in ready:  # after the present callers, which may have made room
+                for key, _ in ready:  # after the current callers, which may have left
                     if key.fileobj in self._doors and isinstance(key.fileobj, socket.socket):
                         self._let_in(key.fileobj)
                 self._cut_off()

@@ -60,7 +60,7 @@ class Reactor:
         there.
         """
         self._lock = threading.Lock()
-        # An epoll, what wakes all threads in it, and what wakes one of them for a call that is
+        # An epoll, the waker of all threads in it, and the waker of one of them for a call that is
         # handed over; all live as long as a thread may use them.
         self._watch: tuple[select.epoll, Waker, Waker] | None = None
         self._handed: deque[Callable[[], None]] = deque()

@@ -305,7 +305,7 @@ class Serving(End):
             self._sinks.pop(sink._number, None)
 
     def close(self, error: OpError | None = None) -> None:
-        """Closes the channel: what it had yet to send is lost. May be called again."""
+        """Closes the channel; unsent data is lost. May be called again."""
         self.wire.close(error)
         with self._lock:
             if self._closed:
@@ -336,7 +336,7 @@ class Serving(End):
             return
         with self._lock:
             is_closed = self._closed
-        if is_closed:  # since it asked, and `close` may have come before this
+        if is_closed:  # since the request; `close` may have run before this
             self._task.unsubscribe(sink.step_id, sink.key, sink, self.wire.closed)
 
     def _call(self, header: Header, head: bytes, body: np.ndarray[Any, Any] | None) -> None:
@@ -366,7 +366,7 @@ class Serving(End):
         at_the_end(self._answer_all, (number, outcome))
 
     def _answer_all(self, answers: list[tuple[int, Outcome]]) -> None:
-        """Answers calls together; another thread sends what would take long."""
+        """Answers calls together; another thread sends answers that would take long."""
         small: list[tuple[int, Outcome]] = []
         has_room = self.wire.has_room()
         for number, outcome in answers:

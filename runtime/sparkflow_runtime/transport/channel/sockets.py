@@ -58,7 +58,7 @@ def prepare(sock: socket.socket) -> None:
 def is_same_user(sock: socket.socket) -> bool:
     """Whether the process at the other end of a unix socket runs as our user.
 
-    Only Linux has abstract unix sockets, so nobody else is asked.
+    Called on Linux only, as no other system has abstract unix sockets.
     """
     if sys.platform != "linux":
         return False

@@ -368,7 +368,7 @@ class Wire:
             raise
 
     def _read_once(self, buffer: Buffer, handle: Handle) -> bool:
-        """Whether it is worth reading again at once."""
+        """Reads once; returns whether it is worth reading again at once."""
         if self._body is not None:
             header, head, body, filled = self._body
             count = self._receive_body(header, body, filled)

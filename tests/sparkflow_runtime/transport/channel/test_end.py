@@ -63,7 +63,7 @@ def test_frames_for_the_other_end_close_the_channel(
     end.attend()
     assert not end.is_open
     assert isinstance(end.wire.closed, InvalidArgumentError)
-    assert f"A {kind.name} frame came to the wrong end" in end.wire.closed.message
+    assert f"A {kind.name} frame arrived at the wrong end" in end.wire.closed.message
     end.post(frames.pack(Kind.CANCEL, 1))  # nobody hears it
 
 
