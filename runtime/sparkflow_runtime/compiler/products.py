@@ -171,7 +171,7 @@ class _Joiner:
         product: _Product,
         place: int | None,
     ) -> None:
-        """Returns one node that replaces a product and its successors up to `node`."""
+        """Adds one node that replaces a product and its successors up to `node`."""
         turns = registry.lookup(product.node.op).matrix_product(product.node)
         assert turns is not None
         assert place is not None

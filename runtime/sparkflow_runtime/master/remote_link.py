@@ -427,7 +427,7 @@ class _WithBundle:
         return False
 
     def call(self, bundle: Sequence[Any], lent: Sequence[int], check: Callable[[], None]) -> bool:
-        """Calls it; see `worker.step.Shortcuts`."""
+        """Calls it, with its bundle, and returns True; see `worker.step.Shortcuts.taken`."""
         self.pending = self.asker.call(
             self.step.id,
             self.text,

@@ -244,7 +244,7 @@ class RunningSteps(Generic[LinkT]):
 
         Args:
             step: From `begin`; it is over when this returns or raises.
-            begin: Functions that start the other partitions, called one after another.
+            begin: Starts the other partitions, one after another, and returns them.
             here: Runs a partition in this thread; None if there is none.
 
         Returns:

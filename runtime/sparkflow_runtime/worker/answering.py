@@ -69,7 +69,8 @@ class Run(NamedTuple):
         brings: The key of the bundle that follows the arguments, "" for none.
         unasked: The keys of bundles that the partition must not send, as the caller reads them in
             place.
-        ends: The key of a bundle that may follow the results, if it is small; "" for none.
+        ends: The key of a bundle that may follow the results if it is small, or if the run can be
+            parked; "" for none.
         repeats: Whether to run it repeatedly, for `REPEATED_S` or until it fails; only without a
             bundle.
     """
@@ -165,7 +166,7 @@ def _keep_small(
 def _keep(
     kept: list[Any], values: Sequence[Any], lent: Sequence[int], check: Callable[[], None]
 ) -> bool:
-    """Keeps a bundle of any size that is sent with the results."""
+    """Keeps a bundle of any size that is sent with the results; returns True."""
     kept += [np.array(value) for value in values]
     return True
 

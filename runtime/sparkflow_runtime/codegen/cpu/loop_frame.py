@@ -2,7 +2,7 @@
 
 Numbers for the body (`sizes`): the size of each dimension, the number of parts, the offset of a
 counter, then for each area (`Schedule.areas`) its offset and the stride between parts, followed by
-the areas and the counter themselves. Offsets are in bytes from the first number. A single-part body
+the counter and the areas themselves. Offsets are in bytes from the first number. A single-part body
 reads neither the number of parts nor the counter.
 """
 
@@ -87,7 +87,7 @@ class Frame:
         return self._function.append_basic_block(name)
 
     def array(self, base: Any, dtype: DType, axes: Axes) -> Array:
-        """Memory as an array over the iteration space."""
+        """Returns memory as an array over the iteration space."""
         return Array(base, dtype, axes, self.sizes)
 
     def bounds(self, dimension: int) -> tuple[Any, Any]:

@@ -73,7 +73,7 @@ class VectorLoops:
     def _main(
         self, low: Any, high: Any, width: int, step: Step, gathered: Sequence[Accumulator]
     ) -> None:
-        """Emits sums in blocks, for precision: the outer of two loops is over blocks."""
+        """Emits the loop over whole vectors, inside one over blocks if precise sums need that."""
         frame, builder = self._frame, self._frame.builder
         outer, inside, fold, after = map(frame.block, ("blocks", "vectors", "fold", "after"))
         self._before = builder.block

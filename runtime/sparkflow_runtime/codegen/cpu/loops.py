@@ -71,7 +71,7 @@ def compile_kernel(kernel: Kernel) -> CompiledKernel:
 
     Raises:
         UnsupportedKernel: The kernel is one of these.
-        ImportError: llvmlite is missing, see `native.available`.
+        ImportError: llvmlite is missing, see `host.available`.
     """
     _check(kernel)
     return CompiledKernel(kernel)

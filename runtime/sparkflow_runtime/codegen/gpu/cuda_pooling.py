@@ -363,13 +363,13 @@ class _Writer:
     # ------------------------------------------------------------------------------- positions
 
     def _starts(self) -> None:
-        """The start of the thread's window or cell."""
+        """Emits the start of the thread's window or cell."""
         for k, stride in enumerate(self._form.strides):
             self._line(f"const place_t start{k} = x{k} * {stride} - (place_t)before{k};")
 
     @contextmanager
     def _windows_elements(self, extents: Sequence[int]) -> Iterator[str]:
-        """Loops over the image elements in `extents` from the start on."""
+        """Emits a loop over the image elements in `extents` from the start on."""
         written_out = math.prod(extents) <= WRITTEN_OUT
         for k, extent in enumerate(extents):
             if written_out:
@@ -388,7 +388,7 @@ class _Writer:
 
     @contextmanager
     def _elements_windows(self) -> Iterator[str]:
-        """Loops over the windows that contain the thread's element, in order."""
+        """Emits a loop over the windows that contain the thread's element, in order."""
         form = self._form
         along = [-(-size // stride) for size, stride in zip(form.sizes, form.strides, strict=True)]
         written_out = math.prod(along) <= WRITTEN_OUT

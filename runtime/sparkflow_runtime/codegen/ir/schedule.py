@@ -2,8 +2,8 @@
 
 A kernel becomes nested loops, one per dimension. A value is computed in the outermost possible
 loop: its *level* is the number of loops around it. If reductions over the last dimensions are
-reused, the work inside the *row* loops takes several *passes*, one for each reduction that depends
-on another.
+reused, the work inside the *row* loops takes several *passes*: one more than the longest chain of
+reused reductions that depend on each other.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def simplify(kernel: Kernel, sizes: Sequence[int]) -> tuple[Kernel, tuple[int, .
 
     Args:
         kernel: Any kernel.
-        sizes: Of its iteration space.
+        sizes: Sizes of its iteration space.
 
     Returns:
         The simpler kernel, whose reductions over no dimensions become `identity`, and its sizes.
@@ -333,7 +333,8 @@ class Schedule:
     def keeps_columns(self, sizes: Sequence[int], width: int) -> bool:
         """Whether column sums are kept in registers for these sizes.
 
-        With many columns, each pass over some of them would read a part of every row.
+        With many columns, each pass over some of them would read a part of every row; expensive
+        scalars outside the last loop would be computed again for each vector of columns.
 
         Args:
             sizes: Sizes of the loops.
@@ -472,7 +473,7 @@ class Schedule:
         )
 
     def areas(self, is_divided: bool) -> tuple[int, ...]:
-        """Values that need memory per part: buffered ones, and shared sums whose dtype differs."""
+        """Values that need memory per part: buffered ones, and shared sums if there are parts."""
         if not is_divided:
             return self.buffered
         return self.buffered + tuple(each.value for each in self.reductions if each.is_shared)
@@ -531,7 +532,7 @@ class Schedule:
             live |= arguments
             before = sum(size[each] for each in live)
             live -= {a for a in arguments if last[a] == value and a not in written}
-            after = sum(size[each] for each in live) + size[value]  # may reuse an argument's
+            after = sum(size[each] for each in live) + size[value]  # in an argument's register
             most = max(most, inside + before, inside + after)
             if value in last or value in written:
                 live.add(value)
@@ -561,5 +562,5 @@ class Pass:
 
 
 def _register_bytes(dtype: DType) -> int:
-    """Size of an element in a register; a comparison's result is as large as its operands."""
+    """Size of an element in a register; at least 4, as results of comparisons are that large."""
     return max(dtype.size, 4)

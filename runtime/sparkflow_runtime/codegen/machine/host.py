@@ -103,7 +103,7 @@ C_CONTIGUOUS: Final = 1
 
 
 def _arrays_are_as_known() -> bool:
-    """Checks array fields at the offsets that generated code uses, starting with safe reads."""
+    """Whether array fields are at the offsets that generated code uses; starts with safe reads."""
     array = np.arange(6, dtype=np.int64).reshape(2, 3)
     if type(array).__basicsize__ < FLAGS + 4:
         return False

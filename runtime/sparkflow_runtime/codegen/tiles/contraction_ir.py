@@ -356,7 +356,7 @@ class _Writer(Writer):
     def _run(
         self, lefts: list[str], left_at: Value, right: str, right_at: Value, part: TilePart
     ) -> None:
-        """The innermost loop over the depth."""
+        """Emits the innermost loop over the depth."""
         code, form = self._code, self._form
         is_dense = form.by_image and form.broadcast
         left_step = 1 if is_dense else self._size(Field.LEFT_DEPTH_2)

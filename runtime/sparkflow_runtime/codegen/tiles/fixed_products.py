@@ -188,7 +188,7 @@ class Product:
         return 1, *min(self._ways(threads), key=most_tiles)
 
     def _ways(self, threads: int) -> list[tuple[int, int]]:
-        """Returns the maximum numbers of parts of rows and columns."""
+        """Returns the ways to split: numbers of parts of rows and of columns."""
         parts = self._worth(threads)
         return [(rows, parts // rows) for rows in range(1, parts + 1) if parts % rows == 0]
 

@@ -72,7 +72,7 @@ class FilterTransforms(Transforms):
     def _take_square(
         self, filters: str, channels: tuple[Value, Value], output: Value, target: str
     ) -> None:
-        """The same for up to a vector of channels."""
+        """As `_take_filters`, for up to a vector of channels."""
         code, size, form, vectors = self._code, self._size, self._form, self._vectors
         first, count = channels
         taps, square = form.taps**2, form.lanes**2

@@ -222,7 +222,7 @@ class Transforms(Writer):
         outside: str,
         places: str,
     ) -> None:
-        """Returns the addresses of a tile's pixels; `outside` for those outside the image."""
+        """Stores the addresses of a tile's pixels in `places`; `outside` beyond the image."""
         code = self._code
         height, width, channels = shape
         image, line, column = tile

@@ -154,7 +154,7 @@ class _Grower:
         return True
 
     def _merge(self, other: Cluster, into: Cluster, clusters: list[Cluster]) -> bool:
-        """Moves the nodes of one cluster into another that runs later and reads it."""
+        """Moves a cluster's nodes into another that runs later and reads it; False if it cannot."""
         if other.position > into.position or not (other.space == into.space or other.space == ()):
             return False
         if not self._can_wait(other, into.position, into):

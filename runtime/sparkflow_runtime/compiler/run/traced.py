@@ -106,7 +106,7 @@ class TracedPartition:
             return self._program
 
     def _count(self, stats: DeviceStepStats) -> None:
-        """The partition's run so far."""
+        """Records how often the partition has run so far, by kind."""
         counted = self._usual.statistics
         if counted is not None:
             stats.plan.planned_runs, stats.plan.general_runs = counted.planned, counted.general

@@ -218,7 +218,7 @@ class Asker(End):
         if is_held and self.is_open:
             self._held.extend(heads)
             return streams
-        heads += self._take_held()  # these calls, whose bundles are thus requested before they run
+        heads += self._take_held()  # held calls last: their bundles are requested before they run
         try:
             self.wire.send(heads)
         except OpError:

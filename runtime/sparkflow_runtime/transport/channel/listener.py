@@ -206,7 +206,7 @@ class Listener:
             self._advance(caller)
 
     def _make_room(self, door: socket.socket, now: float) -> bool:
-        """Disconnects a caller that keeps us waiting; if none does, stops accepting for a while."""
+        """Disconnects a slow caller; if none is, stops accepting for a while and returns False."""
         while self._introduced and not self._silent:
             first, since = next(iter(self._introduced.items()))
             patience = PATIENCE_S * self._most / (self._most + _waiting(door))

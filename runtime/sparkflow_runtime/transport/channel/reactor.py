@@ -44,7 +44,7 @@ def available() -> bool:
 
 
 class Reactor:
-    """Safe to use from several threads. It has threads only while it has channels.
+    """Reads ends of channels, in threads that it has only while it has ends. Thread-safe.
 
     `_lock` guards all fields. Sockets are armed for one event each; the thread that got it re-arms
     the socket, or notes in `_unarmed` that another thread must.

@@ -115,7 +115,7 @@ class Sink:
         return self._sending
 
     def wants(self, iteration: int) -> bool:
-        """Whether that iteration's bundle may still be requested."""
+        """Whether that iteration's bundle may still be requested; forgets a complete sink."""
         if self._loops and not self._cancelled:
             return True
         if iteration >= self._credit:
@@ -300,7 +300,7 @@ class Serving(End):
             self.handle_other(header)
 
     def forget(self, sink: Sink) -> None:
-        """The step of a sink is over."""
+        """Forgets a sink to which nothing more is sent."""
         with self._lock:
             self._sinks.pop(sink._number, None)
 
@@ -343,7 +343,7 @@ class Serving(End):
         number, step_id = header.number, header.place
         with self._lock:
             if self._closed:
-                return  # since it called; nobody would abandon the step any more
+                return  # since the call; nothing would abandon the step any more
             self._running[number] = step_id
         _answered.serving, _answered.last_key = self, ""
         try:

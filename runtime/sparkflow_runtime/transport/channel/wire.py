@@ -429,7 +429,7 @@ class Wire:
         body: np.ndarray[Any, Any],
         filled: int,
     ) -> bool:
-        """Records how much of a body and its sum has arrived; handles the frame if all has."""
+        """Records how much of a body and its sum has arrived; True if all has, and was handled."""
         if filled < len(body):
             self._body = (header, head, body, filled)
             return False
