@@ -62,7 +62,7 @@ class Graph:
         """Returns a topological order: among ready nodes by priority, then graph order.
 
         Raises:
-            InvalidArgumentError: The graph has a cycle; the text names nodes on it.
+            InvalidArgumentError: The graph has a cycle; the message names nodes on it.
             NotFoundError: A node's input does not exist.
         """
         nodes = list(self.nodes.values())

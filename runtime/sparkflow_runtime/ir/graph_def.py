@@ -136,7 +136,7 @@ def import_node(proto: NodeDef) -> Node:
     """Converts one NodeDef to a node, with default attributes filled in.
 
     Raises:
-        InvalidArgumentError: An unreadable name, input, device or attribute; the text names the
+        InvalidArgumentError: An unreadable name, input, device or attribute; the message names the
             node.
     """
     if not proto.name or len(proto.name) > MAX_NAME_BYTES:

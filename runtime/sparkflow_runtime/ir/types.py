@@ -38,7 +38,7 @@ def infer_types(graph: Graph, known: Types | None = None) -> dict[Endpoint, Tens
 
     Raises:
         InvalidArgumentError, NotFoundError: An unregistered op type, inputs of the wrong number,
-            dtype or shape, a missing attribute. The text names the node and its source line.
+            dtype or shape, a missing attribute. The message names the node and its source line.
     """
     types: dict[Endpoint, TensorType] = {}
     made: dict[tuple[int, Shape], TensorType] = {}

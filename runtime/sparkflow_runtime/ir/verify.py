@@ -54,7 +54,7 @@ def verify_graph(
         is_placed: Whether nodes have devices.
 
     Raises:
-        InternalError: It is invalid; the text shows the nodes around the fault.
+        InternalError: It is invalid; the message shows the nodes around the fault.
     """
     with _blaming(after, graph.nodes):
         _check_names(graph)

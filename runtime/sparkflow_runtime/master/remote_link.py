@@ -365,7 +365,7 @@ class RemoteLink:
         self._post("EndLoop", request, EndLoopResponse)
 
     def finish_step(self, step_id: int, error: OpError | None = None) -> None:
-        """See `links.WorkerLink`; the error's text is not sent, peers see an AbortedError."""
+        """See `links.WorkerLink`; the error's message is not sent, peers see an AbortedError."""
         open_channel = None if self._peers is None else self._peers.open_channel(self._task)
         if open_channel is not None:
             # The end of a successful step is not urgent: it is sent with the next step.

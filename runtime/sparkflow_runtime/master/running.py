@@ -293,7 +293,7 @@ class RunningSteps(Generic[LinkT]):
         first = _first_cause([*step.failures, error, *_failures(futures)])
         reason = step.reason
         if isinstance(reason, CancelledError) and isinstance(first, CancelledError):
-            # Its text names what was waiting.
+            # Its message names what was waiting.
             return first if first.located else reason
         # Closing a session closes its queues, which a task may notice first.
         derived = _DERIVED if self._closed is None else (*_DERIVED, OutOfRangeError)

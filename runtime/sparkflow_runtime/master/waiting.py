@@ -35,7 +35,7 @@ def await_tasks(links: Mapping[str, Awaited], is_wanted: Callable[[], bool]) -> 
         is_wanted: Whether to continue waiting.
 
     Raises:
-        DeadlineExceededError: `is_wanted` returned False; the text names the missing tasks.
+        DeadlineExceededError: `is_wanted` returned False; the message names the missing tasks.
         CancelledError: This server was stopped.
     """
     awaited = {link.ready(): task for task, link in links.items()}

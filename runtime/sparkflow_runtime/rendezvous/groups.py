@@ -73,14 +73,14 @@ class GroupTable:
 
         Args:
             applicant: The joining `rank` of a `group` of `group_size` ranks. Its `member` is a
-                unique text, which distinguishes a rank that joins again from one that repeats its
+                unique string, which distinguishes a rank that joins again from one that repeats its
                 request.
             timeout_s: How long to wait for the others.
             wanted: Whether the applicant still waits; called again after `wake`.
 
         Raises:
             InvalidArgumentError: The ranks disagree on the size, or there is no such rank.
-            DeadlineExceededError: Some ranks did not join; the text names them.
+            DeadlineExceededError: Some ranks did not join; the message names them.
             AbortedError: The same rank joined again meanwhile.
             CancelledError: `wanted` returned False.
             OpError: The error with which the table was closed.

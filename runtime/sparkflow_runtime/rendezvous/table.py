@@ -270,12 +270,12 @@ class StepRendezvous:
     def abort(self, error: BaseException) -> None:
         """Ends every present and future wait of this step with `error`; the first error is kept.
 
-        Only its code and text are kept: the traceback would keep tensors alive.
+        Only its code and message are kept: the traceback would keep tensors alive.
         """
         self.end_with(to_status(error))
 
     def end_with(self, status: tuple[int, str]) -> None:
-        """As `abort`, given an error's code and text: a step that succeeded creates no error."""
+        """As `abort`, given an error's code and message: a step that succeeded creates no error."""
         with self._lock:
             if self._status is not None:
                 return

@@ -98,10 +98,10 @@ def _decode_tensor(body: memoryview) -> Any:
         elif field == _CONTENT and isinstance(value, memoryview):
             content = value
         else:
-            # Values in typed fields, texts, foreign senders: left to protobuf.
+            # Values in typed fields, strings, foreign senders: left to protobuf.
             return import_tensor(TensorProto.FromString(bytes(body)))
     if number == dtypes.string.number and not content:
-        return import_tensor(TensorProto.FromString(bytes(body)))  # no texts, as their number is 0
+        return import_tensor(TensorProto.FromString(bytes(body)))  # an empty tensor of strings
     if len(shape_bytes) > MAX_SHAPE_BYTES:
         raise InvalidArgumentError(
             message=f"A shape of {len(shape_bytes)} bytes, more than {MAX_SHAPE_BYTES}"

@@ -32,7 +32,7 @@ def require_same(theirs: Protocol | None, peer: str) -> None:
 
     Args:
         theirs: Its protocol; None if it reports none.
-        peer: Its name in the error's text.
+        peer: Its name in the error's message.
 
     Raises:
         FailedPreconditionError: The protocols differ.

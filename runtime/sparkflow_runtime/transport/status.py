@@ -1,4 +1,4 @@
-"""Converts errors to and from gRPC status: the same code and text at both ends."""
+"""Converts errors to and from gRPC status: the same code and message at both ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import grpc
 from sparkflow_runtime.errors import OpError, UnavailableError, from_status, to_status
 
 MAX_DETAILS: Final = 6000
-"""gRPC carries the text percent-encoded in a header, and headers are limited to 8 KiB in all."""
+"""gRPC carries the message percent-encoded in a header; headers are limited to 8 KiB in all."""
 RAISED_KEY: Final = "sparkflow-raised"
 """The trailing metadata that distinguishes errors raised by a handler from gRPC's own."""
 
@@ -34,7 +34,7 @@ _PLAIN = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
 
 
 def abort(context: grpc.ServicerContext, error: BaseException) -> NoReturn:
-    """Ends the rpc with the error's code and text."""
+    """Ends the rpc with the error's code and message."""
     code, text = to_status(error)
     context.set_trailing_metadata(((RAISED_KEY, "1"),))
     context.abort(_BY_NUMBER[int(code)], clip(text))
@@ -61,7 +61,7 @@ def from_rpc(error: Any, peer: str, is_known: bool = False) -> OpError:
 
     Args:
         error: A grpc.RpcError that is also a grpc.Call.
-        peer: The other side's name in the text if it could not be reached.
+        peer: The other side's name in the message if it could not be reached.
         is_known: Whether it is known to have the token and the service: a refused call was then
             changed in transit, which is possible for headers, as they have no checksum.
     """

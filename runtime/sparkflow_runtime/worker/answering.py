@@ -214,7 +214,7 @@ class Answering:
         if step is not None:
             step.unsubscribe(key, sink)
             if broke is not None:
-                # The other task may be alive, and be the master that receives this text.
+                # The other task may be alive, and be the master that receives this error.
                 text = f"Tensors of this step cannot be sent: {broke.message}"
                 step.abort(UnavailableError(message=text))
 

@@ -77,7 +77,7 @@ class Groups:
             cancellation: Interrupts the wait.
 
         Raises:
-            DeadlineExceededError: Some ranks did not join; the text names them.
+            DeadlineExceededError: Some ranks did not join; the message names them.
             OpError: The task of rank 0 cannot be reached, or the step was cancelled.
         """
         self._let_go()

@@ -45,7 +45,7 @@ class LoopEnd:
 
     Attributes:
         num_steps: The complete steps.
-        out_of_range: The text of the OutOfRangeError that ended it, "" if its data did not end.
+        out_of_range: The message of the OutOfRangeError that ended it, "" if its data did not end.
     """
 
     num_steps: int

@@ -70,7 +70,7 @@ class LaunchPlan:
 
     Attributes:
         wide: Whether to use the 64-bit source, see `CudaProgram.source`.
-        launches: In order.
+        launches: The launches, in order.
         left_bytes: Sizes of the intermediate arrays.
         counts: The number of elements of each array of the call.
     """
@@ -144,7 +144,7 @@ class CudaProgram:
         """The launches of a call.
 
         Args:
-            sizes: Of the kernel's dimensions.
+            sizes: Sizes of the kernel's dimensions.
 
         Raises:
             UnsupportedKernel: A size is 0, and an output with elements is computed from values

@@ -1,4 +1,4 @@
-"""Crops of images in machine code, nearest or bilinear, and the gradient by the images."""
+"""Crops of images in machine code, nearest or bilinear, and their input gradient."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def crop(
         images: [batch, height, width, channels] float32, contiguous.
         numbers: [crops] the image of each crop.
         rows: Source rows of all crops.
-        columns: Likewise.
+        columns: Source columns of all crops.
         outside: The value of pixels outside the image.
 
     Returns:

@@ -80,7 +80,7 @@ def bind_sums(
         batch: Number of images.
         channels: Channels per pixel.
         rows: The taps of the result's rows.
-        columns: Likewise.
+        columns: The taps of the result's columns.
 
     Returns:
         A function that returns False, without doing anything, if an array does not fit; None if
@@ -132,7 +132,7 @@ def bind_choice(
         dtype: The dtype of both, without objects.
         images: [batch, height, width, channels].
         rows: [result's height] int64: rows of the image.
-        columns: [result's width] int64 likewise.
+        columns: [result's width] int64: columns of the image.
 
     Returns:
         As `bind_sums`.

@@ -43,7 +43,7 @@ class Form:
         lanes: Elements per vector.
         channels: Channels per pixel.
         rows: Taps per row; 0 if it varies.
-        columns: Likewise.
+        columns: Taps per column; 0 if it varies.
     """
 
     element: str

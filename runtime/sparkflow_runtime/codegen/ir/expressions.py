@@ -48,7 +48,7 @@ def apply(builder: KernelBuilder, expression: str, operands: Mapping[str, Value]
 
     Args:
         builder: Receives the instructions.
-        expression: From the registry of ops.
+        expression: An expression from the registry of ops.
         operands: Values by name.
 
     Raises:
@@ -66,7 +66,7 @@ def supports(expression: str, dtype: DType | None = None) -> bool:
     """Whether kernels support everything in an expression.
 
     Args:
-        expression: From the registry of ops, "" for ops that have none.
+        expression: An expression from the registry of ops, "" for ops that have none.
         dtype: The dtype of all operands; None for any that suits.
     """
     if dtype is None:
@@ -84,7 +84,7 @@ def of_arrays(expression: str, operands: Sequence[str]) -> str | Callable[..., A
     """Compiles an expression for numpy or cupy.
 
     Args:
-        expression: From the registry of ops.
+        expression: An expression from the registry of ops.
         operands: Its names, in the order of the arguments.
 
     Returns:

@@ -99,7 +99,7 @@ class Kernel:
     Attributes:
         rank: Number of dimensions of the iteration space, 0 to 4.
         inputs: The arrays that are read.
-        instructions: In order of use.
+        instructions: The instructions, in order of use.
         outputs: Numbers of the values that are written.
     """
 

@@ -48,7 +48,7 @@ def columns_of(schedule: Schedule, sizes: Sequence[int], target: Target) -> Colu
 
     Args:
         schedule: The plan of a simplified kernel, see `schedule.simplify`.
-        sizes: Of its iteration space.
+        sizes: Sizes of its iteration space.
         target: The processor.
     """
     kernel = schedule.kernel

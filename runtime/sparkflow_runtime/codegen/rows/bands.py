@@ -22,7 +22,7 @@ def fill_band(matrices: Array, lower: int, upper: int, out: Array) -> bool:
     Args:
         matrices: [..., rows, columns].
         lower: Diagonals below the main one; negative for all of them.
-        upper: Above it, likewise.
+        upper: Diagonals above it, likewise.
         out: A contiguous array.
 
     Returns:

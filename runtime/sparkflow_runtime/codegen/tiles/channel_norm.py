@@ -63,9 +63,9 @@ def bind(
         rows: Pixels of all images.
         channels: Channels per pixel.
         radius: Channels to each side that count.
-        bias: The op's attribute; the next two likewise.
-        alpha: Likewise.
-        beta: Likewise.
+        bias: The op's attribute.
+        alpha: The op's attribute.
+        beta: The op's attribute.
 
     Returns:
         A function that returns False, without doing anything, if an array does not fit; None if

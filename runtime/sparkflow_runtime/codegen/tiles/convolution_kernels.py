@@ -1,9 +1,9 @@
 """Two-dimensional convolutions and their gradients in machine code, channels last.
 
 Each function here binds a body of `contraction_ir` to the sizes of one convolution; the result is
-called with the arrays. A convolution sums over the elements of each window. So does the gradient by
-images, over zero-padded dy and mirrored filters, with one such convolution per phase of the stride.
-The gradient by filters sums over windows.
+called with the arrays. A convolution sums over the elements of each window. So does the input
+gradient, over zero-padded dy and mirrored filters, with one such convolution per phase of the
+stride. The filter gradient sums over windows.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def input_gradient(
     windows: Sequence[Window],
     depthwise: bool = False,
 ) -> Kernel | None:
-    """Returns the kernel of the gradient by images, called with dy, filters and the result.
+    """Returns the kernel of the input gradient, called with dy, filters and the result.
 
     Args:
         dtype: float32 or float64.
@@ -118,7 +118,7 @@ def filter_gradient(
     windows: Sequence[Window],
     depthwise: bool = False,
 ) -> Kernel | None:
-    """Returns the kernel of the gradient by filters, called with images, dy and the result.
+    """Returns the kernel of the filter gradient, called with images, dy and the result.
 
     Args:
         dtype: float32 or float64.

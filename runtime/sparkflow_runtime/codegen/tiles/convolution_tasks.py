@@ -22,7 +22,7 @@ CACHE_BYTES: Final = 256 << 10
 GROUP_ROWS: Final = 192
 """Small images are grouped up to this many windows, so that few tiles are partial."""
 CHUNK_PLACES: Final = 192
-"""Windows over which the gradient by filters sums before moving to the next filter positions."""
+"""Windows over which the filter gradient sums before moving to the next filter positions."""
 WRITTEN_OUT: Final = 32
 """Loops of up to this many iterations are unrolled."""
 PARALLEL_PRODUCTS: Final = 1_000_000
@@ -74,7 +74,7 @@ class Task:
         """
         threads = self.threads
         image = self.fields[Field.PADDED_IMAGE]
-        # Each group reads and writes all sums of a gradient by filters: it may exceed the cache.
+        # Each group reads and writes all sums of a filter gradient: it may exceed the cache.
         limit = CACHE_BYTES if self.form.by_image else 4 * CACHE_BYTES
         group = min(
             -(-GROUP_ROWS // max(self.windows, 1)) if self.windows < GROUP_ROWS // 2 else 1,
@@ -127,7 +127,7 @@ def _form(dtype: np.dtype[Any], depthwise: bool, by_image: bool, rows: int, colu
         depthwise: Whether columns are the channels of both sides.
         by_image: See `Form`.
         rows: Total number of rows.
-        columns: The same.
+        columns: Total number of columns.
     """
     height, vectors = tile()
     if not by_image and rows < 8 * height:

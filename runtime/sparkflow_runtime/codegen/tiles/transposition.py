@@ -43,7 +43,7 @@ def bound(
         size_bytes: Size of an element, see `has_elements`.
         matrices: Number of matrices.
         rows: Rows of each in the source, an array of [matrices, rows, columns].
-        columns: Likewise.
+        columns: Columns of each.
         numbers: Numbers per element, in the arrays of a call.
 
     Returns:
@@ -80,7 +80,7 @@ def text(size_bytes: int, vector_bytes: int) -> str:
     """The module. Sizes: rows, columns; arrays: source, target; the loop is over bands.
 
     Args:
-        size_bytes: Of an element.
+        size_bytes: Size of an element.
         vector_bytes: Size of a vector register.
     """
     code = Code()
@@ -120,7 +120,7 @@ def text_of_rows(size_bytes: int) -> str:
     The loop is over columns, so that writes are sequential.
 
     Args:
-        size_bytes: Of an element.
+        size_bytes: Size of an element.
     """
     code = Code()
     rows, columns = code.sizes(2)

@@ -1,4 +1,4 @@
-"""Machine code for the gradient by filters of Winograd convolutions.
+"""Machine code for the filter gradient of Winograd convolutions.
 
 Tiles of images and of dy are transformed (`tiles_text`); their products are summed over tiles,
 separately for each of the 36 and each panel of outputs (`sums_text`); and the sums are transformed

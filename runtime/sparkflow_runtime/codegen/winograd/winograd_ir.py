@@ -7,9 +7,9 @@ over channels, that amounts to 36 matrix products. The sums are transformed to m
 
     out = Aᵀ [(G g Gᵀ) ∘ (Bᵀ d B)] A
 
-For r = 3 that takes 36 products instead of 144, for r = 5 36 instead of 100. The gradient by
-filters is the same with m and r exchanged: tiles of 6 × 6 and "filters" that are tiles of dy yield
-r × r outputs, summed over tiles (`winograd_gradient_ir`).
+For r = 3 that takes 36 products instead of 144, for r = 5 36 instead of 100. The filter gradient is
+the same with m and r exchanged: tiles of 6 × 6 and "filters" that are tiles of dy yield r × r
+outputs, summed over tiles (`winograd_gradient_ir`).
 
 The points are 0, ±5/8, ±3/2 and infinity: of all pairs of eighths and sixteenths, they and their
 neighbours have the smallest error, half that of the usual 0, ±1, ±2 (measured as in Barabasz et
@@ -59,7 +59,7 @@ class Field(IntEnum):
     TILES = 9
     """Tiles per image."""
     FIRST = 10
-    """The first tile of a gradient by filters."""
+    """The first tile of a filter gradient."""
     GROUP = 11
     """Tiles per group: whole tiles of rows."""
     LEFT_PITCH = 12
@@ -76,7 +76,7 @@ class Field(IntEnum):
     FILTER_CHANNEL = 19
     FILTER_OUTPUT = 20
     ADDS = 21
-    """Whether a gradient by filters is added to the output."""
+    """Whether a filter gradient is added to the output."""
     PANELS = 22
     CHUNK = 23
     """Channels per chunk, if by panels."""

@@ -33,9 +33,9 @@ Measured 2026-11-28 on two AVX-512 cores with 1 MB of L2 each: of 24, 48, 96 and
 channels, 24 and 48 are the fastest, within 3 % of each other.
 """
 GRADIENT_GROUP: Final = 64
-"""The same for a gradient by filters, where sums stay and tiles stream; 64 to 800 were tried."""
+"""The same for a filter gradient, where sums stay and tiles stream; 64 to 800 were tried."""
 GRADIENT_CHUNK: Final = 64
-"""Channels of a gradient by filters whose sums are in cache at once, if all tiles are."""
+"""Channels of a filter gradient whose sums are in cache at once, if all tiles are."""
 FILTERS_AT_ONCE: Final = 4 << 20
 """Maximum bytes of transformed filters kept at once; larger ones are processed by panels."""
 CHUNK: Final = 128
@@ -45,7 +45,7 @@ TILES_AT_ONCE: Final = 8 << 20
 PANEL_GROUP: Final = 64
 """Minimum number of such tiles, each group of which transforms the filters again."""
 SIDES_AT_ONCE: Final = 64 << 20
-"""Bytes of both transformed sides of a gradient by filters."""
+"""Bytes of both transformed sides of a filter gradient."""
 LARGEST_SUMS: Final = 40 << 20
 """Bytes of its sums, if several groups of tiles read and write them."""
 NEAR_SUMS: Final = 16 << 20
@@ -103,7 +103,7 @@ class Sides:
     def by_image(
         cls, images: Sequence[int], filters: Sequence[int], windows: Sequence[Window]
     ) -> Sides:
-        """The operands of the gradient by images: dy is convolved with the mirrored filters."""
+        """The operands of the input gradient: dy is convolved with the mirrored filters."""
         batch, height, width, channels = images
         rows, columns = windows
         left = rows.count, columns.count, filters[3]
@@ -205,9 +205,9 @@ def pays(
 
     Args:
         images: As for `is_possible`.
-        filters: The same.
-        windows: The same.
-        member: 0 for the convolution, 1 for the gradient by images, 2 for the gradient by filters.
+        filters: As for `is_possible`.
+        windows: As for `is_possible`.
+        member: 0 for the convolution, 1 for the input gradient, 2 for the filter gradient.
     """
     sides = (Sides.by_image if member == 1 else Sides.forward)(images, filters, windows)
     form, channels, outputs = sides.form(), sides.left[2], sides.out[2]
@@ -258,7 +258,7 @@ def input_gradient(
     filters: Sequence[int],
     windows: Sequence[Window],
 ) -> Kernel | None:
-    """Returns the kernel of the gradient by images, called with dy, filters and the result.
+    """Returns the kernel of the input gradient, called with dy, filters and the result.
 
     Args:
         dtype: See `is_possible`.
@@ -280,7 +280,7 @@ def filter_gradient(
     filters: Sequence[int],
     windows: Sequence[Window],
 ) -> Kernel | None:
-    """Returns the kernel of the gradient by filters, called with images, dy and the result.
+    """Returns the kernel of the filter gradient, called with images, dy and the result.
 
     Args:
         dtype: See `is_possible`.
@@ -343,7 +343,7 @@ def filter_gradient(
 
 
 def _most_at_once(sides: Sides) -> int:
-    """Maximum tiles per group of a gradient by filters.
+    """Maximum tiles per group of a filter gradient.
 
     With more, sums are read and written less often, but the sides do not stay in cache.
     """
@@ -355,7 +355,7 @@ def _most_at_once(sides: Sides) -> int:
 def _gradient_by_panels(
     sides: Sides, taking: tuple[_Run, Mapping[Field, int]], sizes: tuple[int, ...], result: int
 ) -> Kernel:
-    """The gradient by filters if all tiles form one group.
+    """The filter gradient if all tiles form one group.
 
     Args:
         sides: The operands of the convolution.

@@ -341,7 +341,7 @@ def _read(expected: _Kind, peer: str) -> Generator[bytes | int, bytes, bytes]:
 
 
 def _printable(text: str) -> str:
-    """Returns the text without terminal control characters: it may come from anybody."""
+    """Returns the text without terminal control characters: it may be anybody's."""
     return "".join(char if char.isprintable() else "?" for char in text)
 
 

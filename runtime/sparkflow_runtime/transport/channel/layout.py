@@ -4,7 +4,7 @@
                                                           | for SHARED: segment, offset: u64
 
 A tensor is INLINE in the body, at the next multiple of `ALIGNMENT`; ENCODED there as TensorProto
-(texts); or SHARED: it stays where it is, in memory of the sender that the receiver can read.
+(strings); or SHARED: it stays where it is, in memory of the sender that the receiver can read.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Layout:
             shared: Returns a view of a tensor that stayed with its sender.
 
         Raises:
-            InvalidArgumentError: A text cannot be read, or a tensor is SHARED and there is no
+            InvalidArgumentError: Strings cannot be read, or a tensor is SHARED and there is no
                 `shared`.
         """
         if self.columns is not None:
@@ -293,7 +293,7 @@ def _described(
     signature: Sequence[Any],
     places: Mapping[int, tuple[int, int]],
 ) -> _Description | None:
-    """Returns the result of `_describe`, mostly from the cache; None if there are texts."""
+    """Returns the result of `_describe`, mostly from the cache; None if there are strings."""
     key = (tuple(signature), tuple(places.items()))
     found = _descriptions.get(key)
     if found is None:
@@ -349,7 +349,7 @@ def _picking(arrays: Sequence[np.ndarray[Any, Any]], sent: Sequence[tuple[int, i
 def _encode(
     arrays: Sequence[np.ndarray[Any, Any]], places: Mapping[int, tuple[int, int]]
 ) -> Message:
-    """Returns the message of arrays with texts among them."""
+    """Returns the message of arrays, some of which are of strings."""
     pieces: list[bytes] = []
     buffers: list[Any] = []
     end = 0

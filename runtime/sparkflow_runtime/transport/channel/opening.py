@@ -60,7 +60,7 @@ def open_channel(
 
     Args:
         link: The connected socket.
-        words: What this side says.
+        words: This side of the handshake's dialogue.
         on_say: Called before each message that it sends.
 
     Raises:

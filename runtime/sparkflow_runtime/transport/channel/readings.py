@@ -88,7 +88,7 @@ class Readings:
 
         Args:
             wish: The request's wish.
-            key: Of the bundle.
+            key: The bundle's key.
             moves: The other task's count of moves, [1] int64.
             arrays: The bundle's tensors in place.
         """
