@@ -121,7 +121,7 @@ def stacked(column: Sequence[Any]) -> np.ndarray[Any, Any]:
     first = column[0]
     if isinstance(first, np.ndarray | np.generic):
         return np.stack(column)
-    # A string: numpy's own dtype for them would drop trailing zero bytes.
+    # Strings: numpy's own dtype for them would drop trailing zero bytes.
     texts = np.empty(len(column), object)
     texts[:] = column
     return texts

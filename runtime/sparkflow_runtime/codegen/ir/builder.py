@@ -57,7 +57,7 @@ class Value:
     are methods.
 
     Attributes:
-        number: Its number in the builder; the kernel numbers values anew.
+        number: Its number in the builder; the kernel renumbers values.
         dtype: The element type.
         axes: The dimensions along which it varies.
         builder: The builder that created it.

@@ -118,7 +118,7 @@ def _require_leading(folder: int, shown: str) -> None:
     if status.st_uid not in (0, os.getuid()):
         raise NotPrivateError(errno.EPERM, f"it belongs to uid {status.st_uid}", shown)
     if status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:
-        raise NotPrivateError(errno.EPERM, "everybody may write to it", shown)
+        raise NotPrivateError(errno.EPERM, "anyone may write to it", shown)
 
 
 def _target(name: str, folder: int, shown: str, error: OSError) -> str:

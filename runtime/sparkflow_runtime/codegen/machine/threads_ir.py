@@ -4,7 +4,7 @@ A job is a function and a number of parts. One word holds the job's number, its 
 the next part, so that one compare-and-exchange claims a part of exactly the job that was read. An
 idle thread spins on the word for a while, then yields its processor `YIELDS` times, and then sleeps
 until the word's upper half, the job's number, changes (a futex). The caller runs parts, too, so a
-worker that is late or descheduled holds nobody up.
+worker that is late or descheduled delays nothing.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ class Describer:
     Args:
         locate: Returns the location of a contiguous array in memory that the receiver can read, as
             (segment, offset), or None if it is not there. None if there is no such memory.
-        least_bytes: The least size of an array for which a location is sent.
+        least_bytes: The minimum size of an array for which a location is sent.
     """
 
     def __init__(

@@ -53,7 +53,7 @@ class ChannelMemory:
 
     Attributes:
         is_lent: Whether anything can be lent.
-        least_bytes: The least size of a body for which a slot is used.
+        least_bytes: The minimum size of a body for which a slot is used.
         is_read: Whether the other task has shared any memory.
     """
 

@@ -126,7 +126,7 @@ class Seals:
 
 
 def parts(buffers: Sequence[Any], total: int) -> Iterator[bytes]:
-    """Yields copies of a body's parts, and at last their sum, as machine code does.
+    """Yields copies of a body's parts, and finally their sum, as machine code does.
 
     Args:
         buffers: The body: contiguous arrays or bytes.
