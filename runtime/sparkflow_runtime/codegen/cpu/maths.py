@@ -33,7 +33,7 @@ SCALARS: Final[dict[DType, Any]] = {
     dtypes.bfloat16: ir.IntType(16),
     dtypes.bool_: BIT,
 }
-"""LLVM's type of one value in a register, by dtype: a bool is a bit, a bfloat16 its 16 bits."""
+"""LLVM's type of a value in a register, by dtype. In memory a bool is a byte; bfloat16 are bits."""
 
 _NARROW_SCALARS: Final = (SCALARS[dtypes.float16], SCALARS[dtypes.bfloat16])
 

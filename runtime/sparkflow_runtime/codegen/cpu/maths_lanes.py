@@ -39,7 +39,7 @@ class FloatFormat:
 
     @property
     def shifter(self) -> float:
-        """The number whose sum with a small one has the nearest integer to that in its low bits."""
+        """The number that, added to a small one, leaves the nearest integer in the low bits."""
         return 1.5 * 2.0**self.fraction
 
     @property
@@ -174,7 +174,7 @@ class Lanes:
         return result
 
     def larger(self, x: Any, y: Any) -> Any:
-        """The maximum; propagates NaN. Of 0 and -0 either: deciding takes x86 two instructions."""
+        """The maximum; propagates NaN; either of 0 and -0: a choice costs x86 two instructions."""
         return self.call("maximum", x, y, flags=("nsz",))
 
     def smaller(self, x: Any, y: Any) -> Any:

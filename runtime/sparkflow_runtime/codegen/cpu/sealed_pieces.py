@@ -78,7 +78,7 @@ def available() -> bool:
 
 @once
 def _vector_bytes() -> int:
-    """Size of the vectors that are folded; 0 without support by processor and system."""
+    """Size of the vectors that are folded; 0 if the processor or the system lacks support."""
     here = host()
     has = set(here.features.split(","))
     if not (here.triple.startswith("x86_64") and "linux" in here.triple):

@@ -221,7 +221,7 @@ class _Walk(Enum):
 
 
 def _along(walk: _Walk, dim: int, before: int, count: int, stride: int) -> int:
-    """Returns the iterations along a dimension; cells cover the image and the padding before it."""
+    """Counts iterations along a dimension; cells cover the image and the padding before it."""
     return {_Walk.WINDOWS: count, _Walk.ELEMENTS: dim, _Walk.CELLS: -(-(dim + before) // stride)}[
         walk
     ]

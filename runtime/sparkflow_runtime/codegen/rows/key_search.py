@@ -11,7 +11,7 @@ from sparkflow_runtime.dtypes import int64
 
 
 def find_or_add() -> str:
-    """Returns code that finds the entry of each key; new keys get free entries, in order.
+    """Returns code that finds each key's entry; new keys get free ones, in order of appearance.
 
     Arrays: header (`COUNT` keys; at most `BOUND` new ones; `SHIFT`; the number of new ones is
     returned in `DISTINCT`); keys, int64; the table; free entries, int64; then the outputs: the

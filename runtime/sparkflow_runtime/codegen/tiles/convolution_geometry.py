@@ -169,7 +169,7 @@ def phases(window: Window, dim: int) -> Iterator[Phase]:
     found = []
     for place in range(window.stride):
         taps = len(range(place, window.size, window.stride))
-        low = -((place - window.before) // window.stride)  # the first dy, at its first tap
+        low = -((place - window.before) // window.stride)  # the dy at the first element's first tap
         count = max((window.before + dim - 1 - place) // window.stride - low + 1, 0)
         found.append((place, taps, low - (taps - 1) * window.dilation, low, count))
     before = max(0, *(-start for _, _, start, _, _ in found))

@@ -49,7 +49,7 @@ def test_a_folder_that_others_may_write_to(folder: Path, mode: int) -> None:
 
 def test_what_leads_there(folder: Path) -> None:
     os.chmod(folder.parent, 0o777)  # noqa: S103  (what the test is about)
-    with pytest.raises(NotPrivateError, match="everybody may write"):
+    with pytest.raises(NotPrivateError, match="anyone may write"):
         open_private(folder)
     for mode in (0o1777, 0o770):
         os.chmod(folder.parent, mode)
