@@ -255,7 +255,7 @@ class Bound:
 
 
 def bound(kernel: Any) -> Bound:
-    """The record behind a function that `Entry.bind` returned."""
+    """Returns the fields of a function that `Entry.bind` returned."""
     record = kernel.__self__
     fields = (_Field.BODY, _Field.SIZES, _Field.EXTENT, _Field.PARTS, _Field.RUN_PARTS, _Field.POOL)
     return Bound(*(int(record[field]) for field in fields))

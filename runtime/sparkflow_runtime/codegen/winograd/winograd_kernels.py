@@ -41,15 +41,15 @@ FILTERS_AT_ONCE: Final = 4 << 20
 CHUNK: Final = 128
 """Channels per chunk whose filters are then transformed, times a panel: 0.6 MB."""
 TILES_AT_ONCE: Final = 8 << 20
-"""Bytes of tiles that are then kept at once."""
+"""Maximum bytes of tiles that are then kept at once."""
 PANEL_GROUP: Final = 64
 """Minimum number of such tiles, each group of which transforms the filters again."""
 SIDES_AT_ONCE: Final = 64 << 20
-"""Bytes of both transformed sides of a filter gradient."""
+"""Maximum bytes of both transformed sides of a filter gradient."""
 LARGEST_SUMS: Final = 40 << 20
-"""Bytes of its sums, if several groups of tiles read and write them."""
+"""Maximum bytes of its sums, if several groups of tiles read and write them."""
 NEAR_SUMS: Final = 16 << 20
-"""Bytes of sums that stay in cache."""
+"""Maximum bytes of sums that stay in cache."""
 TRANSFORM: Final = 0.45
 """Cycles per element of transformed tiles and of their sums.
 
@@ -526,5 +526,5 @@ def _up(number: int, unit: int) -> int:
 
 
 def _spread(elements: int) -> int:
-    """Rounds to an odd number of cache lines, to spread accesses over cache sets."""
+    """Rounds up to an odd number of cache lines, to spread accesses over cache sets."""
     return (-(-elements // _LINE) | 1) * _LINE

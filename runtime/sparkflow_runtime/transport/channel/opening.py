@@ -99,7 +99,7 @@ def receive(
             yield selectors.EVENT_WRITE
             continue
         if not piece:
-            raise ConnectionResetError("it closed the connection while the channel was opened")
+            raise ConnectionResetError("it closed the connection while the channel was opening")
         heard += piece
     return heard
 
