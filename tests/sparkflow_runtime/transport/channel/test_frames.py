@@ -67,5 +67,5 @@ def test_places_are_what_they_were_packed_from() -> None:
     places = [(0, 64), (3, 1 << 40)]
     assert frames.unpack_places(frames.pack_places(places), 2) == places
     for count in (0, 1, 3):
-        with pytest.raises(InvalidArgumentError, match="32 bytes tell of"):
+        with pytest.raises(InvalidArgumentError, match="32 bytes do not describe"):
             frames.unpack_places(frames.pack_places(places), count)
