@@ -115,7 +115,7 @@ class PartedRun:
 
 
 class RepeatedRun:
-    """Runs one after another until a given time, or until one of them fails.
+    """Runs of a partition, one after another, until a given time or until one of them fails.
 
     Args:
         begin: Begins a run, which calls its argument when it has ended.
@@ -147,7 +147,7 @@ class RepeatedRun:
         if isinstance(outcome, BaseException) or time.monotonic() >= self._until:
             self._on_end(outcome)
         else:
-            # after the answers to the runs that this one unblocked
+            # After the answers to the runs that this one unblocked.
             soon(self._again, is_short=False)
 
     def _again(self) -> None:

@@ -56,7 +56,7 @@ class Taps:
         return int(counts[0]) if len(counts) and (counts == counts[0]).all() else 0
 
     def matrix(self) -> Array:
-        """The same as a dense matrix [results, size], float32."""
+        """The taps as a dense matrix [results, size], float32."""
         matrix = np.zeros((self.count, self.size))
         results = np.repeat(np.arange(self.count), np.diff(self.starts))
         np.add.at(matrix, (results, self.sources), self.weights)

@@ -264,7 +264,7 @@ class KernelBuilder:
     def _flags(self, axes: Sequence[bool]) -> Axes:
         if len(axes) != self.rank:
             raise InvalidArgumentError(
-                message=f"A kernel of {self.rank} dimensions takes as many flags, got {len(axes)}"
+                message=f"A kernel of {self.rank} dimensions takes a flag for each, got {len(axes)}"
             )
         return tuple(map(bool, axes))
 

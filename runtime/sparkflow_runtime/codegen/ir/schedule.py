@@ -79,7 +79,7 @@ class Form:
 def form_of(
     last: int, lanes: int, may_be_cut: bool, is_divided: bool, most: int = MOST_REGISTERS
 ) -> Form:
-    """The form for a size of the last dimension.
+    """Returns the form for a size of the last dimension.
 
     Short rows get vectors that leave little or no remainder.
 
@@ -102,7 +102,7 @@ def form_of(
 
 
 def simplify(kernel: Kernel, sizes: Sequence[int]) -> tuple[Kernel, tuple[int, ...]]:
-    """The same loops with fewer dimensions.
+    """Returns the same loops with fewer dimensions.
 
     Dimensions of size 1 are dropped, and adjacent ones along which everything varies in the same
     way are merged. The arrays are unchanged.

@@ -56,7 +56,7 @@ def link(text: str, names: tuple[str, ...], is_tidy: bool = False) -> Linked:
 def link_described(
     description: Sequence[str], write: Callable[[], str], names: tuple[str, ...], is_tidy: bool
 ) -> Linked:
-    """The same for text that is generated only on a cache miss; `description` identifies it."""
+    """As `link`, for text that is generated only on a cache miss; `description` identifies it."""
     here = host.host()
     passes = "tidy" if is_tidy else str(SPEED_LEVEL)
     parts = (str(_FORMAT), passes, _llvm_version(), here.triple, here.cpu, here.features)

@@ -18,7 +18,7 @@ from sparkflow_runtime.codegen.tiles.convolution_geometry import Images, Places
 ELEMENTS: Final = {"f": "float", "d": "double"}
 """LLVM's names of the supported dtypes, by numpy's characters."""
 CACHE_BYTES: Final = 256 << 10
-"""Working set that should stay in one core's cache, together with as much again."""
+"""Size of a working set that should stay in one core's cache, with room for as much again."""
 GROUP_ROWS: Final = 192
 """Small images are grouped up to this many windows, so that few tiles are partial."""
 CHUNK_PLACES: Final = 192

@@ -178,7 +178,7 @@ class Product:
         return 1, *best
 
     def _packed_parts(self, threads: int) -> tuple[int, int, int]:
-        """The same if the right factor is not copied: parts as equal as possible."""
+        """As `_parts`, if the right factor is not copied: parts as equal as possible."""
         form = gemm.form(self.dtype)
         tiles = -(-self.rows // form.rows), -(-self.columns // form.columns)
 

@@ -118,7 +118,7 @@ def body(dtype: DType) -> native.Body:
 
 @once
 def packed_body(dtype: DType) -> native.Body:
-    """The same for packed right factors."""
+    """The code for all products of a dtype with packed right factors."""
     return native.written_body(text, (replace(form(dtype), right_is_packed=True),), is_tidy=True)
 
 

@@ -438,7 +438,7 @@ def _bound(sides: Sides, is_turned: bool) -> Kernel:
 
 
 def _by_panels(sides: Sides, common: Mapping[Field, int], is_turned: bool) -> Kernel:
-    """The same if the transformed filters would not stay in cache."""
+    """As `_bound`, for transformed filters that would not stay in cache."""
     form, channels, outputs = sides.form(), sides.left[2], sides.out[2]
     panels, pitch = common[Field.PANELS], common[Field.LEFT_PITCH]
     total = sides.total

@@ -174,7 +174,7 @@ class RepeatedRuns:
         try:
             asker = self._open()
             if asker is not None:
-                retry_s = 0.0  # at once, should it be lost
+                retry_s = 0.0  # at once if it is lost
                 with self._lock:
                     if not self._closed:
                         self._asker, asker = asker, None

@@ -171,7 +171,7 @@ def test_what_is_not_there_is_refused():
         builder.call("where", x.less(0), 1.0, 0.0)
     with refused("no reduction 'reduce_prod'"):
         builder.reduce("reduce_prod", x, (True, False))
-    with refused("2 dimensions takes as many flags, got 1"):
+    with refused("2 dimensions takes a flag for each, got 1"):
         builder.reduce("reduce_sum", x, (True,))
     with refused("no dimension 2"):
         builder.index(2)
