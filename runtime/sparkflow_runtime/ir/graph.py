@@ -27,7 +27,7 @@ class Graph:
         return name in self.nodes
 
     def __getitem__(self, name: str) -> Node:
-        """The node of that name.
+        """Returns the node of that name.
 
         Raises:
             NotFoundError: There is none.

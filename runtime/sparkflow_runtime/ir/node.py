@@ -105,7 +105,7 @@ class Node:
         return f"{self.name} = {self.op}({', '.join(inputs)})"
 
     def describe(self) -> str:
-        """The node's name in error messages."""
+        """Returns the node's name in error messages."""
         on = f" on {self.device}" if self.device else ""
         made = f", defined at {self.source}" if self.source else ""
         return f"[[node {self.name!r} ({self.op}){on}{made}]]"

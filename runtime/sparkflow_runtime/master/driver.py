@@ -41,7 +41,7 @@ class Master(Protocol):
     def create_session(
         self, graph_def: GraphDef, *, device_filters: Sequence[str] = (), default_task: str = ""
     ) -> DriverSession:
-        """A session on a graph, see `DriverMaster.create_session`."""
+        """Opens a session on a graph, see `DriverMaster.create_session`."""
 
     def lose(self, task: str) -> None:
         """Gives a task up, by its full name, from any thread. See `DriverMaster.lose`."""
@@ -84,7 +84,7 @@ class DriverMaster:
     def create_session(
         self, graph_def: GraphDef, *, device_filters: Sequence[str] = (), default_task: str = ""
     ) -> DriverSession:
-        """A session on a graph.
+        """Opens a session on a graph.
 
         Args:
             graph_def: The whole graph.
@@ -155,7 +155,7 @@ class OneTaskMaster:
     def create_session(
         self, graph_def: GraphDef, *, device_filters: Sequence[str] = (), default_task: str = ""
     ) -> DriverSession:
-        """A session on a graph, see `DriverMaster.create_session`.
+        """Opens a session on a graph, see `DriverMaster.create_session`.
 
         Args:
             graph_def: The whole graph.

@@ -35,7 +35,7 @@ class LoopService:
         self._loops: dict[tuple[str, str], Loop] = {}
 
     def methods(self) -> Mapping[str, Method]:
-        """The rpc table."""
+        """Returns the rpc table."""
         return {
             "RunLoop": Method(self.run_loop, RunLoopRequest, streams=True, wants_context=True),
             "StopLoop": Method(self.stop_loop, StopLoopRequest),

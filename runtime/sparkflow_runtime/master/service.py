@@ -53,7 +53,7 @@ class MasterService:
         self._numbers = itertools.count(1)
 
     def methods(self) -> Mapping[str, Method]:
-        """The rpc table."""
+        """Returns the rpc table."""
         return {
             "CreateSession": Method(
                 self.create_session, master_pb2.CreateSessionRequest, wants_context=True
@@ -138,7 +138,7 @@ class MasterService:
         return master_pb2.CloseSessionResponse()
 
     def list_devices(self, request: Any) -> master_pb2.ListDevicesResponse:
-        """The devices a session may use."""
+        """Returns the devices a session may use."""
         if request.session_handle:
             session = self.find(request.session_handle)
         else:

@@ -371,7 +371,7 @@ class RendezvousTable:
             return found
 
     def running(self) -> list[int]:
-        """The steps that are not over."""
+        """Returns the steps that are not over."""
         with self._lock:
             return list(self._steps)
 

@@ -175,7 +175,7 @@ class Worker:
         return self._found_peers()
 
     def groups(self) -> Groups:
-        """The meetings of collectives' ranks; created on first use."""
+        """Returns the meetings of collectives' ranks; created on first use."""
         from sparkflow_runtime.worker.groups import Groups
 
         with self._lock:
@@ -274,7 +274,7 @@ class Worker:
             found.graphs.pop(handle, None)
 
     def graph(self, session: str, handle: str) -> RegisteredGraph:
-        """A registered partition.
+        """Returns a registered partition.
 
         Raises:
             AbortedError: The session or partition is not known, e.g. because the task restarted.

@@ -27,7 +27,7 @@ _LEAST_MASKED: Final = 4
 
 
 def number(value: int) -> Any:
-    """An int64 constant."""
+    """Returns an int64 constant."""
     return ir.Constant(I64, value)
 
 

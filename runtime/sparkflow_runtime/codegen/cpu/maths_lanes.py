@@ -63,7 +63,7 @@ DOUBLE: Final = FloatFormat(ir.DoubleType(), ir.IntType(64), "f64", 52, 1023)
 
 
 def element(kind: Any) -> Any:
-    """The scalar type of a scalar or vector type."""
+    """Returns the scalar type of a scalar or vector type."""
     return kind.element if isinstance(kind, ir.VectorType) else kind
 
 
@@ -124,11 +124,11 @@ class Lanes:
         self._bits = like(kind, self.format.bits)
 
     def number(self, value: float) -> Any:
-        """A constant."""
+        """Returns a constant."""
         return constant(self.kind, value)
 
     def integer(self, value: int) -> Any:
-        """An integer constant of the same width as a lane."""
+        """Returns an integer constant of the same width as a lane."""
         return constant(self._bits, value)
 
     def bits(self, x: Any) -> Any:
@@ -140,7 +140,7 @@ class Lanes:
         return self.builder.bitcast(bits, self.kind)
 
     def call(self, name: str, *arguments: Any, flags: tuple[str, ...] = ()) -> Any:
-        """An intrinsic function of values of this type, e.g. `fabs`."""
+        """Calls an intrinsic function of values of this type, e.g. `fabs`."""
         module = self.builder.module
         count = self.kind.count if isinstance(self.kind, ir.VectorType) else 0
         full = f"llvm.{name}.{f'v{count}' if count else ''}{self.format.suffix}"
@@ -178,7 +178,7 @@ class Lanes:
         return self.call("maximum", x, y, flags=("nsz",))
 
     def smaller(self, x: Any, y: Any) -> Any:
-        """The minimum, likewise."""
+        """Returns the minimum, likewise."""
         return self.call("minimum", x, y, flags=("nsz",))
 
     def is_less(self, x: Any, bound: float) -> Any:

@@ -89,7 +89,7 @@ def log1p(lanes: Lanes, x: Any) -> Any:
 
 
 def _split(lanes: Lanes, x: Any) -> tuple[Any, Any]:
-    """The exponent of a normal number, plus shifter and bias, as a float; and f."""
+    """Returns the exponent of a normal number, plus shifter and bias, as a float; and f."""
     builder, form = lanes.builder, lanes.format
     sqrt_half = _constants(lanes).sqrt_half
     bits = _from_sqrt_half(lanes, x)
@@ -102,7 +102,7 @@ def _split(lanes: Lanes, x: Any) -> tuple[Any, Any]:
 
 
 def _from_sqrt_half(lanes: Lanes, x: Any) -> Any:
-    """The bits of a number, shifted so that the exponent changes at sqrt(1/2) instead of 1."""
+    """Returns a number's bits, shifted so that the exponent changes at sqrt(1/2), not at 1."""
     offset = lanes.format.one - _constants(lanes).sqrt_half
     return lanes.builder.add(lanes.bits(x), lanes.integer(offset))
 

@@ -105,7 +105,7 @@ class CudaProgram:
         self._call_arrays = len(kernel.inputs) + len(kernel.outputs)
 
     def source(self, wide: bool = False) -> str:
-        """The functions as CUDA C, for NVRTC or nvcc.
+        """Returns the functions as CUDA C, for NVRTC or nvcc.
 
         Args:
             wide: Whether positions take 64 bits.
@@ -141,7 +141,7 @@ class CudaProgram:
         }
 
     def plan(self, sizes: Sequence[int]) -> LaunchPlan:
-        """The launches of a call.
+        """Returns the launches of a call.
 
         Args:
             sizes: Sizes of the kernel's dimensions.
@@ -245,7 +245,7 @@ class _Plan:
 
 
 def index_type(wide: bool) -> str:
-    """The C type of a position."""
+    """Returns the C type of a position."""
     return "unsigned long long" if wide else "unsigned int"
 
 

@@ -94,7 +94,7 @@ _COMBINATIONS: Final = {"reduce_sum": "add", "reduce_max": "maximum", "reduce_mi
 
 
 def elements(dtype: DType) -> str:
-    """The C types of an element in memory and in arithmetic, and their conversions."""
+    """Returns the C types of an element in memory and in arithmetic, and their conversions."""
     return _HALF if dtype is dtypes.float16 else _PLAIN.format(kind=TYPES[dtype])
 
 
@@ -125,7 +125,7 @@ def is_supported(instruction: Instruction, given: Sequence[DType]) -> bool:
 
 
 def literal(value: float | int | bool, dtype: DType) -> str:
-    """A constant of this dtype as C."""
+    """Returns a constant of this dtype as C."""
     if dtype is dtypes.bool_:
         return "true" if value else "false"
     if dtype in _UNSIGNED:
@@ -145,7 +145,7 @@ def literal(value: float | int | bool, dtype: DType) -> str:
 
 
 def arithmetic(instruction: Instruction, names: Sequence[str], given: Sequence[DType]) -> str:
-    """An instruction of `ARITHMETIC` as a C expression.
+    """Returns an instruction of `ARITHMETIC` as a C expression.
 
     Args:
         instruction: The instruction.
@@ -186,7 +186,7 @@ def reduction(function: str, names: Sequence[str], dtype: DType) -> str:
 
 
 def start_of(function: str, dtype: DType) -> str:
-    """The identity of a reduction, as C."""
+    """Returns the identity of a reduction, as C."""
     if function == "reduce_sum":
         return literal(0, dtype)
     highest = function == "reduce_min"
@@ -199,7 +199,7 @@ def start_of(function: str, dtype: DType) -> str:
 
 
 def cast(name: str, given: DType, dtype: DType) -> str:
-    """The equivalent of numpy's `astype`, as C."""
+    """Returns the equivalent of numpy's `astype`, as C."""
     if given is dtype:
         return name
     if dtypes.float16 in (given, dtype):

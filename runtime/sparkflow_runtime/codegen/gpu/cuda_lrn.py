@@ -118,7 +118,7 @@ class LrnProgram:
         return f"{typedef}{elements(self.dtype)}{text.format(**numbers)}"
 
     def plan(self, sizes: Sequence[int]) -> LaunchPlan:
-        """The launches of a call.
+        """Returns the launches of a call.
 
         Args:
             sizes: Number of elements and of channels.

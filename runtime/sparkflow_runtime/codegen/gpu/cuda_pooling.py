@@ -106,7 +106,7 @@ class Form:
 
     @classmethod
     def of(cls, task: Task, dtype: DType, geometry: Geometry, aligned: bool = True) -> Form:
-        """The form for images and windows like these.
+        """Returns the form for images and windows like these.
 
         Args:
             task: The computation.
@@ -175,7 +175,7 @@ class PoolingProgram:
         return "\n".join([_POSITIONS, PACKS, elements(form.dtype), *types, *written])
 
     def plan(self, sizes: Sequence[int]) -> LaunchPlan:
-        """The launches of a call.
+        """Returns the launches of a call.
 
         Args:
             sizes: See `Geometry.sizes`.
@@ -412,21 +412,21 @@ class _Writer:
             self._close()
 
     def _position(self, size: str, at: str) -> str:
-        """The pack at a position of the thread's image and channels."""
+        """Returns the pack at a position of the thread's image and channels."""
         text = "outer"
         for k in self._axes:
             text = f"({text} * (index_t){size.format(k)} + (index_t){at.format(k)})"
         return f"{text} * (index_t)inner + channel"
 
     def _within(self, at: str) -> str:
-        """The linear index of a position within its window."""
+        """Returns the linear index of a position within its window."""
         text = "0"
         for k, size in enumerate(self._form.sizes):
             text = f"({text} * {size} + {at.format(k)})"
         return text
 
     def _count(self) -> str:
-        """The number of window elements inside the image."""
+        """Returns the number of window elements inside the image."""
         form = self._form
         if form.whole:
             return f"{math.prod(form.sizes)}"

@@ -100,12 +100,12 @@ class Stage:
 
 
 def instruction_of(kernel: Kernel, value: int) -> Instruction:
-    """The instruction that computes a value."""
+    """Returns the instruction that computes a value."""
     return kernel.instructions[value - len(kernel.inputs)]
 
 
 def stages(kernel: Kernel) -> tuple[tuple[Stage, ...], tuple[int, ...]]:
-    """The stages of a kernel, in order.
+    """Returns the stages of a kernel, in order.
 
     Returns:
         The stages; and the values that they store in intermediate arrays for later ones.
@@ -179,7 +179,7 @@ class _Splitter:
         return over == instruction_of(self.kernel, self.used[0]).over
 
     def _domain(self, value: int, given: Collection[int] = ()) -> Axes:
-        """The dimensions of everything that a value depends on."""
+        """Returns the dimensions of everything that a value depends on."""
         domain = self.none
         for each in _ancestors(self.kernel, [value], given):
             axes = [domain, self.kernel.value_axes[each]]
@@ -193,7 +193,7 @@ class _Splitter:
 
 
 def _ancestors(kernel: Kernel, wanted: Sequence[int], given: Collection[int]) -> tuple[int, ...]:
-    """The transitive arguments of these values, including themselves, up to given values."""
+    """Returns these values and their transitive arguments, up to given values."""
     found: set[int] = set()
     waiting = list(wanted)
     while waiting:

@@ -259,7 +259,7 @@ class StageText:
         return sorted({*costly, *self._met_again(lambda value: value in self.loads, costly)})
 
     def _met_again(self, counts: Callable[[int], bool], kept: Collection[int]) -> list[int]:
-        """The values of one kind that several passes need, given those that are kept."""
+        """Returns the values of one kind that several passes need, given those that are kept."""
         met: dict[int, int] = {}
         there: set[int] = set()
         for _, walk in self._walks():
@@ -305,7 +305,7 @@ class StageText:
             self._line(f"const {self._type(value)} v{value} = {self._over_threads(value)};")
 
     def _phases(self) -> dict[int, int]:
-        """The length of the chain of reductions that a value depends on."""
+        """Returns the length of the chain of reductions that a value depends on."""
         phases: dict[int, int] = {}
         for value in self.stage.values:
             before = [0] if value in self.loads else [0, *map(phases.get, self._arguments(value))]
@@ -323,7 +323,7 @@ class StageText:
         self._decode("column", columns)
 
     def _needed(self, walk: _Walk, there: Collection[int]) -> list[int]:
-        """The values that a pass uses in each column, without the arguments of available ones."""
+        """Returns the values that a pass uses per column, without arguments of available ones."""
         found: set[int] = set()
         waiting = [value for value, _ in walk.stored]
         waiting += [argument for value in walk.made for argument in self._arguments(value)]
@@ -488,7 +488,7 @@ def by_columns(stage: Stage) -> bool:
 
 
 def helpers(function: str, dtype: DType) -> tuple[str, str]:
-    """The functions that reduce across the threads of a block.
+    """Returns the functions that reduce across the threads of a block.
 
     Returns:
         `over_threads`, along x, of one warp or of a whole block: every thread has the result;
@@ -530,7 +530,7 @@ __device__ {kind} over_columns_{name}({kind} s) {{
 
 
 def combining(function: str, dtype: DType, name: str) -> str:
-    """The function that combines the partial results of a reduction."""
+    """Returns the function that combines the partial results of a reduction."""
     kind = TYPES[dtype]
     return f"""\
 extern "C" __global__ void {name}(

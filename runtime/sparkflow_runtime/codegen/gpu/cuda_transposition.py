@@ -63,7 +63,7 @@ class TranspositionProgram:
         return _SOURCE.format(index=index_type(wide), kind=kind, tile=_TILE, height=_ROWS)
 
     def plan(self, sizes: Sequence[int]) -> LaunchPlan:
-        """The launch of a call.
+        """Returns the launch of a call.
 
         Args:
             sizes: Number of matrices, and rows and columns of each source.

@@ -51,7 +51,7 @@ class Places:
 def crop(
     images: Array, numbers: Array, rows: Places, columns: Places, outside: float
 ) -> Array | None:
-    """The crops [crops, rows, columns, channels] of images [batch, ...], float32.
+    """Returns the crops [crops, rows, columns, channels] of images [batch, ...], float32.
 
     Args:
         images: [batch, height, width, channels] float32, contiguous.
@@ -111,7 +111,7 @@ def _bound(
 
 
 def _text(is_gradient: bool, taps: int, channels: int, lanes: int) -> str:
-    """The module; its loop is over the rows of all crops."""
+    """Returns the module; its loop is over the rows of all crops."""
     code = Code()
     vectors = Vectors(code, "float", lanes)
     height, width = code.sizes(2)
@@ -157,7 +157,7 @@ def _place(code: Code, table: str, number: Value) -> tuple[str, str, str]:
 
 
 def _weights(code: Code, down: str, across: str) -> list[str]:
-    """The weights of the four corners."""
+    """Returns the weights of the four corners."""
     up, back = (code.let(f"fsub float 1.0, {each}") for each in (down, across))
     pairs = [(up, back), (up, across), (down, back), (down, across)]
     return [code.let(f"fmul float {a}, {b}") for a, b in pairs]

@@ -56,14 +56,14 @@ class Taps:
         return int(counts[0]) if len(counts) and (counts == counts[0]).all() else 0
 
     def matrix(self) -> Array:
-        """The taps as a dense matrix [results, size], float32."""
+        """Returns the taps as a dense matrix [results, size], float32."""
         matrix = np.zeros((self.count, self.size))
         results = np.repeat(np.arange(self.count), np.diff(self.starts))
         np.add.at(matrix, (results, self.sources), self.weights)
         return matrix.astype(np.float32)
 
     def transposed(self) -> Taps:
-        """The taps of the gradient: from results to the image."""
+        """Returns the taps of the gradient: from results to the image."""
         order = np.argsort(self.sources, kind="stable")
         results = np.repeat(np.arange(self.count), np.diff(self.starts))
         starts = np.searchsorted(self.sources[order], np.arange(self.size + 1))
@@ -157,7 +157,7 @@ def bind_choice(
 
 
 def _choice_text(known_bytes: int) -> str:
-    """The module; its loop is over the rows of all images of the result."""
+    """Returns the module; its loop is over the rows of all images of the result."""
     code = Code()
     height, line, row_count, column_count, given_bytes = code.sizes(5)
     images, rows, places, result = code.arrays(4)

@@ -59,7 +59,7 @@ class Form:
 
 
 def text(form: Form) -> str:
-    """The module; its loop is over the rows of all images of the result."""
+    """Returns the module; its loop is over the rows of all images of the result."""
     return _Writer(form).text()
 
 
@@ -92,7 +92,7 @@ class _Writer:
         return code.module()
 
     def _taps(self, starts: str, number: Value, count: int) -> tuple[Value, Value]:
-        """The range of taps of a result."""
+        """Returns the range of taps of a result."""
         code = self._code
         first = code.load("i64", code.at("i64", starts, number))
         if count:

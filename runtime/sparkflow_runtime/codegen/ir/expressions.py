@@ -107,7 +107,7 @@ def of_arrays(expression: str, operands: Sequence[str]) -> str | Callable[..., A
 
 
 def _outermost(tree: ast.expr) -> tuple[str | None, list[ast.expr]]:
-    """The outermost function, and its arguments."""
+    """Returns the outermost function, and its arguments."""
     if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name):
         return (tree.func.id if tree.func.id in _OF_ARRAYS else None), tree.args
     if isinstance(tree, ast.BinOp):
@@ -149,7 +149,7 @@ class _ForArrays(ast.NodeTransformer):
 
 
 def names(tree: ast.expr) -> list[str]:
-    """The operands of a parsed expression, in alphabetical order."""
+    """Returns the operands of a parsed expression, in alphabetical order."""
     called = {node.func for node in ast.walk(tree) if isinstance(node, ast.Call)}
     return sorted(
         {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and node not in called}

@@ -205,7 +205,7 @@ class Schedule:
         """The number of the first instruction's value."""
 
     def instruction(self, value: int) -> Instruction | None:
-        """The instruction that computes a value; None for an input."""
+        """Returns the instruction that computes a value; None for an input."""
         return None if value < self.first else self.kernel.instructions[value - self.first]
 
     @cached_property
@@ -314,7 +314,7 @@ class Schedule:
         return Reduction(value, argument, instruction, level, start, first, free, is_shared)
 
     def column_level(self, turn: int) -> int | None:
-        """The level at which a pass may run the last dimension's loop, outside those in between.
+        """Returns the level at which a pass may run the last loop, outside those in between.
 
         Reductions over all of those then stay in registers, one vector of columns after
         another. None for a pass without such reductions, or with others.
@@ -356,7 +356,7 @@ class Schedule:
     # ------------------------------------------------------------------ what happens in which pass
 
     def numbers(self, level: int, turn: int | None) -> list[int]:
-        """The scalars to compute inside `level` loops, in one pass.
+        """Returns the scalars to compute inside `level` loops, in one pass.
 
         Args:
             level: Number of enclosing loops.
@@ -384,7 +384,7 @@ class Schedule:
         )
 
     def work(self, number: int) -> Pass:
-        """The work inside the last loop in one pass."""
+        """Returns the work inside the last loop in one pass."""
         return self._work[number]
 
     @cached_property
@@ -461,7 +461,7 @@ class Schedule:
         return found
 
     def row_axes(self, value: int) -> Axes:
-        """The dimensions within a row along which a value varies."""
+        """Returns the dimensions within a row along which a value varies."""
         axes = self.kernel.value_axes[value]
         return tuple(varies and d >= self.row for d, varies in enumerate(axes))
 
@@ -481,7 +481,7 @@ class Schedule:
     # ------------------------------------------------------------------------------------- vectors
 
     def lanes(self, vector_bytes: int) -> int:
-        """Number of elements per register."""
+        """Returns the number of elements per register."""
         sizes = {
             _register_bytes(self.kernel.value_dtypes[value])
             for value in self.live
@@ -491,7 +491,7 @@ class Schedule:
         return vector_bytes // min(sizes, default=4)
 
     def registers(self, number: int, target: Target, most: int) -> int:
-        """Number of registers per vector of the innermost loop in one pass.
+        """Returns the number of registers per vector of the innermost loop in one pass.
 
         As many as possible without spilling. One if much is computed: that keeps the processor busy
         anyway (measured: 0 to 15 % lost with exp, tanh and similar), and the code compiles in half
@@ -512,7 +512,7 @@ class Schedule:
         return most
 
     def _pressure(self, number: int, lanes_per_byte: float) -> float:
-        """Number of registers a pass needs if its vectors have one register each."""
+        """Returns the number of registers a pass needs if its vectors have one register each."""
         values, types = self._work[number].values, self.kernel.value_dtypes
         last: dict[int, int] = {}
         for value in values:

@@ -47,7 +47,7 @@ class Host:
     machine: Any
 
     def lanes(self, dtype: DType) -> int:
-        """The number of elements of this dtype that a vector register holds."""
+        """Returns the number of elements of this dtype that a vector register holds."""
         return self.vector_bytes // int(np.dtype(dtype.as_numpy_dtype).itemsize)
 
 

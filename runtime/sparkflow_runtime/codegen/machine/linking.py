@@ -26,7 +26,7 @@ class Linked:
         self._library = library
 
     def address(self, name: str) -> int:
-        """The address of a function."""
+        """Returns the address of a function."""
         return int(self._library[name])
 
 
@@ -40,7 +40,7 @@ _linked: Once[str, Linked] = Once()
 
 
 def link(text: str, names: tuple[str, ...], is_tidy: bool = False) -> Linked:
-    """The machine code of a module, from this process, from disk, or compiled now.
+    """Returns the machine code of a module, from this process, from disk, or compiled now.
 
     Args:
         text: LLVM assembly without a target.

@@ -23,7 +23,7 @@ WRITTEN_OUT: Final = 4
 
 
 def constant(value: float, element: str) -> str:
-    """A number as an operand, rounded here: LLVM rejects inexact `float` literals."""
+    """Returns a number as an operand, rounded here: LLVM rejects inexact `float` literals."""
     rounded = float(np.float32(value)) if element == "float" else value
     return f"0x{struct.pack('>d', rounded).hex().upper()}"
 
@@ -71,7 +71,7 @@ class Code:
         return a if b == 1 else b if a == 1 else self.let(f"mul nsw i64 {a}, {b}")
 
     def compare(self, relation: str, a: Value, b: Value) -> str:
-        """A truth value: `a` relation `b`, int64; relations as in `icmp`."""
+        """Returns a truth value: `a` relation `b`, int64; relations as in `icmp`."""
         return self.let(f"icmp {relation} i64 {a}, {b}")
 
     def select(self, condition: str, a: Value, b: Value) -> str:
@@ -95,15 +95,15 @@ class Code:
         return self.let(f"xor i1 {condition}, true")
 
     def smaller(self, a: Value, b: Value) -> str:
-        """The minimum, int64."""
+        """Returns the minimum, int64."""
         return self.select(self.compare("slt", a, b), a, b)
 
     def larger(self, a: Value, b: Value) -> str:
-        """The maximum, int64."""
+        """Returns the maximum, int64."""
         return self.select(self.compare("sgt", a, b), a, b)
 
     def at(self, kind: str, base: str, index: Value) -> str:
-        """The address of element `index` of an array of `kind`."""
+        """Returns the address of element `index` of an array of `kind`."""
         return base if index == 0 else self.let(f"getelementptr {kind}, ptr {base}, i64 {index}")
 
     def load(self, kind: str, address: str, align: int = 8) -> str:
@@ -120,15 +120,15 @@ class Code:
         self.do(f"store {kind} {value}, ptr {address}, align {align}")
 
     def sizes(self, count: int) -> list[str]:
-        """The first numbers in `%sizes`."""
+        """Returns the first numbers in `%sizes`."""
         return [self.load("i64", self.at("i64", "%sizes", i)) for i in range(count)]
 
     def arrays(self, count: int) -> list[str]:
-        """The addresses of the call's first arrays."""
+        """Returns the addresses of the call's first arrays."""
         return [self.load("ptr", self.at("ptr", "%arrays", i)) for i in range(count)]
 
     def variable(self, kind: str, value: Value | None = None) -> str:
-        """The address of a new variable, set here if a value is given."""
+        """Returns the address of a new variable, set here if a value is given."""
         name = f"%{self._new('a')}"
         self._variables.append(f"  {name} = alloca {kind}")
         if value is not None:
@@ -136,7 +136,7 @@ class Code:
         return name
 
     def get(self, variable: str, kind: str = "i64") -> str:
-        """The value of a variable."""
+        """Returns the value of a variable."""
         return self.let(f"load {kind}, ptr {variable}")
 
     def set(self, variable: str, value: Value, kind: str = "i64") -> None:
@@ -281,7 +281,7 @@ class Vectors:
         )
 
     def constant(self, value: float) -> str:
-        """A constant in all lanes, as an operand."""
+        """Returns a constant in all lanes, as an operand."""
         each = f"{self.element} {constant(value, self.element)}"
         return f"<{', '.join([each] * self.lanes)}>"
 
@@ -347,7 +347,7 @@ class Vectors:
         return self.code.call(v, f"llvm.fmuladd.{self.suffix}", (v, a), (v, b), (v, c))
 
     def total(self, value: str) -> str:
-        """The sum of the elements, in any order."""
+        """Returns the sum of the elements, in any order."""
         return self.code.call(
             self.element,
             f"llvm.vector.reduce.fadd.{self.suffix}",
@@ -357,7 +357,7 @@ class Vectors:
         )
 
     def first(self, count: Value) -> str:
-        """The mask of the first `count` lanes."""
+        """Returns the mask of the first `count` lanes."""
         kind = f"<{self.lanes} x i64>"
         start = self.code.let(f"insertelement {kind} poison, i64 {count}, i64 0")
         counts = self.code.let(

@@ -107,7 +107,7 @@ def written_body(
 
 @once
 def _version_of_generators() -> str:
-    """A hash that changes with any module of `codegen`."""
+    """Returns a hash that changes with any module of `codegen`."""
     folder: Any = Path(__file__).parents[1]
     if not folder.is_dir():
         from importlib import resources  # takes 7 ms; for packages in zip files, as of --py-files

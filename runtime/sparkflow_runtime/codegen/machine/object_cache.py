@@ -36,7 +36,7 @@ _LOOK_EVERY: Final = 256
 
 
 def default_folder(environ: Mapping[str, str]) -> Path | None:
-    """The cache folder that an environment specifies; None for no cache on disk.
+    """Returns the cache folder that an environment specifies; None for no cache on disk.
 
     That is `SPARKFLOW_KERNEL_CACHE`, else `sparkflow/kernels` in `XDG_CACHE_HOME` or `~/.cache`.
     A relative `XDG_CACHE_HOME` is ignored, as the XDG specification demands.
@@ -81,7 +81,7 @@ class ObjectCache:
             os.close(self._opened)
 
     def load(self, key: str) -> bytes | None:
-        """The object stored under a key; None if there is none that is intact and this user's."""
+        """Returns the object stored under a key; None if none is intact and this user's."""
         folder = self._directory(make=False)
         if folder is None:
             return None
@@ -114,7 +114,7 @@ class ObjectCache:
                     raise
 
     def _directory(self, make: bool) -> int | None:
-        """The open folder; None if there is none that can be used."""
+        """Returns the open folder; None if there is none that can be used."""
         if self._folder is None:
             return None
         with self._opening:

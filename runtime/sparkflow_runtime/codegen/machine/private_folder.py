@@ -122,7 +122,7 @@ def _require_leading(folder: int, shown: str) -> None:
 
 
 def _target(name: str, folder: int, shown: str, error: OSError) -> str:
-    """The target of a symbolic link."""
+    """Returns the target of a symbolic link."""
     try:
         target = os.readlink(name, dir_fd=folder)
     except OSError:

@@ -40,7 +40,7 @@ _limit = 0
 
 
 def count() -> int:
-    """The number of threads that kernels may use: the processors of this process, unless limited.
+    """Returns how many threads kernels may use: the processors of this process, unless limited.
 
     Without `set_count`, `OMP_NUM_THREADS` applies, as for BLAS libraries.
     """
@@ -51,7 +51,7 @@ def count() -> int:
 
 
 def limit_in(environ: Mapping[str, str]) -> int:
-    """The number of threads that an environment requests; 0 if it does not say."""
+    """Returns the number of threads that an environment requests; 0 if it does not say."""
     text = environ.get(VARIABLE, "").partition(",")[0].strip()  # a list is for nested loops
     return int(text) if text.isdecimal() else 0
 
@@ -155,7 +155,7 @@ class _Pool:
         return not failed
 
     def _measured_spins(self) -> int:
-        """Number of spins in `SPIN_S`: a pause takes 4 to 140 cycles, depending on processor."""
+        """Measures the spins in `SPIN_S`: a pause takes 4 to 140 cycles, depending on processor."""
         spin = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(self._spin)
         times = []
         for _ in range(3):

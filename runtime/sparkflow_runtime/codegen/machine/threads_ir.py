@@ -65,7 +65,7 @@ _EVERYBODY = 0x7FFFFFFF
 
 
 def text(machine: str) -> str:
-    """The module: `worker`, `run`, `stop` and `spin`, see the definitions.
+    """Returns the module: `worker`, `run`, `stop` and `spin`, see the definitions.
 
     Args:
         machine: A key of `FUTEX_NUMBERS`.

@@ -86,7 +86,7 @@ def _body(kind: str) -> native.Body:
 
 
 def text(kind: str, lanes: int) -> str:
-    """The module; its loop is over rows. Sizes: elements per row, and k.
+    """Returns the module; its loop is over rows. Sizes: elements per row, and k.
 
     Args:
         kind: LLVM's type of an element.

@@ -160,7 +160,7 @@ define internal void @{name}(ptr %source, ptr %target, i64 %i) alwaysinline {{
 
 
 def _blocks(arrays: Sequence[str], before: str = "", given: str = "") -> str:
-    """The body: `many` for each block of a part, `one` for the remainder.
+    """Returns the body: `many` for each block of a part, `one` for the remainder.
 
     Args:
         arrays: Names of the arrays.

@@ -243,7 +243,7 @@ _READERS: Final = {int32: "place", int64: "wide"}
 
 
 def _fetch(name: str, write: int) -> str:
-    """A function that prefetches the start of a row; rows out of bounds are harmless."""
+    """Returns a function that prefetches the start of a row; rows out of bounds are harmless."""
     return f"""
 define internal void @{name}(ptr %row, i64 %bytes) alwaysinline {{
 start:

@@ -36,7 +36,7 @@ class Rule:
     arrays: tuple[str, ...]
 
     def count(self, kind: str) -> int:
-        """Number of distinct tables or scalars."""
+        """Returns the number of distinct tables or scalars."""
         return len({each for each in self.arrays if each.startswith(kind)})
 
 
@@ -232,7 +232,7 @@ def _set_rows(rule: Rule) -> str:
 
 
 def _add(dtype: DType) -> str:
-    """A function that adds two rows into a third, which may be one of them."""
+    """Returns a function that adds two rows into a third, which may be one of them."""
     kind, lanes = _TYPES[dtype], host.host().lanes(dtype)
     vector, align = f"<{lanes} x {kind}>", f"align {dtype.size}"
     loops = "".join(

@@ -104,7 +104,7 @@ def _before(form: Form) -> int:
 
 
 def text(form: Form) -> str:
-    """The module; its loop is over pixels. Sizes: channels, and elements of a line."""
+    """Returns the module; its loop is over pixels. Sizes: channels, and elements of a line."""
     return _Writer(form).text()
 
 

@@ -123,7 +123,7 @@ class Form:
 
 
 def text(form: Form) -> str:
-    """The module. The call's arrays are left, right, out and scratch."""
+    """Returns the module. The call's arrays are left, right, out and scratch."""
     return _Writer(form).text()
 
 

@@ -64,7 +64,7 @@ class Axis:
 
     @classmethod
     def of(cls, window: Window, dim: int) -> Axis:
-        """The axis of a convolution's windows over `dim` elements."""
+        """Returns the axis of a convolution's windows over `dim` elements."""
         needed = (window.count - 1) * window.stride + (window.size - 1) * window.dilation + 1
         padded = max(window.before + dim, needed) if window.count else dim
         return cls(
@@ -154,14 +154,14 @@ class Phase:
     stride: int
 
     def taken(self) -> slice:
-        """The filter elements that affect them, in the order of dy's."""
+        """Returns the filter elements that affect them, in the order of dy's."""
         taps = self.axis.taps
         last = self.place + (taps - 1) * self.stride  # `place` is the first: less than a stride
         return slice(last, None, -self.stride) if taps else slice(0, 0)
 
 
 def phases(window: Window, dim: int) -> Iterator[Phase]:
-    """The phases of the gradient of `dim` elements, which all see the same padded dy.
+    """Yields the phases of the gradient of `dim` elements, which all see the same padded dy.
 
     With u = element + before, dimension by dimension: gradient[u] = Σ over y of
     dy[(u - y·dilation) / stride] · filter[y], wherever that is a whole number.

@@ -106,7 +106,7 @@ class Task:
 
 
 def _fixed(form: Form, fields: Mapping[Field, int]) -> tuple[tuple[Field, int], ...]:
-    """The numbers to bake into the code, so that short loops are unrolled."""
+    """Returns the numbers to bake into the code, so that short loops are unrolled."""
     if not 0 < fields[Field.DEPTH_2] <= WRITTEN_OUT:
         return ()
     chosen = [Field.DEPTH_2]
@@ -120,7 +120,7 @@ def _fixed(form: Form, fields: Mapping[Field, int]) -> tuple[tuple[Field, int], 
 
 
 def _form(dtype: np.dtype[Any], depthwise: bool, by_image: bool, rows: int, columns: int) -> Form:
-    """The tile that fits the registers of this processor.
+    """Returns the tile that fits the registers of this processor.
 
     Args:
         dtype: The dtype of the arrays.
@@ -224,7 +224,7 @@ _Three = tuple[int, int, int]
 
 
 def _rows(counts: _Three, left: _Three, out: _Three) -> dict[Field, int]:
-    """The loops over rows, with their strides in the left side and in the result."""
+    """Returns the loops over rows, with their strides in the left side and in the result."""
 
     def wraps(steps: _Three) -> tuple[int, int]:
         inner = steps[1] - (counts[2] - 1) * steps[2]
@@ -244,7 +244,7 @@ def _rows(counts: _Three, left: _Three, out: _Three) -> dict[Field, int]:
 
 
 def _depth(counts: _Three, left: _Three, right: _Three) -> dict[Field, int]:
-    """The loops over the depth, with their strides in both sides."""
+    """Returns the loops over the depth, with their strides in both sides."""
     names = ("DEPTH", "LEFT_DEPTH", "RIGHT_DEPTH")
     return {
         Field[f"{name}_{i}"]: values[i]

@@ -131,7 +131,7 @@ class Product:
         return is_deep and self.rows <= (_MOST_DOTS if self._fits else _FEW_DOTS)
 
     def _sizes(self) -> list[int]:
-        """The numbers of `Size`, except for the parts."""
+        """Returns the numbers of `Size`, except for the parts."""
         m, n, k = self.rows, self.columns, self.depth
         left, right = self._strides()
         sizes = [0] * len(Size)

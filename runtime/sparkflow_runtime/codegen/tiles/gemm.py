@@ -112,25 +112,25 @@ def form(dtype: DType) -> Form:
 
 @once
 def body(dtype: DType) -> native.Body:
-    """The code for all products of a dtype, see `gemm_ir`."""
+    """Returns the code for all products of a dtype, see `gemm_ir`."""
     return native.written_body(text, (form(dtype),), is_tidy=True)
 
 
 @once
 def packed_body(dtype: DType) -> native.Body:
-    """The code for all products of a dtype with packed right factors."""
+    """Returns the code for all products of a dtype with packed right factors."""
     return native.written_body(text, (replace(form(dtype), right_is_packed=True),), is_tidy=True)
 
 
 @once
 def packing_body(dtype: DType) -> native.Body:
-    """The code that packs right factors, see `packing_ir`."""
+    """Returns the code that packs right factors, see `packing_ir`."""
     return native.written_body(packing_ir.text, (form(dtype),), is_tidy=True)
 
 
 @once
 def small_body(dtype: DType) -> native.Body:
-    """The code for small products, see `small_product`."""
+    """Returns the code for small products, see `small_product`."""
     here = form(dtype)
     arguments = here.element, here.lanes, small_rows()
     return native.written_body(small_product.stack_text, arguments, is_tidy=True)

@@ -75,7 +75,7 @@ _SIGNATURE: Final = (
 
 
 def text() -> str:
-    """The module: `entry`, a METH_FASTCALL function whose `self` is an array, the record."""
+    """Returns the module: `entry`, a METH_FASTCALL function whose `self` is the record's array."""
     return f"{_describe()}\n{_ENTRY}"
 
 
@@ -177,16 +177,16 @@ class _Matrices:
         return self._code.at("i8", item, offset)
 
     def dim(self, number: Value) -> str:
-        """The size of a dimension."""
+        """Returns the size of a dimension."""
         return self._code.load("i64", self._code.at("i64", self._dims, number))
 
     def stride(self, number: Value) -> str:
-        """The stride of a dimension in elements."""
+        """Returns the stride of a dimension in elements."""
         stride = self._code.load("i64", self._code.at("i64", self._strides, number))
         return self._code.let(f"ashr i64 {stride}, {self._shift}")
 
     def in_stack(self, back: Value, size: str) -> tuple[str, str]:
-        """The stride of a dimension counted from the end, and whether its size fits.
+        """Returns the stride of a dimension counted from the end, and whether its size fits.
 
         An array with size 1 there, or without the dimension, broadcasts.
         """

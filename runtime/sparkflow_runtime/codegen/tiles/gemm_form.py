@@ -88,7 +88,7 @@ class Form:
         return self.vectors * self.lanes
 
     def packed_columns(self, columns: int) -> int:
-        """The number of columns of a packed factor, rounded up to whole tiles."""
+        """Returns the number of columns of a packed factor, rounded up to whole tiles."""
         return -(-columns // self.columns) * self.columns
 
     @property

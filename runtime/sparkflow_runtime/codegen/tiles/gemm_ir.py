@@ -28,7 +28,7 @@ _NEAR_BYTES: Final = 1 << 20
 
 
 def text(form: Form) -> str:
-    """The module: `body` computes one part of the products; its arrays are left, right, out."""
+    """Returns the module: `body` computes a part of the products; arrays: left, right, out."""
     return _Writer(form).text()
 
 
@@ -181,7 +181,7 @@ class _Writer(PackingWriter):
         return self._at(right, code.multiply(column, self._size(Size.RIGHT_COLUMN)))
 
     def _right_strides(self, stays: str, deep: Value, copied: Value) -> tuple[Value, Value, Value]:
-        """The strides of the right factor between tiles, between columns and along the depth."""
+        """Returns the right factor's strides between tiles, between columns and along the depth."""
         code, columns = self._code, self._form.columns
         if self._form.right_is_packed:
             return code.multiply(deep, columns), 1, columns

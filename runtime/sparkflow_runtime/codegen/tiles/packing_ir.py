@@ -17,7 +17,7 @@ _LINES: Final = 4
 
 
 def text(form: Form) -> str:
-    """The module whose `body` packs a right factor; its arrays are the factor and the packed copy.
+    """Returns the module whose `body` packs a right factor; arrays: the factor, the packed copy.
 
     For each block of the sum and each slice of a tile's columns, the copy has the elements in the
     tile's reading order: k × `packed_columns(n)` in all. `Size` has the factor's strides; `OUT_ROW`
@@ -42,7 +42,7 @@ class PackingWriter(Writer):
         return code.let(f"sdiv i64 {code.subtract(code.add(total, unit), 1)}, {unit}")
 
     def _depth(self, longest: Value) -> str:
-        """The length of blocks of the sum: as equal as possible."""
+        """Returns the length of blocks of the sum: as equal as possible."""
         depth_blocks = self._quotient_up(self._size(Size.K), longest)
         return self._quotient_up(self._size(Size.K), depth_blocks)
 

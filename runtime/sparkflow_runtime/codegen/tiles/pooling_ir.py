@@ -77,7 +77,7 @@ class Form:
 
 
 def text(form: Form) -> str:
-    """The module."""
+    """Returns the module."""
     return _Writer(form).text()
 
 

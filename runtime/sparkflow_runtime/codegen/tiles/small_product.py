@@ -23,7 +23,7 @@ _NUM_SIZES: Final = Size.RIGHT_COLUMN + 1
 
 
 def text(element: str, lanes: int, rows: int) -> str:
-    """The module: `body` computes out = left right; its arrays are left, right, out.
+    """Returns the module: `body` computes out = left right; its arrays are left, right, out.
 
     It reads the fields of `Size` up to `RIGHT_COLUMN`.
 
@@ -36,7 +36,7 @@ def text(element: str, lanes: int, rows: int) -> str:
 
 
 def stack_text(element: str, lanes: int, rows: int) -> str:
-    """The module: `body` computes a part of a stack of products, like that of `gemm_ir`.
+    """Returns the module: `body` computes a part of a stack of products, like that of `gemm_ir`.
 
     Unlike that one, it neither adds nor scales, and splits only by whole products.
 
@@ -49,7 +49,7 @@ def stack_text(element: str, lanes: int, rows: int) -> str:
 
 
 def dots_text(element: str, lanes: int) -> str:
-    """The module: `body` computes out = left right' for few rows of the left factor.
+    """Returns the module: `body` computes out = left right' for few rows of the left factor.
 
     Both are in C order. It reads the fields of `Size` up to `RIGHT_COLUMN`: M and N are the rows of
     the right and of the left factor, `LEFT_ROW` is K.

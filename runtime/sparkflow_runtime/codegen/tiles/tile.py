@@ -28,7 +28,7 @@ class Writer:
         self._sizes: list[Value] = [*self._code.sizes(num_sizes)]
 
     def text(self) -> str:
-        """The module."""
+        """Returns the module."""
         self._write()
         return self._code.module()
 

@@ -77,7 +77,7 @@ def _body(size_bytes: int) -> native.Body:
 
 
 def text(size_bytes: int, vector_bytes: int) -> str:
-    """The module. Sizes: rows, columns; arrays: source, target; the loop is over bands.
+    """Returns the module. Sizes: rows, columns; arrays: source, target; the loop is over bands.
 
     Args:
         size_bytes: Size of an element.
@@ -115,7 +115,7 @@ def text(size_bytes: int, vector_bytes: int) -> str:
 
 
 def text_of_rows(size_bytes: int) -> str:
-    """The module for elements that are short rows; sizes and arrays as for `text`.
+    """Returns the module for elements that are short rows; sizes and arrays as for `text`.
 
     The loop is over columns, so that writes are sequential.
 

@@ -142,7 +142,7 @@ class _Steps(Transforms):
                 self._vectors.store(value, target, place, mask)
 
     def _factors(self, tiles: str, factors: str, product: Value, panel: Value) -> tuple[str, str]:
-        """The addresses of both sides of one product."""
+        """Returns the addresses of both sides of one product."""
         code, size = self._code, self._size
         left = self._at(tiles, code.multiply(product, size(Field.LEFT_PLANE)))
         right = self._at(factors, code.multiply(product, size(Field.RIGHT_PLANE)))

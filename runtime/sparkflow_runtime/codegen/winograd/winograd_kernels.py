@@ -92,7 +92,7 @@ class Sides:
     def forward(
         cls, images: Sequence[int], filters: Sequence[int], windows: Sequence[Window]
     ) -> Sides:
-        """The operands of a convolution of [batch, height, width, channels]."""
+        """Returns the operands of a convolution of [batch, height, width, channels]."""
         batch, height, width, channels = images
         rows, columns = windows
         out = rows.count, columns.count, filters[3]
@@ -103,7 +103,7 @@ class Sides:
     def by_image(
         cls, images: Sequence[int], filters: Sequence[int], windows: Sequence[Window]
     ) -> Sides:
-        """The operands of the input gradient: dy is convolved with the mirrored filters."""
+        """Returns the operands of the input gradient: dy is convolved with the mirrored filters."""
         batch, height, width, channels = images
         rows, columns = windows
         left = rows.count, columns.count, filters[3]
@@ -142,7 +142,7 @@ class Sides:
         return pools.count() if self.products >= PARALLEL_PRODUCTS else 1
 
     def form(self) -> Form:
-        """The form that fits the registers of this processor."""
+        """Returns the form that fits the registers of this processor."""
         rows, vectors = tile()
         if vectors > 2:  # on ARM: 6 × 4 accumulators and their operands would spill
             rows, vectors = 8, 2
@@ -152,7 +152,7 @@ class Sides:
         return Form(self.taps, lanes, rows, vectors, channels % lanes > 0, outputs % lanes > 0)
 
     def fields(self) -> dict[Field, int]:
-        """The fields for the layout of pixels and for the outputs."""
+        """Returns the fields for the layout of pixels and for the outputs."""
         height, width, channels = self.left
         return {
             Field.HEIGHT: height,
@@ -355,7 +355,7 @@ def _most_at_once(sides: Sides) -> int:
 def _gradient_by_panels(
     sides: Sides, taking: tuple[_Run, Mapping[Field, int]], sizes: tuple[int, ...], result: int
 ) -> Kernel:
-    """The filter gradient if all tiles form one group.
+    """Returns the kernel of the filter gradient if all tiles form one group.
 
     Args:
         sides: The operands of the convolution.
@@ -511,7 +511,7 @@ class _Parts:
             self._ends.append(self._ends[-1] + _up(size, _LINE))
 
     def take(self) -> list[Array]:
-        """The arrays; their contents last until scratch memory is next taken."""
+        """Returns the arrays; their contents last until scratch memory is next taken."""
         size_bytes = self._ends[-1] * _ITEM
         memory = scratch.take(size_bytes)[:size_bytes].view(np.float32)
         return [memory[start:stop] for start, stop in pairwise(self._ends)]

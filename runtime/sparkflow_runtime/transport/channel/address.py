@@ -60,7 +60,7 @@ class ChannelAddress:
         return "\0" + self.unix_name
 
     def export(self) -> worker_pb2.ChannelAddress:
-        """The address as a message."""
+        """Returns the address as a message."""
         return worker_pb2.ChannelAddress(
             host=self.host, port=self.port, unix_name=self.unix_name, host_id=self.host_id
         )

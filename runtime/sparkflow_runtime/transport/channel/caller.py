@@ -52,7 +52,7 @@ class Caller:
         self._steps = self._open()
 
     def fileno(self) -> int:
-        """The socket's descriptor."""
+        """Returns the socket's descriptor."""
         return self._link.fileno()
 
     def advance(self) -> Opened | int:

@@ -130,7 +130,7 @@ class Records:
         return self._link.family
 
     def fileno(self) -> int:
-        """The socket's descriptor."""
+        """Returns the socket's descriptor."""
         return self._link.fileno()
 
     def setblocking(self, flag: bool) -> None:

@@ -124,7 +124,7 @@ class Wire:
         _WIRES.add(self)
 
     def fileno(self) -> int:
-        """The socket's descriptor."""
+        """Returns the socket's descriptor."""
         return self._fd
 
     # ------------------------------------------------------------------------------ sending
