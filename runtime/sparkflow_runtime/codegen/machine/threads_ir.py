@@ -47,9 +47,9 @@ class Place(IntEnum):
 SIZE: Final = 448
 """Bytes of the control block, which is aligned to lines of 64."""
 YIELDS: Final = 300
-"""How often an idle worker offers its processor to other threads before it sleeps: about 0.1 ms if
-none of them wants it. A step of a small network has gaps of that length, and to be woken takes as
-long; where processes share the processors, this costs less than spinning, or sleeping, as long."""
+"""How often an idle worker yields its processor before it sleeps: for about 0.1 ms if no other
+thread wants it. A step of a small network has gaps of that length, and waking takes as long; if
+processes share the processors, yielding costs less than spinning or sleeping for that time."""
 MAX_PARTS: Final = 0xFFFF
 """Maximum parts that fit in the word; larger jobs run sequentially."""
 
