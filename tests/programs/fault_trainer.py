@@ -109,6 +109,6 @@ def main(_):
 
 
 if __name__ == "__main__":
-    # Shells start background jobs, and with them these tests, with the signal ignored.
+    # Shells start background jobs, and therefore these tests, with the signal ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     tf.app.run()

@@ -1,4 +1,4 @@
-"""A server with few descriptors, for test_strangers.py; says what it takes when it is asked.
+"""A server with few descriptors, for test_strangers.py; reports its resources on request.
 
     python files/guarded_server.py TOKEN DESCRIPTORS [CERTIFICATES]
 

@@ -223,7 +223,7 @@ def test_a_process_that_stands_still(
         numWorkers=2,
         epochs=100_000,
         syncMode="sync",
-        stallTimeout=3,  # less than after which a process that stands still is lost
+        stallTimeout=3,  # shorter than the time after which a suspended process is lost
         maxRestarts=0,
         callbacks=[OnFirstSteps(stop)],
     )

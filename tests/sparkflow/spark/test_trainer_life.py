@@ -1,4 +1,4 @@
-"""How fits live together, with few slots, and what is heard of their workers."""
+"""Concurrent fits with few slots, and reports of their workers."""
 
 import threading
 from collections.abc import Callable
@@ -19,7 +19,7 @@ ROWS = 40
 
 
 def regression(features: Any, labels: Any, mode: str) -> Any:
-    """y = x w, said aloud."""
+    """y = x w, printing output."""
     prediction = tf.squeeze(tf.layers.dense(features, 1, name="layer"), axis=[1])
     if mode == tf.estimator.ModeKeys.PREDICT:
         return tf.estimator.EstimatorSpec(mode, prediction)
@@ -41,7 +41,7 @@ def _trainer(**params: Any) -> SparkTrainer:
 
 
 class Waiting(Callback):
-    """Remembers what was waited for; holds its fit until it may go on."""
+    """Records what was waited for; holds its fit until it may continue."""
 
     def __init__(self, hold: threading.Event | None = None) -> None:
         self.texts: list[str] = []

@@ -1,4 +1,4 @@
-"""What Spark's Python workers start with in tests: `support/warm_daemon.py`."""
+"""How Spark's Python workers start in tests: `support/warm_daemon.py`."""
 
 import sys
 from pathlib import Path

@@ -1,9 +1,9 @@
-"""Run by test_tls.py as a program of its own: executors that are processes, at no loopback address.
+"""Run by test_tls.py as a separate program: executors in processes, not at a loopback address.
 
     python tls_program.py FOLDER
 
-Trains with the default `tls`, with an event log and Spark's UI, and prints as one JSON object which
-ports are open to strangers, and which files, arguments, environments and pages have a secret.
+Trains with the default `tls`, with an event log and Spark's UI, and prints one JSON object: which
+ports are open to strangers, and which files, arguments, environments and pages contain a secret.
 """
 
 import json
@@ -26,7 +26,7 @@ CANARY = "a name that event logs have"
 
 
 def own_address() -> str:
-    """An address of this machine that is not loopback. Sends nothing."""
+    """Returns an address of this machine that is not loopback. Sends nothing."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(("192.0.2.1", 9))
         return str(probe.getsockname()[0])
@@ -37,7 +37,7 @@ def is_task(pid: int) -> bool:
 
 
 class Look(Callback):
-    """Looks at everything while training runs."""
+    """Inspects everything during training."""
 
     def __init__(self, spark: SparkSession, folder: Path, secrets: list[bytes]) -> None:
         self.spark = spark

@@ -64,7 +64,7 @@ def check(nodes: Sequence[Node], expected: list[str], monkeypatch: pytest.Monkey
         plan, program = planned(nodes, *ARGS)
         del program
         found.append(plan(None, *(ARGS[index] for index in plan.args)))
-        found.append(plan(None, *(ARGS[index] for index in plan.args)))  # the sum begins anew
+        found.append(plan(None, *(ARGS[index] for index in plan.args)))  # the sum starts again
     for each in found[1:]:
         for a, b in zip(each, found[0], strict=True):
             np.testing.assert_array_equal(a, b)

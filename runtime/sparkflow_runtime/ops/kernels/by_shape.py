@@ -60,7 +60,7 @@ class ByShape:
             return found
 
     def kernel(self, plain: Callable[..., Array]) -> Callable[..., Array]:
-        """A kernel as `Op.bind` gives it.
+        """Returns a kernel like `Op.bind`.
 
         Args:
             plain: The fallback kernel.
@@ -77,7 +77,7 @@ class ByShape:
         return kernel
 
     def kernel_out(self, plain: Callable[..., Array]) -> Callable[..., None]:
-        """The same as `Op.bind_out` gives it."""
+        """Returns a kernel like `Op.bind_out`."""
 
         def kernel(*arrays: Array) -> None:
             *inputs, out = arrays

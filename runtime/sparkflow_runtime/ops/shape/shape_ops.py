@@ -192,7 +192,7 @@ def _static_shape(shape: Shape, given: Sequence[Dim]) -> Shape:
         return tuple(_divided(size, asked) if dim is None else dim for dim in dims)
     elif not free and size:
         _divided(asked, size)  # the size of the input that is not known
-    elif not hidden and free and -1 in given:  # beside a 0: see `_resolved`
+    elif not hidden and free and -1 in given:  # if another size is 0: see `_resolved`
         return _resolved([dim or 0 for dim in shape], [-1 if dim is None else dim for dim in dims])
     return dims
 

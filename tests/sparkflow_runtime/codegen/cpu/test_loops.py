@@ -358,7 +358,7 @@ def test_arrays_may_begin_anywhere(rng, offset):
     before = flags.copy()
     assert loops.compile_kernel(inverse).bind((43,))(conditions, conditions)
     before[offset : offset + 43] ^= True
-    np.testing.assert_array_equal(flags, before)  # nothing beside it is touched
+    np.testing.assert_array_equal(flags, before)  # nothing next to it is touched
 
 
 @pytest.mark.parametrize("length", [10, 1000])

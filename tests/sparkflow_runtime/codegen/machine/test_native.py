@@ -144,7 +144,7 @@ def test_the_longest_unused_half_makes_room(
 def test_processes_and_threads_share_a_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All look, write and make room at once; who finds something finds it whole."""
+    """All look, write and evict concurrently; a file that is found is complete."""
     monkeypatch.setattr("sparkflow_runtime.codegen.machine.object_cache.MAX_FILES", 8)
     monkeypatch.setattr("sparkflow_runtime.codegen.machine.object_cache._LOOK_EVERY", 1)
     folder = tmp_path / "kernels"
@@ -225,7 +225,7 @@ def test_what_a_function_writes_is_written_once(
     body = native.written_body(add, (64, name))
     assert native.written_body(add, (64, name)) is body
     with pytest.raises(RuntimeError, match="i32"):
-        native.written_body(add, (32, name))  # another text, though no code
+        native.written_body(add, (32, name))  # a different text with the same code
     assert written == [(64, name), (32, name)]
     monkeypatch.setattr(linking, "_linked", Once())  # as in another process
     monkeypatch.setattr(linking, "_load", lambda *_: body._linked)
@@ -234,7 +234,7 @@ def test_what_a_function_writes_is_written_once(
 
 
 def test_text_that_depends_on_arguments_is_written_where_nothing_was_compiled() -> None:
-    """No module of `codegen` writes such text before it looks."""
+    """No module of `codegen` writes such text before it looks it up."""
     written_before = []
     for path in Path(native.__file__).parents[1].rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
