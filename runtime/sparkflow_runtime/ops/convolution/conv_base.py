@@ -31,10 +31,10 @@ from sparkflow_runtime.ops.windows import Layout, from_channels_last
 
 
 class ConvolutionOp(Op):
-    """A convolution, its gradient by images or its gradient by filters.
+    """A convolution, its input gradient or its filter gradient.
 
     Attributes:
-        family: The types of the convolution, its gradient by images and its gradient by filters.
+        family: The types of the convolution, its input gradient and its filter gradient.
         run: The kernel: a function of xp, the layout and the inputs, with channels last.
         geometry: Returns what the layout and the inputs describe, after checking them.
         of_filter: Whether it returns filters, which have no data format.
@@ -120,7 +120,7 @@ class Forward(ConvolutionOp):
 
 
 class BackpropInput(ConvolutionOp):
-    """Its gradient by images, whose shape is an input."""
+    """Its gradient with respect to its input, whose shape is an input."""
 
     inputs = "input_sizes: int32, filter: T, out_backprop: T"
 
@@ -135,7 +135,7 @@ class BackpropInput(ConvolutionOp):
 
 
 class BackpropFilter(ConvolutionOp):
-    """Its gradient by filters, whose shape is an input."""
+    """Its gradient with respect to its filters, whose shape is an input."""
 
     inputs = "input: T, filter_sizes: int32, out_backprop: T"
     of_filter = True

@@ -2,8 +2,8 @@
 
 A 1 × 1 convolution is a matrix product. Others have their own kernels: Winograd where it pays off
 (`codegen.winograd.winograd_kernels`), else direct convolution
-(`codegen.tiles.convolution_kernels`), except where numpy is faster: gradients by filters that are
-too large for the cache, and gradients by images of very few channels.
+(`codegen.tiles.convolution_kernels`), except where numpy is faster: filter gradients that are
+too large for the cache, and input gradients of very few channels.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from sparkflow_runtime.ops.op import Array
 from sparkflow_runtime.ops.windows import Windows, in_format
 
 FORWARD, BY_IMAGE, BY_FILTER = range(3)
-"""The members of a family: the convolution, its gradient by images and by filters."""
+"""The members of a family: the convolution, its input gradient and its filter gradient."""
 SUMS_BYTES: Final = 4 << 20
 """For larger filters, the gradient is faster as one large product.
 
 Measured 2026-11-21 for 8 images of 7×7×512 and 512 filters of 3×3: 63 GFLOP/s, against 55.
 """
 FEW_CHANNELS: Final = 2
-"""Up to this many channels, numpy's gradient by images is faster."""
+"""Up to this many channels, numpy's input gradient is faster."""
 VARIABLE: Final = "TF_ENABLE_WINOGRAD_NONFUSED"
 """TensorFlow's variable for this choice, which it reads for GPUs: 0 or false disables it."""
 
