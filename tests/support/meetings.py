@@ -102,6 +102,9 @@ class FakeMeeting:
         """See `Meeting`."""
         return self._threads.submit(call)
 
+    def release(self, instance: int, turn: int) -> None:
+        """See `Meeting`; this one keeps nothing."""
+
     def end(self, error: OpError, is_complete: Callable[[str, int], bool]) -> None:
         """See `Meeting`."""
         self._place.end(self._device, error, is_complete)

@@ -18,6 +18,7 @@ from sparkflow_runtime.device.names import task_of
 from sparkflow_runtime.errors import CancelledError, OpError
 from sparkflow_runtime.rendezvous.groups import GroupTable
 from sparkflow_runtime.rendezvous.table import RendezvousTable
+from sparkflow_runtime.resources.collectives.collective_exchange import instance_of
 from sparkflow_runtime.transport.threads import MAX_THREADS, DaemonThreads
 from sparkflow_runtime.worker.loop import FOREVER
 from sparkflow_runtime.worker.step import Step
@@ -174,6 +175,9 @@ class _StepMeeting:
     def submit(self, call: Callable[[], Any]) -> Future[Any]:
         return self._threads.submit(call)
 
+    def release(self, instance: int, turn: int) -> None:
+        """Does nothing: the step keeps what it lent."""
+
     def end(self, error: OpError, is_complete: Callable[[str, int], bool]) -> None:
         """Does nothing: the step fails with its kernel, on all tasks."""
 
@@ -194,7 +198,8 @@ class _GroupMeeting:
         keep: Callable[[Sequence[Any]], None],
     ) -> None:
         self._keep = keep
-        self._lent: dict[str, tuple[int, tuple[Any, ...], tuple[Any, ...]]] = {}
+        # By instance and run. All that is lent in a run are views of one buffer, see `run_lanes`.
+        self._lent: dict[tuple[int, int], tuple[Any, ...]] = {}
         self._number = number
         self._task = task
         self._table = rendezvous
@@ -209,10 +214,7 @@ class _GroupMeeting:
         self, key: str, turn: int, destination: str, values: tuple[Any, ...], lent: bool = False
     ) -> None:
         if lent:
-            # What was lent in the run before the last one has been read, see `run_lanes`.
-            last = self._lent.get(key)
-            if last is None or last[0] != turn:
-                self._lent[key] = (turn, values, () if last is None else last[1])
+            self._lent.setdefault((instance_of(key), turn), values)
         self._at(turn).send(key, destination, values, range(len(values)) if lent else ())
 
     def receive(self, key: str, turn: int, source: str) -> tuple[Any, ...]:
@@ -220,6 +222,9 @@ class _GroupMeeting:
 
     def submit(self, call: Callable[[], Any]) -> Future[Any]:
         return self._threads.submit(call)
+
+    def release(self, instance: int, turn: int) -> None:
+        self._lent.pop((instance, turn), None)
 
     def end(self, error: OpError, is_complete: Callable[[str, int], bool]) -> None:
         if self._rendezvous.drain(0.0, is_complete):

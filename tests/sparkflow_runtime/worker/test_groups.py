@@ -65,10 +65,10 @@ def test_what_is_sent_may_change_and_what_is_lent_is_not_copied(meetings):
     first, second = meetings
     value = np.zeros(3)
     first.send("k-sent", 0, DEVICES[1], (value,))
-    first.send("k-lent", 0, DEVICES[1], (value,), lent=True)
+    first.send("collective7.1.0.1-lent", 0, DEVICES[1], (value,), lent=True)
     value += 1
     assert second.receive("k-sent", 0, DEVICES[0])[0].tolist() == [0, 0, 0]
-    assert second.receive("k-lent", 0, DEVICES[0])[0].tolist() == [1, 1, 1]
+    assert second.receive("collective7.1.0.1-lent", 0, DEVICES[0])[0].tolist() == [1, 1, 1]
 
 
 def test_calls_run_in_threads_of_their_own(meetings):
@@ -165,29 +165,33 @@ def test_what_was_lent_last_lives_on_after_a_rank_has_gone(
     """Its session has released the buffers, and another process reads their contents."""
     first, second = meetings
     alive = []
-    for turn in range(4):
-        for key in ("one-a", "two-a"):
+    for turn in range(3):
+        for instance in (1, 2):
             lent = np.full(3, turn)
             alive.append(weakref.ref(lent))
-            first.send(key, turn, DEVICES[1], (lent,), lent=True)
+            for tag in ("a", "b"):
+                key = f"collective7.{instance}.0.1-{tag}"
+                first.send(key, turn, DEVICES[1], (lent[:2],), lent=True)
+                threads.submit(second.receive, key, turn, DEVICES[0]).result(DEADLINE_S)
             del lent
-            threads.submit(second.receive, key, turn, DEVICES[0]).result(DEADLINE_S)
+            first.release(instance, turn - 1)
+    assert [each() is not None for each in alive] == [False] * 4 + [True] * 2
     ENDINGS[ends](first, CancelledError(message="over"))
     del first, second
     meetings.clear()
-    assert [each() is not None for each in alive] == [False] * 4 + [True] * 4
+    assert [each() is not None for each in alive] == [False] * 4 + [True] * 2
     monkeypatch.setattr(groups_module, "LENT_S", -1.0)
     groups._keep([])
     groups._lent[0] = (0.0, groups._lent[0][1])
     groups._keep([])
-    assert [each() is not None for each in alive] == [False] * 8
+    assert [each() is not None for each in alive] == [False] * 6
 
 
 def test_what_was_lent_ends_with_the_task(groups, meetings):
     first, _ = meetings
     lent = np.zeros(3)
     alive = weakref.ref(lent)
-    first.send("k-a", 0, DEVICES[1], (lent,), lent=True)
+    first.send("collective7.1.0.1-a", 0, DEVICES[1], (lent,), lent=True)
     del lent
     first.end(CancelledError(message="over"), nothing)
     del first, _

@@ -62,6 +62,9 @@ class Meeting(Protocol):
     def submit(self, call: Callable[[], Any]) -> Future[Any]:
         """Runs a call in a separate thread."""
 
+    def release(self, instance: int, turn: int) -> None:
+        """Releases what this rank lent in the run of an instance: all others have read it."""
+
     def end(self, error: OpError, is_complete: Callable[[str, int], bool]) -> None:
         """Ends the meeting for this rank and those that wait for it; does not block.
 

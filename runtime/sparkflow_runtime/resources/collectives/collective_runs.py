@@ -164,9 +164,16 @@ class _Member:
             return found
 
     def complete(self, instance: int, turn: int, step: _StepKey) -> None:
-        """Records that this rank has the results of a run and those before it."""
+        """Records that this rank has the results of a run and those before it.
+
+        So all ranks have begun that run, and have read what was lent in the one before, see
+        `run_lanes`.
+        """
         with self._lock:
             self._complete[instance] = turn, step
+            meeting = self._meeting
+        if meeting is not None:
+            meeting.release(instance, turn - 1)
 
     def fail(self, error: OpError, step: _StepKey) -> None:
         """Ends the group with its first error, for all ranks.
