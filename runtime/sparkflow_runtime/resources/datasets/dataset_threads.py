@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,6 +24,9 @@ AUTOTUNE: Final = -1
 MOST_THREADS: Final = 16
 """More threads than this are no faster in one interpreter."""
 _AUTOTUNED_BUFFER: Final = 8
+_SHORT_S: Final = 50e-6
+"""Calls that take less are short: giving one to another thread and back takes 90 us or more."""
+_ENOUGH: Final = 16
 _JOIN_S: Final = 5.0
 """How long closing waits for a thread that is computing; Python cannot be interrupted."""
 
@@ -86,6 +90,33 @@ class BackgroundStep:
             RuntimeError: Always.
         """
         raise RuntimeError(f"A function of a dataset cannot receive {key}")
+
+
+class _ConsumersStep(BackgroundStep):
+    """The step of a call in the consumer's thread, which also ends with the consumer's step."""
+
+    def __init__(self, iterators: BackgroundStep, consumers: Any) -> None:
+        self._steps = iterators, consumers
+
+    def check_cancelled(self) -> None:
+        for step in self._steps:
+            step.check_cancelled()
+
+    def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
+        called: list[bool] = []
+
+        def call_once() -> None:
+            if not called:
+                called.append(True)
+                callback()
+
+        undo = [step.on_cancel(call_once) for step in self._steps]
+
+        def take_back() -> None:
+            for each in undo:
+                each()
+
+        return take_back
 
 
 class _Prefetched(ElementIterator):
@@ -165,34 +196,68 @@ def begin_in_thread(size: int) -> Callable[[Dataset], ElementIterator]:
 
 
 class _MappedInParallel(ElementIterator):
-    """Keeps the given number of calls in progress; returns the results in order."""
+    """Keeps the given number of calls in progress; returns the results in order.
+
+    Calls that take less time than giving them to another thread are made by the consumer's thread,
+    after `_ENOUGH` short ones.
+    """
 
     def __init__(self, source: ElementIterator, call: Call, parallel: int) -> None:
         self._source, self._call, self._parallel = source, call, parallel
         self._pool: ThreadPoolExecutor | None = None
-        self._pending: deque[Future[Element]] = deque()
+        self._pending: deque[Future[tuple[Element, float]]] = deque()
         self._done = threading.Condition()
         self._step = BackgroundStep()
+        self._short_calls = 0
         self._ended = False
         self._closed = False
 
     def next(self, step: Any) -> Element | None:
-        self._start(step)
+        if self._short_calls < _ENOUGH:
+            self._start(step)
+        elif not self._pending and not self._ended:
+            return self._next_here(step)
         if not self._pending:
             return None
         future = self._pending.popleft()
         wait_for(self._done, lambda: future.done() or None, step)
         try:
-            return future.result()
+            result, seconds = future.result()
         except OutOfRangeError:
             self._ended = True
             return None
+        self._count(seconds)
+        return result
+
+    def _next_here(self, step: Any) -> Element | None:
+        """Computes the next element in this thread."""
+        if self._closed:
+            raise CancelledError(message="The iterator was closed")
+        element = self._source.next(step)
+        if element is None:
+            self._ended = True
+            return None
+        began = time.perf_counter()
+        try:
+            result = self._call(_ConsumersStep(self._step, step), element)
+        except OutOfRangeError:
+            self._ended = True
+            return None
+        self._count(time.perf_counter() - began)
+        return result
+
+    def _count(self, seconds: float) -> None:
+        """Records a call; a long one undoes as many short ones as would have taken its time."""
+        before = self._short_calls
+        is_short = seconds < _SHORT_S
+        after = before + 1 if is_short else before - int(seconds / _SHORT_S)
+        self._short_calls = min(max(after, 0), 2 * _ENOUGH)
 
     def _start(self, step: Any) -> None:
         while len(self._pending) < self._parallel and not self._ended:
             if self._closed:
                 raise CancelledError(message="The iterator was closed")
-            future: Future[Element]
+            future: Future[tuple[Element, float]]
             try:
                 element = self._source.next(step)
             except Exception as error:  # raised at its place in the order
@@ -212,11 +277,14 @@ class _MappedInParallel(ElementIterator):
             future.add_done_callback(self._notify)
             self._pending.append(future)
 
-    def _run(self, element: Element) -> Element:
+    def _run(self, element: Element) -> tuple[Element, float]:
+        """Returns the result, and the seconds that the call took."""
         with np.errstate(all="ignore"):
-            return self._call(self._step, element)
+            began = time.perf_counter()
+            result = self._call(self._step, element)
+            return result, time.perf_counter() - began
 
-    def _notify(self, _: Future[Element]) -> None:
+    def _notify(self, _: Future[tuple[Element, float]]) -> None:
         with self._done:
             self._done.notify_all()
 
@@ -231,7 +299,8 @@ class _MappedInParallel(ElementIterator):
 def mapped_in_parallel(source: Dataset, call: Call, parallel: int) -> Dataset:
     """Maps a function over the elements, with up to `parallel` calls in progress.
 
-    Results keep their order. `AUTOTUNE` for one call per core.
+    Results keep their order. `AUTOTUNE` for one call per core. Short calls are made one after the
+    other, which is faster.
     """
     count = (os.cpu_count() or 1) if parallel == AUTOTUNE else parallel
     return Dataset(lambda: _MappedInParallel(source.iterate(), call, count), source.length)
