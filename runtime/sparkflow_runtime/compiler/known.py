@@ -18,7 +18,7 @@ from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import evaluation, registry
 from sparkflow_runtime.ops.fusion import is_uniform
 from sparkflow_runtime.ops.op import Inference, Op
-from sparkflow_runtime.ops.value import Value, wholly
+from sparkflow_runtime.ops.value import Value, fixed, wholly
 from sparkflow_runtime.shapes import Shape
 
 
@@ -60,7 +60,7 @@ def find_known(
         op = registry.lookup(node.op)
         outputs = op.signature.output_dtypes(node.attrs)
         if node.op == "Const":
-            value = node.attrs["value"]
+            value = fixed(node.attrs["value"])
             known[Endpoint(node.name, 0)] = Known(outputs[0], value.shape, value)
             continue
         if op.is_variable and op.signature.gives_handles:
@@ -147,10 +147,7 @@ def _computed(
     arrays = [None if each is None else each.whole for each in result or ()]
     if not arrays or any(array is None for array in arrays):
         return None
-    made = tuple(np.array(array) for array in arrays)
-    for array in made:
-        array.setflags(write=False)  # as constants: kernels may cache values computed from them
-    return made
+    return tuple(fixed(np.array(array)) for array in arrays)
 
 
 def _filled(

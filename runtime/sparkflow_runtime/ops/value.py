@@ -48,6 +48,13 @@ class Value:
         return tuple(None if h else n for n, h in zip(numbers, hidden, strict=True))
 
 
+def fixed(array: HostArray) -> HostArray:
+    """Returns a read-only view of a constant: kernels may cache what they compute from it."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 def wholly(array: HostArray | None) -> Value | None:
     """A fully known value; None for None."""
     return None if array is None else Value(array)

@@ -36,7 +36,7 @@ from sparkflow_runtime.ops.static import (
     scalar,
     vector,
 )
-from sparkflow_runtime.ops.value import moving
+from sparkflow_runtime.ops.value import fixed, moving
 from sparkflow_runtime.shapes import Shape, merge
 
 
@@ -61,11 +61,7 @@ class Const(Op):
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Array]:
         """Puts the value on the device once."""
         value = node.attrs["value"]
-        if context.xp is np:
-            value = value.view()
-            value.flags.writeable = False
-        else:
-            value = context.xp.asarray(value)
+        value = fixed(value) if context.xp is np else context.xp.asarray(value)
         return lambda: value
 
 
