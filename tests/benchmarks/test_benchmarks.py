@@ -292,7 +292,9 @@ def compared(tmp_path, *cases):
     script, recorded = tmp_path / "competitor_of_test.py", tmp_path / "RESULTS.md"
     script.write_text(COMPETITOR)
     program = (
-        "import sys, pathlib, peers, report\n"
+        "import signal, sys, pathlib, peers, report\n"
+        # Whoever runs the tests in the background of a shell has them ignore Ctrl-C.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         f"report.RESULTS = pathlib.Path({str(recorded)!r})\n"
         "cases = {name: f'case {name}' for name in sys.argv[1].split()}\n"
         "arguments = '--record --rounds 1 --round-s 0.0001 --threads 1'\n"

@@ -266,7 +266,7 @@ def test_a_model_without_training_and_columns_that_do_not_fit(
         with pytest.raises(error, match=text):
             model.setFeaturesCol(features).transform(rows)
     short = rows.withColumn("list", F.slice("list", 1, 2))
-    with pytest.raises(Exception, match=r"takes 3 elements .* in the column 'list': 2"):
+    with pytest.raises(Exception, match=r"takes 3 elements .* in column 'list': 2"):
         model.setFeaturesCol("list").transform(short).collect()
     with pytest.raises(ValueError, match=r"has the inputs 'age', 'id', .* must be a dictionary"):
         SparkTrainerModel(mixed).transform(rows)
