@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -31,15 +32,35 @@ _JOIN_S: Final = 5.0
 """How long closing waits for a thread that is computing; Python cannot be interrupted."""
 
 
-class BackgroundStep:
-    """The step in which an iterator's thread computes; it ends when the iterator is closed.
-
-    Safe to use from several threads; `_lock` guards `_cancelled` and `_callbacks`.
-    """
+class _FunctionStep:
+    """The step of a dataset's function: it exchanges nothing with other tasks."""
 
     step_id = 0
     iteration = 0
     number = 0
+
+    def send(self, key: str, destination: str, values: tuple[Any, ...]) -> None:
+        """Not available in a dataset.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        raise RuntimeError(f"A function of a dataset cannot send {key}")
+
+    def receive(self, key: str, source: str) -> tuple[Any, ...]:
+        """Not available in a dataset.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        raise RuntimeError(f"A function of a dataset cannot receive {key}")
+
+
+class BackgroundStep(_FunctionStep):
+    """The step in which an iterator's thread computes; it ends when the iterator is closed.
+
+    Safe to use from several threads; `_lock` guards `_cancelled` and `_callbacks`.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -75,24 +96,8 @@ class BackgroundStep:
 
         return take_back
 
-    def send(self, key: str, destination: str, values: tuple[Any, ...]) -> None:
-        """Not available in a dataset.
 
-        Raises:
-            RuntimeError: Always.
-        """
-        raise RuntimeError(f"A function of a dataset cannot send {key}")
-
-    def receive(self, key: str, source: str) -> tuple[Any, ...]:
-        """Not available in a dataset.
-
-        Raises:
-            RuntimeError: Always.
-        """
-        raise RuntimeError(f"A function of a dataset cannot receive {key}")
-
-
-class _ConsumersStep(BackgroundStep):
+class _ConsumersStep(_FunctionStep):
     """The step of a call in the consumer's thread, which also ends with the consumer's step."""
 
     def __init__(self, iterators: BackgroundStep, consumers: Any) -> None:
@@ -215,48 +220,45 @@ class _MappedInParallel(ElementIterator):
     def next(self, step: Any) -> Element | None:
         if self._short_calls < _ENOUGH:
             self._start(step)
-        elif not self._pending and not self._ended:
-            return self._next_here(step)
-        if not self._pending:
+        if self._pending:
+            future = self._pending.popleft()
+            wait_for(self._done, lambda: future.done() or None, step)
+            finish: Callable[[], tuple[Element, float]] = future.result
+        elif self._ended:
             return None
-        future = self._pending.popleft()
-        wait_for(self._done, lambda: future.done() or None, step)
+        else:
+            self._require_open()
+            element = self._source.next(step)
+            if element is None:
+                self._ended = True
+                return None
+            finish = partial(self._timed, _ConsumersStep(self._step, step), element)
         try:
-            result, seconds = future.result()
+            result, seconds = finish()
         except OutOfRangeError:
             self._ended = True
             return None
         self._count(seconds)
         return result
 
-    def _next_here(self, step: Any) -> Element | None:
-        """Computes the next element in this thread."""
-        if self._closed:
-            raise CancelledError(message="The iterator was closed")
-        element = self._source.next(step)
-        if element is None:
-            self._ended = True
-            return None
+    def _timed(self, step: Any, element: Element) -> tuple[Element, float]:
+        """Returns the result of a call and the seconds that it took."""
         began = time.perf_counter()
-        try:
-            result = self._call(_ConsumersStep(self._step, step), element)
-        except OutOfRangeError:
-            self._ended = True
-            return None
-        self._count(time.perf_counter() - began)
-        return result
+        result = self._call(step, element)
+        return result, time.perf_counter() - began
 
     def _count(self, seconds: float) -> None:
         """Records a call; a long one undoes as many short ones as would have taken its time."""
-        before = self._short_calls
-        is_short = seconds < _SHORT_S
-        after = before + 1 if is_short else before - int(seconds / _SHORT_S)
-        self._short_calls = min(max(after, 0), 2 * _ENOUGH)
+        change = 1 if seconds < _SHORT_S else -int(seconds / _SHORT_S)
+        self._short_calls = min(max(self._short_calls + change, 0), 2 * _ENOUGH)
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise CancelledError(message="The iterator was closed")
 
     def _start(self, step: Any) -> None:
         while len(self._pending) < self._parallel and not self._ended:
-            if self._closed:
-                raise CancelledError(message="The iterator was closed")
+            self._require_open()
             future: Future[tuple[Element, float]]
             try:
                 element = self._source.next(step)
@@ -278,11 +280,8 @@ class _MappedInParallel(ElementIterator):
             self._pending.append(future)
 
     def _run(self, element: Element) -> tuple[Element, float]:
-        """Returns the result, and the seconds that the call took."""
         with np.errstate(all="ignore"):
-            began = time.perf_counter()
-            result = self._call(self._step, element)
-            return result, time.perf_counter() - began
+            return self._timed(self._step, element)
 
     def _notify(self, _: Future[tuple[Element, float]]) -> None:
         with self._done:
